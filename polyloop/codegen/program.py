@@ -1,0 +1,94 @@
+"""What code generation returns: text, launches, and everything a caller must check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from polyloop.expr.nodes import Expression
+from polyloop.kernel.arrays import Argument
+
+__all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck"]
+
+
+@dataclass(frozen=True)
+class DeviceLaunch:
+    """One launch of one device kernel.
+
+    Attributes
+    ----------
+    name
+        Name of the ``extern "C"`` function.
+    grid
+        Blocks along x, y, z: pymbolic expressions in the integer parameters (or ints).
+        Any of them may be 0 or negative for an empty problem: then nothing is launched.
+    block
+        Threads along x, y, z.
+    shared_bytes
+        Statically declared shared memory [bytes].
+    arguments
+        Names of the arguments, in the order of the function's parameters.
+    """
+
+    name: str
+    grid: tuple[Expression, Expression, Expression]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LaunchCheck:
+    """A condition on the integer parameters that the caller must fulfil.
+
+    ``condition`` is a pymbolic comparison or logical expression; it is evaluated in exact integers.
+    """
+
+    condition: Expression
+    message: str
+    code: str = "assumption-violated"
+
+
+@dataclass(frozen=True)
+class GeneratedProgram:
+    """Source text for one target and what is needed to run it.
+
+    Attributes
+    ----------
+    kernel
+        Name of the kernel.
+    target
+        ``"c"`` or ``"cuda"``.
+    device_code
+        The whole source file.
+    launches
+        In order of execution.  For the C target: one entry, the host function.
+    arguments
+        All arguments of the kernel, in the user's order, with dtypes and shapes filled in.
+    checks
+        Conditions on the integer parameters, from ``assumptions`` and from proofs.
+    index_checks
+        Conditions under which 32-bit index arithmetic is exact; where one fails the program
+        must be generated again with ``index_bits=64``.
+    """
+
+    kernel: str
+    target: str
+    device_code: str
+    launches: tuple[DeviceLaunch, ...]
+    arguments: tuple[Argument, ...]
+    checks: tuple[LaunchCheck, ...] = ()
+    index_checks: tuple[LaunchCheck, ...] = ()
+    index_bits: int = 32
+
+    @property
+    def grid(self) -> tuple[Expression, Expression, Expression]:
+        """Grid of the first launch."""
+        return self.launches[0].grid
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Block of the first launch."""
+        return self.launches[0].block
+
+    def __str__(self) -> str:
+        return self.device_code

@@ -1,0 +1,195 @@
+"""Diagnostics as data, the exception tree, and the one renderer.
+
+Every user error in polyloop is a :class:`Diagnostic` (a code, a message, notes, hints, and where
+it happened) carried by a :class:`PolyloopError`.  Nothing else knows how a message is laid out:
+:func:`render` does.  Each code has a heading in ``docs/errors.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+__all__ = [
+    "ArgumentError",
+    "CodegenError",
+    "CompilerError",
+    "Diagnostic",
+    "KernelError",
+    "PolyloopError",
+    "PolyloopWarning",
+    "Site",
+    "Span",
+    "TransformError",
+    "VerificationError",
+    "render",
+    "unknown_name",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of the text that the user wrote.
+
+    Attributes
+    ----------
+    text
+        The whole source line, without its newline.
+    line
+        Number of that line in the user's string, from 1.
+    column, width
+        Where the piece begins (from 0) and how many characters it has (at least 1).
+    """
+
+    text: str
+    line: int
+    column: int = 0
+    width: int = 1
+
+    def caret(self) -> str:
+        """Return the marker line that belongs below :attr:`text`."""
+        return " " * self.column + "^" * max(1, self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The statement that a diagnostic is about, as one line of text."""
+
+    text: str
+    line: int | None = None
+    instruction: str | None = None
+
+    def where(self) -> str:
+        """Return ``(line 3, instruction 'update')`` with what is known."""
+        parts = []
+        if self.line is not None:
+            parts.append(f"line {self.line}")
+        if self.instruction is not None:
+            parts.append(f"instruction '{self.instruction}'")
+        return f"({', '.join(parts)})" if parts else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding, as data.
+
+    Attributes
+    ----------
+    code
+        Slug; one heading in ``docs/errors.md``.
+    message
+        One clause: what is wrong.
+    notes
+        Why: facts, a witness.
+    hints
+        What to do instead.
+    span
+        The source text with the fault marked by a caret.
+    sites
+        The statements concerned, shown without a caret.
+    """
+
+    code: str
+    message: str
+    notes: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    span: Span | None = None
+    sites: tuple[Site, ...] = ()
+
+
+_SITE_COLUMN = 52
+
+
+def _lines(diagnostic: Diagnostic) -> Iterable[str]:
+    if diagnostic.span is not None:
+        span = diagnostic.span
+        yield f"  {span.text}" + f"    (line {span.line})"
+        yield f"  {span.caret()}"
+    for site in diagnostic.sites:
+        where = site.where()
+        yield f"  {site.text:<{_SITE_COLUMN}} {where}".rstrip()
+    for note in diagnostic.notes:
+        yield f"  Note: {note}"
+    for hint in diagnostic.hints:
+        yield f"  Hint: {hint}"
+
+
+def render(operation: str, kernel: str | None, found: Iterable[Diagnostic]) -> str:
+    """Lay out diagnostics as the user reads them.
+
+    Parameters
+    ----------
+    operation
+        The public function that was called, such as ``"split_iname"``.
+    kernel
+        Name of the kernel it was called on, if there is one yet.
+    found
+        What is wrong, most important first.
+    """
+    head = f"{operation} on kernel '{kernel}'" if kernel else operation
+    out: list[str] = []
+    for diagnostic in found:
+        out.append(f"{head}: {diagnostic.message} [{diagnostic.code}]")
+        out.extend(_lines(diagnostic))
+    return "\n".join(out)
+
+
+class PolyloopError(Exception):
+    """Base of every error that a user of polyloop can cause.
+
+    ``operation`` names the public call, ``kernel`` the kernel, ``found`` the findings.
+    """
+
+    def __init__(self, operation: str, kernel: str | None, found: Iterable[Diagnostic]) -> None:
+        self.operation = operation
+        self.kernel = kernel
+        self.found = tuple(found)
+        assert self.found, "an error needs at least one diagnostic"
+        super().__init__(render(operation, kernel, self.found))
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of all findings."""
+        return tuple(d.code for d in self.found)
+
+
+class KernelError(PolyloopError):
+    """A kernel could not be created from what the user wrote."""
+
+
+class TransformError(PolyloopError):
+    """A transform was refused; the kernel it was called on is unchanged."""
+
+
+class VerificationError(PolyloopError):
+    """The finished schedule would not compute what the kernel says."""
+
+
+class CodegenError(PolyloopError):
+    """A target cannot express the kernel."""
+
+
+class CompilerError(PolyloopError):
+    """No compiler was found, or it refused the generated source."""
+
+
+class ArgumentError(PolyloopError):
+    """A compiled kernel was called with arguments that do not fit."""
+
+
+class PolyloopWarning(UserWarning):
+    """A finding that does not stop the work; its text begins with its code."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> Diagnostic:
+    """Return the ``unknown-KIND`` diagnostic, with the nearest known name as a hint."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    if near:
+        hint = f"did you mean '{near[0]}'?"
+    elif names:
+        hint = f"known: {', '.join(names)}"
+    else:
+        hint = f"the kernel has no {kind}"
+    return Diagnostic(f"unknown-{kind.replace(' ', '-')}", f"no {kind} '{name}'", hints=(hint,))

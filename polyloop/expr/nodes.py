@@ -1,0 +1,39 @@
+"""Expression nodes: pymbolic's, plus the ones that loop programs need.
+
+polyloop expressions are pymbolic trees (``Variable``, ``Subscript``, ``Sum``, ``Product``,
+``Quotient``, ``FloorDiv``, ``Remainder``, ``Power``, ``Comparison``, ``LogicalAnd`` / ``Or`` /
+``Not``, ``If``, ``Min``, ``Max``, ``Call``, the bitwise nodes) with Python numbers and NumPy
+scalars as constants, and the two nodes defined here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from pymbolic.primitives import ExpressionNode, expr_dataclass
+
+__all__ = ["Expression", "Reduction", "TypeCast"]
+
+Expression: TypeAlias = Any
+"""A pymbolic node, a Python number or a NumPy scalar."""
+
+
+@expr_dataclass()
+class Reduction(ExpressionNode):
+    """``operation`` over all values of ``inames`` of ``expr``: ``sum(k, a[k])``.
+
+    ``operation`` is one of ``sum``, ``product``, ``max``, ``min``, ``any``, ``all``.
+    The order of the terms is free.
+    """
+
+    operation: str
+    inames: tuple[str, ...]
+    expr: Expression
+
+
+@expr_dataclass()
+class TypeCast(ExpressionNode):
+    """``cast(float32, e)``: the value of ``child`` converted to the NumPy type named ``dtype``."""
+
+    dtype: str
+    child: Expression

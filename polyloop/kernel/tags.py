@@ -1,0 +1,100 @@
+"""How a loop runs: the iname tags, and the one place that parses their spelling."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+__all__ = [
+    "AutoLocal",
+    "GroupAxis",
+    "InameTag",
+    "LocalAxis",
+    "Sequential",
+    "Unroll",
+    "UnrollHint",
+    "axis_name",
+    "parse_tag",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequential:
+    """``for`` (the default) or ``ord``: an ordinary loop, run upward."""
+
+    def __str__(self) -> str:
+        return "for"
+
+
+@dataclass(frozen=True, slots=True)
+class Unroll:
+    """``unr``: unrolled in full; needs a constant trip count."""
+
+    def __str__(self) -> str:
+        return "unr"
+
+
+@dataclass(frozen=True, slots=True)
+class UnrollHint:
+    """``unr_hint``: the compiler is asked to unroll; the trip count may vary."""
+
+    def __str__(self) -> str:
+        return "unr_hint"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupAxis:
+    """``g.N``: one block of the grid for each value, along axis ``N`` (0, 1 or 2)."""
+
+    axis: int
+
+    def __str__(self) -> str:
+        return f"g.{self.axis}"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAxis:
+    """``l.N``: one thread of the block for each value, along axis ``N`` (0, 1 or 2)."""
+
+    axis: int
+
+    def __str__(self) -> str:
+        return f"l.{self.axis}"
+
+
+@dataclass(frozen=True, slots=True)
+class AutoLocal:
+    """``l.auto``: spread over the threads of the block; resolved when the block size is known."""
+
+    def __str__(self) -> str:
+        return "l.auto"
+
+
+InameTag: TypeAlias = Sequential | Unroll | UnrollHint | GroupAxis | LocalAxis | AutoLocal
+
+_PLAIN: Final[dict[str, InameTag]] = {
+    "for": Sequential(),
+    "ord": Sequential(),
+    "unr": Unroll(),
+    "unr_hint": UnrollHint(),
+    "l.auto": AutoLocal(),
+}
+_AXIS = re.compile(r"([gl])\.([0-2])")
+
+
+def parse_tag(text: str) -> InameTag | None:
+    """Return the tag spelt *text* (``"g.0"``, ``"unr"``, ...), or None if there is none."""
+    plain = _PLAIN.get(text)
+    if plain is not None:
+        return plain
+    match = _AXIS.fullmatch(text)
+    if match is None:
+        return None
+    number = int(match.group(2))
+    return GroupAxis(number) if match.group(1) == "g" else LocalAxis(number)
+
+
+def axis_name(tag: InameTag) -> str | None:
+    """Return ``"g.N"`` or ``"l.N"`` for a hardware axis, None for a loop."""
+    return str(tag) if isinstance(tag, GroupAxis | LocalAxis) else None

@@ -1,0 +1,99 @@
+"""Loop trees: the shape of a program, without its statements.
+
+The reference program and every schedule are such trees.  A tree is a tuple of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+__all__ = ["Barrier", "Loop", "Node", "Run", "Scope", "Tree", "has_barrier", "paths", "runs", "show_tree"]
+
+
+class Scope(Enum):
+    """The threads that a barrier waits for."""
+
+    WARP = "warp"
+    BLOCK = "block"
+    GRID = "grid"
+
+
+@dataclass(frozen=True)
+class Run:
+    """Execute the statement *name* once."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """All threads of *scope* meet."""
+
+    scope: Scope = Scope.BLOCK
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Execute *body* for each value of *iname*, upward.
+
+    The bounds are not written here: they follow from the domains of the statements inside.
+    """
+
+    iname: str
+    body: tuple[Node, ...]
+
+
+Node: TypeAlias = Loop | Run | Barrier
+Tree: TypeAlias = tuple[Node, ...]
+
+
+def runs(tree: Tree) -> Iterator[str]:
+    """Yield the statement names in text order."""
+    for node in tree:
+        if isinstance(node, Run):
+            yield node.name
+        elif isinstance(node, Loop):
+            yield from runs(node.body)
+
+
+def has_barrier(tree: Tree) -> bool:
+    """Return whether any barrier stands in *tree*."""
+    return any(
+        isinstance(node, Barrier) or (isinstance(node, Loop) and has_barrier(node.body)) for node in tree
+    )
+
+
+def paths(tree: Tree) -> dict[str, tuple[int | str, ...]]:
+    """Return each statement's place: positions and loop inames from the root, alternating.
+
+    ``(2, "i", 0)`` is the first node in the loop ``i``, which is the third node of the tree.
+    Two statements share a loop exactly where their paths agree up to and including its iname.
+    """
+    found: dict[str, tuple[int | str, ...]] = {}
+
+    def visit(nodes: Tree, prefix: tuple[int | str, ...]) -> None:
+        for position, node in enumerate(nodes):
+            if isinstance(node, Run):
+                found[node.name] = (*prefix, position)
+            elif isinstance(node, Loop):
+                visit(node.body, (*prefix, position, node.iname))
+
+    visit(tree, ())
+    return found
+
+
+def show_tree(tree: Tree, describe: Callable[[str], str], indent: str = "") -> str:
+    """Return *tree* as indented text; *describe* gives the line for a statement name."""
+    lines: list[str] = []
+    for node in tree:
+        if isinstance(node, Run):
+            lines.append(f"{indent}{describe(node.name)}")
+        elif isinstance(node, Barrier):
+            lines.append(f"{indent}... {node.scope.value} barrier")
+        else:
+            lines.append(f"{indent}for {node.iname}")
+            lines.append(show_tree(node.body, describe, indent + "    "))
+    return "\n".join(line for line in lines if line)

@@ -1,0 +1,171 @@
+"""Quasi-affine forms with integer coefficients, as plain Python values.
+
+``Affine`` is the common currency of the library: subscripts, bounds and guards are such forms,
+and no ISL object is needed to add, substitute or print them.  A variable is a name or a
+:class:`Floor` of another form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.expr.nodes import Expression
+
+__all__ = ["Affine", "Floor", "Var", "affine_of", "to_expression"]
+
+
+class Floor(NamedTuple):
+    """``floor((sum(c*v) + const) / den)``; ``terms`` as in :class:`Affine`, ``den`` > 0."""
+
+    terms: tuple[tuple[Var, int], ...]
+    const: int
+    den: int
+
+
+Var: TypeAlias = str | Floor
+
+
+def _sort_key(term: tuple[Var, int]) -> str:
+    var = term[0]
+    return var if type(var) is str else str(var)
+
+
+class Affine(NamedTuple):
+    """``sum(coefficient * variable) + const``; terms sorted by variable, no zero coefficients."""
+
+    terms: tuple[tuple[Var, int], ...]
+    const: int = 0
+
+    @staticmethod
+    def make(terms: Mapping[Var, int] | Iterable[tuple[Var, int]], const: int = 0) -> Affine:
+        """Return the canonical form of possibly unsorted terms."""
+        items = terms.items() if isinstance(terms, Mapping) else terms
+        return Affine(tuple(sorted(((v, c) for v, c in items if c), key=_sort_key)), const)
+
+    @staticmethod
+    def variable(name: Var) -> Affine:
+        """Return the form ``name``."""
+        return Affine(((name, 1),), 0)
+
+    def add(self, other: Affine, scale: int = 1) -> Affine:
+        """Return ``self + scale * other``."""
+        if not other.terms:
+            return Affine(self.terms, self.const + scale * other.const)
+        total = dict(self.terms)
+        for var, coefficient in other.terms:
+            total[var] = total.get(var, 0) + scale * coefficient
+        return Affine.make(total, self.const + scale * other.const)
+
+    def scale(self, factor: int) -> Affine:
+        """Return ``factor * self``."""
+        if factor == 0:
+            return Affine((), 0)
+        return Affine(tuple((v, factor * c) for v, c in self.terms), factor * self.const)
+
+    def floordiv(self, den: int) -> Affine:
+        """Return ``floor(self / den)``, exactly; ``den`` > 0."""
+        if den == 1:
+            return self
+        inside = [(v, c) for v, c in self.terms if c % den]
+        outside = [(v, c // den) for v, c in self.terms if c % den == 0]
+        whole, rest = divmod(self.const, den)
+        if not inside:
+            return Affine.make(outside, whole)
+        floor = Floor(tuple(inside), rest, den)
+        return Affine.make([*outside, (floor, 1)], whole)
+
+    def substitute(self, values: Mapping[str, Affine]) -> Affine:
+        """Return the form with names replaced, inside floors too."""
+        if not any(type(v) is not str or v in values for v, _ in self.terms):
+            return self
+        total = Affine((), self.const)
+        for var, coefficient in self.terms:
+            if type(var) is str:
+                total = total.add(values.get(var) or Affine.variable(var), coefficient)
+            else:
+                assert isinstance(var, Floor)
+                inner = Affine(var.terms, var.const).substitute(values).floordiv(var.den)
+                total = total.add(inner, coefficient)
+        return total
+
+    def names(self) -> frozenset[str]:
+        """Return every name in the form, inside floors too."""
+        found: set[str] = set()
+        for var, _ in self.terms:
+            if type(var) is str:
+                found.add(var)
+            else:
+                assert isinstance(var, Floor)
+                found |= Affine(var.terms, var.const).names()
+        return frozenset(found)
+
+    def coefficient(self, name: str) -> int:
+        """Return the coefficient of *name* outside of floors."""
+        return next((c for v, c in self.terms if v == name), 0)
+
+    def is_constant(self) -> bool:
+        """Return whether no variable occurs."""
+        return not self.terms
+
+
+def affine_of(expr: Expression) -> Affine | None:
+    """Return *expr* as an affine form of its variables, or None if it is not quasi-affine."""
+    kind = type(expr)
+    if kind is int:
+        return Affine((), expr)
+    if kind is p.Variable:
+        return Affine(((expr.name, 1),), 0)
+    if kind is p.Sum:
+        total = Affine((), 0)
+        for child in expr.children:
+            form = affine_of(child)
+            if form is None:
+                return None
+            total = total.add(form)
+        return total
+    if kind is p.Product:
+        return _affine_product(expr)
+    if kind is p.FloorDiv or kind is p.Remainder:
+        numerator, den = affine_of(expr.numerator), expr.denominator
+        if numerator is None or not isinstance(den, int) or den <= 0:
+            return None
+        quotient = numerator.floordiv(den)
+        return quotient if kind is p.FloorDiv else numerator.add(quotient, -den)
+    if isinstance(expr, np.integer):
+        return Affine((), int(expr))
+    return None
+
+
+def _affine_product(expr: p.Product) -> Affine | None:
+    factor, form = 1, None
+    for child in expr.children:
+        part = affine_of(child)
+        if part is None:
+            return None
+        if not part.terms:
+            factor *= part.const
+        elif form is None:
+            form = part
+        else:
+            return None
+    return Affine((), factor) if form is None else form.scale(factor)
+
+
+def to_expression(form: Affine) -> Expression:
+    """Return *form* as an expression; positive terms first, the constant last."""
+    parts: list[Expression] = []
+    ordered = sorted(form.terms, key=lambda term: term[1] < 0)
+    for var, coefficient in ordered:
+        if type(var) is str:
+            atom: Expression = p.Variable(var)
+        else:
+            assert isinstance(var, Floor)
+            atom = p.FloorDiv(to_expression(Affine(var.terms, var.const)), var.den)
+        parts.append(atom if coefficient == 1 else p.Product((coefficient, atom)))
+    if form.const or not parts:
+        parts.append(form.const)
+    return parts[0] if len(parts) == 1 else p.Sum(tuple(parts))

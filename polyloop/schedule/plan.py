@@ -1,0 +1,119 @@
+"""The finished schedule: what code generation turns into text.  Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import islpy as isl
+import numpy as np
+
+from polyloop.expr.nodes import Expression
+from polyloop.kernel.arrays import AddressSpace, Argument
+from polyloop.kernel.tags import InameTag
+from polyloop.kernel.tree import Tree
+
+__all__ = ["Launch", "Schedule", "Statement", "Storage"]
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """One assignment of the lowered program: no reductions, no substitution rules.
+
+    Attributes
+    ----------
+    name
+        Unique in the schedule.
+    instruction
+        Id of the kernel's instruction that it comes from (for comments and messages).
+    dims
+        Names of the dimensions of ``domain``, in order: loop inames under their own names,
+        hardware axes as ``"g.0"`` .. ``"g.2"`` and ``"l.0"`` .. ``"l.2"`` (not identifiers, so
+        they cannot collide with a name of the user's).
+    domain
+        Exact iteration domain over ``dims``.
+    lhs, rhs
+        In terms of ``dims`` (as pymbolic ``Variable("l.0")``), parameters and arrays.
+        ``lhs`` is a ``Variable`` or a ``Subscript``.
+    update
+        None for ``lhs = rhs``; otherwise the reduction operation (``"sum"``, ``"product"``,
+        ``"max"``, ``"min"``, ``"any"``, ``"all"``) with which ``rhs`` is combined into ``lhs``.
+    predicates
+        Data-dependent conditions; all must hold for the instance to have an effect.
+    """
+
+    name: str
+    instruction: str
+    dims: tuple[str, ...]
+    domain: isl.Set
+    lhs: Expression
+    rhs: Expression
+    update: str | None = None
+    predicates: tuple[Expression, ...] = ()
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A temporary as it is declared in the generated code.
+
+    ``shape`` [elements] is constant for private and local storage; ``padding`` elements are
+    appended to each row of it.
+    """
+
+    name: str
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+    address_space: AddressSpace
+    padding: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """One device kernel.
+
+    Attributes
+    ----------
+    name
+        C identifier of the kernel function.
+    tree
+        Loops, barriers and ``Run`` nodes naming statements of the schedule.
+    local_size
+        Threads of a block along ``l.0``, ``l.1``, ``l.2``; only the axes in use, in order.
+    group_axes
+        Which of ``g.0`` .. ``g.2`` are in use.  Their extents follow from the domains.
+    """
+
+    name: str
+    tree: Tree
+    local_size: tuple[int, ...]
+    group_axes: tuple[str, ...]
+    temporaries: tuple[Storage, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """A kernel ready for code generation.
+
+    Attributes
+    ----------
+    parameters
+        Integer parameters of the domains (all are value arguments).
+    assumptions
+        Parameter set (no set dimensions) that the caller guarantees; checked at launch.
+    loop_tags
+        Tag of each loop iname that is not a plain sequential loop (``Unroll``, ``UnrollHint``).
+    tile_inames
+        Outer inames of splits: candidates for separating full tiles from partial ones.
+    slabs
+        ``iname -> (front, back)``: iterations to peel, on the user's request.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    assumptions: isl.Set
+    arguments: tuple[Argument, ...]
+    statements: Mapping[str, Statement]
+    launches: tuple[Launch, ...]
+    loop_tags: Mapping[str, InameTag] = field(default_factory=dict)
+    tile_inames: frozenset[str] = frozenset()
+    slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
