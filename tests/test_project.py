@@ -1,0 +1,71 @@
+"""The project's own rules: types, style, layers, sizes, and what an import costs."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MAX_LINES = 600
+MAX_IMPORT_SECONDS = 0.25
+
+IMPORT_PROGRAM = """
+import time
+start = time.perf_counter()
+import polyloop
+print(time.perf_counter() - start)
+"""
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_ruff_finds_nothing() -> None:
+    done = run("-m", "ruff", "check", "--no-cache", ".")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_mypy_strict_finds_nothing() -> None:
+    done = run("-m", "mypy")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_package_imports_from_a_layer_above_it() -> None:
+    done = run("-c", "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("folder", ["polyloop", "tests", "benchmarks"])
+def test_no_file_has_more_than_600_lines(folder: str) -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in ROOT.joinpath(folder).rglob("*.py")}
+    assert lengths
+    assert {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > MAX_LINES} == {}
+
+
+def test_import_takes_less_than_250_ms() -> None:
+    best = min(float(run("-c", IMPORT_PROGRAM).stdout) for _ in range(5))
+    assert best < MAX_IMPORT_SECONDS, f"import polyloop took {1000 * best:.0f} ms (best of 5)"
+
+
+@pytest.mark.parametrize("module", ["cuda", "pycuda", "PIL", "matplotlib", "IPython"])
+def test_import_loads_no_optional_package(module: str) -> None:
+    done = run("-c", f"import sys, polyloop; print({module!r} in sys.modules)")
+    assert done.stdout.strip() == "False", done.stdout + done.stderr
+
+
+def test_every_module_says_what_is_public() -> None:
+    paths = [path for path in ROOT.joinpath("polyloop").rglob("*.py") if path.name not in {"__main__.py", "__init__.py"}]
+    assert paths
+    assert [str(path.relative_to(ROOT)) for path in paths if "__all__" not in path.read_text(encoding="utf-8")] == []
+
+
+def test_the_package_is_marked_as_typed() -> None:
+    spec = importlib.util.find_spec("polyloop")
+    assert spec is not None
+    assert spec.origin is not None
+    assert Path(spec.origin).with_name("py.typed").exists()
