@@ -1,0 +1,67 @@
+"""Which names may become identifiers of generated C and CUDA source."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from polyloop.errors import Diagnostic
+from polyloop.expr.functions import FUNCTIONS
+
+__all__ = ["RESERVED", "check_identifier", "is_identifier"]
+
+_C11 = """
+auto break case char const continue default do double else enum extern float for goto if inline int long register
+restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
+_Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert _Thread_local asm typeof
+"""
+_CXX = """
+alignas alignof and and_eq bitand bitor bool catch char8_t char16_t char32_t class compl concept const_cast consteval
+constexpr constinit co_await co_return co_yield decltype delete dynamic_cast explicit export false friend mutable
+namespace new noexcept not not_eq nullptr operator or or_eq private protected public reinterpret_cast requires
+static_assert static_cast template this thread_local throw true try typeid typename using virtual wchar_t xor xor_eq
+"""
+_CUDA = """
+blockIdx blockDim threadIdx gridDim warpSize dim3 half half2 bfloat16 cudaError_t
+char1 char2 char3 char4 uchar1 uchar2 uchar3 uchar4 short1 short2 short3 short4 ushort1 ushort2 ushort3 ushort4
+int1 int2 int3 int4 uint1 uint2 uint3 uint4 long1 long2 long3 long4 ulong1 ulong2 ulong3 ulong4
+longlong1 longlong2 longlong3 longlong4 ulonglong1 ulonglong2 ulonglong3 ulonglong4
+float1 float2 float3 float4 double1 double2 double3 double4
+"""
+_MACROS_AND_TYPES = """
+NULL INFINITY NAN EOF assert errno main offsetof size_t ssize_t ptrdiff_t intptr_t uintptr_t wint_t
+int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
+INT32_MAX INT32_MIN INT64_MAX INT64_MIN UINT32_MAX UINT64_MAX FLT_MAX DBL_MAX stdin stdout stderr
+"""
+
+_KEYWORDS: Final = frozenset((_C11 + _CXX).split())
+RESERVED: Final[frozenset[str]] = _KEYWORDS | frozenset((_CUDA + _MACROS_AND_TYPES).split())
+"""Keywords of C11 and C++, and names of CUDA or of standard"""
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+def is_identifier(name: str) -> bool:
+    """Return whether *name* is spelt as an identifier: ASCII letters, digits, ``_``; not ``__`` first."""
+    return _IDENTIFIER.fullmatch(name) is not None and not name.startswith("__")
+
+
+def check_identifier(name: str, kind: str = "name") -> Diagnostic | None:
+    """Return what is wrong with *name* as a *kind* (such as ``"kernel name"``), or None.
+
+    The codes are ``bad-identifier`` (spelling) and ``reserved-name`` (a keyword of C, C++ or CUDA, a name that their
+    headers define, or a function that expressions can call).
+    """
+    if not is_identifier(name):
+        if _IDENTIFIER.fullmatch(name):
+            hint = "names that begin with two underscores belong to the C compiler: drop one"
+        else:
+            hint = "use ASCII letters, digits and '_', and no digit first"
+        return Diagnostic("bad-identifier", f"'{name}' is not a valid {kind}", hints=(hint,))
+    if name in RESERVED:
+        what = "a keyword of C or C++" if name in _KEYWORDS else "a name that C or CUDA defines"
+    elif name in FUNCTIONS:
+        what = "a function that expressions can call"
+    else:
+        return None
+    return Diagnostic("reserved-name", f"'{name}' is {what}", hints=(f"choose another name, such as '{name}_'",))
