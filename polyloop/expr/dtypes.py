@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def dtype_name(dtype: DType) -> str:
     return dtype.name
 
 
-def find_dtype(spelling: Any) -> DType | None:
+def find_dtype(spelling: object) -> DType | None:
     """Return the type meant by *spelling*, or None if there is none.
 
     Accepted are ``np.dtype``, NumPy scalar types, the Python types ``bool``, ``int`` and ``float``, and names such as
@@ -59,7 +59,7 @@ def find_dtype(spelling: Any) -> DType | None:
     return None
 
 
-def _shown(spelling: Any) -> str:
+def _shown(spelling: object) -> str:
     if isinstance(spelling, str):
         return spelling
     if isinstance(spelling, type):
@@ -67,7 +67,7 @@ def _shown(spelling: Any) -> str:
     return str(spelling)
 
 
-def dtype_diagnostic(spelling: Any) -> Diagnostic:
+def dtype_diagnostic(spelling: object) -> Diagnostic:
     """Return the ``unknown-dtype`` diagnostic for *spelling*, which :func:`find_dtype` did not know."""
     name = _shown(spelling)
     near = get_close_matches(name, _NAMES, n=1, cutoff=0.6)
@@ -82,7 +82,7 @@ def dtype_diagnostic(spelling: Any) -> Diagnostic:
     return Diagnostic("unknown-dtype", f"no element type '{name}'", hints=(hint,))
 
 
-def to_dtype(spelling: Any, operation: str = "make_kernel") -> DType:
+def to_dtype(spelling: object, operation: str = "make_kernel") -> DType:
     """Return the type meant by *spelling*.
 
     Raises

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias
 
 import pymbolic.primitives as p
 
@@ -24,6 +24,8 @@ __all__ = ["REDUCTIONS", "negate", "parse_expression", "parse_source"]
 
 REDUCTIONS: Final = frozenset({"sum", "product", "max", "min", "any", "all"})
 """The operations of reductions."""
+
+_Node: TypeAlias = Any
 
 _NARY: Final[dict[type[ast.operator], Any]] = {
     ast.Add: p.Sum,
@@ -95,16 +97,16 @@ class _Converter:
     def fail_at(self, offset: int, width: int, diagnostic: Diagnostic) -> NoReturn:
         raise KernelError(self.operation, None, [replace(diagnostic, span=self.source.span(offset, width))])
 
-    def fail(self, node: Any, diagnostic: Diagnostic) -> NoReturn:
+    def fail(self, node: _Node, diagnostic: Diagnostic) -> NoReturn:
         self.fail_at(node.col_offset, node.end_col_offset - node.col_offset, diagnostic)
 
-    def refuse(self, node: Any) -> NoReturn:
+    def refuse(self, node: _Node) -> NoReturn:
         what, hint = _WHAT.get(type(node), ("this", "expressions are arithmetic, comparisons, subscripts and calls"))
         self.fail(node, Diagnostic("syntax", f"{what} is not an expression of a kernel", hints=(hint,)))
 
     # nodes
 
-    def convert(self, node: Any) -> Expression:
+    def convert(self, node: _Node) -> Expression:
         handler = _HANDLERS.get(type(node))
         if handler is None:
             self.refuse(node)

@@ -1,0 +1,145 @@
+"""Expression to text, as a person would write it; :func:`polyloop.expr.parser.parse_expression` reads it back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.expr.nodes import Expression, Reduction, TypeCast
+
+__all__ = ["show"]
+
+# How tightly an operator binds, as in Python: an operand that binds less tightly is put in parentheses.
+_LOWEST, _OR, _AND, _NOT, _COMPARE, _BIT_OR, _BIT_XOR, _BIT_AND = range(8)
+_SHIFT, _ADD, _MULTIPLY, _UNARY, _POWER, _ATOM = range(8, 14)
+
+_JOINED: Final[dict[type, tuple[str, int]]] = {
+    p.LogicalOr: (" or ", _OR),
+    p.LogicalAnd: (" and ", _AND),
+    p.BitwiseOr: (" | ", _BIT_OR),
+    p.BitwiseXor: (" ^ ", _BIT_XOR),
+    p.BitwiseAnd: (" & ", _BIT_AND),
+}
+_CHAINED: Final[dict[type, tuple[str, int, str, str]]] = {
+    p.Quotient: ("/", _MULTIPLY, "numerator", "denominator"),
+    p.FloorDiv: (" // ", _MULTIPLY, "numerator", "denominator"),
+    p.Remainder: (" % ", _MULTIPLY, "numerator", "denominator"),
+    p.LeftShift: (" << ", _SHIFT, "shiftee", "shift"),
+    p.RightShift: (" >> ", _SHIFT, "shiftee", "shift"),
+}
+
+
+def show(expr: Expression) -> str:
+    """Return *expr* as text with few parentheses: ``a[i, k - 1]*b - c``, ``if(x > 0, x, 0)``, ``sum(k, ...)``."""
+    return _show(expr, _LOWEST)
+
+
+def _show(expr: Expression, context: int) -> str:
+    text, level = _render(expr)
+    return f"({text})" if level < context else text
+
+
+def _list(parts: tuple[Expression, ...]) -> str:
+    return ", ".join([_show(part, _LOWEST) for part in parts])
+
+
+def _is_negative(value: Expression) -> bool:
+    if isinstance(value, float | np.floating):
+        return math.copysign(1.0, value) < 0
+    return isinstance(value, int | np.integer) and bool(value < 0)
+
+
+def _is_number(value: Expression) -> bool:
+    return not isinstance(value, p.ExpressionNode)
+
+
+def _number(value: Expression) -> tuple[str, int]:
+    text = str(value) if isinstance(value, np.generic) else repr(value)
+    return text, _UNARY if _is_negative(value) else _ATOM
+
+
+def _sum(expr: Expression) -> tuple[str, int]:
+    pieces: list[str] = []
+    for child in expr.children:
+        if not pieces:
+            pieces.append(_show(child, _ADD))
+        elif type(child) is p.Product and _is_minus(child):
+            pieces.append(" - " + _factors(child.children[1:]))
+        else:
+            text = _show(child, _ADD + 1)
+            signed = text.startswith("-") and (
+                _is_number(child) or (type(child) is p.Product and _is_number(child.children[0]))
+            )
+            pieces.append(" - " + text[1:] if signed else " + " + text)
+    return "".join(pieces), _ADD
+
+
+def _is_minus(product: Expression) -> bool:
+    """Return whether *product* is what the parser makes of ``-x``."""
+    first, *rest = product.children
+    if type(first) is not int or first != -1 or not rest:
+        return False
+    return not _is_number(rest[0]) and type(rest[0]) is not p.Product
+
+
+def _factors(factors: tuple[Expression, ...]) -> str:
+    first, *rest = factors
+    return "*".join([_show(first, _MULTIPLY), *(_show(factor, _POWER) for factor in rest)])
+
+
+def _product(expr: Expression) -> tuple[str, int]:
+    if not _is_minus(expr):
+        return _factors(expr.children), _MULTIPLY
+    return "-" + "*".join([_show(factor, _POWER) for factor in expr.children[1:]]), _MULTIPLY
+
+
+def _chained(expr: Expression) -> tuple[str, int]:
+    symbol, level, left, right = _CHAINED[type(expr)]
+    tight = _POWER if level == _MULTIPLY else level + 1
+    return f"{_show(getattr(expr, left), level)}{symbol}{_show(getattr(expr, right), tight)}", level
+
+
+def _joined(expr: Expression) -> tuple[str, int]:
+    symbol, level = _JOINED[type(expr)]
+    first, *rest = expr.children
+    return symbol.join([_show(first, level), *(_show(child, level + 1) for child in rest)]), level
+
+
+def _reduction(expr: Expression) -> tuple[str, int]:
+    inames = expr.inames[0] if len(expr.inames) == 1 else f"({', '.join(expr.inames)})"
+    return f"{expr.operation}({inames}, {_show(expr.expr, _LOWEST)})", _ATOM
+
+
+_RENDERERS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
+    p.Variable: lambda e: (e.name, _ATOM),
+    p.Subscript: lambda e: (f"{e.aggregate.name}[{_list(e.index_tuple)}]", _ATOM),
+    p.Call: lambda e: (f"{e.function.name}({_list(e.parameters)})", _ATOM),
+    p.Min: lambda e: (f"min({_list(e.children)})", _ATOM),
+    p.Max: lambda e: (f"max({_list(e.children)})", _ATOM),
+    p.If: lambda e: (f"if({_list((e.condition, e.then, e.else_))})", _ATOM),
+    TypeCast: lambda e: (f"cast({e.dtype}, {_show(e.child, _LOWEST)})", _ATOM),
+    Reduction: _reduction,
+    p.Sum: _sum,
+    p.Product: _product,
+    p.Power: lambda e: (f"{_show(e.base, _ATOM)}**{_show(e.exponent, _POWER)}", _POWER),
+    p.Comparison: lambda e: (
+        f"{_show(e.left, _COMPARE + 1)} {e.operator} {_show(e.right, _COMPARE + 1)}",
+        _COMPARE,
+    ),
+    p.LogicalNot: lambda e: (f"not {_show(e.child, _NOT)}", _NOT),
+    p.BitwiseNot: lambda e: (f"~{_show(e.child, _POWER)}", _UNARY),
+    **dict.fromkeys(_CHAINED, _chained),
+    **dict.fromkeys(_JOINED, _joined),
+}
+
+
+def _render(expr: Expression) -> tuple[str, int]:
+    renderer = _RENDERERS.get(type(expr))
+    if renderer is not None:
+        return renderer(expr)
+    assert _is_number(expr), f"unexpected node {type(expr).__name__}"
+    return _number(expr)

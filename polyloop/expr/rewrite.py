@@ -1,0 +1,327 @@
+"""Traversals of expressions, by dispatch on the type of the node.
+
+A rewrite returns the very same object where nothing changed.  Names of functions, and of arrays in front of a
+subscript, are not nodes: the former are never touched, the latter can only be renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import pymbolic.primitives as p
+
+from polyloop.errors import Diagnostic, KernelError
+from polyloop.expr.nodes import Expression, Reduction, TypeCast
+
+__all__ = [
+    "Rule",
+    "accesses",
+    "calls",
+    "children",
+    "expand_rules",
+    "free_variables",
+    "map_nodes",
+    "rebuild",
+    "reductions",
+    "rename_reduction_inames",
+    "substitute",
+    "variables",
+]
+
+_NARY: Final = frozenset(
+    {p.Sum, p.Product, p.Min, p.Max, p.LogicalAnd, p.LogicalOr, p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor}
+)
+_FIELDS: Final[dict[type, tuple[str, ...]]] = {
+    p.Quotient: ("numerator", "denominator"),
+    p.FloorDiv: ("numerator", "denominator"),
+    p.Remainder: ("numerator", "denominator"),
+    p.Power: ("base", "exponent"),
+    p.LeftShift: ("shiftee", "shift"),
+    p.RightShift: ("shiftee", "shift"),
+    p.Comparison: ("left", "right"),
+    p.LogicalNot: ("child",),
+    p.BitwiseNot: ("child",),
+    p.If: ("condition", "then", "else_"),
+    TypeCast: ("child",),
+    Reduction: ("expr",),
+}
+
+
+def children(expr: Expression) -> tuple[Expression, ...]:
+    """Return the operands of a node from left to right: subscripts, arguments, terms; none of a leaf."""
+    kind = type(expr)
+    if kind in _NARY:
+        return tuple(expr.children)
+    if kind is p.Subscript:
+        return tuple(expr.index_tuple)
+    if kind is p.Call:
+        return tuple(expr.parameters)
+    fields = _FIELDS.get(kind)
+    if fields is not None:
+        return tuple(getattr(expr, field) for field in fields)
+    assert kind is p.Variable or not isinstance(expr, p.ExpressionNode), f"unexpected node {kind.__name__}"
+    return ()
+
+
+def rebuild(expr: Expression, new: tuple[Expression, ...]) -> Expression:
+    """Return *expr* with the operands *new*, in the order of :func:`children`."""
+    kind = type(expr)
+    if kind in _NARY:
+        return kind(new)
+    if kind is p.Subscript:
+        return p.Subscript(expr.aggregate, new[0] if len(new) == 1 else new)
+    if kind is p.Call:
+        return p.Call(expr.function, new)
+    if kind is p.Comparison:
+        return p.Comparison(new[0], expr.operator, new[1])
+    if kind is TypeCast:
+        return TypeCast(expr.dtype, new[0])
+    if kind is Reduction:
+        return Reduction(expr.operation, expr.inames, new[0])
+    return kind(*new)
+
+
+def _rebuild_changed(expr: Expression, old: tuple[Expression, ...], new: tuple[Expression, ...]) -> Expression:
+    for before, after in zip(old, new, strict=True):
+        if before is not after:
+            return rebuild(expr, new)
+    return expr
+
+
+def substitute(
+    expr: Expression,
+    mapping: Mapping[str, Expression],
+    bound: Mapping[str, tuple[str, ...]] | None = None,
+) -> Expression:
+    """Replace names by expressions, all at once.
+
+    Parameters
+    ----------
+    mapping
+        Name to expression.  The name of an array can only become another name.
+    bound
+        New inames for the inames of reductions: with ``{"k": ("ko", "ki")}`` a reduction over ``k`` becomes one over
+        both, and *mapping* holds in its body.  A reduction iname in *mapping* but not here is renamed if it maps to a
+        variable; otherwise its occurrences belong to the reduction and stay.
+    """
+    if not mapping and not bound:
+        return expr
+    renamed = bound or {}
+
+    def visit(node: Expression) -> Expression:
+        kind = type(node)
+        if kind is p.Variable:
+            return mapping.get(node.name, node)
+        if kind is int or kind is float:
+            return node
+        if kind is p.Subscript:
+            array = mapping.get(node.aggregate.name, node.aggregate)
+            assert type(array) is p.Variable, f"array '{node.aggregate.name}' cannot become an expression"
+            old = node.index_tuple
+            new = tuple(map(visit, old))
+            if array is node.aggregate:
+                return _rebuild_changed(node, old, new)
+            return p.Subscript(array, new[0] if len(new) == 1 else new)
+        if kind is Reduction:
+            return _substitute_reduction(node, mapping, renamed, visit)
+        if not isinstance(node, p.ExpressionNode):
+            return node
+        old = children(node)
+        return _rebuild_changed(node, old, tuple(map(visit, old)))
+
+    return visit(expr)
+
+
+def _substitute_reduction(
+    node: Reduction,
+    mapping: Mapping[str, Expression],
+    bound: Mapping[str, tuple[str, ...]],
+    visit: Callable[[Expression], Expression],
+) -> Expression:
+    inames: list[str] = []
+    shadowed: set[str] = set()
+    for iname in node.inames:
+        value = mapping.get(iname)
+        if iname in bound:
+            inames.extend(bound[iname])
+        elif type(value) is p.Variable:
+            inames.append(value.name)
+        else:
+            inames.append(iname)
+            if value is not None:
+                shadowed.add(iname)
+    if shadowed:
+        body = substitute(node.expr, {k: v for k, v in mapping.items() if k not in shadowed}, bound)
+    else:
+        body = visit(node.expr)
+    if body is node.expr and tuple(inames) == node.inames:
+        return node
+    return Reduction(node.operation, tuple(inames), body)
+
+
+def rename_reduction_inames(expr: Expression, renamed: Mapping[str, tuple[str, ...]]) -> Expression:
+    """Replace inames in the heads of reductions; their bodies keep the old names, for :func:`substitute`."""
+
+    def visit(node: Expression) -> Expression:
+        if type(node) is not Reduction or not any(iname in renamed for iname in node.inames):
+            return node
+        inames = tuple(new for old in node.inames for new in renamed.get(old, (old,)))
+        return Reduction(node.operation, inames, node.expr)
+
+    return map_nodes(expr, visit)
+
+
+def map_nodes(expr: Expression, function: Callable[[Expression], Expression]) -> Expression:
+    """Rewrite bottom-up: *function* gets each node, leaves included, after its operands were rewritten."""
+
+    def visit(node: Expression) -> Expression:
+        if not isinstance(node, p.ExpressionNode):
+            return function(node)
+        old = children(node)
+        return function(_rebuild_changed(node, old, tuple(map(visit, old))) if old else node)
+
+    return visit(expr)
+
+
+def variables(expr: Expression) -> frozenset[str]:
+    """Return every name that is read, arrays and reduction inames in use included; no function names."""
+    found: set[str] = set()
+
+    def visit(node: Expression) -> None:
+        kind = type(node)
+        if kind is p.Variable:
+            found.add(node.name)
+        elif kind is p.Subscript:
+            found.add(node.aggregate.name)
+            for index in node.index_tuple:
+                visit(index)
+        elif kind is not int and kind is not float:
+            for child in children(node):
+                visit(child)
+
+    visit(expr)
+    return frozenset(found)
+
+
+def free_variables(expr: Expression) -> frozenset[str]:
+    """Return the names that are read, less the reduction inames inside their reductions."""
+    if type(expr) is p.Variable:
+        return frozenset((expr.name,))
+    kind: type = type(expr)
+    found: set[str] = {expr.aggregate.name} if kind is p.Subscript else set()
+    for child in children(expr):
+        found |= free_variables(child)
+    return frozenset(found.difference(expr.inames) if type(expr) is Reduction else found)
+
+
+def accesses(expr: Expression) -> tuple[Any, ...]:
+    """Return each ``Variable`` and ``Subscript`` in the order of evaluation: subscripts before what they subscript."""
+    found: list[Any] = []
+
+    def visit(node: Expression) -> None:
+        for child in children(node):
+            visit(child)
+        if type(node) is p.Variable or type(node) is p.Subscript:
+            found.append(node)
+
+    visit(expr)
+    return tuple(found)
+
+
+def _collect(expr: Expression, kind: type) -> tuple[Any, ...]:
+    found: list[Any] = []
+
+    def visit(node: Expression) -> None:
+        if type(node) is kind:
+            found.append(node)
+        for child in children(node):
+            visit(child)
+
+    visit(expr)
+    return tuple(found)
+
+
+def reductions(expr: Expression) -> tuple[Reduction, ...]:
+    """Return the reductions from left to right, an outer one before those inside it."""
+    return _collect(expr, Reduction)
+
+
+def calls(expr: Expression) -> tuple[Any, ...]:
+    """Return the ``Call`` nodes from left to right, an outer one before those inside it."""
+    return _collect(expr, p.Call)
+
+
+class Rule(Protocol):
+    """A substitution rule ``name(arguments) := expression``."""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+
+    @property
+    def expression(self) -> Expression:
+        """The value, in terms of the parameters."""
+
+
+def expand_rules(expr: Expression, rules: Mapping[str, Rule], operation: str = "make_kernel") -> Expression:
+    """Replace each use of a substitution rule by its value, until none is left.
+
+    A rule without parameters may be used as ``f`` or ``f()``.
+
+    Raises
+    ------
+    KernelError
+        ``wrong-argument-count``, ``recursive-rule``, ``bad-rule-argument`` (an expression where the rule subscripts
+        its parameter).
+    """
+    return _Expansion(rules, operation).expand(expr, frozenset()) if rules else expr
+
+
+class _Expansion:
+    """The state of one expansion: the rules, those being expanded, and the values that are known already."""
+
+    def __init__(self, rules: Mapping[str, Rule], operation: str) -> None:
+        self.rules = rules
+        self.operation = operation
+        self.active: list[str] = []
+        self.values: dict[str, Expression] = {}
+
+    def fail(self, diagnostic: Diagnostic) -> None:
+        raise KernelError(self.operation, None, [diagnostic])
+
+    def expand(self, expr: Expression, hidden: frozenset[str]) -> Expression:
+        def use(node: Expression) -> Expression:
+            kind = type(node)
+            if kind is p.Call and node.function.name in self.rules:
+                return self.apply(node.function.name, node.parameters)
+            if kind is p.Variable and node.name in self.rules and node.name not in hidden:
+                return self.apply(node.name, ())
+            return node
+
+        return map_nodes(expr, use)
+
+    def apply(self, name: str, arguments: tuple[Expression, ...]) -> Expression:
+        names = self.rules[name].arguments
+        if len(names) != len(arguments):
+            message = f"rule '{name}' takes {len(names)} argument{'' if len(names) == 1 else 's'}, not {len(arguments)}"
+            hint = f"write {name}({', '.join(names)})"
+            self.fail(Diagnostic("wrong-argument-count", message, hints=(hint,)))
+        value = self.value(name)
+        subscripted = {node.aggregate.name for node in _collect(value, p.Subscript)}
+        for parameter, argument in zip(names, arguments, strict=True):
+            if parameter in subscripted and type(argument) is not p.Variable:
+                message = f"rule '{name}' subscripts its parameter '{parameter}', which is given an expression"
+                self.fail(Diagnostic("bad-rule-argument", message, hints=("pass the name of an array",)))
+        return substitute(value, dict(zip(names, arguments, strict=True)))
+
+    def value(self, name: str) -> Expression:
+        if name in self.active:
+            circle = " -> ".join([*self.active[self.active.index(name) :], name])
+            hint = "a rule is text that is put in place: compute the recurrence with a loop"
+            self.fail(Diagnostic("recursive-rule", f"rule '{name}' uses itself", (circle,), (hint,)))
+        if name not in self.values:
+            self.active.append(name)
+            self.values[name] = self.expand(self.rules[name].expression, frozenset(self.rules[name].arguments))
+            self.active.pop()
+        return self.values[name]
