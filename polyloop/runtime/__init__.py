@@ -1,1 +1,1 @@
-"""See docs/architecture.md for what this layer holds."""
+"""From generated text to something that runs: compilers, disk cache, argument checks, launches."""

@@ -1,0 +1,369 @@
+"""Checking and binding the arguments of a call, the same for every backend."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
+from polyloop.errors import ArgumentError, Diagnostic, unknown_name
+from polyloop.kernel.arrays import ArrayArg, ValueArg
+from polyloop.runtime.evaluate import describe, evaluate, names_in
+from polyloop.runtime.sizes import Sizes, check_layout, layout, solve_sizes
+from polyloop.runtime.views import ArrayKind, ArrayView, Memory, call_error
+
+__all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "convert_scalar", "index_overflow"]
+
+_MOST_PLANS: Final = 256
+
+
+class Result:
+    """The outputs of one call: attributes, a mapping by name, or unpacked in argument order.
+
+    ``run(a=a).c`` and ``run(a=a)["c"]`` are the same array, ``c, d = run(a=a)`` unpacks all
+    outputs, and ``dict(run(a=a))`` names them.
+    """
+
+    __slots__ = ("_outputs",)
+
+    def __init__(self, outputs: Mapping[str, Any]) -> None:
+        self._outputs = dict(outputs)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # an array of any library
+        if name.startswith("_") or name not in self._outputs:
+            raise AttributeError(f"no output '{name}'; outputs: {', '.join(self._outputs)}")
+        return self._outputs[name]
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401
+        return self._outputs[name]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._outputs.values())
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the outputs."""
+        return self._outputs.keys()
+
+    def values(self) -> ValuesView[Any]:
+        """Return the outputs."""
+        return self._outputs.values()
+
+    def items(self) -> ItemsView[str, Any]:
+        """Return pairs of name and output."""
+        return self._outputs.items()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._outputs
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._outputs]
+
+    def __repr__(self) -> str:
+        parts = [f"{name}: {getattr(value, 'dtype', '?')}{tuple(getattr(value, 'shape', ()))}"
+                 for name, value in self._outputs.items()]
+        return f"Result({', '.join(parts)})"
+
+
+class IndexTooSmall(Exception):  # noqa: N818  # a signal to the caller, not an error of the user
+    """The sizes of this call do not fit the index type; carries the failed check."""
+
+    def __init__(self, check: LaunchCheck, values: Mapping[str, int]) -> None:
+        super().__init__(check.message)
+        self.check = check
+        self.values = values
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What the checks of one signature found; valid for every call with that signature."""
+
+    sizes: Sizes
+    scalars: Mapping[str, np.generic]
+    allocate: tuple[tuple[ArrayArg, tuple[int, ...], tuple[int, ...]], ...]
+    launches: tuple[tuple[DeviceLaunch, tuple[int, int, int]], ...]
+    kind: ArrayKind
+    device: int
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Everything that a launch needs.
+
+    Attributes
+    ----------
+    views
+        All arrays by name, those allocated here among them.
+    fresh
+        Names of the arrays that were allocated here: their contents mean nothing yet.
+    scalars
+        The values passed by value, as NumPy scalars of the kernel's types.
+    launches
+        Launches with something to do, with their grids.
+    """
+
+    program: GeneratedProgram
+    views: Mapping[str, ArrayView]
+    fresh: frozenset[str]
+    scalars: Mapping[str, np.generic]
+    launches: tuple[tuple[DeviceLaunch, tuple[int, int, int]], ...]
+    sizes: Mapping[str, int]
+
+    def result(self) -> Result:
+        """Return the outputs."""
+        return Result({arg.name: self.views[arg.name].owner for arg in self.program.arguments
+                       if isinstance(arg, ArrayArg) and arg.is_output})
+
+
+@dataclass
+class Binder:
+    """Checks the arguments of one program and remembers what it has checked.
+
+    Arrays that are neither input nor output are scratch: allocated where not passed, and not
+    part of the result.
+    """
+
+    program: GeneratedProgram
+    memory: Memory
+    _plans: dict[tuple[object, ...], _Plan] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        arguments = self.program.arguments
+        self.arrays = tuple(a for a in arguments if isinstance(a, ArrayArg))
+        self.values = tuple(a for a in arguments if isinstance(a, ValueArg))
+        parameters = set[str]()
+        for array in self.arrays:
+            for expression in (*(array.shape or ()), *(array.strides or ())):
+                parameters |= names_in(expression)
+        for check in (*self.program.checks, *self.program.index_checks):
+            parameters |= names_in(check.condition)
+        for launch in self.program.launches:
+            for expression in launch.grid:
+                parameters |= names_in(expression)
+        integers = {v.name for v in self.values if v.dtype is not None and v.dtype.kind in "iu"}
+        self.parameters = frozenset(parameters)
+        self.integers = frozenset(parameters | integers)
+        self.names = frozenset({a.name for a in arguments} | parameters)
+
+    def bind(self, given: Mapping[str, object], *, poison: bool | None = None) -> Binding:
+        """Check *given* against the program and return what a launch needs.
+
+        Parameters
+        ----------
+        poison
+            Fill arrays that are allocated here with NaN; by default as ``POLYLOOP_POISON`` says.
+
+        Raises
+        ------
+        ArgumentError
+            One of the codes of this module.
+        IndexTooSmall
+            One of the program's ``index_checks`` fails.
+        """
+        kernel = self.program.kernel
+        for name in given.keys() - self.names:
+            raise call_error(kernel, unknown_name("argument", name, self.names))
+        views = {a.name: self.memory.view(kernel, a.name, given[a.name])
+                 for a in self.arrays if given.get(a.name) is not None}
+        integers = {name: _integer(kernel, name, given[name]) for name in self.integers
+                    if given.get(name) is not None}
+        signature = self._signature(views, integers)
+        plan = self._plans.get(signature)
+        if plan is None:
+            plan = self._check(views, integers)
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            self._plans[signature] = plan
+        values = dict(plan.scalars)
+        for argument in self.values:
+            if argument.name not in values:
+                values[argument.name] = self._scalar(argument, given.get(argument.name))
+        fill = os.environ.get("POLYLOOP_POISON", "") == "1" if poison is None else poison
+        fresh = frozenset(arg.name for arg, _, _ in plan.allocate)
+        for arg, shape, strides in plan.allocate:
+            assert arg.dtype is not None
+            views[arg.name] = self.memory.allocate(kernel, plan.kind, plan.device, dtype=arg.dtype, shape=shape,
+                                                   strides=strides, poison=fill)
+        self._refuse_overlap(views, fresh)
+        return Binding(self.program, views, fresh, values, plan.launches, plan.sizes.values)
+
+    def _signature(self, views: Mapping[str, ArrayView], integers: Mapping[str, int]) -> tuple[object, ...]:
+        arrays = tuple((v.kind, v.device, v.dtype, v.shape, v.strides, v.writeable, v.pointer % v.dtype.alignment)
+                       if (v := views.get(a.name)) is not None else None for a in self.arrays)
+        return (*arrays, *sorted(integers.items()))
+
+    def _check(self, views: Mapping[str, ArrayView], given: Mapping[str, int]) -> _Plan:
+        kernel = self.program.kernel
+        for array in self.arrays:
+            if array.name in views:
+                _check_element(kernel, array, views[array.name])
+            elif array.is_input:
+                what = "read and written" if array.is_output else "an input"
+                raise call_error(kernel, Diagnostic(
+                    "missing-argument", f"the array '{array.name}' was not passed", (f"it is {what}",),
+                    (f"pass {array.name}=",)))
+        kind, device = _place(kernel, views)
+        sizes = solve_sizes(kernel, self.arrays, views, given, self.integers)
+        for array in self.arrays:
+            if array.name in views:
+                check_layout(kernel, array, views[array.name], sizes)
+        self._launch_checks(sizes)
+        scalars = {v.name: self._scalar(v, sizes.values[v.name]) for v in self.values if v.name in self.integers}
+        allocate = tuple((a, *_positive(kernel, a, sizes)) for a in self.arrays if a.name not in views)
+        grids = [(launch, tuple(evaluate(e, sizes.values) for e in launch.grid)) for launch in self.program.launches]
+        launches = tuple((launch, (g[0], g[1], g[2])) for launch, g in grids if min(g) > 0)
+        return _Plan(sizes, scalars, allocate, launches, kind, device)
+
+    def _launch_checks(self, sizes: Sizes) -> None:
+        for check in self.program.checks:
+            if not evaluate(check.condition, sizes.values):
+                known = describe(check.condition, sizes.values)
+                where = [sizes.origin[n] for n in sorted(names_in(check.condition)) if n in sizes.origin]
+                raise call_error(self.program.kernel, Diagnostic(
+                    check.code, check.message, (f"{check.condition} is false for {known}", *where),
+                    ("pass sizes that the kernel was made for, or make a kernel without the assumption",)))
+        for check in self.program.index_checks:
+            if not evaluate(check.condition, sizes.values):
+                raise IndexTooSmall(check, sizes.values)
+
+    def _scalar(self, argument: ValueArg, value: object) -> np.generic:
+        assert argument.dtype is not None, f"the type of '{argument.name}' is unknown"
+        if value is None:
+            raise call_error(self.program.kernel, Diagnostic(
+                "missing-argument", f"the value '{argument.name}' was not passed", (),
+                (f"pass {argument.name}= as {argument.dtype}",)))
+        return convert_scalar(self.program.kernel, argument.name, argument.dtype, value)
+
+    def _refuse_overlap(self, views: Mapping[str, ArrayView], fresh: frozenset[str]) -> None:
+        passed = [(a.name, views[a.name].byte_range()) for a in self.arrays if a.name not in fresh]
+        for array in self.arrays:
+            if array.name in fresh or not _is_written(array):
+                continue
+            low, high = views[array.name].byte_range()
+            for name, (other_low, other_high) in passed:
+                apart = name == array.name or low >= other_high or other_low >= high
+                if not apart and _share(views[array.name], views[name]):
+                    raise call_error(self.program.kernel, Diagnostic(
+                        "overlapping-arguments", f"'{array.name}' is written and overlaps '{name}'",
+                        (f"'{array.name}' lies at {low:#x} to {high:#x}, '{name}' at {other_low:#x} to "
+                         f"{other_high:#x}",), (f"pass a copy of '{name}'",)))
+
+
+def _is_written(array: ArrayArg) -> bool:
+    return array.is_output or not array.is_input
+
+
+def _share(one: ArrayView, other: ArrayView) -> bool:
+    """Return whether two arrays whose address ranges meet have an element in common."""
+    if one.kind is not ArrayKind.NUMPY or other.kind is not ArrayKind.NUMPY:
+        return one.kind.on_device == other.kind.on_device
+    bounded: Any = 10_000  # candidate solutions; the stubs know only 0 and -1
+    try:
+        return bool(np.shares_memory(one.owner, other.owner, max_work=bounded))
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _check_element(kernel: str, array: ArrayArg, view: ArrayView) -> None:
+    name, expected = array.name, array.dtype
+    assert expected is not None, f"the type of '{name}' is unknown"
+    if view.dtype != expected or not view.dtype.isnative:
+        convert = f"{name}.to(torch.{expected})" if view.kind is ArrayKind.TORCH else f"{name}.astype(np.{expected})"
+        raise call_error(kernel, Diagnostic(
+            "wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {expected}", (), (f"pass {convert}",)))
+    if view.pointer % expected.alignment:
+        raise call_error(kernel, Diagnostic(
+            "misaligned-argument", f"'{name}' does not begin at a multiple of {expected.alignment} bytes",
+            (f"its address is {view.pointer:#x}",), (f"pass a copy of '{name}'",)))
+    if not view.writeable and _is_written(array):
+        raise call_error(kernel, Diagnostic(
+            "read-only-output", f"'{name}' is written by the kernel and is read-only", (),
+            (f"pass a copy of '{name}', or leave it out to have it allocated" if not array.is_input
+             else f"pass a copy of '{name}'",)))
+
+
+def _place(kernel: str, views: Mapping[str, ArrayView]) -> tuple[ArrayKind, int]:
+    """Return the kind of array to allocate, and on which device."""
+    kind, device, first = ArrayKind.NUMPY, -1, ""
+    for name, view in views.items():
+        if view.kind.on_device and not kind.on_device:
+            kind, first = view.kind, name
+        if view.device >= 0 and device >= 0 and view.device != device:
+            raise call_error(kernel, Diagnostic(
+                "wrong-device", f"'{name}' is on GPU {view.device}, and '{first}' on GPU {device}", (),
+                ("copy all arrays to one device",)))
+        device = max(device, view.device)
+    return kind, device
+
+
+def _integer(kernel: str, name: str, value: object) -> int:
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    raise call_error(kernel, _wrong_value(name, "an integer", value, f"pass int({name})"))
+
+
+def _wrong_value(name: str, expected: str, value: object, hint: str) -> Diagnostic:
+    text = f"{type(value).__name__} {value!r}"
+    return Diagnostic("wrong-type", f"'{name}' must be {expected}, not {text[:80]}", (), (hint,))
+
+
+_ACCEPTED: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
+    "b": ("a truth value", (bool, np.bool_)),
+    "i": ("an integer", (int, np.integer)),
+    "u": ("an integer", (int, np.integer)),
+    "f": ("a real number", (int, float, np.integer, np.floating)),
+    "c": ("a number", (int, float, complex, np.number)),
+}
+
+
+def convert_scalar(kernel: str, name: str, dtype: np.dtype[Any], value: object) -> np.generic:
+    """Return *value* as a NumPy scalar of *dtype*.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-type``: not a number of that kind, or an integer out of range.
+    """
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    expected, types = _ACCEPTED[dtype.kind]
+    if not isinstance(value, types) or (dtype.kind != "b" and isinstance(value, bool)):
+        raise call_error(kernel, _wrong_value(name, expected, value, f"the kernel takes '{name}' as {dtype}"))
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if not limits.min <= int(value) <= limits.max:  # type: ignore[call-overload]  # checked above
+            raise call_error(kernel, Diagnostic(
+                "wrong-type", f"'{name}' = {value} does not fit {dtype}",
+                (f"{dtype} holds {limits.min} to {limits.max}",),
+                (f"declare '{name}' as int64 in the kernel",)))
+    scalar = dtype.type(value)
+    assert isinstance(scalar, np.generic), f"{dtype} is no scalar type"
+    return scalar
+
+
+def _positive(kernel: str, array: ArrayArg, sizes: Sizes) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    shape, strides = layout(array, sizes)
+    if min(shape, default=0) < 0:
+        assert array.shape is not None
+        raise call_error(kernel, Diagnostic(
+            "wrong-shape", f"'{array.name}' would have the negative shape {shape}",
+            tuple(sizes.origin[n] for e in array.shape for n in sorted(names_in(e)) if n in sizes.origin),
+            ("pass larger arrays or sizes",)))
+    return shape, strides
+
+
+def index_overflow(kernel: str, signal: IndexTooSmall) -> ArgumentError:
+    """Return the error for sizes that no index type at hand can address."""
+    check = signal.check
+    return call_error(kernel, Diagnostic(
+        "index-overflow", check.message,
+        (f"{check.condition} is false for {describe(check.condition, signal.values)}",),
+        ("generate the kernel with 64-bit indices (index_bits=64)",)))

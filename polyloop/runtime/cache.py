@@ -1,0 +1,287 @@
+"""The disk cache of compiled programs: content-addressed, checked on a hit, bounded in size.
+
+An entry is a directory ``<sha256 of the key>`` that holds the key's source text, a JSON record
+(sizes and hashes of the files, compiler, flags) and the compiled files.  It appears by one rename,
+so readers see all of it or nothing.  Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from polyloop.errors import CompilerError, Diagnostic
+
+__all__ = ["CacheEntry", "CacheKey", "CacheProblem", "DiskCache", "default_directory", "open_cache"]
+
+_RECORD: Final = "record.json"
+_SOURCE: Final = "source.txt"
+_FORMAT: Final = 1
+DEFAULT_LIMIT: Final = 512 * 1024 * 1024
+_ABANDONED_AFTER: Final = 3600.0  # seconds until an unfinished entry of another process is litter
+
+
+@dataclass(frozen=True, slots=True)
+class CacheKey:
+    """What a compiled program is a function of.
+
+    Attributes
+    ----------
+    kind
+        ``"c"``, ``"cuda"``, ``"fibres"``.
+    compiler
+        Identity and version of the compiler, and of the processor where the flags depend on it.
+    """
+
+    kind: str
+    source: str
+    compiler: str
+    flags: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """Name of the entry: the SHA-256 of all fields."""
+        text = json.dumps([_FORMAT, self.kind, self.source, self.compiler, list(self.flags)])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class CacheEntry:
+    """One entry as ``ls`` shows it; ``used`` is the time of its last use [seconds since 1970]."""
+
+    digest: str
+    kind: str
+    compiler: str
+    files: tuple[str, ...]
+    size_bytes: int
+    used: float
+
+
+@dataclass(frozen=True, slots=True)
+class CacheProblem:
+    """An entry that does not hold what it says."""
+
+    digest: str
+    reason: str
+
+
+def default_directory() -> Path:
+    """Return ``$POLYLOOP_CACHE_DIR``, or ``polyloop`` in the user's cache directory."""
+    if chosen := os.environ.get("POLYLOOP_CACHE_DIR"):
+        return Path(chosen).expanduser()
+    if xdg := os.environ.get("XDG_CACHE_HOME"):
+        return Path(xdg) / "polyloop"
+    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
+        return Path(local) / "polyloop" / "cache"
+    return Path.home() / ".cache" / "polyloop"
+
+
+def open_cache(directory: Path | None = None, limit_bytes: int = DEFAULT_LIMIT) -> DiskCache | None:
+    """Return the cache in *directory*, or None where it cannot be made or written.
+
+    Raises
+    ------
+    CompilerError
+        ``unsafe-cache-dir``: users other than its owner could put programs into it.
+    """
+    root = default_directory() if directory is None else directory
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = root.stat()
+    except (OSError, RuntimeError):
+        return None
+    _refuse_unsafe(root, status)
+    if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
+        return None
+    return DiskCache(root, limit_bytes)
+
+
+def _refuse_unsafe(root: Path, status: os.stat_result) -> None:
+    if os.name != "posix":
+        return
+    reason = ""
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        reason = f"its permissions are {stat.filemode(status.st_mode)}"
+    elif status.st_uid not in (os.getuid(), 0):
+        reason = f"it belongs to user {status.st_uid}, not to {os.getuid()}"
+    if reason:
+        raise CompilerError("compile", None, [Diagnostic(
+            "unsafe-cache-dir", f"others can write to the cache directory '{root}'",
+            (reason, "whoever writes there could make you run their programs"),
+            (f"chmod go-w '{root}', or set POLYLOOP_CACHE_DIR to a directory of your own",))])
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class DiskCache:
+    """A directory of entries, at most *limit_bytes* in all."""
+
+    root: Path
+    limit_bytes: int = DEFAULT_LIMIT
+
+    def get(self, key: CacheKey) -> Path | None:
+        """Return the directory of *key*'s entry, or None.
+
+        The stored source must equal the key's and every file must have the recorded hash; an
+        entry that fails is removed.
+        """
+        entry = self.root / key.digest
+        if not entry.is_dir():
+            return None
+        if _fault(entry, key) is not None:
+            _remove(entry)
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(entry / _RECORD)
+        return entry
+
+    def put(self, key: CacheKey, files: Mapping[str, bytes]) -> Path | None:
+        """Store *files* under *key* and return their directory; None where the disk refuses."""
+        entry = self.root / key.digest
+        record = {
+            "format": _FORMAT,
+            "kind": key.kind,
+            "compiler": key.compiler,
+            "flags": list(key.flags),
+            "files": {name: [len(data), _sha256(data)] for name, data in files.items()},
+        }
+        try:
+            fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=self.root))
+        except OSError:
+            return None
+        try:
+            (fresh / _SOURCE).write_bytes(key.source.encode())
+            for name, data in files.items():
+                (fresh / name).write_bytes(data)
+            (fresh / _RECORD).write_text(json.dumps(record, indent=1))
+            self._publish(fresh, entry, key)
+        except OSError:
+            _remove(fresh)
+            return None
+        self.evict(keep=entry.name)
+        return entry
+
+    def _publish(self, fresh: Path, entry: Path, key: CacheKey) -> None:
+        try:
+            fresh.rename(entry)
+        except OSError:  # another process was faster, or an entry that is damaged is in the way
+            if _fault(entry, key) is None:
+                _remove(fresh)
+                return
+            _remove(entry)
+            fresh.rename(entry)
+
+    def entries(self) -> list[CacheEntry]:
+        """Return all readable entries, the least recently used first."""
+        found = []
+        for entry in self._directories():
+            record = _read_record(entry)
+            if record is None:
+                continue
+            try:
+                used = (entry / _RECORD).stat().st_mtime
+                size = sum(item.stat().st_size for item in entry.iterdir())
+            except OSError:  # removed meanwhile
+                continue
+            found.append(CacheEntry(entry.name, str(record["kind"]), str(record["compiler"]),
+                                    tuple(sorted(record["files"])), size, used))
+        return sorted(found, key=lambda e: (e.used, e.digest))
+
+    def verify(self, *, remove: bool = False) -> list[CacheProblem]:
+        """Return every entry whose content does not match its record; drop them if *remove*."""
+        problems = []
+        for entry in self._directories():
+            fault = _fault(entry, None)
+            if fault is not None:
+                problems.append(CacheProblem(entry.name, fault))
+                if remove:
+                    _remove(entry)
+        return problems
+
+    def clear(self) -> int:
+        """Remove all entries; return how many there were."""
+        directories = self._directories()
+        for entry in directories:
+            _remove(entry)
+        self._sweep(older_than=0.0)
+        return len(directories)
+
+    def evict(self, keep: str = "") -> int:
+        """Remove the least recently used entries until the limit holds; return how many.
+
+        The entry named *keep* stays, even if it is larger than the limit alone.
+        """
+        self._sweep(older_than=_ABANDONED_AFTER)
+        entries = self.entries()
+        total = sum(entry.size_bytes for entry in entries)
+        removed = 0
+        for entry in entries:
+            if total <= self.limit_bytes:
+                break
+            if entry.digest != keep:
+                _remove(self.root / entry.digest)
+                total -= entry.size_bytes
+                removed += 1
+        return removed
+
+    def _directories(self) -> list[Path]:
+        try:
+            return sorted(p for p in self.root.iterdir() if len(p.name) == 64 and p.is_dir())
+        except OSError:
+            return []
+
+    def _sweep(self, older_than: float) -> None:
+        now = time.time()
+        for path in self.root.glob(".new-*"):
+            with contextlib.suppress(OSError):
+                if now - path.stat().st_mtime >= older_than:
+                    _remove(path)
+
+
+def _remove(entry: Path) -> None:
+    shutil.rmtree(entry, ignore_errors=True)
+
+
+def _read_record(entry: Path) -> dict[str, Any] | None:
+    try:
+        record = json.loads((entry / _RECORD).read_text())
+    except (OSError, ValueError):
+        return None
+    wanted = {"format": int, "kind": str, "compiler": str, "flags": list, "files": dict}
+    if not isinstance(record, dict):
+        return None
+    well_formed = all(isinstance(record.get(name), kind) for name, kind in wanted.items())
+    return record if well_formed and record["format"] == _FORMAT else None
+
+
+def _fault(entry: Path, key: CacheKey | None) -> str | None:
+    """Return why the entry cannot be used (for *key*), or None."""
+    record = _read_record(entry)
+    if record is None:
+        return "its record is missing or unreadable"
+    try:
+        source = (entry / _SOURCE).read_bytes().decode()
+        stored = CacheKey(record["kind"], source, record["compiler"], tuple(map(str, record["flags"])))
+        if stored.digest != entry.name or (key is not None and stored != key):
+            return "its source, compiler or flags are not those of its key"
+        for name, recorded in record["files"].items():
+            data = (entry / os.path.basename(name)).read_bytes()
+            if recorded != [len(data), _sha256(data)]:
+                return f"'{name}' is not what was stored"
+    except (OSError, UnicodeDecodeError) as err:
+        return f"it cannot be read: {err.__class__.__name__}"
+    return None

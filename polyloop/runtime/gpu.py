@@ -1,0 +1,363 @@
+"""Launching on an NVIDIA GPU through PyCUDA, on the context that Torch and CuPy use too.
+
+The context: where PyCUDA has a current context and only PyCUDA or NumPy arrays are passed, that
+one.  Otherwise the primary context of the arrays' device, pushed for the length of a call only.
+
+PyCUDA launches on its own streams and on the default stream; it has no way to take a stream that
+another library made.  For those the driver's ``cuLaunchKernel`` is called directly.
+"""
+# ruff: noqa: ANN401  # PyCUDA has no types
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import functools
+import importlib
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
+from polyloop.errors import CompilerError, Diagnostic
+from polyloop.runtime.arguments import Binding
+from polyloop.runtime.gpuarrays import HostMirror, current_stream
+from polyloop.runtime.resources import KernelImage, read_cubin
+from polyloop.runtime.views import ArrayKind, ArrayView, call_error
+
+__all__ = ["GpuModule", "StreamHandle", "device_architecture", "gpu_available", "resolve_stream"]
+
+_DEFAULT_SHARED_LIMIT: Final = 48 * 1024
+
+
+@functools.lru_cache(maxsize=1)
+def _driver() -> Any:
+    """Return ``pycuda.driver``, initialised, or raise ImportError or its error."""
+    driver = importlib.import_module("pycuda.driver")
+    driver.init()
+    return driver
+
+
+@functools.lru_cache(maxsize=1)
+def gpu_available() -> tuple[bool, str]:
+    """Return whether CUDA kernels can run here, and if not, why."""
+    try:
+        driver = importlib.import_module("pycuda.driver")
+    except ImportError as err:
+        if "libcuda" in str(err):
+            return False, f"the NVIDIA driver is not installed ({err})"
+        return False, f'PyCUDA is not installed: pip install "polyloop[cuda]" ({err})'
+    try:
+        driver.init()
+        count = int(driver.Device.count())
+    except driver.Error as err:
+        return False, f"the NVIDIA driver does not start ({err})"
+    return (True, "") if count else (False, "the NVIDIA driver sees no GPU")
+
+
+def _require_gpu(kernel: str) -> Any:
+    available, reason = gpu_available()
+    if not available:
+        raise CompilerError("call", kernel, [Diagnostic(
+            "no-gpu", "a CUDA kernel was called, and there is no usable GPU", (reason,),
+            ("compile for the C target to run on the CPU; .source, .ptx, .cubin and .resources work without a GPU",))])
+    return _driver()
+
+
+def device_architecture(ordinal: int = 0) -> str | None:
+    """Return ``sm_90`` or the like for a GPU of this machine; None where there is none."""
+    if not gpu_available()[0]:
+        return None
+    major, minor = _driver().Device(ordinal).compute_capability()
+    return f"sm_{major}{minor}"
+
+
+# {{{ contexts
+
+_primary: Final[dict[int, Any]] = {}
+
+
+def _primary_context(driver: Any, ordinal: int) -> Any:
+    context = _primary.get(ordinal)
+    if context is None:
+        if not _primary:
+            atexit.register(_release)
+        context = _primary[ordinal] = driver.Device(ordinal).retain_primary_context()
+    return context
+
+
+@contextlib.contextmanager
+def _active_context(kernel: str, views: list[ArrayView]) -> Iterator[Any]:
+    """Make the context of the arrays current, and restore what was current before."""
+    driver = _require_gpu(kernel)
+    current = driver.Context.get_current()
+    kinds = {view.kind for view in views}
+    shared = kinds & {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.CUDA}
+    if current is not None and not shared:
+        yield current
+        return
+    ordinal = max((view.device for view in views), default=-1)
+    if ordinal < 0:
+        ordinal = 0 if current is None else _ordinal(driver, current)
+    primary = _primary_context(driver, ordinal)
+    if current is not None and current == primary:
+        yield current
+        return
+    if current is not None and ArrayKind.PYCUDA in kinds:
+        raise call_error(kernel, Diagnostic(
+            "wrong-device", "PyCUDA arrays of a context of their own are mixed with arrays of other libraries",
+            ("Torch and CuPy use the primary context of the device",),
+            ("import pycuda.autoprimaryctx instead of pycuda.autoinit",)))
+    primary.push()
+    try:
+        yield primary
+    finally:
+        driver.Context.pop()
+
+
+def _ordinal(driver: Any, context: Any) -> int:
+    """Return the number of the current context's device."""
+    device = context.get_device()
+    return next(k for k in range(driver.Device.count()) if driver.Device(k) == device)
+
+
+def _release() -> None:
+    """Unload modules and give back the primary contexts while the driver still lives."""
+    for module in tuple(_modules):
+        module.unload()
+    while _primary:
+        _, context = _primary.popitem()
+        context.detach()
+
+# }}}
+
+
+# {{{ streams
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHandle:
+    """A stream: PyCUDA's object where it is one of PyCUDA's, and the driver's handle (0: default)."""
+
+    handle: int
+    pycuda: Any = None
+
+
+def resolve_stream(kernel: str, stream: object) -> StreamHandle:
+    """Return the stream that *stream* means.
+
+    Parameters
+    ----------
+    stream
+        None, a handle, a PyCUDA, Torch or CuPy stream, or an object with ``__cuda_stream__``.
+
+    Raises
+    ------
+    ArgumentError
+        ``wrong-type``.
+    """
+    match stream:
+        case None:
+            return StreamHandle(0)
+        case bool():
+            pass
+        case int() | np.integer():
+            return StreamHandle(int(stream))
+        case _:
+            if type(stream).__module__.startswith("pycuda"):
+                return StreamHandle(int(getattr(stream, "handle", 0)), stream)
+            if callable(protocol := getattr(stream, "__cuda_stream__", None)):
+                return StreamHandle(int(protocol()[1]))
+            for attribute in ("cuda_stream", "ptr"):
+                if isinstance(handle := getattr(stream, attribute, None), int):
+                    return StreamHandle(handle)
+    raise call_error(kernel, Diagnostic(
+        "wrong-type", f"'stream' is not a CUDA stream but {type(stream).__name__} {stream!r}"[:120], (),
+        ("pass a PyCUDA, Torch or CuPy stream, or its handle as an integer",)))
+
+
+class _RawDriver:
+    """The few driver functions that take streams of other libraries."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL("nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1")
+
+    def call(self, name: str, *arguments: object) -> None:
+        """Call a driver function and raise PyCUDA's error if it fails."""
+        status = int(getattr(self._library, name)(*arguments))
+        if status != 0:
+            text = ctypes.c_char_p()
+            self._library.cuGetErrorString(status, ctypes.byref(text))
+            raise _driver().LogicError(f"{name} failed: {(text.value or b'unknown error').decode()}")
+
+    def synchronize(self, stream: int) -> None:
+        """Wait until all work on *stream* is done."""
+        self.call("cuStreamSynchronize", ctypes.c_void_p(stream))
+
+    def order(self, before: int, after: int) -> None:
+        """Make later work on stream *after* wait for the present work on stream *before*."""
+        event, no_timing = ctypes.c_void_p(), 2
+        self.call("cuEventCreate", ctypes.byref(event), ctypes.c_uint(no_timing))
+        try:
+            self.call("cuEventRecord", event, ctypes.c_void_p(before))
+            self.call("cuStreamWaitEvent", ctypes.c_void_p(after), event, ctypes.c_uint(0))
+        finally:
+            self.call("cuEventDestroy_v2", event)
+
+    def load(self, cubin: bytes, names: list[str]) -> tuple[ctypes.c_void_p, dict[str, ctypes.c_void_p]]:
+        """Load *cubin* into the current context; return the module and its functions."""
+        module = ctypes.c_void_p()
+        self.call("cuModuleLoadData", ctypes.byref(module), cubin)
+        functions = {}
+        for name in names:
+            function = ctypes.c_void_p()
+            self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+            functions[name] = function
+        return module, functions
+
+    def launch(self, function: ctypes.c_void_p, grid: tuple[int, int, int], block: tuple[int, int, int],
+               *, shared: int, stream: int, parameters: bytes) -> None:
+        """Launch with packed *parameters* (CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE)."""
+        buffer = ctypes.create_string_buffer(parameters, max(1, len(parameters)))
+        size = ctypes.c_size_t(len(parameters))
+        extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), None)
+        self.call("cuLaunchKernel", function, *map(ctypes.c_uint, (*grid, *block)), ctypes.c_uint(shared),
+                  ctypes.c_void_p(stream), None, extra)
+
+    def allow_shared(self, function: ctypes.c_void_p, size: int) -> None:
+        """Allow *size* bytes of dynamic shared memory."""
+        max_dynamic_shared_size_bytes = 8
+        self.call("cuFuncSetAttribute", function, ctypes.c_int(max_dynamic_shared_size_bytes), ctypes.c_int(size))
+
+
+@functools.lru_cache(maxsize=1)
+def _raw() -> _RawDriver:
+    return _RawDriver()
+
+# }}}
+
+
+# {{{ modules and launches
+
+
+@dataclass
+class _Loaded:
+    """The cubin in one context; the second copy serves streams of other libraries."""
+
+    context: Any
+    module: Any
+    functions: dict[str, Any]
+    raw_module: ctypes.c_void_p | None = None
+    raw_functions: dict[str, ctypes.c_void_p] | None = None
+
+
+class GpuModule:
+    """A cubin and the launches of its program; loaded into each context where it is called."""
+
+    def __init__(self, program: GeneratedProgram, cubin: bytes) -> None:
+        self.program = program
+        self.cubin = cubin
+        self.images: dict[str, KernelImage] = read_cubin(cubin)
+        dynamic = "extern __shared__" in program.device_code
+        self._dynamic = {k.name: max(0, k.shared_bytes - self.images[k.name].shared_bytes) if dynamic else 0
+                         for k in program.launches}
+        self._loaded: list[_Loaded] = []
+        _modules.add(self)
+
+    def launch(self, binding: Binding, stream: object) -> None:
+        """Run all launches of *binding* in order, on one stream."""
+        kernel = self.program.kernel
+        views = list(binding.views.values())
+        with _active_context(kernel, views) as context:
+            chosen = resolve_stream(kernel, current_stream(views) if stream is None else stream)
+            mirrors = {name: HostMirror(_driver(), view, fill=name not in binding.fresh)
+                       for name, view in binding.views.items() if view.kind is ArrayKind.NUMPY}
+            try:
+                self._await_producers(views, chosen)
+                pointers = {name: mirrors[name].pointer if name in mirrors else view.pointer
+                            for name, view in binding.views.items()}
+                loaded = self._load(context)
+                for launch, grid in binding.launches:
+                    parameters = self.pack(launch, pointers, binding)
+                    self._launch_one(loaded, launch, grid, parameters, chosen)
+                if mirrors:
+                    self._copy_back(mirrors, binding, chosen)
+            finally:
+                for mirror in mirrors.values():
+                    mirror.free()
+
+    def pack(self, launch: DeviceLaunch, pointers: dict[str, int], binding: Binding) -> bytes:
+        """Return the parameter buffer of one launch, laid out as the cubin says."""
+        layout = self.images[launch.name].parameters
+        assert len(layout) == len(launch.arguments), f"'{launch.name}' has {len(layout)} parameters in its cubin"
+        buffer = bytearray(max((offset + size for offset, size in layout), default=0))
+        for name, (offset, size) in zip(launch.arguments, layout, strict=True):
+            data = np.uint64(pointers[name]).tobytes() if name in pointers else binding.scalars[name].tobytes()
+            assert len(data) == size, f"'{name}' has {len(data)} bytes, and its parameter {size}"
+            buffer[offset:offset + size] = data
+        return bytes(buffer)
+
+    def _load(self, context: Any) -> _Loaded:
+        for loaded in self._loaded:
+            if loaded.context == context:
+                return loaded
+        driver = _driver()
+        module = driver.module_from_buffer(self.cubin)
+        functions = {launch.name: module.get_function(launch.name) for launch in self.program.launches}
+        for name, function in functions.items():
+            if self._dynamic[name] + self.images[name].shared_bytes > _DEFAULT_SHARED_LIMIT:
+                function.set_attribute(driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self._dynamic[name])
+        self._loaded.append(_Loaded(context, module, functions))
+        return self._loaded[-1]
+
+    def _launch_one(self, loaded: _Loaded, launch: DeviceLaunch, grid: tuple[int, int, int], parameters: bytes,
+                    stream: StreamHandle) -> None:
+        shared = self._dynamic[launch.name]
+        if stream.handle == 0 or stream.pycuda is not None:
+            # what Function.prepared_async_call does once it has packed its arguments
+            launch_kernel = loaded.functions[launch.name]._launch_kernel  # noqa: SLF001
+            launch_kernel(grid, launch.block, parameters, shared, stream.pycuda)
+            return
+        if loaded.raw_functions is None:
+            loaded.raw_module, loaded.raw_functions = _raw().load(self.cubin, list(loaded.functions))
+            for name, function in loaded.raw_functions.items():
+                if self._dynamic[name] + self.images[name].shared_bytes > _DEFAULT_SHARED_LIMIT:
+                    _raw().allow_shared(function, self._dynamic[name])
+        _raw().launch(loaded.raw_functions[launch.name], grid, launch.block, shared=shared, stream=stream.handle,
+                      parameters=parameters)
+
+    def _await_producers(self, views: list[ArrayView], stream: StreamHandle) -> None:
+        for handle in sorted({view.stream for view in views if view.stream is not None}):
+            if handle != stream.handle and {handle, stream.handle} != {0, 1}:  # 0 and 1: the default stream
+                _raw().order(handle, stream.handle)
+
+    def _copy_back(self, mirrors: dict[str, HostMirror], binding: Binding, stream: StreamHandle) -> None:
+        if stream.pycuda is not None:
+            stream.pycuda.synchronize()
+        elif stream.handle:
+            _raw().synchronize(stream.handle)
+        written = {a.name for a in self.program.arguments if getattr(a, "is_output", False)}
+        for name in written & mirrors.keys():
+            mirrors[name].copy_back()
+
+    def unload(self) -> None:
+        """Forget the loaded copies; the context they are in must still exist."""
+        for loaded in self._loaded:
+            loaded.functions.clear()
+            loaded.module = None
+            if loaded.raw_module is not None and loaded.context in _primary.values():
+                loaded.context.push()
+                try:
+                    _raw().call("cuModuleUnload", loaded.raw_module)
+                finally:
+                    _driver().Context.pop()
+        self._loaded.clear()
+
+
+_modules: weakref.WeakSet[GpuModule] = weakref.WeakSet()
+
+# }}}

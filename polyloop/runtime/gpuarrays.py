@@ -1,0 +1,280 @@
+"""Arrays in GPU memory: PyCUDA, Torch, CuPy, ``__cuda_array_interface__`` and DLPack."""
+# ruff: noqa: ANN401  # the arrays of the libraries have no common type
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from polyloop.errors import Diagnostic
+from polyloop.runtime.views import (
+    ArrayKind,
+    ArrayView,
+    call_error,
+    element_range,
+    empty_numpy,
+    numpy_view,
+    wrong_type,
+)
+
+__all__ = ["DeviceMemory", "HostMirror", "current_stream", "dlpack_view"]
+
+_CUDA_DEVICE: Final = 2  # kDLCUDA
+_LEGACY_STREAM: Final = 1
+
+
+def _library(value: object) -> str:
+    return type(value).__module__.partition(".")[0]
+
+
+class DeviceMemory:
+    """Views of arrays for a CUDA kernel; NumPy arrays are accepted and copied by the launch."""
+
+    def view(self, kernel: str, name: str, value: object) -> ArrayView:
+        """Return the view of an array of any supported library."""
+        if isinstance(value, np.ndarray):
+            return numpy_view(kernel, name, value)
+        match _library(value):
+            case "pycuda":
+                return _pycuda_view(kernel, name, value)
+            case "torch":
+                return _torch_view(kernel, name, value)
+            case "cupy":
+                return _cupy_view(kernel, name, value)
+        if hasattr(type(value), "__cuda_array_interface__"):
+            return _interface_view(kernel, name, value)
+        if hasattr(type(value), "__dlpack__"):
+            return dlpack_view(kernel, name, value)
+        raise wrong_type(kernel, name, value, "pass a NumPy, CuPy, Torch or PyCUDA array")
+
+    def allocate(self, kernel: str, kind: ArrayKind, device: int, *, dtype: np.dtype[Any],
+                 shape: tuple[int, ...], strides: tuple[int, ...], poison: bool) -> ArrayView:
+        """Return a new array of the library *kind*."""
+        match kind:
+            case ArrayKind.NUMPY:
+                array: Any = empty_numpy(dtype, shape, strides, poison=poison)
+                pointer = array.__array_interface__["data"][0]
+            case ArrayKind.TORCH:
+                array, pointer = _torch_empty(device, dtype, shape, strides, poison=poison)
+            case ArrayKind.PYCUDA:
+                array, pointer = _pycuda_empty(dtype, shape, strides, poison=poison)
+            case ArrayKind.CUPY:
+                array, pointer = _cupy_empty(device, dtype, shape, strides, poison=poison)
+            case ArrayKind.CUDA:
+                raise call_error(kernel, Diagnostic(
+                    "missing-argument", "an output was not passed, and the library of the inputs has no allocator",
+                    ("outputs are allocated as NumPy, CuPy, Torch or PyCUDA arrays only",), ("pass all outputs",)))
+        return ArrayView(kind, pointer, dtype, shape, strides, True, device, None, array)
+
+
+def _elements(kernel: str, name: str, strides: Iterable[int], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """Return strides in elements for strides in bytes."""
+    in_bytes = tuple(strides)
+    if any(stride % dtype.itemsize for stride in in_bytes):
+        raise call_error(kernel, Diagnostic(
+            "wrong-strides", f"the elements of '{name}' are not a whole number of elements apart",
+            (f"its strides are {in_bytes} bytes, its elements have {dtype.itemsize} bytes",),
+            (f"pass a copy of '{name}'",)))
+    return tuple(stride // dtype.itemsize for stride in in_bytes)
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [1] * len(shape), 1
+    for axis in range(len(shape) - 1, -1, -1):
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
+
+
+def _on_host(kernel: str, name: str, hint: str) -> Exception:
+    return call_error(kernel, Diagnostic(
+        "wrong-device", f"'{name}' is in host memory, and this kernel runs on the GPU", (), (hint,)))
+
+
+# {{{ one library each
+
+
+def _pycuda_view(kernel: str, name: str, array: Any) -> ArrayView:
+    if not hasattr(array, "gpudata"):
+        raise wrong_type(kernel, name, array, "pass a pycuda.gpuarray.GPUArray")
+    pointer = 0 if array.gpudata is None else int(array.gpudata)
+    dtype = np.dtype(array.dtype)
+    return ArrayView(ArrayKind.PYCUDA, pointer, dtype, tuple(array.shape),
+                     _elements(kernel, name, array.strides, dtype), True, -1, None, array)
+
+
+def _pycuda_empty(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
+                  poison: bool) -> tuple[Any, int]:
+    driver = importlib.import_module("pycuda.driver")
+    gpuarray = importlib.import_module("pycuda.gpuarray")
+    low, high = element_range(shape, strides)
+    assert low == 0, "outputs have no negative strides"
+    memory = driver.mem_alloc(max(1, high * dtype.itemsize))
+    if poison:
+        driver.memset_d8(memory, 0xFF, high * dtype.itemsize)
+    array = gpuarray.GPUArray(shape, dtype, gpudata=memory, strides=tuple(s * dtype.itemsize for s in strides))
+    return array, int(memory)
+
+
+def _torch_dtype(kernel: str, name: str, tensor: Any) -> np.dtype[Any]:
+    text = str(tensor.dtype).removeprefix("torch.")
+    try:
+        return np.dtype(text)
+    except TypeError:
+        raise call_error(kernel, Diagnostic(
+            "wrong-dtype", f"'{name}' has dtype {tensor.dtype}, which NumPy does not have", (),
+            (f"pass {name}.to() of a type that the kernel declares",))) from None
+
+
+def _torch_view(kernel: str, name: str, tensor: Any) -> ArrayView:
+    if not hasattr(tensor, "data_ptr"):
+        raise wrong_type(kernel, name, tensor, "pass a torch.Tensor")
+    if not tensor.is_cuda:
+        raise _on_host(kernel, name, f"pass {name}.cuda(), or {name}.numpy() to have it copied")
+    dtype = _torch_dtype(kernel, name, tensor)
+    return ArrayView(ArrayKind.TORCH, int(tensor.data_ptr()), dtype, tuple(tensor.shape), tuple(tensor.stride()),
+                     True, int(tensor.device.index), None, tensor)
+
+
+def _torch_empty(device: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
+                 poison: bool) -> tuple[Any, int]:
+    torch = importlib.import_module("torch")
+    tensor = torch.empty_strided(shape, strides, dtype=getattr(torch, dtype.name), device=f"cuda:{device}")
+    if poison:
+        tensor.fill_(float("nan") if dtype.kind in "fc" else dtype.kind == "b" or -1 % 2**(8 * dtype.itemsize - 1))
+    return tensor, int(tensor.data_ptr())
+
+
+def _cupy_view(kernel: str, name: str, array: Any) -> ArrayView:
+    if not hasattr(array, "data") or not hasattr(array.data, "ptr"):
+        raise wrong_type(kernel, name, array, "pass a cupy.ndarray")
+    dtype = np.dtype(array.dtype)
+    return ArrayView(ArrayKind.CUPY, int(array.data.ptr), dtype, tuple(array.shape),
+                     _elements(kernel, name, array.strides, dtype), True, int(array.device.id), None, array)
+
+
+def _cupy_empty(device: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,
+                poison: bool) -> tuple[Any, int]:
+    cupy = importlib.import_module("cupy")
+    low, high = element_range(shape, strides)
+    assert low == 0, "outputs have no negative strides"
+    with cupy.cuda.Device(max(0, device)):
+        memory = cupy.cuda.alloc(max(1, high * dtype.itemsize))
+        array = cupy.ndarray(shape, dtype, memptr=memory, strides=tuple(s * dtype.itemsize for s in strides))
+        if poison:
+            memory.memset(0xFF, high * dtype.itemsize)
+    return array, int(array.data.ptr)
+
+
+def _interface_view(kernel: str, name: str, array: Any) -> ArrayView:
+    """Return the view that ``__cuda_array_interface__`` describes, version 2 or 3."""
+    interface = array.__cuda_array_interface__
+    pointer, read_only = interface["data"]
+    dtype = np.dtype(interface["typestr"])
+    shape = tuple(int(extent) for extent in interface["shape"])
+    given = interface.get("strides")
+    strides = _row_major(shape) if given is None else _elements(kernel, name, given, dtype)
+    return ArrayView(ArrayKind.CUDA, int(pointer or 0), dtype, shape, strides, not read_only, _device_of(array),
+                     interface.get("stream"), array)
+
+
+def _device_of(array: Any) -> int:
+    where = getattr(array, "__dlpack_device__", None)
+    if where is None:
+        return -1
+    kind, device = where()
+    return int(device) if int(kind) == _CUDA_DEVICE else -1
+
+# }}}
+
+
+# {{{ DLPack
+
+
+class _DLDevice(ctypes.Structure):
+    _fields_ = (("kind", ctypes.c_int32), ("device", ctypes.c_int32))
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p), ("device", _DLDevice), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_DLPACK_CODES: Final = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Borrowed:
+    """An array and the capsule that keeps its export alive; the capsule releases itself."""
+
+    array: Any
+    capsule: Any
+
+
+def dlpack_view(kernel: str, name: str, array: Any) -> ArrayView:
+    """Return the view that the DLPack capsule of *array* describes.
+
+    The capsule is not consumed: it stays named ``dltensor`` and releases the export when the view
+    goes.
+    """
+    kind, device = array.__dlpack_device__()
+    if int(kind) != _CUDA_DEVICE:
+        raise _on_host(kernel, name, f"copy '{name}' to the GPU, or pass it as a NumPy array")
+    capsule = array.__dlpack__(stream=_LEGACY_STREAM)
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    tensor = _DLTensor.from_address(get_pointer(capsule, b"dltensor"))
+    code = _DLPACK_CODES.get(tensor.code)
+    if code is None or tensor.lanes != 1:
+        raise call_error(kernel, Diagnostic(
+            "wrong-dtype", f"'{name}' has a type that NumPy does not have", (f"DLPack type code {tensor.code}",),
+            (f"convert '{name}' to the type that the kernel declares",)))
+    shape = tuple(tensor.shape[k] for k in range(tensor.ndim))
+    strides = tuple(tensor.strides[k] for k in range(tensor.ndim)) if tensor.strides else _row_major(shape)
+    return ArrayView(ArrayKind.CUDA, (tensor.data or 0) + tensor.byte_offset, np.dtype(f"{code}{tensor.bits // 8}"),
+                     shape, strides, True, int(device), _LEGACY_STREAM, _Borrowed(array, capsule))
+
+# }}}
+
+
+def current_stream(views: Iterable[ArrayView]) -> Any:
+    """Return the stream that the library of the arrays is using, None for the default stream."""
+    for view in views:
+        if view.kind is ArrayKind.TORCH:
+            return importlib.import_module("torch").cuda.current_stream(view.device)
+        if view.kind is ArrayKind.CUPY:
+            return importlib.import_module("cupy").cuda.get_current_stream()
+    return None
+
+
+class HostMirror:
+    """The copy of a NumPy array in GPU memory for the length of a call."""
+
+    def __init__(self, driver: Any, view: ArrayView, *, fill: bool) -> None:
+        self._driver = driver
+        low, _ = element_range(view.shape, view.strides)
+        begin, end = view.byte_range()
+        self._size = end - begin
+        self._memory = driver.mem_alloc(max(1, self._size))
+        self.pointer = int(self._memory) - low * view.dtype.itemsize
+        memory = memoryview((ctypes.c_char * self._size).from_address(begin))
+        self._host = np.frombuffer(memory, np.uint8) if self._size else None
+        if fill and self._host is not None:
+            driver.memcpy_htod(self._memory, self._host)
+
+    def copy_back(self) -> None:
+        """Copy the elements back to the NumPy array."""
+        if self._host is not None:
+            self._driver.memcpy_dtoh(self._host, self._memory)
+
+    def free(self) -> None:
+        """Give the GPU memory back."""
+        self._memory.free()
