@@ -59,7 +59,8 @@ def test_import_loads_no_optional_package(module: str) -> None:
 
 
 def test_every_module_says_what_is_public() -> None:
-    paths = [path for path in ROOT.joinpath("polyloop").rglob("*.py") if path.name not in {"__main__.py", "__init__.py"}]
+    assembling = {"__main__.py", "__init__.py"}
+    paths = [path for path in ROOT.joinpath("polyloop").rglob("*.py") if path.name not in assembling]
     assert paths
     assert [str(path.relative_to(ROOT)) for path in paths if "__all__" not in path.read_text(encoding="utf-8")] == []
 

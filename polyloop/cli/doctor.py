@@ -1,0 +1,71 @@
+"""``python -m polyloop doctor``: what this machine has of what polyloop can use."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from polyloop.errors import CompilerError
+from polyloop.runtime.ccompile import find_compiler
+from polyloop.runtime.gpu import gpu_available
+from polyloop.runtime.nvrtc import nvrtc_available
+
+__all__ = ["Finding", "findings", "report"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked for.
+
+    ``detail`` is its version or place, or why it cannot be used.
+    """
+
+    name: str
+    is_there: bool
+    detail: str
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(name, True, version(name))
+    except PackageNotFoundError:
+        return Finding(name, False, f"not installed (pip install {name})")
+
+
+def _compiler(language: str, label: str) -> Finding:
+    try:
+        compiler = find_compiler(language)
+    except CompilerError as error:
+        return Finding(label, False, "; ".join((*error.found[0].notes, *error.found[0].hints)))
+    return Finding(label, True, f"{shlex.join(compiler.command)} ({compiler.identity.partition(' ')[2].strip()})")
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
+
+
+def findings() -> Iterator[Finding]:
+    """Yield everything that was looked for, what is needed first."""
+    yield Finding("Python", True, platform.python_version())
+    yield _package("polyloop")
+    yield _package("islpy")
+    yield _package("pymbolic")
+    yield _package("numpy")
+    yield _compiler("c", "C compiler")
+    yield _compiler("c++", "C++ compiler")
+    has_nvrtc, nvrtc = nvrtc_available()
+    yield Finding("NVRTC", has_nvrtc, _first_line(nvrtc))
+    yield _package("pycuda")
+    has_gpu, gpu = gpu_available()
+    yield Finding("GPU", has_gpu, _first_line(gpu))
+    yield _package("pillow")
+
+
+def report() -> str:
+    """Return the findings as text, one a line."""
+    found = tuple(findings())
+    width = max(len(finding.name) for finding in found)
+    return "\n".join(f"{'yes' if f.is_there else 'no ':3}  {f.name:<{width}}  {f.detail}" for f in found)

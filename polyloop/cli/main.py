@@ -1,0 +1,67 @@
+"""Arguments of ``python -m polyloop`` and its exit status."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from polyloop.cli import demo, doctor, show
+from polyloop.errors import PolyloopError
+
+__all__ = ["main"]
+
+_OK: Final = 0
+_MISMATCH: Final = 1
+_REFUSED: Final = 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="polyloop", description="Checked loop transformations, to CUDA C and C.")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    demo_parser = commands.add_parser(
+        "demo",
+        help="build, run and check three kernels",
+        description="Build, run and check axpy, a tiled matrix product and a stencil on a picture. "
+        "Exit status 1 if any result differs from NumPy's by more than rounding.",
+    )
+    demo_parser.add_argument("--image", type=Path, metavar="FILE", help="picture for the stencil: .png or .npy")
+    demo_parser.add_argument("--json", action="store_true", help="print the facts as JSON, without the sources")
+
+    show_parser = commands.add_parser("show", help="print the source generated for a kernel in a file")
+    show_parser.add_argument("kernel", metavar="FILE.py:NAME", help="a LoopKernel, or a function that returns one")
+    show_parser.add_argument("--target", choices=("cuda", "c"), default="cuda", help="default: cuda")
+
+    commands.add_parser("doctor", help="print what was found: Python packages, compiler, NVRTC, PyCUDA, GPU")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments
+        Words after the program's name; those of the process if omitted.
+
+    Returns
+    -------
+    int
+        Exit status: 0 if all is well, 1 if a result of the demo is wrong, 2 if the request was refused.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        match options.command:
+            case "demo":
+                return _OK if demo.run(options.image, as_json=options.json) else _MISMATCH
+            case "show":
+                print(show.source(options.kernel, options.target))
+            case "doctor":
+                print(doctor.report())
+    except PolyloopError as error:
+        print(error, file=sys.stderr)
+        return _REFUSED
+    return _OK

@@ -1,0 +1,78 @@
+"""``python -m polyloop show FILE.py:NAME``: the source that is generated for a kernel in a file."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import polyloop as pl
+from polyloop.errors import ArgumentError, Diagnostic, unknown_name
+
+__all__ = ["load_kernel", "source"]
+
+
+def _refusal(*found: Diagnostic) -> ArgumentError:
+    return ArgumentError("show", None, found)
+
+
+def load_kernel(where: str) -> pl.LoopKernel:
+    """Return the kernel that *where* names.
+
+    Parameters
+    ----------
+    where
+        ``FILE.py:NAME``.  ``NAME`` is a kernel of that module, or a function that takes no arguments and
+        returns one.  The file is executed, as ``import`` would.
+
+    Raises
+    ------
+    ArgumentError
+        ``bad-kernel-path``, ``unknown-kernel``, ``not-a-kernel``.
+    """
+    path_text, colon, name = where.rpartition(":")
+    path = Path(path_text)
+    if not colon or not path_text or not name.isidentifier():
+        raise _refusal(
+            Diagnostic("bad-kernel-path", f"'{where}' does not name a kernel", hints=("write it FILE.py:NAME",))
+        )
+    if not path.is_file():
+        raise _refusal(Diagnostic("bad-kernel-path", f"there is no file '{path}'"))
+    module = _execute(path)
+    if not hasattr(module, name):
+        raise _refusal(unknown_name("kernel", name, _kernel_names(module)))
+    value = getattr(module, name)
+    knl = value() if callable(value) and not isinstance(value, pl.LoopKernel | type) else value
+    if not isinstance(knl, pl.LoopKernel):
+        raise _refusal(
+            Diagnostic(
+                "not-a-kernel",
+                f"'{name}' in '{path}' is a {type(knl).__name__}, not a kernel",
+                hints=("name a LoopKernel, or a function without arguments that returns one",),
+            )
+        )
+    return knl
+
+
+def _execute(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise _refusal(Diagnostic("bad-kernel-path", f"'{path}' is not a Python file"))
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _kernel_names(module: ModuleType) -> list[str]:
+    return [name for name, value in vars(module).items() if isinstance(value, pl.LoopKernel)]
+
+
+def source(where: str, target: str) -> str:
+    """Return the source text that *target* (``"c"`` or ``"cuda"``) gets for the kernel that *where* names."""
+    language = pl.CudaTarget() if target == "cuda" else pl.CTarget()
+    return pl.generate_code(load_kernel(where), target=language).device_code

@@ -1,0 +1,79 @@
+"""Every diagnostic code has a heading in docs/errors.md, and every heading is a code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+
+
+def trees() -> Iterator[ast.Module]:
+    for path in sorted(ROOT.joinpath("polyloop").rglob("*.py")):
+        yield ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def parameter_positions(modules: list[ast.Module]) -> dict[str, int]:
+    """Return the functions and classes that take a code, and at which position."""
+    found = {"Diagnostic": 0, "unknown_name": 0, "LaunchCheck": 2}
+    for module in modules:
+        for node in ast.walk(module):
+            if isinstance(node, ast.FunctionDef):
+                names = [argument.arg for argument in node.args.args if argument.arg not in {"self", "cls"}]
+                if "code" in names:
+                    found[node.name] = names.index("code")
+    return found
+
+
+def literals(node: ast.expr) -> Iterator[str]:
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from literals(body)
+            yield from literals(orelse)
+
+
+def codes_of(call: ast.Call, positions: dict[str, int]) -> Iterator[str]:
+    name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    if name not in positions:
+        return
+    given = [keyword.value for keyword in call.keywords if keyword.arg in {"code", "kind"}]
+    given += call.args[positions[name] : positions[name] + 1]
+    for value in given:
+        for text in literals(value):
+            yield f"unknown-{text.replace(' ', '-')}" if name == "unknown_name" else text
+
+
+def codes_in_source() -> set[str]:
+    modules = list(trees())
+    positions = parameter_positions(modules)
+    calls = (node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call))
+    return {code for call in calls for code in codes_of(call, positions)} | {"assumption-violated"}
+
+
+def sections() -> dict[str, str]:
+    """Return the text below each heading of docs/errors.md that is a code."""
+    parts = re.split(r"^### (.*)$", ROOT.joinpath("docs/errors.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {title.strip("` "): text for title, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def test_codes_are_slugs() -> None:
+    assert [code for code in codes_in_source() if not SLUG.fullmatch(code)] == []
+
+
+def test_every_code_has_a_heading() -> None:
+    missing = sorted(codes_in_source() - set(sections()))
+    assert missing == []
+
+
+def test_every_heading_is_a_code() -> None:
+    stale = sorted(set(sections()) - codes_in_source())
+    assert stale == []
+
+
+def test_every_heading_says_what_to_do() -> None:
+    assert [code for code, text in sections().items() if "**What to do.**" not in text] == []
