@@ -15,8 +15,19 @@ DType: TypeAlias = np.dtype[np.generic]
 """The type of an array element or a scalar."""
 
 _NAMES: Final = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
-)  # fmt: skip
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+)
 _CODES: Final = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
 _COMPLEX: Final = frozenset({"complex64", "complex128", "c8", "c16"})
 _BY_NAME: Final[dict[str, DType]] = {

@@ -160,8 +160,14 @@ class _Converter:
             elif operator in _BINARY:
                 total = _BINARY[operator](total, right)
             else:
-                self.fail(step, Diagnostic("syntax", "'@' is not an operator of a kernel", hints=(
-                    "write the matrix product as a reduction: sum(k, a[i, k]*b[k, j])",)))  # fmt: skip
+                self.fail(
+                    step,
+                    Diagnostic(
+                        "syntax",
+                        "'@' is not an operator of a kernel",
+                        hints=("write the matrix product as a reduction: sum(k, a[i, k]*b[k, j])",),
+                    ),
+                )
         return total if pending is None else pending(tuple(children))
 
     def unary(self, node: ast.UnaryOp) -> Expression:
@@ -190,8 +196,14 @@ class _Converter:
         for number, operator in enumerate(node.ops):
             spelling = _COMPARISON.get(type(operator))
             if spelling is None:
-                self.fail(node, Diagnostic("syntax", "'in' and 'is' are not operators of a kernel", hints=(
-                    "compare with <, <=, ==, !=, >, >=",)))  # fmt: skip
+                self.fail(
+                    node,
+                    Diagnostic(
+                        "syntax",
+                        "'in' and 'is' are not operators of a kernel",
+                        hints=("compare with <, <=, ==, !=, >, >=",),
+                    ),
+                )
             parts.append(p.Comparison(operands[number], spelling, operands[number + 1]))
         return parts[0] if len(parts) == 1 else p.LogicalAnd(tuple(parts))
 
@@ -217,8 +229,12 @@ class _Converter:
         if type(node.func) is not ast.Name:
             self.fail(node.func, Diagnostic("syntax", "only a function name can be called", hints=("write f(x)",)))
         if node.keywords:
-            self.fail(node, Diagnostic("syntax", "keyword arguments are not allowed in a kernel", hints=(
-                "pass the arguments by position",)))  # fmt: skip
+            self.fail(
+                node,
+                Diagnostic(
+                    "syntax", "keyword arguments are not allowed in a kernel", hints=("pass the arguments by position",)
+                ),
+            )
         name = node.func.id
         if name == IF_NAME:
             return self.if_call(node)
@@ -258,8 +274,9 @@ class _Converter:
         elif type(wanted) is ast.Name:
             spelling = wanted.id
         else:
-            self.fail(wanted, Diagnostic("syntax", "'cast' needs the name of a type first", hints=(
-                "write cast(float32, e)",)))  # fmt: skip
+            self.fail(
+                wanted, Diagnostic("syntax", "'cast' needs the name of a type first", hints=("write cast(float32, e)",))
+            )
         dtype = find_dtype(spelling)
         if dtype is None:
             self.fail(wanted, dtype_diagnostic(spelling))
@@ -270,8 +287,12 @@ class _Converter:
             self.wrong_count(node, "reduce(sum, k, e)")
         operation = node.args[0]
         if type(operation) is not ast.Name or operation.id not in REDUCTIONS:
-            self.fail(operation, Diagnostic("syntax", "this is not a reduction operation", hints=(
-                f"known: {', '.join(sorted(REDUCTIONS))}",)))  # fmt: skip
+            self.fail(
+                operation,
+                Diagnostic(
+                    "syntax", "this is not a reduction operation", hints=(f"known: {', '.join(sorted(REDUCTIONS))}",)
+                ),
+            )
         return self.reduction(operation.id, node, node.args[1:])
 
     def is_reduction(self, name: str, node: ast.Call) -> bool:
@@ -292,13 +313,21 @@ class _Converter:
         inames: list[str] = []
         for part in names:
             if type(part) is not ast.Name:
-                self.fail(part, Diagnostic("syntax", f"'{operation}' needs the names of inames first", hints=(
-                    f"write {operation}(k, e) or {operation}((i, j), e)",)))  # fmt: skip
+                self.fail(
+                    part,
+                    Diagnostic(
+                        "syntax",
+                        f"'{operation}' needs the names of inames first",
+                        hints=(f"write {operation}(k, e) or {operation}((i, j), e)",),
+                    ),
+                )
             if self.inames is not None and part.id not in self.inames:
                 self.fail(part, unknown_name("iname", part.id, self.inames))
             if part.id in inames:
-                self.fail(part, Diagnostic("duplicate-iname", f"iname '{part.id}' is named twice", hints=(
-                    "name each iname once",)))  # fmt: skip
+                self.fail(
+                    part,
+                    Diagnostic("duplicate-iname", f"iname '{part.id}' is named twice", hints=("name each iname once",)),
+                )
             self.name(part)
             inames.append(part.id)
         if not inames:

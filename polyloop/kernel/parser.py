@@ -1,0 +1,364 @@
+"""Statement text to instructions: assignments, rules, and the ``for`` and ``if`` blocks around them.
+
+The text is a sequence of logical lines.  Blocks do not follow indentation: they end with ``end``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NoReturn, TypeAlias
+
+import pymbolic.primitives as p
+
+from polyloop.errors import KernelError, Span, unknown_name
+from polyloop.expr.dtypes import DType
+from polyloop.expr.nodes import Expression
+from polyloop.expr.parser import parse_source
+from polyloop.expr.rewrite import variables
+from polyloop.expr.source import Source
+from polyloop.kernel.lines import OPERATION, fail, logical_lines, match_bracket, split_outside_brackets
+from polyloop.kernel.options import Options, parse_options
+from polyloop.kernel.statements import RuleText, parse_assignment
+
+__all__ = ["ParsedInstruction", "ParsedRule", "parse_instructions"]
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedInstruction:
+    """An assignment as the user wrote it.
+
+    Attributes
+    ----------
+    assignee, expression
+        ``a[i] += x`` has become ``a[i] = a[i] + x``.
+    declared, declared_dtype
+        Whether ``<>`` or ``<dtype>`` stands in front, and the type if one is given.
+    depends_on, depends_star
+        Ids or patterns of ``dep=``; whether a ``*`` in front turns off what would be added to them.
+    inames, inames_extra
+        Exactly these inames (``inames=i:j``), or these besides the others (``inames=+i:j``).
+    predicates
+        Conditions of the enclosing ``if`` blocks, outermost first, then those of ``if=``.
+    for_inames, for_blocks
+        Inames of the enclosing ``for`` lines, outermost first; for each a number that identifies that loop.
+    line, text
+        First line in the user's string, from 1, and the statement on one line, with its options.
+    span, assignee_span, expression_span
+        Where the statement and its two sides stand.
+    """
+
+    assignee: Expression
+    expression: Expression
+    declared: bool
+    declared_dtype: DType | None
+    id: str | None
+    id_prefix: str | None
+    depends_on: tuple[str, ...]
+    depends_star: bool
+    inames: frozenset[str] | None
+    inames_extra: frozenset[str]
+    predicates: tuple[Expression, ...]
+    tags: tuple[str, ...]
+    nosync: tuple[str, ...]
+    priority: int
+    for_inames: tuple[str, ...]
+    for_blocks: tuple[int, ...]
+    line: int
+    text: str
+    span: Span
+    assignee_span: Span
+    expression_span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRule:
+    """A substitution rule ``name(arguments) := expression``."""
+
+    name: str
+    arguments: tuple[str, ...]
+    expression: Expression
+    line: int
+    text: str
+    span: Span
+
+
+Parsed: TypeAlias = ParsedInstruction | ParsedRule
+
+
+@dataclass(slots=True)
+class _For:
+    """An open ``for`` block."""
+
+    span: Span
+    inames: tuple[str, ...]
+    numbers: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _If:
+    """An open ``if`` block: the condition that holds now, and those of the branches before."""
+
+    span: Span
+    condition: Expression | None
+    refused: list[Expression]
+    depends: frozenset[str]
+    loops_outside: int
+    written: dict[str, Span] = field(default_factory=dict)
+
+    def predicates(self) -> tuple[Expression, ...]:
+        """Return what holds in the current branch."""
+        negated = tuple(_negated(condition) for condition in self.refused)
+        return negated if self.condition is None else (*negated, self.condition)
+
+
+def _negated(condition: Expression) -> Expression:
+    return condition.child if isinstance(condition, p.LogicalNot) else p.LogicalNot(condition)
+
+
+_KEYWORD: Final = re.compile(r"(for|endfor|endif|end|if|elif|else|with|while|def|return|break|continue)\b", re.ASCII)
+_ASSIGNS_TO_END: Final = re.compile(r"end(?:for|if)?\s*(?:\[.*)?(?:[-+*/%&|^<>:]{0,2}=)", re.ASCII)
+_UNSUPPORTED: Final = {
+    "with": "write the options after each instruction: x = y {dep=first}",
+    "while": "the number of iterations comes from the domain: write 'for i' ... 'end'",
+    "def": "write a substitution rule: f(x) := expression",
+    "return": "assign to an argument",
+    "break": "bound the loop in the domain, or guard instructions with 'if'",
+    "continue": "guard instructions with 'if'",
+}
+
+
+class _Parser:
+    """Reads lines and keeps the open blocks."""
+
+    def __init__(self, inames: frozenset[str]) -> None:
+        self.inames = inames
+        self.blocks: list[_For | _If] = []
+        self.loops = 0
+        self.found: list[Parsed] = []
+        self.rules: set[str] = set()
+
+    def line(self, source: Source) -> None:
+        text = source.text
+        if text.startswith("..."):
+            self.special(source)
+        keyword = _KEYWORD.match(text)
+        rest = text[keyword.end() :].lstrip() if keyword else ""
+        if keyword is None or (rest[:1] in ("=", "[", "+", "-") and rest[:1] != "-") or rest.startswith(":="):
+            self.statement(source)
+            return
+        word = keyword.group()
+        tail = source.slice(keyword.end(), len(text)).strip()
+        if word in _UNSUPPORTED:
+            fail("unsupported-statement", f"there is no '{word}' statement", source.span(), _UNSUPPORTED[word])
+        if tail.text.endswith(":") and word in ("for", "if", "elif", "else"):
+            span = tail.span(len(tail.text) - 1, 1)
+            fail("syntax", f"no ':' belongs after '{word}'", span, "blocks end with a line 'end'")
+        if word == "for":
+            self.open_for(source, tail)
+        elif word == "if":
+            self.open_if(source, self.condition(source, tail, word))
+        elif word in ("elif", "else"):
+            self.branch(source, tail, word)
+        else:
+            self.close(source, tail, word)
+
+    def special(self, source: Source) -> NoReturn:
+        if "nop" in source.text:
+            fail(
+                "unsupported-statement",
+                "'... nop' is not supported",
+                source.span(),
+                "let dep= name the instructions themselves",
+            )
+        if "barrier" in source.text:
+            fail(
+                "unsupported-statement",
+                "barriers are not written by hand",
+                source.span(),
+                "leave the line out: barriers are derived from what the instructions read and write",
+            )
+        fail("unsupported-statement", "'...' begins no statement", source.span(), "write target = expression")
+
+    # blocks
+
+    def open_for(self, source: Source, tail: Source) -> None:
+        active = {iname for block in self.blocks if isinstance(block, _For) for iname in block.inames}
+        names: list[str] = []
+        if not tail.text:
+            fail("syntax", "'for' names no iname", source.span(), "write 'for i' or 'for i, j'")
+        for part in split_outside_brackets(tail, ","):
+            name = part.strip()
+            if not re.fullmatch(r"\w+", name.text):
+                where = name.span() if name.text else tail.span()
+                fail(
+                    "syntax",
+                    "'for' takes inames separated by commas",
+                    where,
+                    "write 'for i, j'; the bounds are in the domain",
+                )
+            if name.text not in self.inames:
+                unknown = unknown_name("iname", name.text, self.inames)
+                raise KernelError(OPERATION, None, [replace(unknown, span=name.span())])
+            if name.text in active:
+                fail(
+                    "duplicate-iname",
+                    f"a loop over '{name.text}' is open already",
+                    name.span(),
+                    "end that loop first, or use another iname",
+                )
+            active.add(name.text)
+            names.append(name.text)
+        numbers = tuple(range(self.loops, self.loops + len(names)))
+        self.loops += len(names)
+        self.blocks.append(_For(source.span(), tuple(names), numbers))
+
+    def condition(self, source: Source, tail: Source, word: str) -> Expression:
+        if not tail.text:
+            fail("syntax", f"'{word}' has no condition", source.span(), f"write '{word} x > 0'")
+        return parse_source(tail, self.inames, OPERATION)
+
+    def open_if(self, source: Source, condition: Expression) -> None:
+        loops = sum(isinstance(block, _For) for block in self.blocks)
+        self.blocks.append(_If(source.span(), condition, [], variables(condition), loops))
+
+    def branch(self, source: Source, tail: Source, word: str) -> None:
+        block = self.blocks[-1] if self.blocks else None
+        if not isinstance(block, _If) or block.condition is None:
+            what = "follows an 'else'" if isinstance(block, _If) else "belongs to no 'if'"
+            fail("stray-end", f"'{word}' {what}", source.span(), "write 'if condition' ... 'elif condition' ... 'else'")
+        block.refused.append(block.condition)
+        if word == "else":
+            if tail.text:
+                fail("syntax", "nothing may follow 'else'", tail.span(), "write 'elif condition' for a condition")
+            block.condition = None
+        else:
+            block.condition = self.condition(source, tail, word)
+            block.depends |= variables(block.condition)
+
+    def close(self, source: Source, tail: Source, word: str) -> None:
+        wanted = {"endfor": "for", "endif": "if"}.get(word) or tail.text
+        if wanted not in ("", "for", "if") or (tail.text and word != "end"):
+            fail("syntax", f"nothing may follow '{word}'", tail.span(), "write the statement on the next line")
+        if not self.blocks:
+            fail("stray-end", f"'{word}' ends no block", source.span(), "remove it, or open a 'for' or an 'if' before")
+        block = self.blocks.pop()
+        kind = "for" if isinstance(block, _For) else "if"
+        if wanted and wanted != kind:
+            fail(
+                "stray-end",
+                f"'{source.text}' meets the '{kind}' of line {block.span.line}",
+                source.span(),
+                f"end that block first, with 'end{kind}'",
+            )
+
+    def finish(self) -> tuple[Parsed, ...]:
+        if self.blocks:
+            block = self.blocks[-1]
+            kind = "for" if isinstance(block, _For) else "if"
+            fail("unclosed-block", f"this '{kind}' has no end", block.span, "add a line 'end'")
+        return tuple(self.found)
+
+    # statements
+
+    def statement(self, source: Source) -> None:
+        body, options = self.options(source)
+        parsed = parse_assignment(body, self.inames)
+        line = source.span().line
+        if isinstance(parsed, RuleText):
+            self.rule(source, parsed, options)
+            return
+        self.check_conditions(parsed.assignee, source)
+        loops = [block for block in self.blocks if isinstance(block, _For)]
+        conditions = [c for block in self.blocks if isinstance(block, _If) for c in block.predicates()]
+        self.found.append(
+            ParsedInstruction(
+                assignee=parsed.assignee,
+                expression=parsed.expression,
+                declared=parsed.declared,
+                declared_dtype=parsed.declared_dtype,
+                id=options.id,
+                id_prefix=options.id_prefix,
+                depends_on=options.depends_on,
+                depends_star=options.depends_star,
+                inames=options.inames,
+                inames_extra=options.inames_extra,
+                predicates=(*conditions, *options.predicates),
+                tags=options.tags,
+                nosync=options.nosync,
+                priority=options.priority,
+                for_inames=tuple(iname for block in loops for iname in block.inames),
+                for_blocks=tuple(number for block in loops for number in block.numbers),
+                line=line,
+                text=source.text,
+                span=source.span(),
+                assignee_span=parsed.assignee_source.span(),
+                expression_span=parsed.expression_source.span(),
+            )
+        )
+
+    def options(self, source: Source) -> tuple[Source, Options]:
+        begin = source.text.find("{")
+        if begin < 0:
+            return source, Options()
+        end = match_bracket(source.text, begin)
+        if source.text[end + 1 :].strip():
+            after = source.slice(end + 1, len(source.text)).strip()
+            fail("syntax", "options end the statement", after.span(), "put {...} last, or begin a new line after it")
+        body = source.slice(0, begin).strip()
+        if not body.text:
+            fail("syntax", "options belong to no statement", source.span(), "write target = expression {...}")
+        return body, parse_options(source.slice(begin + 1, end), self.inames)
+
+    def rule(self, source: Source, parsed: RuleText, options: Options) -> None:
+        if options != Options():
+            fail("syntax", "a substitution rule takes no options", source.span(), "put them on the instructions")
+        if parsed.name in self.rules:
+            fail("name-taken", f"there are two rules '{parsed.name}'", source.span(), "choose another name")
+        self.rules.add(parsed.name)
+        line = source.span().line
+        self.found.append(
+            ParsedRule(parsed.name, parsed.arguments, parsed.expression, line, source.text, source.span())
+        )
+
+    def check_conditions(self, assignee: Expression, source: Source) -> None:
+        """Refuse a statement whose condition would change between the line ``if`` and the statement."""
+        target: Expression = assignee.aggregate if isinstance(assignee, p.Subscript) else assignee
+        name = str(target.name)
+        loops = sum(isinstance(block, _For) for block in self.blocks)
+        for block in self.blocks:
+            if not isinstance(block, _If):
+                continue
+            changed = sorted(block.depends & block.written.keys())
+            if name in block.depends and loops > block.loops_outside:
+                changed = [name]
+            if changed:
+                span = block.written.get(changed[0], source.span())
+                message = f"'{changed[0]}' is written inside an 'if' block whose condition reads it"
+                hint = f"keep the condition of line {block.span.line}: <> holds = ... before it, then 'if holds'"
+                fail("condition-changed", message, span, hint)
+            block.written.setdefault(name, source.span())
+
+
+def parse_instructions(text: str | Sequence[str], inames: frozenset[str]) -> tuple[Parsed, ...]:
+    """Return the instructions and substitution rules of *text*, in its order.
+
+    Parameters
+    ----------
+    text
+        One string, or several that count as one text; empty lines and ``#`` comments are skipped.
+    inames
+        The inames of the domains.
+
+    Raises
+    ------
+    KernelError
+        ``syntax``, ``unknown-option``, ``unknown-iname``, ``duplicate-iname``, ``unclosed-block``, ``stray-end``,
+        ``bad-identifier``, ``reserved-name``, ``assignment-to-iname``, ``condition-changed``, ``name-taken``,
+        ``unknown-dtype``, ``unsupported-statement``, ``wrong-argument-count``.
+    """
+    parser = _Parser(inames)
+    for source in logical_lines(text):
+        parser.line(source)
+    return parser.finish()
