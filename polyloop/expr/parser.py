@@ -18,9 +18,9 @@ from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
 from polyloop.expr.lexical import IF_NAME, check_characters, explain, replace_if_calls
 from polyloop.expr.names import RESERVED, check_identifier
 from polyloop.expr.nodes import Expression, Reduction, TypeCast
-from polyloop.expr.source import Source
+from polyloop.expr.source import Source, split_outside_brackets
 
-__all__ = ["REDUCTIONS", "negate", "parse_expression", "parse_source"]
+__all__ = ["REDUCTIONS", "negate", "parse_expression", "parse_expressions", "parse_source"]
 
 REDUCTIONS: Final = frozenset({"sum", "product", "max", "min", "any", "all"})
 """The operations of reductions."""
@@ -404,3 +404,14 @@ def parse_expression(
         ``reserved-name``, ``bad-identifier``.
     """
     return parse_source(Source.of(text, line, column, source_line), inames, operation)
+
+
+def parse_expressions(
+    text: str, *, inames: frozenset[str] | None = None, operation: str = "make_kernel"
+) -> tuple[Expression, ...]:
+    """Return the expressions of a list such as ``"n, 2*m"``; a comma at the end is allowed, and so is empty text."""
+    source = Source.of(text)
+    parts = split_outside_brackets(source, ",")
+    if not parts[-1].text.strip():
+        parts.pop()
+    return tuple(parse_source(part, inames, operation) for part in parts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from polyloop.errors import Span
 
-__all__ = ["Segment", "Source"]
+__all__ = ["Segment", "Source", "split_outside_brackets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +71,20 @@ class Source:
             width = len(self.text) - offset
         column = min(column, len(segment.text))
         return Span(segment.text, segment.line, column, max(1, min(width, len(segment.text) - column)))
+
+
+def split_outside_brackets(source: Source, separator: str) -> list[Source]:
+    """Return the parts of *source* between separators that stand in no bracket."""
+    parts: list[Source] = []
+    depth = 0
+    begin = 0
+    for offset, character in enumerate(source.text):
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == separator and depth == 0:
+            parts.append(source.slice(begin, offset))
+            begin = offset + 1
+    parts.append(source.slice(begin, len(source.text)))
+    return parts

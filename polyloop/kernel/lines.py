@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 from polyloop.errors import Diagnostic, KernelError, Span
 from polyloop.expr.source import Segment, Source
 
-__all__ = ["OPERATION", "fail", "logical_lines", "match_bracket", "split_outside_brackets"]
+__all__ = ["OPERATION", "fail", "logical_lines", "match_bracket"]
 
 OPERATION: Final = "make_kernel"
 """The public function that messages name."""
@@ -111,20 +111,3 @@ def match_bracket(text: str, start: int) -> int:
         if depth == 0:
             return match.start()
     raise AssertionError("unmatched bracket in a logical line")
-
-
-def split_outside_brackets(source: Source, separator: str) -> list[Source]:
-    """Return the parts of *source* between separators that stand in no bracket."""
-    parts: list[Source] = []
-    depth = 0
-    begin = 0
-    for offset, character in enumerate(source.text):
-        if character in "([{":
-            depth += 1
-        elif character in ")]}":
-            depth -= 1
-        elif character == separator and depth == 0:
-            parts.append(source.slice(begin, offset))
-            begin = offset + 1
-    parts.append(source.slice(begin, len(source.text)))
-    return parts

@@ -10,8 +10,8 @@ from polyloop.errors import KernelError, unknown_name
 from polyloop.expr.names import is_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_source
-from polyloop.expr.source import Source
-from polyloop.kernel.lines import OPERATION, fail, split_outside_brackets
+from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.kernel.lines import OPERATION, fail
 
 __all__ = ["Options", "parse_options"]
 

@@ -17,8 +17,8 @@ from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_source
 from polyloop.expr.rewrite import variables
-from polyloop.expr.source import Source
-from polyloop.kernel.lines import OPERATION, fail, logical_lines, match_bracket, split_outside_brackets
+from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.kernel.lines import OPERATION, fail, logical_lines, match_bracket
 from polyloop.kernel.options import Options, parse_options
 from polyloop.kernel.statements import RuleText, parse_assignment
 

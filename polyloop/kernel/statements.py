@@ -14,8 +14,8 @@ from polyloop.expr.dtypes import DType, dtype_diagnostic, find_dtype
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import REDUCTIONS, negate, parse_source
-from polyloop.expr.source import Source
-from polyloop.kernel.lines import OPERATION, fail, match_bracket, split_outside_brackets
+from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.kernel.lines import OPERATION, fail, match_bracket
 
 __all__ = ["Assignment", "RuleText", "parse_assignment"]
 

@@ -1,0 +1,212 @@
+"""Domain text such as ``{[i, j]: 0 <= i, j < n}`` to a set of ISL, with messages that show the place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, NoReturn
+
+import islpy as isl
+
+from polyloop.errors import Diagnostic, KernelError, unknown_name
+from polyloop.expr.names import check_identifier
+from polyloop.expr.source import Source, split_outside_brackets
+
+__all__ = ["parse_domain"]
+
+_EXAMPLE: Final = "a domain reads like {[i, j]: 0 <= i < n and 0 <= j <= i}"
+_KEYWORDS: Final = frozenset({"and", "or", "not", "implies", "exists", "mod", "floor", "ceil", "floord", "ceild"}) | {
+    "min",
+    "max",
+    "true",
+    "false",
+    "infty",
+    "infinity",
+    "nan",
+    "rat",
+}
+_WORD: Final = re.compile(r"(?<![\w'])(?:\d+)?([A-Za-z_]\w*)", re.ASCII)
+_WHOLE: Final = re.compile(r"\s*(?:\[(?P<params>[^\[\]{}]*)\]\s*->\s*)?\{(?P<body>[^{}]*)\}\s*\Z", re.ASCII)
+_EXISTS: Final = re.compile(r"\bexists\b\s*\(?([^:]*):", re.ASCII | re.IGNORECASE)
+_CONNECTIVE: Final = re.compile(r"\band\b|\bor\b|&&|\|\||\bimplies\b", re.ASCII | re.IGNORECASE)
+_NOT_ISL: Final = re.compile(r"==|\*\*|//|[^\w\s\[\](){}:;,<>=!+\-*/%&|]|'|->", re.ASCII)
+_INSTEAD: Final = {
+    "==": "write '='",
+    "//": "write floor(i/2)",
+    "**": "only multiples of a variable are allowed, no powers",
+    "^": "only multiples of a variable are allowed, no powers",
+    "->": "this is a map; a domain is a set",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """``[i, j] : condition``, one piece of a set."""
+
+    inames: tuple[str, ...]
+    condition: Source
+
+
+class _Reader:
+    """Reads one text; every message is about *operation*."""
+
+    def __init__(self, source: Source, operation: str) -> None:
+        self.source = source
+        self.operation = operation
+
+    def fail(self, message: str, where: Source, hint: str = _EXAMPLE, code: str = "syntax-domain") -> NoReturn:
+        self.report(Diagnostic(code, message, hints=(hint,)), where)
+
+    def report(self, diagnostic: Diagnostic, where: Source) -> NoReturn:
+        raise KernelError(self.operation, None, [replace(diagnostic, span=where.span())])
+
+    def name(self, where: Source, kind: str) -> str:
+        """Return the checked name that *where* spells."""
+        wrong = check_identifier(where.text, kind)
+        if wrong is None and where.text.lower() in _KEYWORDS:
+            wrong = Diagnostic("reserved-name", f"'{where.text}' is a word of the domain language", hints=(_EXAMPLE,))
+        if wrong is not None:
+            self.report(wrong, where)
+        return where.text
+
+    def names(self, where: Source, kind: str) -> tuple[str, ...]:
+        """Return the checked names of a list, each of which may be followed by ``= expression``."""
+        if not where.text.strip():
+            return ()
+        found: list[str] = []
+        for part in split_outside_brackets(where, ","):
+            entry = part.strip()
+            bare = entry.slice(0, len(entry.text.partition("=")[0])).strip()
+            if not bare.text:
+                self.fail(f"the {kind} is missing", entry if entry.text else where)
+            name = self.name(bare, kind)
+            if name in found:
+                hint = "give each one another name"
+                self.fail(f"{kind} '{name}' occurs twice", bare, hint, "duplicate-iname")
+            found.append(name)
+        return tuple(found)
+
+    def pieces(self, body: Source) -> list[_Piece]:
+        """Return the pieces between semicolons; all have the same inames."""
+        found: list[_Piece] = []
+        for part in split_outside_brackets(body, ";"):
+            piece = self.piece(part.strip() if part.text.strip() else part)
+            if found and piece.inames != found[0].inames:
+                self.fail("the pieces of the set have different inames", part.strip())
+            found.append(piece)
+        return found
+
+    def piece(self, text: Source) -> _Piece:
+        inames: tuple[str, ...] = ()
+        rest = text
+        if text.text.startswith("["):
+            end = text.text.find("]")
+            if end < 0:
+                self.fail("'[' is never closed", text)
+            inames = self.names(text.slice(1, end), "iname")
+            rest = text.slice(end + 1, len(text.text))
+            rest = rest.strip() if rest.text.strip() else rest
+        elif text.text.strip() and not text.text.startswith(":"):
+            self.fail("the list of inames in [ ] is missing", text)
+        if rest.text.strip() and not rest.text.startswith(":"):
+            self.fail("a ':' is missing", rest)
+        return _Piece(inames, rest.slice(1, len(rest.text)) if rest.text else rest)
+
+    def unknown_names(self, body: Source, known: frozenset[str]) -> Iterator[Source]:
+        """Yield the place of the first use of each name that is neither known nor bound by ``exists``."""
+        bound = set(known)
+        for match in _EXISTS.finditer(body.text):
+            for part in split_outside_brackets(body.slice(match.start(1), match.end(1)), ","):
+                bound.add(part.text.partition("=")[0].strip())
+        for word in _WORD.finditer(body.text):
+            name = word.group(1)
+            if name not in bound and name.lower() not in _KEYWORDS:
+                bound.add(name)
+                yield body.slice(word.start(1), word.end(1))
+
+    def brackets(self) -> None:
+        """Check that brackets match."""
+        stack: list[int] = []
+        text = self.source.text
+        for offset, character in enumerate(text):
+            if character in "([{":
+                stack.append(offset)
+            elif character in ")]}" and (not stack or text[stack.pop()] + character not in ("()", "[]", "{}")):
+                self.fail(f"unmatched '{character}'", self.source.slice(offset, offset + 1))
+        if stack:
+            at = stack[-1]
+            self.fail(f"'{text[at]}' is never closed", self.source.slice(at, at + 1))
+
+    def blame(self, head: str, pieces: list[_Piece]) -> NoReturn:
+        """Find the condition that ISL cannot read, and report it."""
+        for piece in pieces:
+            text = piece.condition.text
+            begin = 0
+            ends = [(m.start(), m.end()) for m in _CONNECTIVE.finditer(text)] + [(len(text), len(text))]
+            for stop, following in ends:
+                condition = piece.condition.slice(begin, stop)
+                begin = following
+                if not condition.text.strip():
+                    if text.strip():
+                        self.fail("a condition is missing", condition if condition.text else piece.condition)
+                elif condition.text.count("(") == condition.text.count(")") and "exists" not in text:
+                    try:
+                        isl.Set(f"{head}{{ [{', '.join(piece.inames)}] : {condition.text} }}")
+                    except isl.Error:
+                        hint = "conditions compare integer multiples of inames and parameters: 0 <= 2*i + j < n"
+                        self.fail("this is not an affine condition", condition.strip(), hint)
+        self.fail("this is not a set", self.source)
+
+
+def parse_domain(text: str, operation: str = "make_kernel") -> isl.Set:
+    """Return the set that *text* spells.
+
+    Parameters
+    ----------
+    text
+        ``{[i, j]: 0 <= i, j < n}``, or with the parameters in front, ``[n] -> {[i]: i < n}``; without them, every
+        name that is not an iname is a parameter, in the order of appearance.  ``{:}`` has no inames.
+    operation
+        The public function that messages name.
+
+    Returns
+    -------
+    isl.Set
+        The dimensions are the inames, in the order of the text.
+
+    Raises
+    ------
+    KernelError
+        ``syntax-domain``, ``bad-identifier``, ``reserved-name``, ``duplicate-iname``, ``unknown-parameter``.
+    """
+    source = Source.of(text.expandtabs())
+    reader = _Reader(source, operation)
+    stray = _NOT_ISL.search(source.text, source.text.find("{"))
+    if stray is not None:
+        at = source.slice(stray.start(), stray.end())
+        reader.fail(f"unexpected '{stray.group()}'", at, _INSTEAD.get(stray.group(), _EXAMPLE))
+    reader.brackets()
+    whole = _WHOLE.match(source.text)
+    if whole is None:
+        reader.fail("a domain is written in braces", source if source.text else Source.of(" "))
+    body = source.slice(whole.start("body"), whole.end("body"))
+    pieces = reader.pieces(body)
+    inames = frozenset(pieces[0].inames)
+    if whole["params"] is not None:
+        declared = reader.names(source.slice(whole.start("params"), whole.end("params")), "parameter")
+        for place in reader.unknown_names(body, inames.union(declared)):
+            reader.report(unknown_name("parameter", place.text, declared), place)
+        parameters = declared
+    else:
+        parameters = tuple(reader.name(place, "parameter") for place in reader.unknown_names(body, inames))
+    head = f"[{', '.join(parameters)}] -> "
+    try:
+        found = isl.Set(f"{head}{{{body.text}}}")
+    except isl.Error:
+        reader.blame(head, pieces)
+    if found.is_params():
+        found = found.from_params()
+    if found.dim(isl.dim_type.set) != len(pieces[0].inames):
+        reader.fail("this is not a set over the inames", source)
+    return found
