@@ -27,6 +27,7 @@ __all__ = ["Compiler", "build_library", "find_compiler", "load_library", "number
 # a C kernel gives the same bits everywhere.  Nobody reads errno.
 _C_FLAGS: Final = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=off")
 _CANDIDATES: Final = {"c": ("CC", ("cc", "gcc", "clang"), "cc"), "c++": ("CXX", ("c++", "g++", "clang++"), "c++")}
+_BODY: Final = '#line 1 "kernel.cu"\n'
 _LANGUAGE_NAME: Final = {"c": "C", "c++": "C++"}
 
 
@@ -193,9 +194,12 @@ def _compile(compiler: Compiler, source: str, flags: tuple[str, ...], check_flag
 
 
 def numbered_source(source: str, log: str, around: int = 2, most: int = 60) -> str:
-    """Return the lines of *source* that *log* speaks of, with their numbers and some context."""
-    lines = source.splitlines()
-    named = {int(n) for n in re.findall(r"(?:[\w.+-]+[:(])(\d+)(?=[:)])", log)}
+    """Return the lines of *source* that *log* speaks of, with their numbers and some context.
+
+    A ``#line 1 "kernel.cu"`` in *source* begins the numbering anew.
+    """
+    lines = (source.partition(_BODY)[2] or source).splitlines()
+    named = {int(n) for n in re.findall(r"\bkernel\.\w+[:(](\d+)", log)}
     shown = sorted({k for n in named for k in range(n - around, n + around + 1) if 1 <= k <= len(lines)})
     shown = (shown or list(range(1, len(lines) + 1)))[:most]
     return "\n".join(f"{'>' if k in named else ' '}{k:5d} | {lines[k - 1]}" for k in shown)

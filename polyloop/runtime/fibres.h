@@ -1,0 +1,477 @@
+// Runs CUDA C on the CPU: every thread of a block is a fibre (ucontext), blocks run one after the
+// other.  What CUDA leaves open is varied (order of threads and blocks) and what it forbids is
+// reported (divergent barriers, indices outside an array, misaligned vectors, signed overflow).
+// The text of a kernel follows this header in the same translation unit.
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <type_traits>
+#include <ucontext.h>
+#include <utility>
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __align__(n) __attribute__((aligned(n)))
+#define __grid_constant__
+// All variables of a block lie in one section, so that they can be poisoned between blocks.
+#define __shared__ static __attribute__((section("polyloop_shared")))
+#ifndef __restrict__
+#define __restrict__ __restrict
+#endif
+
+struct uint3 { unsigned int x, y, z; };
+struct dim3 { unsigned int x, y, z; };
+
+extern "C" {
+// Not static: the compiler must expect them to change at every barrier.
+__attribute__((visibility("hidden"))) uint3 threadIdx, blockIdx;
+__attribute__((visibility("hidden"))) dim3 blockDim, gridDim;
+__attribute__((visibility("hidden"), aligned(256))) char polyloop_dynamic_shared[256 * 1024];
+extern char __start_polyloop_shared[] __attribute__((visibility("hidden"), weak));
+extern char __stop_polyloop_shared[] __attribute__((visibility("hidden"), weak));
+}
+static const int warpSize = 32;
+
+namespace polyloop {
+
+enum Fault { NONE, DIFFERENT_BARRIERS, EXITED, OUT_OF_BOUNDS, OVERFLOW_, DIVISION, MISALIGNED };
+enum State { READY, AT_BLOCK_BARRIER, AT_WARP_BARRIER, DONE };
+enum Order { FORWARD, REVERSE, RANDOM };
+
+struct Report { int32_t fault, line, other_line, thread, other_thread, block[3]; int64_t value; };
+
+struct Fibre {
+    ucontext_t context;
+    char *stack;
+    State state;
+    int line;
+    unsigned mask;
+    uint3 thread;
+    alignas(16) char slot[16];
+};
+
+static const size_t STACK = 256 * 1024;
+static Fibre *fibres;
+static int *turn;
+static int threads, current;
+static ucontext_t scheduler;
+static Report *report;
+static void (*body)();
+static void **parameters;
+static Order order;
+static uint64_t random_state;
+
+static inline unsigned next_random(unsigned below) {
+    random_state ^= random_state << 13, random_state ^= random_state >> 7, random_state ^= random_state << 17;
+    return (unsigned)((random_state >> 11) % below);
+}
+
+static void arrange(int *items, int count) {
+    for (int k = 0; k < count; k++) items[k] = order == REVERSE ? count - 1 - k : k;
+    if (order == RANDOM)
+        for (int k = count - 1; k > 0; k--) { int j = (int)next_random(k + 1), t = items[k]; items[k] = items[j]; items[j] = t; }
+}
+
+__attribute__((noinline)) static void yield_to_scheduler() {
+    int me = current;
+    swapcontext(&fibres[me].context, &scheduler);
+}
+
+static void fail(Fault fault, int line, int64_t value) {
+    if (report->fault == NONE) {
+        report->fault = fault, report->line = line, report->thread = current, report->value = value;
+        report->block[0] = blockIdx.x, report->block[1] = blockIdx.y, report->block[2] = blockIdx.z;
+    }
+    yield_to_scheduler();  // never comes back
+}
+
+static void diverged(Fault fault, int one, int other) {
+    current = one;
+    report->fault = fault, report->line = fibres[one].line, report->thread = one;
+    report->other_line = fibres[other].line, report->other_thread = other;
+    report->block[0] = blockIdx.x, report->block[1] = blockIdx.y, report->block[2] = blockIdx.z;
+}
+
+static void run_fibre() {
+    for (;;) {
+        body();
+        fibres[current].state = DONE;
+        yield_to_scheduler();
+    }
+}
+
+static void wait_at(State state, int line, unsigned mask) {
+    Fibre &me = fibres[current];
+    me.state = state, me.line = line, me.mask = mask;
+    yield_to_scheduler();
+}
+
+// Lets the warps go on whose threads all stand at one warp barrier; 1: some did, 0: none, -1: divergence.
+static int release_warps() {
+    int released = 0;
+    for (int first = 0; first < threads; first += 32) {
+        int end = first + 32 < threads ? first + 32 : threads;
+        for (int leader = first; leader < end; leader++) {
+            if (fibres[leader].state != AT_WARP_BARRIER) continue;
+            unsigned mask = fibres[leader].mask;
+            for (int k = first; k < end; k++) {
+                if (!(mask >> (k - first) & 1)) continue;
+                if (fibres[k].state == DONE) return diverged(EXITED, leader, k), -1;
+                if (fibres[k].state != AT_WARP_BARRIER || fibres[k].line != fibres[leader].line || fibres[k].mask != mask)
+                    return diverged(DIFFERENT_BARRIERS, leader, k), -1;
+            }
+            for (int k = first; k < end; k++) if (mask >> (k - first) & 1) fibres[k].state = READY;
+            fibres[leader].state = READY;
+            released = 1;
+        }
+    }
+    return released;
+}
+
+// Lets the block go on whose threads all stand at one barrier; 0: all threads are done.
+static int release_block() {
+    int leader = -1;
+    for (int k = 0; k < threads && leader < 0; k++) if (fibres[k].state != DONE) leader = k;
+    if (leader < 0) return 0;
+    for (int k = 0; k < threads; k++) {
+        if (fibres[k].state == DONE) return diverged(EXITED, leader, k), -1;
+        if (fibres[k].line != fibres[leader].line) return diverged(DIFFERENT_BARRIERS, leader, k), -1;
+    }
+    for (int k = 0; k < threads; k++) fibres[k].state = READY;
+    return 1;
+}
+
+static bool run_block(size_t dynamic_shared) {
+    if (__start_polyloop_shared) memset(__start_polyloop_shared, 0xFF, __stop_polyloop_shared - __start_polyloop_shared);
+    memset(polyloop_dynamic_shared, 0xFF, dynamic_shared);
+    for (int k = 0; k < threads; k++) fibres[k].state = READY;
+    for (;;) {
+        arrange(turn, threads);
+        for (int k = 0; k < threads; k++) {
+            int next = turn[k];
+            if (fibres[next].state != READY) continue;
+            current = next, threadIdx = fibres[next].thread;
+            swapcontext(&scheduler, &fibres[next].context);
+            if (report->fault) return false;
+        }
+        int moved = release_warps();
+        if (moved == 0) moved = release_block();
+        if (moved <= 0) return moved == 0;
+    }
+}
+
+static void prepare_fibres() {
+    fibres = (Fibre *)malloc(sizeof(Fibre) * threads);
+    turn = (int *)malloc(sizeof(int) * threads);
+    for (int k = 0; k < threads; k++) {
+        fibres[k].stack = (char *)malloc(STACK);
+        getcontext(&fibres[k].context);
+        fibres[k].context.uc_stack.ss_sp = fibres[k].stack;
+        fibres[k].context.uc_stack.ss_size = STACK;
+        fibres[k].context.uc_link = &scheduler;
+        makecontext(&fibres[k].context, run_fibre, 0);
+        fibres[k].thread.x = k % blockDim.x;
+        fibres[k].thread.y = k / blockDim.x % blockDim.y;
+        fibres[k].thread.z = k / blockDim.x / blockDim.y;
+    }
+}
+
+static void free_fibres() {
+    for (int k = 0; k < threads; k++) free(fibres[k].stack);
+    free(fibres), free(turn);
+}
+
+static int run_grid(void (*kernel)(), void **arguments, const int *grid, const int *block, size_t dynamic_shared,
+                    int how, uint64_t seed, Report *into) {
+    body = kernel, parameters = arguments, report = into, order = (Order)how;
+    random_state = seed * 0x9E3779B97F4A7C15u + 0x2545F4914F6CDD1Du;
+    gridDim.x = grid[0], gridDim.y = grid[1], gridDim.z = grid[2];
+    blockDim.x = block[0], blockDim.y = block[1], blockDim.z = block[2];
+    threads = block[0] * block[1] * block[2];
+    prepare_fibres();
+    int blocks = grid[0] * grid[1] * grid[2];
+    int *sequence = (int *)malloc(sizeof(int) * blocks);
+    arrange(sequence, blocks);
+    for (int k = 0; k < blocks && !into->fault; k++) {
+        int b = sequence[k];
+        blockIdx.x = b % grid[0], blockIdx.y = b / grid[0] % grid[1], blockIdx.z = b / grid[0] / grid[1];
+        run_block(dynamic_shared);
+    }
+    free(sequence);
+    free_fibres();
+    return into->fault;
+}
+
+template <class... A, size_t... I>
+static inline void apply(void (*kernel)(A...), std::index_sequence<I...>) {
+    kernel(*(typename std::remove_cv<A>::type *)parameters[I]...);
+}
+template <class... A> static inline void apply(void (*kernel)(A...)) { apply(kernel, std::index_sequence_for<A...>()); }
+template <auto kernel> static void thunk() { apply(kernel); }
+template <class... A> static int sizes(void (*)(A...), int *into) {
+    int found[] = {0, (int)sizeof(A)...};
+    for (size_t k = 0; k < sizeof...(A); k++) into[k] = found[k + 1];
+    return (int)sizeof...(A);
+}
+
+// {{{ values exchanged within a warp or a block
+
+static inline unsigned lane() { return current & 31; }
+
+template <class T> static inline T exchange(int line, unsigned mask, T value, unsigned source) {
+    static_assert(sizeof(T) <= 16, "shuffled values have at most 16 bytes");
+    memcpy(fibres[current].slot, &value, sizeof(T));
+    wait_at(AT_WARP_BARRIER, line, mask);
+    T result;
+    int from = (current & ~31) + (int)source;
+    if ((mask >> source & 1) && from < threads) memcpy(&result, fibres[from].slot, sizeof(T));
+    else memset((void *)&result, 0xFF, sizeof(T));  // undefined in CUDA
+    wait_at(AT_WARP_BARRIER, line, mask);
+    return result;
+}
+template <class T> static inline T shfl(int line, unsigned mask, T value, int source, int width = 32) {
+    return exchange(line, mask, value, (lane() & ~(width - 1)) | (source & (width - 1)));
+}
+template <class T> static inline T shfl_up(int line, unsigned mask, T value, unsigned delta, int width = 32) {
+    unsigned in_segment = lane() & (width - 1);
+    return exchange(line, mask, value, in_segment >= delta ? lane() - delta : lane());
+}
+template <class T> static inline T shfl_down(int line, unsigned mask, T value, unsigned delta, int width = 32) {
+    unsigned in_segment = lane() & (width - 1);
+    return exchange(line, mask, value, in_segment + delta < (unsigned)width ? lane() + delta : lane());
+}
+template <class T> static inline T shfl_xor(int line, unsigned mask, T value, int bits, int width = 32) {
+    unsigned source = lane() ^ bits;
+    return exchange(line, mask, value, source / width <= lane() / width ? source : lane());
+}
+static inline unsigned ballot(int line, unsigned mask, int predicate) {
+    int value = predicate != 0;
+    memcpy(fibres[current].slot, &value, sizeof(int));
+    wait_at(AT_WARP_BARRIER, line, mask);
+    unsigned result = 0;
+    for (int k = 0; k < 32; k++) {
+        int from = (current & ~31) + k;
+        if ((mask >> k & 1) && from < threads && *(int *)fibres[from].slot) result |= 1u << k;
+    }
+    wait_at(AT_WARP_BARRIER, line, mask);
+    return result;
+}
+static inline int count_block(int line, int predicate) {
+    int value = predicate != 0, result = 0;
+    memcpy(fibres[current].slot, &value, sizeof(int));
+    wait_at(AT_BLOCK_BARRIER, line, 0);
+    for (int k = 0; k < threads; k++) result += *(int *)fibres[k].slot;
+    wait_at(AT_BLOCK_BARRIER, line, 0);
+    return result;
+}
+static inline unsigned existing(unsigned mask) {
+    int alive = threads - (current & ~31);
+    return alive >= 32 ? mask : mask & ((1u << alive) - 1);
+}
+
+// }}}
+
+struct Location { const char *file; uint32_t line, column; };
+
+}  // namespace polyloop
+
+#define __syncthreads() polyloop::wait_at(polyloop::AT_BLOCK_BARRIER, __LINE__, 0)
+#define __syncthreads_count(p) polyloop::count_block(__LINE__, p)
+#define __syncthreads_or(p) (polyloop::count_block(__LINE__, p) != 0)
+#define __syncthreads_and(p) (polyloop::count_block(__LINE__, !(p)) == 0)
+#define POLYLOOP_MASK(...) polyloop::sync_mask(__VA_ARGS__)
+namespace polyloop { static inline unsigned sync_mask(unsigned mask = 0xffffffffu) { return mask; } }
+#define __syncwarp(...) polyloop::wait_at(polyloop::AT_WARP_BARRIER, __LINE__, POLYLOOP_MASK(__VA_ARGS__))
+#define __shfl_sync(...) polyloop::shfl(__LINE__, __VA_ARGS__)
+#define __shfl_up_sync(...) polyloop::shfl_up(__LINE__, __VA_ARGS__)
+#define __shfl_down_sync(...) polyloop::shfl_down(__LINE__, __VA_ARGS__)
+#define __shfl_xor_sync(...) polyloop::shfl_xor(__LINE__, __VA_ARGS__)
+#define __ballot_sync(mask, p) polyloop::ballot(__LINE__, mask, p)
+#define __any_sync(mask, p) (polyloop::ballot(__LINE__, mask, p) != 0)
+#define __all_sync(mask, p) (polyloop::ballot(__LINE__, mask, !(p)) == 0)
+#define __activemask() polyloop::existing(0xffffffffu)
+#define __threadfence() ((void)0)
+#define __threadfence_block() ((void)0)
+
+// {{{ instrumentation: the handlers that -fsanitize= calls
+
+extern "C" {
+#define POLYLOOP_HANDLER __attribute__((visibility("hidden"), used)) void
+POLYLOOP_HANDLER __ubsan_handle_out_of_bounds(polyloop::Location *at, uintptr_t index) {
+    polyloop::fail(polyloop::OUT_OF_BOUNDS, at->line, (int64_t)(intptr_t)index);
+}
+POLYLOOP_HANDLER __ubsan_handle_add_overflow(polyloop::Location *at, uintptr_t, uintptr_t) { polyloop::fail(polyloop::OVERFLOW_, at->line, 0); }
+POLYLOOP_HANDLER __ubsan_handle_sub_overflow(polyloop::Location *at, uintptr_t, uintptr_t) { polyloop::fail(polyloop::OVERFLOW_, at->line, 0); }
+POLYLOOP_HANDLER __ubsan_handle_mul_overflow(polyloop::Location *at, uintptr_t, uintptr_t) { polyloop::fail(polyloop::OVERFLOW_, at->line, 0); }
+POLYLOOP_HANDLER __ubsan_handle_negate_overflow(polyloop::Location *at, uintptr_t) { polyloop::fail(polyloop::OVERFLOW_, at->line, 0); }
+POLYLOOP_HANDLER __ubsan_handle_divrem_overflow(polyloop::Location *at, uintptr_t, uintptr_t) { polyloop::fail(polyloop::DIVISION, at->line, 0); }
+POLYLOOP_HANDLER __ubsan_handle_type_mismatch_v1(polyloop::Location *at, uintptr_t address) {
+    polyloop::fail(polyloop::MISALIGNED, at->line, (int64_t)address);
+}
+}
+
+// }}}
+
+// {{{ vector types
+
+#define POLYLOOP_VECTORS(T, name, align2, align4) \
+    struct alignas(align2) name##2 { T x, y; }; \
+    struct name##3 { T x, y, z; }; \
+    struct alignas(align4) name##4 { T x, y, z, w; }; \
+    static inline name##2 make_##name##2(T x, T y) { return {x, y}; } \
+    static inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; } \
+    static inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+typedef unsigned char uchar;
+typedef unsigned short ushort;
+typedef unsigned int uint;
+typedef unsigned long ulong;
+typedef long long longlong;
+typedef unsigned long long ulonglong;
+#define uint3 polyloop_uint3
+POLYLOOP_VECTORS(signed char, char, 2, 4)
+POLYLOOP_VECTORS(unsigned char, uchar, 2, 4)
+POLYLOOP_VECTORS(short, short, 4, 8)
+POLYLOOP_VECTORS(unsigned short, ushort, 4, 8)
+POLYLOOP_VECTORS(int, int, 8, 16)
+POLYLOOP_VECTORS(unsigned int, uint, 8, 16)
+POLYLOOP_VECTORS(long long, longlong, 16, 16)
+POLYLOOP_VECTORS(unsigned long long, ulonglong, 16, 16)
+POLYLOOP_VECTORS(float, float, 8, 16)
+POLYLOOP_VECTORS(double, double, 16, 16)
+#undef uint3
+
+// }}}
+
+// {{{ device functions
+
+template <class A, class B> static inline auto min(A a, B b) -> typename std::common_type<A, B>::type {
+    typedef typename std::common_type<A, B>::type T;
+    return (T)b < (T)a ? (T)b : (T)a;
+}
+template <class A, class B> static inline auto max(A a, B b) -> typename std::common_type<A, B>::type {
+    typedef typename std::common_type<A, B>::type T;
+    return (T)a < (T)b ? (T)b : (T)a;
+}
+static inline float min(float a, float b) { return fminf(a, b); }
+static inline float max(float a, float b) { return fmaxf(a, b); }
+static inline double min(double a, double b) { return fmin(a, b); }
+static inline double max(double a, double b) { return fmax(a, b); }
+static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+static inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+static inline float rsqrt(float x) { return rsqrtf(x); }
+static inline float __saturatef(float x) { return x > 0 ? (x < 1 ? x : 1.0f) : 0.0f; }
+static inline long long llmin(long long a, long long b) { return a < b ? a : b; }
+static inline long long llmax(long long a, long long b) { return a > b ? a : b; }
+static inline unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }
+static inline unsigned umax(unsigned a, unsigned b) { return a > b ? a : b; }
+
+namespace polyloop {
+template <class To, class From> static inline To bits(From from) {
+    static_assert(sizeof(To) == sizeof(From), "reinterpreted values have one size");
+    To to;
+    memcpy(&to, &from, sizeof(to));
+    return to;
+}
+}
+static inline float __int_as_float(int x) { return polyloop::bits<float>(x); }
+static inline int __float_as_int(float x) { return polyloop::bits<int>(x); }
+static inline float __uint_as_float(unsigned x) { return polyloop::bits<float>(x); }
+static inline unsigned __float_as_uint(float x) { return polyloop::bits<unsigned>(x); }
+static inline double __longlong_as_double(long long x) { return polyloop::bits<double>(x); }
+static inline long long __double_as_longlong(double x) { return polyloop::bits<long long>(x); }
+static inline double __hiloint2double(int hi, int lo) {
+    return __longlong_as_double((long long)((unsigned long long)(unsigned)hi << 32 | (unsigned)lo));
+}
+
+static inline float __fadd_rn(float a, float b) { return a + b; }
+static inline float __fsub_rn(float a, float b) { return a - b; }
+static inline float __fmul_rn(float a, float b) { return a * b; }
+static inline float __fdiv_rn(float a, float b) { return a / b; }
+static inline float __fdividef(float a, float b) { return a / b; }
+static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+static inline float __fsqrt_rn(float a) { return sqrtf(a); }
+static inline float __frcp_rn(float a) { return 1.0f / a; }
+static inline float __frsqrt_rn(float a) { return rsqrtf(a); }
+static inline double __dadd_rn(double a, double b) { return a + b; }
+static inline double __dmul_rn(double a, double b) { return a * b; }
+static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
+static inline double __dsqrt_rn(double a) { return sqrt(a); }
+// glibc declares functions of these names
+#define __cosf(x) cosf(x)
+#define __sinf(x) sinf(x)
+#define __expf(x) expf(x)
+#define __logf(x) logf(x)
+#define __powf(x, y) powf(x, y)
+
+static inline int __float2int_rn(float x) { return (int)lrintf(x); }
+static inline int __float2int_rz(float x) { return (int)x; }
+static inline int __float2int_rd(float x) { return (int)floorf(x); }
+static inline int __float2int_ru(float x) { return (int)ceilf(x); }
+static inline int __double2int_rn(double x) { return (int)lrint(x); }
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
+static inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
+static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline int __mul24(int a, int b) { return (int)((long long)(a << 8 >> 8) * (b << 8 >> 8)); }
+static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
+static inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
+template <class T> static inline T __ldg(const T *p) { return *p; }
+template <class T> static inline T __ldcs(const T *p) { return *p; }
+template <class T> static inline T __ldca(const T *p) { return *p; }
+template <class T> static inline T __ldcg(const T *p) { return *p; }
+template <class T> static inline void __stcs(T *p, T value) { *p = value; }
+template <class T> static inline void __stcg(T *p, T value) { *p = value; }
+static inline void __trap() { polyloop::fail(polyloop::OUT_OF_BOUNDS, 0, 0); }
+
+#define POLYLOOP_ATOMIC(name, expression) \
+    template <class T, class U> static inline T name(T *p, U given) { \
+        T old = *p, value = (T)given; \
+        (void)value; \
+        *p = (T)(expression); \
+        return old; \
+    }
+POLYLOOP_ATOMIC(atomicAdd, old + value)
+POLYLOOP_ATOMIC(atomicSub, old - value)
+POLYLOOP_ATOMIC(atomicExch, value)
+POLYLOOP_ATOMIC(atomicMin, value < old ? value : old)
+POLYLOOP_ATOMIC(atomicMax, old < value ? value : old)
+POLYLOOP_ATOMIC(atomicAnd, old & value)
+POLYLOOP_ATOMIC(atomicOr, old | value)
+POLYLOOP_ATOMIC(atomicXor, old ^ value)
+POLYLOOP_ATOMIC(atomicInc, old >= value ? 0 : old + 1)
+POLYLOOP_ATOMIC(atomicDec, old == 0 || old > value ? value : old - 1)
+template <class T, class U, class V> static inline T atomicCAS(T *p, U expected, V value) {
+    T old = *p;
+    if (old == (T)expected) *p = (T)value;
+    return old;
+}
+
+#ifdef __FLT16_MAX__
+typedef _Float16 __half;
+typedef _Float16 half;
+struct alignas(4) __half2 { _Float16 x, y; };
+typedef __half2 half2;
+static inline __half __float2half(float x) { return (__half)x; }
+static inline __half __float2half_rn(float x) { return (__half)x; }
+static inline __half __double2half(double x) { return (__half)x; }
+static inline float __half2float(__half x) { return (float)x; }
+static inline __half2 __halves2half2(__half x, __half y) { return {x, y}; }
+static inline __half __hadd(__half a, __half b) { return (__half)(a + b); }
+static inline __half __hsub(__half a, __half b) { return (__half)(a - b); }
+static inline __half __hmul(__half a, __half b) { return (__half)(a * b); }
+static inline __half __hfma(__half a, __half b, __half c) { return (__half)fma((double)a, (double)b, (double)c); }
+static inline __half __hmax(__half a, __half b) { return (__half)fmaxf((float)a, (float)b); }
+static inline __half __hmin(__half a, __half b) { return (__half)fminf((float)a, (float)b); }
+static inline __half __ushort_as_half(unsigned short x) { return polyloop::bits<__half>(x); }
+static inline unsigned short __half_as_ushort(__half x) { return polyloop::bits<unsigned short>(x); }
+#endif
+
+// }}}

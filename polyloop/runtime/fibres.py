@@ -1,0 +1,243 @@
+"""Running emitted CUDA C on the CPU, to test it where there is no GPU.
+
+Every thread of a block is a fibre.  The same launch runs in several orders of threads and blocks:
+a kernel that lacks a barrier gives different outputs.  Shared memory holds NaN at the beginning of
+each block, outputs hold NaN at the beginning of each run, and arrays are surrounded by NaN.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
+from polyloop.errors import CodegenError, Diagnostic, VerificationError
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
+from polyloop.runtime.ccompile import build_library, find_compiler, load_library
+from polyloop.runtime.views import ArrayView, HostMemory, element_range
+
+__all__ = ["ORDERS", "agree", "disagreement", "fibre_source", "run_on_fibres"]
+
+ORDERS: Final = ("forward", "reverse", "random")
+"""Orders in which threads between barriers, and blocks, can run."""
+
+_FLAGS: Final = ("-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-ffp-contract=off", "-fno-strict-aliasing")
+_CHECKS: Final = ("-fsanitize=bounds", "-fsanitize=alignment", "-fsanitize=signed-integer-overflow",
+                  "-fsanitize=integer-divide-by-zero")
+_GUARD: Final = 4096  # bytes of 0xFF before and after each array
+_ALIGNMENT: Final = 256  # as from cudaMalloc
+_HEADER_LINE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]cuda[^\n]*$', re.MULTILINE)
+_DYNAMIC: Final = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w\s]+?)\s+(\w+)\s*\[\s*\]\s*;")
+
+
+class _Report(ctypes.Structure):
+    _fields_ = (
+        ("fault", ctypes.c_int32), ("line", ctypes.c_int32), ("other_line", ctypes.c_int32),
+        ("thread", ctypes.c_int32), ("other_thread", ctypes.c_int32), ("block", ctypes.c_int32 * 3),
+        ("value", ctypes.c_int64),
+    )
+
+
+def fibre_source(program: GeneratedProgram) -> str:
+    """Return the C++ text that runs *program* on fibres: header, emitted text, entry points."""
+    header = (Path(__file__).parent / "fibres.h").read_text()
+    body = _HEADER_LINE.sub("", program.device_code)
+    body = _DYNAMIC.sub(r"\1 *const \2 = (\1 *)polyloop_dynamic_shared;", body)
+    names = dict.fromkeys(launch.name for launch in program.launches)
+    run = "".join(
+        f'extern "C" int polyloop_run_{name}(void **arguments, const int *grid, const int *block, size_t shared,\n'
+        f"    int order, uint64_t seed, polyloop::Report *report) {{\n"
+        f"    return polyloop::run_grid(polyloop::thunk<&{name}>, arguments, grid, block, shared, order, seed,\n"
+        f"                              report);\n"
+        f"}}\n"
+        f'extern "C" int polyloop_sizes_{name}(int *into) {{ return polyloop::sizes(&{name}, into); }}\n'
+        for name in names)
+    return f'{header}\n#line 1 "kernel.cu"\n{body}\n#line 1 "entry"\n{run}'
+
+
+@functools.lru_cache(maxsize=64)
+def _library(source: str) -> ctypes.CDLL:
+    compiler = find_compiler("c++")
+    checks = tuple(flag for flag in _CHECKS if compiler.accepts(flag))
+    return load_library(build_library(source, language="c++", flags=_FLAGS, kind="fibres", check_flags=checks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Guarded:
+    """A copy of an array between two stretches of 0xFF bytes."""
+
+    name: str
+    raw: np.ndarray[Any, Any]
+    array: np.ndarray[Any, Any]
+    begin: int
+    end: int
+
+    def damage(self) -> str | None:
+        """Return where the guards were written, or None."""
+        before, after = self.raw[:self.begin], self.raw[self.end:]
+        if (hit := np.flatnonzero(before != 0xFF)).size:
+            return f"{self.begin - int(hit[-1])} bytes before its first element"
+        if (hit := np.flatnonzero(after != 0xFF)).size:
+            return f"{int(hit[0])} bytes after its last element"
+        return None
+
+
+def _guard(name: str, view: ArrayView) -> _Guarded:
+    size = view.dtype.itemsize
+    low, high = element_range(view.shape, view.strides)
+    extent = (high - low) * size
+    raw = np.full(2 * _GUARD + extent + _ALIGNMENT, 0xFF, np.uint8)
+    begin = _GUARD + -(raw.__array_interface__["data"][0] + _GUARD) % _ALIGNMENT
+    array: np.ndarray[Any, Any] = np.ndarray(view.shape, view.dtype, raw, begin - low * size,
+                                             tuple(stride * size for stride in view.strides))
+    array[...] = view.owner
+    return _Guarded(name, raw, array, begin, begin + extent)
+
+
+def run_on_fibres(program: GeneratedProgram, arguments: Mapping[str, object], *,
+                  orders: Sequence[str] = ORDERS, seed: int = 0) -> dict[str, Result]:
+    """Run a CUDA program on the CPU, once for each order of its threads and blocks.
+
+    Parameters
+    ----------
+    arguments
+        NumPy arrays and numbers by name, as for a call of the compiled kernel; they are not
+        changed.
+    orders
+        Some of :data:`ORDERS`; ``"random"`` draws a new order at every barrier.
+    seed
+        Of the random order.
+
+    Returns
+    -------
+    dict
+        The outputs for each order; :func:`agree` compares them.
+
+    Raises
+    ------
+    VerificationError
+        ``barrier-divergence``, ``out-of-bounds``, ``misaligned-access``, ``integer-overflow``,
+        ``division-by-zero``, each with the line of the emitted text.
+    """
+    if program.target != "cuda":
+        raise CodegenError("run_on_fibres", program.kernel, [Diagnostic(
+            "unknown-target", f"fibres run CUDA C, not a program for '{program.target}'", (),
+            ("generate it with CudaTarget()",))])
+    unknown = [order for order in orders if order not in ORDERS]
+    assert not unknown, f"unknown order {unknown}"
+    try:
+        binding = Binder(program, HostMemory()).bind(arguments, poison=True)
+    except IndexTooSmall as signal:
+        raise index_overflow(program.kernel, signal) from None
+    library = _library(fibre_source(program))
+    return {order: _run(library, binding, ORDERS.index(order), seed) for order in orders}
+
+
+def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Result:
+    program = binding.program
+    guarded = {name: _guard(name, view) for name, view in binding.views.items()}
+    for launch, grid in binding.launches:
+        values = [_value(name, guarded, binding) for name in launch.arguments]
+        _check_sizes(library, launch, values)
+        pointers = (ctypes.c_void_p * max(1, len(values)))(*(v.__array_interface__["data"][0] for v in values))
+        dynamic = launch.shared_bytes if _DYNAMIC.search(program.device_code) else 0
+        report = _Report()
+        three = ctypes.c_int * 3
+        getattr(library, f"polyloop_run_{launch.name}")(
+            pointers, three(*grid), three(*launch.block), ctypes.c_size_t(dynamic), ctypes.c_int(order),
+            ctypes.c_uint64(seed + 1), ctypes.byref(report))
+        if report.fault:
+            raise VerificationError("run_on_fibres", program.kernel, [_explain(program, launch, report)])
+        for item in guarded.values():
+            if (where := item.damage()) is not None:
+                raise VerificationError("run_on_fibres", program.kernel, [Diagnostic(
+                    "out-of-bounds", f"'{launch.name}' wrote outside the array '{item.name}'", (where,),
+                    ("this is a fault of the code generator unless the kernel declares the wrong shape",))])
+    return Result({arg.name: guarded[arg.name].array for arg in program.arguments
+                   if isinstance(arg, ArrayArg) and arg.is_output})
+
+
+def _value(name: str, guarded: Mapping[str, _Guarded], binding: Binding) -> np.ndarray[Any, Any]:
+    """Return one parameter of a launch, as an array of one element that lies at its address."""
+    if name in guarded:
+        return np.array([guarded[name].array.__array_interface__["data"][0]], np.uint64)
+    return np.array([binding.scalars[name]])
+
+
+def _check_sizes(library: ctypes.CDLL, launch: DeviceLaunch, values: Sequence[np.ndarray[Any, Any]]) -> None:
+    sizes = (ctypes.c_int * 256)()
+    count = getattr(library, f"polyloop_sizes_{launch.name}")(sizes)
+    expected = [value.itemsize for value in values]
+    assert list(sizes[:count]) == expected, f"'{launch.name}' takes {list(sizes[:count])} bytes, given {expected}"
+
+
+_FAULTS: Final = {
+    1: ("barrier-divergence", "threads of one block wait at different barriers"),
+    2: ("barrier-divergence", "threads wait at a barrier that another thread of the block never reaches"),
+    3: ("out-of-bounds", "an index is outside its array"),
+    4: ("integer-overflow", "signed integer arithmetic overflows"),
+    5: ("division-by-zero", "an integer is divided by zero, or the quotient overflows"),
+    6: ("misaligned-access", "a pointer is not aligned for its type"),
+}
+
+
+def _explain(program: GeneratedProgram, launch: DeviceLaunch, report: _Report) -> Diagnostic:
+    code, message = _FAULTS[report.fault]
+    lines = program.device_code.splitlines()
+
+    def text(line: int) -> str:
+        return f"line {line}: {lines[line - 1].strip()}" if 1 <= line <= len(lines) else f"line {line}"
+
+    def thread(number: int) -> str:
+        x, y, _ = launch.block
+        return f"({number % x}, {number // x % y}, {number // x // y})"
+
+    block = f"block ({report.block[0]}, {report.block[1]}, {report.block[2]})"
+    notes = [f"thread {thread(report.thread)} of {block} is at {text(report.line)}"]
+    match report.fault:
+        case 1:
+            notes.append(f"thread {thread(report.other_thread)} is at {text(report.other_line)}")
+        case 2:
+            notes.append(f"thread {thread(report.other_thread)} has ended")
+        case 3:
+            notes.append(f"the index is {report.value}")
+        case 6:
+            notes.append(f"the address is {report.value:#x}")
+        case _:
+            pass
+    return Diagnostic(code, f"in '{launch.name}' {message}", tuple(notes),
+                      ("this is a fault of the code generator unless the kernel holds C text of yours",))
+
+
+def disagreement(outputs: Mapping[str, Result], *, rtol: float = 0.0, atol: float = 0.0) -> str | None:
+    """Return the first element that differs between two orders, as text; None where all agree.
+
+    Parameters
+    ----------
+    rtol, atol
+        How far two numbers may differ; 0 asks for equal values (NaN equals NaN).
+    """
+    items = list(outputs.items())
+    for order, result in items[1:]:
+        first_order, first = items[0]
+        for name in first.keys():  # noqa: SIM118  # iterating over a result gives its values
+            one, other = np.asarray(first[name]), np.asarray(result[name])
+            equal = np.isclose(one, other, rtol=rtol, atol=atol, equal_nan=one.dtype.kind in "fc")
+            if not equal.all():
+                index = tuple(int(k) for k in np.argwhere(~equal)[0])
+                subscript = ", ".join(map(str, index))
+                return f"{name}[{subscript}] is {one[index]} in order '{first_order}' and {other[index]} in '{order}'"
+    return None
+
+
+def agree(outputs: Mapping[str, Result], *, rtol: float = 0.0, atol: float = 0.0) -> bool:
+    """Return whether every order gave the same outputs."""
+    return disagreement(outputs, rtol=rtol, atol=atol) is None
