@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from pymbolic.primitives import ExpressionNode, expr_dataclass
+from pymbolic.primitives import ExpressionNode, Product, expr_dataclass
 
-__all__ = ["Expression", "Reduction", "TypeCast"]
+__all__ = ["Expression", "Reduction", "TypeCast", "negate"]
 
 Expression: TypeAlias = Any
 """A pymbolic node, a Python number or a NumPy scalar."""
@@ -37,3 +37,18 @@ class TypeCast(ExpressionNode):
 
     dtype: str
     child: Expression
+
+
+def negate(expr: Expression) -> Expression:
+    """Return ``-expr``, as the parser builds it: a negative constant, or a product led by -1."""
+    kind = type(expr)
+    if kind is int or kind is float:
+        return -expr
+    if kind is Product:
+        first, *rest = expr.children
+        if type(first) is int and first == -1 and rest:
+            return rest[0] if len(rest) == 1 else Product(tuple(rest))
+        if type(first) is int or type(first) is float:
+            return Product((-first, *rest))
+        return Product((-1, *expr.children))
+    return Product((-1, expr))

@@ -17,10 +17,10 @@ from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
 from polyloop.expr.lexical import IF_NAME, check_characters, explain, replace_if_calls
 from polyloop.expr.names import RESERVED, check_identifier
-from polyloop.expr.nodes import Expression, Reduction, TypeCast
-from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.expr.nodes import Expression, Reduction, TypeCast, negate
+from polyloop.expr.source import Source
 
-__all__ = ["REDUCTIONS", "negate", "parse_expression", "parse_expressions", "parse_source"]
+__all__ = ["REDUCTIONS", "parse_expression", "parse_source"]
 
 REDUCTIONS: Final = frozenset({"sum", "product", "max", "min", "any", "all"})
 """The operations of reductions."""
@@ -62,26 +62,6 @@ _WHAT: Final[dict[type[ast.AST], tuple[str, str]]] = {
     ast.GeneratorExp: ("a generator", "write a reduction over an iname: sum(k, a[k])"),
     ast.ListComp: ("a list comprehension", "write a reduction over an iname: sum(k, a[k])"),
 }
-
-
-def _is_number(value: Expression) -> bool:
-    kind = type(value)
-    return kind is int or kind is float
-
-
-def negate(expr: Expression) -> Expression:
-    """Return ``-expr``, as the parser builds it: a negative constant, or a product led by -1."""
-    kind = type(expr)
-    if kind is int or kind is float:
-        return -expr
-    if kind is p.Product:
-        first, *rest = expr.children
-        if type(first) is int and first == -1 and rest:
-            return rest[0] if len(rest) == 1 else p.Product(tuple(rest))
-        if _is_number(first):
-            return p.Product((-first, *rest))
-        return p.Product((-1, *expr.children))
-    return p.Product((-1, expr))
 
 
 class _Converter:
@@ -404,14 +384,3 @@ def parse_expression(
         ``reserved-name``, ``bad-identifier``.
     """
     return parse_source(Source.of(text, line, column, source_line), inames, operation)
-
-
-def parse_expressions(
-    text: str, *, inames: frozenset[str] | None = None, operation: str = "make_kernel"
-) -> tuple[Expression, ...]:
-    """Return the expressions of a list such as ``"n, 2*m"``; a comma at the end is allowed, and so is empty text."""
-    source = Source.of(text)
-    parts = split_outside_brackets(source, ",")
-    if not parts[-1].text.strip():
-        parts.pop()
-    return tuple(parse_source(part, inames, operation) for part in parts)

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError
-from polyloop.expr.nodes import Expression, Reduction, TypeCast
+from polyloop.expr.nodes import Expression, Reduction, TypeCast, negate
 
 __all__ = [
     "Rule",
@@ -85,6 +85,8 @@ def rebuild(expr: Expression, new: tuple[Expression, ...]) -> Expression:
 def _rebuild_changed(expr: Expression, old: tuple[Expression, ...], new: tuple[Expression, ...]) -> Expression:
     for before, after in zip(old, new, strict=True):
         if before is not after:
+            if type(expr) is p.Product and len(new) == 2 and type(new[0]) is int and new[0] == -1:
+                return negate(new[1])
             return rebuild(expr, new)
     return expr
 

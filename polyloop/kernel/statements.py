@@ -12,8 +12,8 @@ import pymbolic.primitives as p
 from polyloop.errors import KernelError
 from polyloop.expr.dtypes import DType, dtype_diagnostic, find_dtype
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression
-from polyloop.expr.parser import REDUCTIONS, negate, parse_source
+from polyloop.expr.nodes import Expression, negate
+from polyloop.expr.parser import REDUCTIONS, parse_source
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.lines import OPERATION, fail, match_bracket
 
