@@ -149,7 +149,7 @@ class _Reader:
                 begin = following
                 if not condition.text.strip():
                     if text.strip():
-                        self.fail("a condition is missing", condition if condition.text else piece.condition)
+                        self.fail("a condition is missing", piece.condition.strip())
                 elif condition.text.count("(") == condition.text.count(")") and "exists" not in text:
                     try:
                         isl.Set(f"{head}{{ [{', '.join(piece.inames)}] : {condition.text} }}")
