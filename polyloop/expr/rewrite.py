@@ -98,6 +98,8 @@ def substitute(
 ) -> Expression:
     """Replace names by expressions, all at once.
 
+    Reduction inames are not renamed to avoid capture: the inames of a kernel are distinct from its other names.
+
     Parameters
     ----------
     mapping
