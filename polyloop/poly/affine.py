@@ -103,6 +103,16 @@ class Affine(NamedTuple):
                 found |= Affine(var.terms, var.const).names()
         return frozenset(found)
 
+    def evaluate(self, values: Mapping[str, int]) -> int:
+        """Return the value of the form where its names have *values*."""
+        total = self.const
+        for var, coefficient in self.terms:
+            if isinstance(var, Floor):
+                total += coefficient * (Affine(var.terms, var.const).evaluate(values) // var.den)
+            else:
+                total += coefficient * values[var]
+        return total
+
     def coefficient(self, name: str) -> int:
         """Return the coefficient of *name* outside of floors."""
         return next((c for v, c in self.terms if v == name), 0)

@@ -1,0 +1,183 @@
+"""Shapes from footprints, and accesses proven inside their arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.analysis.lowering import Access, Lowered, Program, lower
+from polyloop.errors import Diagnostic
+from polyloop.expr.nodes import Expression
+from polyloop.expr.printer import show
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set
+
+__all__ = ["accesses_to", "bounds_violations", "footprint_shape", "rank_violations", "unbounded_inames"]
+
+_SET = isl.dim_type.set
+_PARAM = isl.dim_type.param
+
+
+def accesses_to(program: Program) -> Iterator[tuple[Lowered, Access]]:
+    """Yield every access of *program* to arrays and temporaries of the kernel."""
+    for statement in program.statements.values():
+        for access in (statement.write, *statement.reads):
+            if access.array not in program.accumulators:
+                yield statement, access
+
+
+def unbounded_inames(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield inames that have no lower or no upper bound."""
+    seen: set[str] = set()
+    for statement in lower(kernel).statements.values():
+        for position, iname in enumerate(statement.inames):
+            if iname not in seen and not statement.domain.dim_is_bounded(_SET, position):
+                seen.add(iname)
+                yield Diagnostic(
+                    "unbounded-domain",
+                    f"iname '{iname}' is not bounded",
+                    (f"its domain is {statement.domain}",),
+                    (f"give '{iname}' a lower and an upper bound, such as 0 <= {iname} < n",),
+                    sites=(statement.instruction.site(),),
+                )
+
+
+def rank_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield subscripts with another number of indices than their array has axes."""
+    arrays = kernel.arrays()
+    for statement, access in accesses_to(lower(kernel)):
+        shape = arrays[access.array].shape if access.array in arrays else ()
+        if shape is not None and len(shape) != len(access.indices):
+            yield Diagnostic(
+                "wrong-rank",
+                f"'{access.array}' has {len(shape)} axes and is subscripted with {len(access.indices)}",
+                (f"its shape is ({', '.join(show(extent) for extent in shape)})",),
+                sites=(statement.instruction.site(),),
+            )
+
+
+def footprint_shape(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | Diagnostic:
+    """Return the smallest shape [elements] that holds every access to *name*, or why there is none."""
+    found = [(s, a) for s, a in accesses_to(lower(kernel)) if a.array == name]
+    if not found:
+        return ()
+    rank = len(found[0][1].indices)
+    extents: list[Expression] = []
+    for axis in range(rank):
+        touched: isl.Set | None = None
+        for statement, access in found:
+            if len(access.indices) != rank:
+                return Diagnostic(
+                    "wrong-rank",
+                    f"'{name}' is subscripted with {rank} and with {len(access.indices)} indices",
+                    sites=(found[0][0].instruction.site(), statement.instruction.site()),
+                )
+            form = access.indices[axis]
+            if form is None:
+                return _no_shape(name, f"a subscript of axis {axis} is not affine", statement)
+            domain = statement.domain.intersect_params(kernel.assumptions)
+            values = map_from_forms(domain, statement.inames, [form]).range()
+            touched = values if touched is None else touched.union(values)
+        assert touched is not None
+        extent = _extent(touched)
+        if extent is None:
+            return _no_shape(name, f"the greatest index of axis {axis} is not one expression", found[0][0])
+        extents.append(extent)
+    return tuple(extents)
+
+
+def _no_shape(name: str, why: str, statement: Lowered) -> Diagnostic:
+    return Diagnostic(
+        "shape-not-inferred",
+        f"the shape of '{name}' cannot be inferred",
+        (why,),
+        (f'declare it: pl.GlobalArg("{name}", shape="...")',),
+        sites=(statement.instruction.site(),),
+    )
+
+
+def _extent(touched: isl.Set) -> Expression | None:
+    """Return one more than the greatest element of a set with one dimension, as an expression."""
+    if touched.is_empty() or not touched.dim_is_bounded(_SET, 0):
+        return 0 if touched.is_empty() else None
+    greatest = touched.coalesce().dim_max(0).coalesce()
+    pieces: list[tuple[isl.Set, isl.Aff]] = greatest.get_pieces()
+    forms = [_form(aff) for _, aff in pieces]
+    if any(form is None for form in forms):
+        return None
+    known = dict.fromkeys(form for form in forms if form is not None)
+    whole = greatest.domain()
+    dominant = None
+    for form in known:
+        candidate = form_to_aff(form, isl.LocalSpace.from_space(whole.get_space()), ())
+        if all(
+            whole.intersect(domain).is_subset(candidate.to_pw_aff().ge_set(aff.to_pw_aff()))
+            for domain, aff in pieces
+        ):
+            dominant = form
+            break
+    if dominant is not None:
+        return to_expression(dominant.add(Affine((), 1)))
+    return p.Max(tuple(to_expression(form.add(Affine((), 1))) for form in known))
+
+
+def _form(aff: isl.Aff) -> Affine | None:
+    if aff.dim(isl.dim_type.div) or not aff.get_denominator_val().is_one():
+        return None
+    space = aff.get_domain_space()
+    terms = {
+        space.get_dim_name(_PARAM, i): aff.get_coefficient_val(_PARAM, i).to_python()
+        for i in range(space.dim(_PARAM))
+    }
+    return Affine.make(terms, aff.get_constant_val().to_python())
+
+
+def bounds_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield one finding for each access that leaves its array for some parameter value, with the instance.
+
+    Subscripts that are not affine, and extents that are not, are not looked at.
+    """
+    arrays = kernel.arrays()
+    seen: set[tuple[str, str]] = set()
+    for statement, access in accesses_to(lower(kernel)):
+        array = arrays.get(access.array)
+        key = (statement.instruction.id, access.array)
+        if array is None or array.shape is None or key in seen:
+            continue
+        domain = statement.domain.intersect_params(kernel.assumptions)
+        for axis, (form, extent) in enumerate(zip(access.indices, array.shape, strict=True)):
+            limit = affine_of(extent)
+            if form is None or limit is None or not limit.names() <= set(kernel.parameters):
+                continue
+            below = Row(form.scale(-1).add(Affine((), -1)))
+            above = Row(form.add(limit, -1))
+            outside = [add_rows(domain, statement.inames, [row]) for row in (below, above)]
+            bad = next((part for part in outside if not part.is_empty()), None)
+            if bad is not None:
+                seen.add(key)
+                yield _out_of_bounds(statement, access, array.shape, axis, bad)
+                break
+
+
+def _out_of_bounds(
+    statement: Lowered, access: Access, shape: Sequence[Expression], axis: int, bad: isl.Set
+) -> Diagnostic:
+    values = sample_set(bad, statement.inames)
+    assert values is not None
+    indices = []
+    for form in access.indices:
+        indices.append("?" if form is None else str(form.evaluate(values)))
+    at = ", ".join(f"{name}={value}" for name, value in values.items() if name in statement.inames)
+    sizes = ", ".join(f"{name}={value}" for name, value in values.items() if name not in statement.inames)
+    where = f"instance ({at})" + (f" with {sizes}" if sizes else "")
+    return Diagnostic(
+        "out-of-bounds",
+        f"'{access.array}' is accessed outside of its shape ({', '.join(show(extent) for extent in shape)})",
+        (f"{where} touches {access.array}[{', '.join(indices)}] (axis {axis})",),
+        ("shrink the domain, enlarge the array, or state what holds with assumptions=",),
+        sites=(statement.instruction.site(),),
+    )
+

@@ -1,0 +1,179 @@
+"""``make_kernel``: build what the user wrote, find out the rest, check it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from polyloop.analysis.bounds import bounds_violations, footprint_shape, rank_violations, unbounded_inames
+from polyloop.analysis.dataflow import flow_of, is_exact
+from polyloop.analysis.infer import infer_dtypes
+from polyloop.analysis.place import place
+from polyloop.errors import Diagnostic, KernelError, VerificationError
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.builder import build_kernel
+from polyloop.kernel.kernel import LoopKernel, Reference
+from polyloop.kernel.specs import KernelData, row_major
+
+__all__ = ["make_kernel"]
+
+
+def make_kernel(
+    domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
+    instructions: str | Sequence[str],
+    kernel_data: Sequence[KernelData] | None = None,
+    *,
+    name: str = "loop_kernel",
+    assumptions: str | isl.Set | None = None,
+    fixed_parameters: Mapping[str, int] | None = None,
+    loop_priority: Sequence[str] = (),
+    lang_version: tuple[int, int] | None = None,
+) -> LoopKernel:
+    """Create a kernel from iteration domains and instructions.
+
+    ::
+
+        knl = pl.make_kernel(
+            "{[i, j, k]: 0 <= i, j, k < n}",
+            "c[i, j] = sum(k, a[i, k] * b[k, j])",
+            [pl.GlobalArg("a, b, c", np.float32, shape="n, n"), ...])
+
+    Parameters
+    ----------
+    domains
+        ISL sets as text or as islpy objects, one or several.  Their dimensions are the inames; parameters are
+        inferred from the text.
+    instructions
+        Assignments, one a line: ``lhs = rhs {id=.., dep=.., inames=.., if=.., tags=..}``, ``<> t = ..`` for a
+        temporary, ``f(x) := ..`` for a substitution rule, ``for i .. end``, ``if .. end``.
+    kernel_data
+        Arguments and temporaries in order; ``...`` (or None) infers those that are not listed.
+    name
+        C identifier of the generated function.
+    assumptions
+        What every caller guarantees of the parameters: ``"n >= 1 and n mod 16 = 0"``.  Checked at launch.
+    fixed_parameters
+        Parameters to replace by numbers.
+    loop_priority
+        Orders of loops, such as ``("i, j",)``, the outermost first.
+    lang_version
+        Accepted so that Loopy scripts run; has no effect.
+
+    Raises
+    ------
+    KernelError
+        With a caret: ``syntax``, ``syntax-domain``, ``unknown-option``, ``reserved-name`` and the other codes of the parser;
+        with the instruction: ``iname-twice``, ``unknown-iname``, ``undeclared-name``, ``wrong-rank``,
+        ``unbounded-domain``, ``out-of-bounds`` (with the instance), ``dependency-cycle``, ``read-before-write``,
+        ``output-not-written``, ``shape-not-inferred``.
+
+    Notes
+    -----
+    What the text means is fixed by the reference program, which ``print(knl.reference)`` shows.
+    """
+    del lang_version
+    kernel = build_kernel(
+        domains,
+        instructions,
+        kernel_data,
+        name=name,
+        assumptions=assumptions,
+        fixed_parameters=fixed_parameters or {},
+        loop_priority=loop_priority,
+    )
+    try:
+        return _completed(kernel)
+    except VerificationError as error:
+        raise KernelError("make_kernel", kernel.name, error.found) from error
+
+
+def _raise_if(kernel: LoopKernel, found: Iterator[Diagnostic]) -> None:
+    problems = tuple(found)
+    if problems:
+        raise KernelError("make_kernel", kernel.name, problems)
+
+
+def _completed(kernel: LoopKernel) -> LoopKernel:
+    _raise_if(kernel, unbounded_inames(kernel))
+    kernel = _with_shapes(kernel)
+    _raise_if(kernel, rank_violations(kernel))
+    _raise_if(kernel, bounds_violations(kernel))
+    _raise_if(kernel, _unwritten(kernel))
+    kernel = infer_dtypes(kernel)
+    kernel = _with_directions(kernel)
+    reference = kernel.reference
+    assert reference is not None
+    base = replace(kernel, reference=None)
+    return replace(kernel, reference=Reference(base, reference.tree))
+
+
+def _with_shapes(kernel: LoopKernel) -> LoopKernel:
+    arguments = []
+    for argument in kernel.arguments:
+        if isinstance(argument, ArrayArg) and argument.shape is None:
+            shape = footprint_shape(kernel, argument.name)
+            if isinstance(shape, Diagnostic):
+                raise KernelError("make_kernel", kernel.name, [shape])
+            strides = argument.strides or row_major(shape, argument.order)
+            arguments.append(replace(argument, shape=shape, strides=strides))
+        else:
+            arguments.append(argument)
+    temporaries = {}
+    for name, temporary in kernel.temporaries.items():
+        if temporary.shape is None:
+            shape = footprint_shape(kernel, name)
+            if isinstance(shape, Diagnostic):
+                raise KernelError("make_kernel", kernel.name, [shape])
+            temporary = replace(temporary, shape=shape)
+        temporaries[name] = temporary
+    return replace(kernel, arguments=tuple(arguments), temporaries=temporaries)
+
+
+def _unwritten(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    written = {instruction.writes for instruction in kernel.instructions}
+    for instruction in kernel.instructions:
+        for name in sorted(instruction.reads & kernel.temporaries.keys()):
+            if name not in written:
+                yield Diagnostic(
+                    "read-before-write",
+                    f"temporary '{name}' is read, and nothing writes it",
+                    hints=(f"assign it first: <> {name} = ...",),
+                    sites=(instruction.site(),),
+                )
+        if instruction.writes in kernel.values() or instruction.writes in kernel.inames:
+            what = "an iname" if instruction.writes in kernel.inames else "a scalar argument"
+            yield Diagnostic(
+                "not-assignable",
+                f"'{instruction.writes}' is {what} and cannot be assigned",
+                hints=("assign a temporary (<> t = ...) or an array",),
+                sites=(instruction.site(),),
+            )
+    for argument in kernel.arguments:
+        if isinstance(argument, ArrayArg) and argument.is_output and argument.name not in written:
+            yield Diagnostic(
+                "output-not-written",
+                f"array '{argument.name}' is declared an output, and no instruction writes it",
+                hints=("assign it, or drop is_output=True",),
+            )
+
+
+def _with_directions(kernel: LoopKernel) -> LoopKernel:
+    """An array is an output where it is written, an input where some read sees its initial value."""
+    written = {instruction.writes for instruction in kernel.instructions}
+    read = {name for instruction in kernel.instructions for name in instruction.reads}
+    arguments = []
+    for argument in kernel.arguments:
+        if isinstance(argument, ArrayArg):
+            name = argument.name
+            needed = name in read
+            if needed and name in written:
+                placement = place(kernel)
+                if is_exact(placement, name):
+                    flow = flow_of(placement, name)
+                    needed = any(not initial.is_empty() for initial in flow.initial)
+            arguments.append(replace(argument, is_input=needed, is_output=name in written))
+        else:
+            arguments.append(argument)
+    return replace(kernel, arguments=tuple(arguments))

@@ -1,0 +1,142 @@
+"""Value-based dataflow: for each read, the write whose value it sees.
+
+Exact for affine accesses, by ISL's dataflow analysis (Feautrier, IJPP 20(1), 1991; Verdoolaege,
+"isl: An Integer Set Library", section on dependence analysis).  The order is that of the loop tree; where threads
+run at the same time, races are a matter of their own (``polyloop.analysis.race``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polyloop.analysis.lowering import Access
+from polyloop.analysis.placement import Placed, Placement, storage_map
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import map_from_forms
+
+__all__ = ["Flow", "flow_of", "is_exact", "readers_of", "time_forms", "writers_of"]
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+
+
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """Where the reads of one array get their values.
+
+    Attributes
+    ----------
+    reads
+        The reads, as (statement, access).
+    sources
+        For each read: (writer, ``{ read instance -> write instance }``) pairs.
+    initial
+        For each read: the instances that see the array's value before the program.
+    """
+
+    reads: tuple[tuple[Placed, Access], ...]
+    sources: tuple[tuple[tuple[Placed, isl.Map], ...], ...]
+    initial: tuple[isl.Set, ...]
+
+    def of(self, statement: Placed, access: Access) -> tuple[tuple[tuple[Placed, isl.Map], ...], isl.Set]:
+        """Return the sources and the initial part of one read."""
+        for number, (other, candidate) in enumerate(self.reads):
+            if other is statement and candidate is access:
+                return self.sources[number], self.initial[number]
+        raise AssertionError(f"{statement.name} has no such read of {access.array}")
+
+
+def writers_of(placement: Placement, array: str) -> list[Placed]:
+    """Return the statements that write *array*."""
+    return [s for s in placement.statements.values() if s.lowered.write.array == array]
+
+
+def readers_of(placement: Placement, array: str) -> list[tuple[Placed, Access]]:
+    """Return the reads of *array*."""
+    return [(s, a) for s in placement.statements.values() for a in s.lowered.reads if a.array == array]
+
+
+def is_exact(placement: Placement, array: str) -> bool:
+    """Return whether every access to *array* is affine and every write unconditional."""
+    return all(s.lowered.write.is_affine() and not s.lowered.is_conditional for s in writers_of(placement, array)) and all(
+        a.is_affine() for _, a in readers_of(placement, array)
+    )
+
+
+def time_forms(placement: Placement, statement: Placed, depth: int) -> list[Affine]:
+    """Return the execution time of *statement*'s instances: positions and loop inames, padded to *depth*."""
+    place = placement.program.places[statement.name]
+    forms = [
+        Affine((), entry) if isinstance(entry, int) else statement.forms.get(entry) or Affine.variable(entry)
+        for entry in place
+    ]
+    return forms + [Affine((), 0)] * (depth - len(forms))
+
+
+def _union(maps: Sequence[isl.Map]) -> isl.UnionMap:
+    result = maps[0].to_union_map()
+    for part in maps[1:]:
+        result = result.union(part.to_union_map())
+    return result
+
+
+def flow_of(
+    placement: Placement,
+    array: str,
+    sinks: Sequence[tuple[Placed, Access]] | None = None,
+    sources: Sequence[Placed] | None = None,
+) -> Flow:
+    """Return the dataflow of *array*, whose accesses must be exact.
+
+    Parameters
+    ----------
+    sinks, sources
+        Reads and writers to consider; by default all of them.
+    """
+    reads = tuple(readers_of(placement, array) if sinks is None else sinks)
+    writers = writers_of(placement, array) if sources is None else list(sources)
+    if not reads or not writers:
+        return Flow(reads, ((),) * len(reads), tuple(s.domain for s, _ in reads))
+    space = placement.spaces[array]
+    depth = max(len(placement.program.places[s.name]) for s in (*writers, *(s for s, _ in reads)))
+    schedule, sink_maps, source_maps = [], [], []
+    for number, writer in enumerate(writers):
+        name = f"W{number}"
+        source_maps.append(_named(storage_map(writer, writer.lowered.write, space, placement.axes), name))
+        schedule.append(_time(placement, writer, depth, name))
+    for number, (reader, access) in enumerate(reads):
+        name = f"R{number}"
+        sink_maps.append(_named(storage_map(reader, access, space, placement.axes), name))
+        schedule.append(_time(placement, reader, depth, name))
+    info = isl.UnionAccessInfo.from_sink(_union(sink_maps)).set_must_source(_union(source_maps))
+    result = info.set_schedule_map(_union(schedule)).compute_flow()
+    found: list[list[tuple[Placed, isl.Map]]] = [[] for _ in reads]
+    pieces: list[isl.Map] = []
+    result.get_must_dependence().foreach_map(pieces.append)
+    for piece in pieces:
+        writer = writers[int(piece.get_tuple_name(_IN)[1:])]
+        number = int(piece.get_tuple_name(_OUT)[1:])
+        found[number].append((writer, _plain(piece.reverse())))
+    initial = [isl.Set.empty(reader.domain.get_space()) for reader, _ in reads]
+    pieces = []
+    result.get_must_no_source().foreach_map(pieces.append)
+    for piece in pieces:
+        number = int(piece.get_tuple_name(_IN)[1:])
+        initial[number] = initial[number].union(_plain(piece).domain())
+    return Flow(reads, tuple(tuple(entry) for entry in found), tuple(initial))
+
+
+def _named(relation: isl.Map, name: str) -> isl.Map:
+    return relation.set_tuple_name(_IN, name)
+
+
+def _plain(relation: isl.Map) -> isl.Map:
+    return relation.reset_tuple_id(_IN).reset_tuple_id(_OUT)
+
+
+def _time(placement: Placement, statement: Placed, depth: int, name: str) -> isl.Map:
+    forms = time_forms(placement, statement, depth)
+    return map_from_forms(statement.domain, statement.dims, forms).set_tuple_name(_IN, name)

@@ -1,0 +1,124 @@
+"""Element types by fixpoint: what the user left open follows from what is assigned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from polyloop.analysis.lowering import lower
+from polyloop.errors import Diagnostic, VerificationError
+from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import expand_rules
+from polyloop.expr.typing import infer
+from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
+from polyloop.kernel.kernel import LoopKernel, memoised
+
+__all__ = ["INDEX_DTYPE", "accumulator_dtypes", "dtype_table", "infer_dtypes", "require_dtypes"]
+
+INDEX_DTYPE = np.dtype(np.int32)
+"""Type of inames and of integer parameters that the user gave no type."""
+
+
+def dtype_table(kernel: LoopKernel) -> dict[str, np.dtype[np.generic] | None]:
+    """Return the type of every name: arrays, scalars, parameters, inames."""
+    table: dict[str, np.dtype[np.generic] | None] = dict.fromkeys(kernel.inames, INDEX_DTYPE)
+    for instruction in kernel.instructions:
+        table.update(dict.fromkeys(instruction.inames, INDEX_DTYPE))
+        for term in instruction.terms:
+            table.update(dict.fromkeys(term.inames, INDEX_DTYPE))
+    table.update((argument.name, argument.dtype) for argument in kernel.arguments)
+    table.update((name, temporary.dtype) for name, temporary in kernel.temporaries.items())
+    for name in kernel.parameters:
+        table[name] = table.get(name) or INDEX_DTYPE
+    return table
+
+
+def infer_dtypes(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* with every type filled in that follows from the known ones.
+
+    A variable takes the common type of everything assigned to it.  What stays open needs :func:`polyloop.add_dtypes`.
+    """
+    table = dtype_table(kernel)
+    open_names = {name for name, dtype in table.items() if dtype is None}
+    if not open_names:
+        return _with_dtypes(kernel, table)
+    expressions = [
+        (instruction.writes, expand_rules(instruction.expression, kernel.substitutions))
+        for instruction in kernel.instructions
+    ]
+    changed = True
+    while changed:
+        changed = False
+        for name in sorted(open_names):
+            dtype = _assigned_dtype(name, expressions, table)
+            if dtype is not None and dtype != table[name]:
+                table[name] = dtype
+                changed = True
+    return _with_dtypes(kernel, table)
+
+
+def _assigned_dtype(
+    name: str,
+    expressions: list[tuple[str, Expression]],
+    table: Mapping[str, np.dtype[np.generic] | None],
+) -> np.dtype[np.generic] | None:
+    found = [infer(expression, table.get) for target, expression in expressions if target == name]
+    known = [dtype for dtype in found if dtype is not None]
+    return np.result_type(*known) if known else None
+
+
+def _with_dtypes(kernel: LoopKernel, table: Mapping[str, np.dtype[np.generic] | None]) -> LoopKernel:
+    arguments = []
+    for argument in kernel.arguments:
+        dtype = table.get(argument.name)
+        if argument.dtype is not None or dtype is None:
+            arguments.append(argument)
+        elif isinstance(argument, ArrayArg):
+            arguments.append(replace(argument, dtype=dtype))
+        else:
+            arguments.append(ValueArg(argument.name, dtype))
+    temporaries: dict[str, TemporaryVariable] = {}
+    for name, temporary in kernel.temporaries.items():
+        dtype = table.get(name)
+        temporaries[name] = temporary if temporary.dtype is not None else replace(temporary, dtype=dtype)
+    return replace(kernel, arguments=tuple(arguments), temporaries=temporaries)
+
+
+def require_dtypes(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* with all types known.
+
+    Raises
+    ------
+    VerificationError
+        ``unknown-dtype``, naming what is open.
+    """
+    kernel = infer_dtypes(kernel)
+    open_names = [argument.name for argument in kernel.arguments if argument.dtype is None]
+    open_names += [name for name, temporary in kernel.temporaries.items() if temporary.dtype is None]
+    if open_names:
+        listed = ", ".join(f'"{name}": np.float32' for name in open_names)
+        problem = Diagnostic(
+            "unknown-dtype",
+            f"the type of {', '.join(repr(name) for name in open_names)} is not known",
+            hints=(f"state it: knl = pl.add_dtypes(knl, {{{listed}}})",),
+        )
+        raise VerificationError("generate_code", kernel.name, [problem])
+    return kernel
+
+
+@memoised
+def accumulator_dtypes(kernel: LoopKernel) -> Mapping[str, np.dtype[np.generic]]:
+    """Return the type in which each reduction of *kernel* accumulates: that of its terms."""
+    table = dtype_table(kernel)
+    found: dict[str, np.dtype[np.generic]] = {}
+    for name, accumulator in lower(kernel).accumulators.items():
+        dtype = infer(accumulator.term, lambda key: found.get(key) or table.get(key))
+        assert dtype is not None, f"accumulator {name} has an untyped term"
+        if accumulator.operation in {"any", "all"}:
+            dtype = np.dtype(np.bool_)
+        elif dtype == np.bool_:
+            dtype = INDEX_DTYPE
+        found[name] = dtype
+    return found

@@ -1,0 +1,310 @@
+"""The program that a kernel stands for, one assignment at a time.
+
+Reductions become *init* and *update* statements over an accumulator, substitution rules are expanded,
+and the loop tree is built.  The same lowering gives the reference program and every transformed
+one, which is why the two can be compared read by read: the reads of an instruction are numbered in
+the order of its text (*leaves*), and a transform keeps that order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.errors import Diagnostic, VerificationError
+from polyloop.expr.nodes import Expression, Reduction
+from polyloop.expr.rewrite import children, expand_rules, rebuild
+from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.order import Item, build_tree
+from polyloop.kernel.tags import axis_name
+from polyloop.kernel.tree import Tree, paths
+from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.sets import constant_bounds, reorder
+
+__all__ = ["Access", "Accumulator", "Lowered", "Program", "lower", "loop_order"]
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One read or write of a statement.
+
+    Attributes
+    ----------
+    indices
+        Subscripts as affine forms of the statement's inames and the parameters; None where a
+        subscript is not affine: any element along that axis.
+    leaf
+        Number of the read among all reads of its instruction; None for writes and accumulators.
+    """
+
+    array: str
+    indices: tuple[Affine | None, ...]
+    leaf: int | None = None
+
+    def is_affine(self) -> bool:
+        """Return whether every subscript is known exactly."""
+        return None not in self.indices
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """One assignment of the lowered program.
+
+    ``role`` is ``"plain"``, ``"init"`` (``lhs = neutral element``) or ``"update"`` (``rhs`` is
+    combined into ``lhs`` by the reduction ``operation``).
+    """
+
+    name: str
+    instruction: Instruction
+    role: str
+    inames: tuple[str, ...]
+    domain: isl.Set
+    lhs: Expression
+    rhs: Expression
+    write: Access
+    reads: tuple[Access, ...]
+    operation: str | None = None
+    predicates: tuple[Expression, ...] = ()
+
+    @property
+    def is_conditional(self) -> bool:
+        """Return whether data decides if an instance has an effect."""
+        return bool(self.predicates)
+
+
+@dataclass(frozen=True, eq=False)
+class Accumulator:
+    """The private variable in which a reduction collects its terms.
+
+    ``base`` gives, for each axis of ``shape``, the iname and its least value.
+    """
+
+    name: str
+    operation: str
+    term: Expression
+    shape: tuple[int, ...]
+    instruction: str
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Statements and their loop tree; loops that run on hardware axes are not in the tree."""
+
+    kernel: LoopKernel
+    statements: Mapping[str, Lowered]
+    tree: Tree
+    accumulators: Mapping[str, Accumulator]
+    places: Mapping[str, tuple[int | str, ...]]
+
+    def leaves(self, instruction: str) -> list[tuple[Lowered, Access]]:
+        """Return the numbered reads of an instruction, in order."""
+        found = [
+            (statement, access)
+            for statement in self.statements.values()
+            if statement.instruction.id == instruction
+            for access in statement.reads
+            if access.leaf is not None
+        ]
+        return sorted(found, key=lambda pair: pair[1].leaf or 0)
+
+
+def loop_order(inames: Sequence[str], priority: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return *inames* reordered as little as possible so that every chain of *priority* holds."""
+    chains = [[x for x in chain if x in inames] for chain in priority]
+    left = list(inames)
+    order: list[str] = []
+    while left:
+        chosen = next((x for x in left if all(x not in chain or chain[0] == x for chain in chains)), left[0])
+        order.append(chosen)
+        left.remove(chosen)
+        chains = [[x for x in chain if x != chosen] for chain in chains]
+    return tuple(order)
+
+
+class _Lowering:
+    """State while one instruction is taken apart."""
+
+    def __init__(self, kernel: LoopKernel, instruction: Instruction, names: Callable[[str], str]) -> None:
+        self.kernel = kernel
+        self.instruction = instruction
+        self.names = names
+        self.terms: Iterator[Term] = iter(instruction.terms)
+        self.before: list[Lowered] = []
+        self.accumulators: list[Accumulator] = []
+        self.leaf = 0
+        self.arrays = kernel.arrays()
+
+    def statements(self) -> list[Lowered]:
+        instruction = self.instruction
+        expression = expand_rules(instruction.expression, self.kernel.substitutions)
+        reads: list[Access] = []
+        rhs = self.rewrite(expression, instruction.inames, instruction.domain, reads)
+        lhs = instruction.assignee
+        if isinstance(lhs, p.Subscript):
+            old = lhs.index_tuple
+            lhs = rebuild(lhs, tuple(self.rewrite(e, instruction.inames, instruction.domain, reads) for e in old))
+        predicates = tuple(
+            self.rewrite(e, instruction.inames, instruction.domain, reads) for e in instruction.predicates
+        )
+        own = Lowered(
+            instruction.id,
+            instruction,
+            "plain",
+            instruction.inames,
+            instruction.domain,
+            lhs,
+            rhs,
+            access_of(lhs, self.visible(instruction.inames)),
+            tuple(reads),
+            predicates=predicates,
+        )
+        return [*self.before, own]
+
+    def visible(self, inames: Sequence[str]) -> frozenset[str]:
+        return frozenset((*inames, *self.kernel.parameters))
+
+    def rewrite(self, expr: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
+        """Return *expr* without reductions, noting its reads in order."""
+        if isinstance(expr, p.Variable):
+            if expr.name in self.arrays:
+                reads.append(Access(expr.name, (), self.next_leaf()))
+            return expr
+        if isinstance(expr, p.Subscript):
+            result = rebuild(expr, tuple(self.rewrite(e, inames, domain, reads) for e in expr.index_tuple))
+            access = access_of(result, self.visible(inames))
+            reads.append(replace(access, leaf=self.next_leaf()))
+            return result
+        if isinstance(expr, Reduction):
+            return self.reduce(expr, inames, reads)
+        old = children(expr)
+        if not old:
+            return expr
+        new = tuple(self.rewrite(e, inames, domain, reads) for e in old)
+        return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
+
+    def next_leaf(self) -> int:
+        self.leaf += 1
+        return self.leaf - 1
+
+    def reduce(self, expr: Reduction, inames: tuple[str, ...], outer_reads: list[Access]) -> Expression:
+        term = next(self.terms)
+        domain, all_inames = term.domain, term.inames
+        reads: list[Access] = []
+        nested_from = len(self.before)
+        inner = self.rewrite(expr.expr, all_inames, domain, reads)
+        nested = self.before[nested_from:]
+        del self.before[nested_from:]
+        nest = loop_order(all_inames, self.kernel.loop_priority)
+        name = self.names("acc")
+        variable, shape = self.accumulator_element(name, nest, inames, expr.inames, domain)
+        write = access_of(variable, self.visible(inames))
+        self.accumulators.append(Accumulator(name, expr.operation, inner, shape, self.instruction.id))
+        outer = tuple(x for x in nest if x in inames)
+        base = self.instruction.id
+        around = self.around(inames)
+        init = Lowered(
+            self.names(f"{base}_init"), self.instruction, "init", outer, reorder(around, inames, outer),
+            variable, None, write, (), expr.operation,
+        )  # fmt: skip
+        update = Lowered(
+            self.names(f"{base}_update"), self.instruction, "update", nest, reorder(domain, all_inames, nest),
+            variable, inner, write, (*reads, write), expr.operation,
+        )  # fmt: skip
+        self.before += [init, *nested, update]
+        outer_reads.append(write)
+        return variable
+
+    def around(self, inames: tuple[str, ...]) -> isl.Set:
+        """Return the domain of the code around a reduction: the instruction's, or an outer reduction's."""
+        if inames == self.instruction.inames:
+            return self.instruction.domain
+        return next(term.domain for term in self.instruction.terms if term.inames == inames)
+
+    def accumulator_element(
+        self, name: str, nest: tuple[str, ...], inames: tuple[str, ...], own: tuple[str, ...], domain: isl.Set
+    ) -> tuple[Expression, tuple[int, ...]]:
+        """Return the accumulator's element for one instance, expanded over loops inside the reduction's."""
+        first = min(nest.index(x) for x in own)
+        inside = [x for x in nest[first:] if x in inames and axis_name(self.kernel.tag(x)) is None]
+        if not inside:
+            return p.Variable(name), ()
+        position = {x: i for i, x in enumerate(next(t.inames for t in self.instruction.terms if t.domain is domain))}
+        indices: list[Expression] = []
+        shape: list[int] = []
+        for iname in inside:
+            low, high = constant_bounds(domain, position[iname])
+            if low is None or high is None:
+                raise _not_constant(self.kernel, self.instruction, iname, own)
+            indices.append(p.Variable(iname) if low == 0 else p.Sum((p.Variable(iname), -low)))
+            shape.append(high - low + 1)
+        return p.Subscript(p.Variable(name), indices[0] if len(indices) == 1 else tuple(indices)), tuple(shape)
+
+
+def _not_constant(kernel: LoopKernel, instruction: Instruction, iname: str, own: Sequence[str]) -> VerificationError:
+    return VerificationError(
+        "schedule",
+        kernel.name,
+        [
+            Diagnostic(
+                "accumulator-not-constant",
+                f"loop '{iname}' lies inside the reduction over {', '.join(own)}, and has no constant extent",
+                ("each of its values would need an accumulator of its own",),
+                (f"split '{iname}' and keep its outer loop outside of the reduction",),
+                sites=(instruction.site(),),
+            )
+        ],
+    )
+
+
+def access_of(expr: Expression, visible: frozenset[str]) -> Access:
+    """Return the access that *expr* (a variable or a subscript) makes."""
+    if isinstance(expr, p.Variable):
+        return Access(expr.name, ())
+    assert isinstance(expr, p.Subscript)
+    forms: list[Affine | None] = []
+    for index in expr.index_tuple:
+        form = affine_of(index)
+        forms.append(form if form is not None and form.names() <= visible else None)
+    return Access(expr.aggregate.name, tuple(forms))
+
+
+@memoised
+def lower(kernel: LoopKernel) -> Program:
+    """Return the statements and the loop tree of *kernel*."""
+    taken = set(kernel.names()) | {instruction.id for instruction in kernel.instructions}
+
+    def fresh(wish: str) -> str:
+        name = wish
+        number = 0
+        while name in taken:
+            name = f"{wish}_{number}"
+            number += 1
+        taken.add(name)
+        return name
+
+    statements: dict[str, Lowered] = {}
+    accumulators: dict[str, Accumulator] = {}
+    items: list[Item] = []
+    last: dict[str, str] = {}
+    for instruction in kernel.instructions:
+        lowering = _Lowering(kernel, instruction, fresh)
+        group = lowering.statements()
+        accumulators.update((accumulator.name, accumulator) for accumulator in lowering.accumulators)
+        after = frozenset(last.get(name, name) for name in instruction.depends_on)
+        for statement in group:
+            statements[statement.name] = statement
+            items.append(_item(kernel, statement, after))
+        last[instruction.id] = group[-1].name
+    tree = build_tree(items)
+    return Program(kernel, statements, tree, accumulators, paths(tree))
+
+
+def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str]) -> Item:
+    nest = tuple(x for x in statement.inames if axis_name(kernel.tag(x)) is None)
+    reads = frozenset(access.array for access in statement.reads)
+    writes = frozenset((statement.write.array,))
+    return Item(statement.name, nest, reads, writes, after, dict(statement.instruction.blocks))

@@ -1,0 +1,146 @@
+"""A kernel's program on its threads: every statement placed, every address space decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import islpy as isl
+
+from polyloop.analysis.dataflow import flow_of, is_exact
+from polyloop.analysis.lowering import Access, Lowered, Program, lower
+from polyloop.analysis.placement import Axes, Placed, Placement, axes_of, place_statement
+from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.instruction import Copy
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import map_from_forms
+
+__all__ = ["place"]
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+
+
+@memoised
+def place(kernel: LoopKernel) -> Placement:
+    """Return *kernel*'s program on its threads, address spaces decided.
+
+    Raises
+    ------
+    VerificationError
+        See :func:`axes_of`.
+    """
+    program = lower(kernel)
+    axes = axes_of(kernel)
+    spaces = _address_spaces(kernel, program, axes)
+    placed = {
+        name: _place_statement(kernel, statement, axes, spaces) for name, statement in program.statements.items()
+    }
+    return Placement(program, axes, placed, spaces)
+
+
+def _place_statement(
+    kernel: LoopKernel, statement: Lowered, axes: Axes, spaces: Mapping[str, AddressSpace]
+) -> Placed:
+    return place_statement(kernel, statement, axes, spaces[statement.write.array])
+
+
+def _address_spaces(kernel: LoopKernel, program: Program, axes: Axes) -> dict[str, AddressSpace]:
+    spaces = {
+        name: AddressSpace.GLOBAL for name, array in kernel.arrays().items() if isinstance(array, ArrayArg)
+    }
+    spaces.update(dict.fromkeys(program.accumulators, AddressSpace.PRIVATE))
+    for name, temporary in kernel.temporaries.items():
+        spaces[name] = temporary.address_space
+    undecided = [name for name, space in spaces.items() if space is AddressSpace.AUTO]
+    for name in undecided:
+        spaces[name] = AddressSpace.PRIVATE
+    for name in undecided:
+        spaces[name] = _auto_space(kernel, program, axes, name)
+    return spaces
+
+
+def _auto_space(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> AddressSpace:
+    """Return the narrowest space in which every reader of *name* finds the element meant for it."""
+    if not axes.all:
+        return AddressSpace.PRIVATE
+    space = AddressSpace.PRIVATE
+    for left, right, pairs in _meant_pairs(kernel, program, axes, name):
+        if not _same(pairs, left, right, axes.group):
+            return AddressSpace.GLOBAL
+        if not _same(pairs, left, right, axes.all):
+            space = AddressSpace.LOCAL
+    return space
+
+
+def _meant_pairs(
+    kernel: LoopKernel, program: Program, axes: Axes, name: str
+) -> Iterator[tuple[Placed, Placed, isl.Map]]:
+    """Yield (writer, reader, pairs of instances) that should meet in temporary *name*.
+
+    For a temporary of the user's these follow from the reference program's dataflow; for one that a transform
+    made, from equal values of the inames that filling and reading share.
+    """
+    private = AddressSpace.PRIVATE
+    writers = [place_statement(kernel, s, axes, private) for s in program.statements.values() if s.write.array == name]
+    readers = [
+        (place_statement(kernel, s, axes, private), access)
+        for s in program.statements.values()
+        for access in s.reads
+        if access.array == name
+    ]
+    reference = None if kernel.reference is None else place(kernel.reference.kernel)
+    if name in kernel.evaluations or reference is None or not is_exact(reference, name):
+        for writer in writers:
+            for reader, access in readers:
+                yield writer, reader, _meetings(writer, writer.lowered.write, reader, access)
+        return
+    flow = flow_of(reference, name)
+    for (original, _), sources in zip(flow.reads, flow.sources, strict=True):
+        for source, link in sources:
+            for reader, _ in readers:
+                for writer in writers:
+                    if _is_copy(reader, original) and _is_copy(writer, source):
+                        there = _to_reference(reader, original).apply_range(link)
+                        pairs = there.apply_range(_to_reference(writer, source).reverse())
+                        yield writer, reader, pairs.reverse()
+
+
+def _is_copy(statement: Placed, reference: Placed) -> bool:
+    origin = statement.lowered.instruction.origin
+    return (
+        isinstance(origin, Copy)
+        and origin.instruction == reference.lowered.instruction.id
+        and statement.lowered.role == reference.lowered.role
+    )
+
+
+def _to_reference(statement: Placed, reference: Placed) -> isl.Map:
+    origin = statement.lowered.instruction.origin
+    assert isinstance(origin, Copy), "only a copy has a reference instance"
+    forms = [origin.forms[iname].substitute(statement.forms) for iname in reference.lowered.inames]
+    return map_from_forms(statement.domain, statement.dims, forms)
+
+
+def _meetings(left: Placed, write: Access, right: Placed, read: Access) -> isl.Map:
+    """Return the pairs that touch one element in the same iteration of the inames that both have."""
+    common = [x for x in left.lowered.inames if x in right.lowered.inames]
+    a = [left.forms.get(x) or Affine.variable(x) for x in common]
+    b = [right.forms.get(x) or Affine.variable(x) for x in common]
+    first = map_from_forms(left.domain, left.dims, [*a, *left.indices(write)])
+    second = map_from_forms(right.domain, right.dims, [*b, *right.indices(read)])
+    return first.apply_range(second.reverse())
+
+
+def _same(pairs: isl.Map, left: Placed, right: Placed, axes: Sequence[str]) -> bool:
+    """Return whether both sides of every pair can be on the same index of each of *axes*.
+
+    An axis that the writer repeats agrees with anything.
+    """
+    for axis in axes:
+        if axis in left.repeated:
+            continue
+        i, j = left.dims.index(axis), right.dims.index(axis)
+        if not pairs.is_subset(pairs.equate(_IN, i, _OUT, j)):
+            return False
+    return True

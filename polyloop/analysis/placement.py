@@ -1,0 +1,211 @@
+"""Which thread executes which instance, and which threads see which variable.
+
+Hardware axes are dimensions named ``"g.0"`` .. ``"l.2"``.  Every placed statement has one for each
+axis that the kernel uses: where a statement has no iname on an axis, either the first thread of
+that axis owns the instance (it writes memory that others see) or every thread repeats it (it
+writes private memory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polyloop.analysis.lowering import Access, Lowered, Program, lower
+from polyloop.errors import Diagnostic, VerificationError
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.tags import axis_name
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, map_from_forms
+
+__all__ = ["Axes", "Placed", "Placement", "axes_of", "place_statement", "storage_map"]
+
+_SET = isl.dim_type.set
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The hardware axes of a kernel.
+
+    ``local`` maps each thread axis to its extent (None where that is not a constant), ``group`` lists the block axes; ``first`` gives
+    the iname value that runs on index 0 of each axis.
+    """
+
+    group: tuple[str, ...]
+    local: Mapping[str, int | None]
+    first: Mapping[str, int]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every axis, blocks first."""
+        return (*self.group, *self.local)
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A lowered statement on the threads that run it.
+
+    Attributes
+    ----------
+    dims
+        All axes of the kernel, then the sequential inames from the outermost to the innermost.
+    domain
+        Over ``dims``.
+    forms
+        Each iname of the statement as a form of ``dims``.
+    repeated
+        Axes on which every index executes the instance; not constrained in generated code.
+    own
+        Axes that have an iname of the statement.
+    """
+
+    lowered: Lowered
+    dims: tuple[str, ...]
+    domain: isl.Set
+    forms: Mapping[str, Affine]
+    repeated: frozenset[str]
+    own: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """Name of the statement."""
+        return self.lowered.name
+
+    def indices(self, access: Access) -> tuple[Affine | None, ...]:
+        """Return the subscripts of *access* in terms of ``dims``."""
+        return tuple(None if form is None else form.substitute(self.forms) for form in access.indices)
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """A lowered program on its threads."""
+
+    program: Program
+    axes: Axes
+    statements: Mapping[str, Placed]
+    spaces: Mapping[str, AddressSpace]
+
+
+def _error(kernel: LoopKernel, *found: Diagnostic) -> VerificationError:
+    return VerificationError("schedule", kernel.name, found)
+
+
+@memoised
+def axes_of(kernel: LoopKernel) -> Axes:
+    """Return the hardware axes of *kernel*, with the extents of the thread axes.
+
+    Raises
+    ------
+    VerificationError
+        ``axis-unbounded``, ``axis-twice``.
+    """
+    low: dict[str, int] = {}
+    high: dict[str, int] = {}
+    open_ended: set[str] = set()
+    for statement in lower(kernel).statements.values():
+        seen: dict[str, str] = {}
+        for position, iname in enumerate(statement.inames):
+            tag = kernel.tag(iname)
+            axis = axis_name(tag)
+            if axis is None:
+                continue
+            if axis in seen:
+                raise _error(
+                    kernel,
+                    Diagnostic(
+                        "axis-twice",
+                        f"inames '{seen[axis]}' and '{iname}' of one instruction are both '{axis}'",
+                        hints=("tag one of them with another axis, or leave it sequential",),
+                        sites=(statement.instruction.site(),),
+                    ),
+                )
+            seen[axis] = iname
+            least, most = constant_bounds(statement.domain.intersect_params(kernel.assumptions), position)
+            if least is None:
+                raise _error(kernel, _unbounded(iname, axis, statement))
+            low[axis] = min(low.get(axis, least), least)
+            open_ended |= {axis} if most is None else set()
+            high[axis] = max(high.get(axis, 0), most or 0)
+    group = tuple(sorted(axis for axis in low if axis[0] == "g"))
+    local_axes = sorted(axis for axis in low if axis[0] == "l")
+    first = {axis: low[axis] if low[axis] < 0 or axis[0] == "l" else 0 for axis in low}
+    local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
+    return Axes(group, local, first)
+
+
+def _unbounded(iname: str, axis: str, statement: Lowered) -> Diagnostic:
+    return Diagnostic(
+        "axis-unbounded",
+        f"iname '{iname}' is tagged '{axis}' but its least value depends on parameters",
+        hints=("shift the iname so that it begins at a constant, or state a bound with assumptions=",),
+        sites=(statement.instruction.site(),),
+    )
+
+
+def place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, space: AddressSpace) -> Placed:
+    """Return *statement* on its threads, where *space* holds what it writes.
+
+    Memory that others see is written by one owner: by the first thread of an axis without an iname,
+    and, if all blocks see it, by the first block.
+    """
+    dims: list[str] = []
+    forms: dict[str, Affine] = {}
+    domain = statement.domain.intersect_params(kernel.assumptions)
+    rows: list[Row] = []
+    own = set()
+    for position, iname in enumerate(statement.inames):
+        axis = axis_name(kernel.tag(iname))
+        if axis is None:
+            dims.append(iname)
+            continue
+        own.add(axis)
+        dims.append(axis)
+        first = axes.first[axis]
+        if first:
+            domain = _shift(domain, position, first)
+        forms[iname] = Affine(((axis, 1),), first)
+    repeated = []
+    for axis in axes.all:
+        if axis in own:
+            continue
+        domain = insert_dims(domain, 0, [axis])
+        dims.insert(0, axis)
+        if space is AddressSpace.GLOBAL or (space is AddressSpace.LOCAL and axis in axes.local):
+            rows.append(Row(Affine.variable(axis), True))
+        else:
+            repeated.append(axis)
+            rows.append(Row(Affine.variable(axis)))
+            extent = axes.local.get(axis)
+            if extent is not None:
+                rows.append(Row(Affine(((axis, -1),), extent - 1)))
+    order = [*axes.all, *(x for x in dims if "." not in x)]
+    if order != dims:
+        forms_in_order = [Affine.variable(name) for name in order]
+        whole = isl.Set.universe(domain.get_space())
+        domain = map_from_forms(whole, dims, forms_in_order).intersect_domain(domain).range()
+    domain = add_rows(domain, order, rows)
+    for position, name in enumerate(order):
+        domain = domain.set_dim_name(_SET, position, name)
+    return Placed(statement, tuple(order), domain, forms, frozenset(repeated), frozenset(own))
+
+
+def _shift(domain: isl.Set, position: int, first: int) -> isl.Set:
+    """Return *domain* with ``first`` subtracted from one dimension."""
+    names = [f"_{i}" for i in range(domain.dim(_SET))]
+    forms = [Affine(((name, 1),), -first if i == position else 0) for i, name in enumerate(names)]
+    whole = isl.Set.universe(domain.get_space())
+    return map_from_forms(whole, names, forms).intersect_domain(domain).range()
+
+
+def storage_map(placed: Placed, access: Access, space: AddressSpace, axes: Axes) -> isl.Map:
+    """Return ``{ instance -> array[thread or block, element] }``: which cell *access* touches."""
+    owner: Iterable[str] = ()
+    if space is AddressSpace.PRIVATE:
+        owner = axes.all
+    elif space is AddressSpace.LOCAL:
+        owner = axes.group
+    forms = [*(Affine.variable(axis) for axis in owner), *placed.indices(access)]
+    return map_from_forms(placed.domain, placed.dims, forms, access.array)

@@ -1,0 +1,120 @@
+"""Races, and the synchronization that is needed to have none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polyloop.analysis.lowering import Access
+from polyloop.analysis.order import Conflict, conflict_pairs, conflicts, equal_on
+from polyloop.analysis.placement import Placed, Placement
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.tree import Scope
+from polyloop.poly.sets import lex_relation
+
+__all__ = ["Need", "needs", "shared_arrays"]
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+
+
+@dataclass(frozen=True, eq=False)
+class Need:
+    """Two accesses to one cell from different threads, one of them a write.
+
+    ``scope`` is None where nothing can order them: a race.  ``adjacent`` is False for a conflict
+    carried by a loop whose cross-thread part never joins neighbouring iterations, so that
+    any one barrier in the body separates it.
+    """
+
+    array: str
+    first: Access
+    second: Access
+    conflict: Conflict
+    scope: Scope | None
+    witness: isl.Map
+    adjacent: bool = True
+
+
+def shared_arrays(placement: Placement) -> list[str]:
+    """Return the written arrays that several threads see."""
+    written = dict.fromkeys(s.lowered.write.array for s in placement.statements.values())
+    return [name for name in written if placement.spaces[name] is not AddressSpace.PRIVATE]
+
+
+def needs(placement: Placement, array: str) -> Iterator[Need]:
+    """Yield what has to be synchronized, or cannot be, on *array*."""
+    axes = placement.axes
+    if not axes.all:
+        return
+    statements = placement.statements.values()
+    accesses: list[tuple[Placed, Access, bool]] = []
+    for statement in statements:
+        if statement.lowered.write.array == array:
+            accesses.append((statement, statement.lowered.write, True))
+        accesses.extend((statement, access, False) for access in statement.lowered.reads if access.array == array)
+    for number, (first, a, first_writes) in enumerate(accesses):
+        for other, (second, b, second_writes) in enumerate(accesses):
+            if not (first_writes or second_writes):
+                continue
+            yield from _pair(placement, array, (first, a), (second, b), other >= number)
+
+
+def _pair(
+    placement: Placement, array: str, left: tuple[Placed, Access], right: tuple[Placed, Access], once: bool
+) -> Iterator[Need]:
+    (first, a), (second, b) = left, right
+    axes = placement.axes
+    pairs = conflict_pairs(placement, first, a, second, b)
+    if pairs.is_empty():
+        return
+    if axes.group and placement.spaces[array] is AddressSpace.GLOBAL:
+        inside = equal_on(pairs, first, second, axes.group)
+        across = pairs.subtract(inside)
+        if not across.is_empty():
+            if once:
+                yield from _across_blocks(placement, array, left, right, across)
+            pairs = inside
+    if first is second and a is not b and a is not first.lowered.write and b is not first.lowered.write:
+        return
+    for conflict in conflicts(placement, first, a, second, b, pairs):
+        same = equal_on(conflict.relation, first, second, axes.all)
+        crossing = conflict.relation.subtract(same)
+        if crossing.is_empty():
+            continue
+        scope = None if conflict.simultaneous else Scope.BLOCK
+        yield Need(array, a, b, conflict, scope, crossing, _adjacent(conflict, crossing))
+
+
+def _across_blocks(
+    placement: Placement, array: str, left: tuple[Placed, Access], right: tuple[Placed, Access], across: isl.Map
+) -> Iterator[Need]:
+    (first, a), (second, b) = left, right
+    if first is second:
+        yield Need(array, a, b, Conflict(first, second, across, simultaneous=True), None, across)
+        return
+    place_a, place_b = placement.program.places[first.name], placement.program.places[second.name]
+    if place_a[0] == place_b[0]:
+        yield Need(array, a, b, Conflict(first, second, across, simultaneous=True), None, across)
+    elif place_a < place_b:
+        yield Need(array, a, b, Conflict(first, second, across), Scope.GRID, across)
+    else:
+        yield Need(array, b, a, Conflict(second, first, across.reverse()), Scope.GRID, across.reverse())
+
+
+def _adjacent(conflict: Conflict, crossing: isl.Map) -> bool:
+    if conflict.loop is None:
+        return True
+    i, j = conflict.first.dims.index(conflict.loop), conflict.second.dims.index(conflict.loop)
+    space = crossing.get_space()
+    constraint = isl.Constraint.equality_alloc(isl.LocalSpace.from_space(space))
+    constraint = constraint.set_coefficient_val(_IN, i, 1).set_coefficient_val(_OUT, j, -1).set_constant_val(1)
+    one = isl.BasicMap.universe(space).add_constraint(constraint).to_map()
+    return not crossing.intersect(one).is_empty()
+
+
+def order_map(space: isl.Space, loops: list[tuple[int, int]]) -> isl.Map:
+    """Return the pairs that agree on *loops*."""
+    return lex_relation(space, loops, None)

@@ -1,0 +1,50 @@
+"""How instances are shown to the user: in the inames of the reference program, as the user wrote them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import islpy as isl
+
+from polyloop.analysis.lowering import Access
+from polyloop.analysis.placement import Placed
+from polyloop.kernel.instruction import Copy
+from polyloop.poly.sets import sample_pair
+
+__all__ = ["element", "instance", "pair", "threads"]
+
+
+def instance(statement: Placed, values: Mapping[str, int]) -> str:
+    """Return ``(i=1, j=0)``: an instance in the inames of the reference program where it copies one."""
+    lowered = statement.lowered
+    origin = lowered.instruction.origin
+    named = {iname: form.evaluate(values) for iname, form in statement.forms.items()}
+    named.update((name, value) for name, value in values.items() if "." not in name)
+    if isinstance(origin, Copy):
+        known = {name: form for name, form in origin.forms.items() if form.names() <= named.keys()}
+        named = {name: form.evaluate(named) for name, form in known.items()}
+    else:
+        named = {name: named[name] for name in lowered.inames}
+    return f"({', '.join(f'{name}={value}' for name, value in named.items())})"
+
+
+def threads(statement: Placed, values: Mapping[str, int]) -> str:
+    """Return ``g.0=0, l.0=3``: the thread that runs an instance."""
+    return ", ".join(f"{axis}={values[axis]}" for axis in statement.dims if "." in axis)
+
+
+def element(statement: Placed, access: Access, values: Mapping[str, int]) -> str:
+    """Return ``a[1, 2]``: the element that *access* touches in one instance."""
+    if not access.indices:
+        return access.array
+    indices = statement.indices(access)
+    shown = ("?" if form is None else str(form.evaluate(values)) for form in indices)
+    return f"{access.array}[{', '.join(shown)}]"
+
+
+def pair(relation: isl.Map, first: Placed, second: Placed) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return one pair of instances of a nonempty *relation*, each with the parameters' values."""
+    found = sample_pair(relation, first.dims, second.dims)
+    assert found is not None, "a witness was asked of an empty relation"
+    parameters, left, right = found
+    return {**parameters, **left}, {**parameters, **right}

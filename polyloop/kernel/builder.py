@@ -1,0 +1,510 @@
+"""From what the user wrote to a ``LoopKernel``: names, inames, order, nests. No analysis."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.errors import Diagnostic, KernelError, Site
+from polyloop.expr.names import check_identifier
+from polyloop.expr.nodes import Expression, Reduction
+from polyloop.expr.rewrite import expand_rules, reductions, substitute, variables
+from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
+from polyloop.kernel.domain_text import parse_domain
+from polyloop.kernel.domains import align, condition_set, domain_for, outer_inames, parameters_of
+from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
+from polyloop.kernel.kernel import Domain, LoopKernel, Reference
+from polyloop.kernel.order import Item, build_tree, nest_order, stable_order
+from polyloop.kernel.parser import ParsedInstruction, ParsedRule, parse_instructions
+from polyloop.kernel.specs import KernelData, expand_data
+from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.sets import parameter_space
+
+__all__ = ["build_kernel", "reference_items", "term_domains"]
+
+_SET = isl.dim_type.set
+_PARAM = isl.dim_type.param
+
+
+def _fail(code: str, message: str, *, hints: Iterable[str] = (), notes: Iterable[str] = (), site: Site | None = None) -> KernelError:
+    sites = () if site is None else (site,)
+    return KernelError("make_kernel", None, [Diagnostic(code, message, tuple(notes), tuple(hints), sites=sites)])
+
+
+@dataclass
+class _Draft:
+    """A statement while its inames are still being found."""
+
+    parsed: ParsedInstruction
+    id: str
+    inames: frozenset[str]
+    expanded: Expression
+
+
+def build_kernel(
+    domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
+    instructions: str | Sequence[str],
+    kernel_data: Sequence[KernelData] | None,
+    *,
+    name: str,
+    assumptions: str | isl.Set | None,
+    fixed_parameters: Mapping[str, int],
+    loop_priority: Sequence[str],
+) -> LoopKernel:
+    """Return the kernel that the arguments of :func:`polyloop.make_kernel` describe, types still open."""
+    problem = check_identifier(name)
+    if problem is not None:
+        raise KernelError("make_kernel", None, [problem])
+    pieces = _read_domains(domains, fixed_parameters)
+    inames = tuple(iname for piece in pieces for iname in piece.inames)
+    parsed = parse_instructions(instructions, frozenset(inames))
+    rules = {
+        rule.name: SubstitutionRule(rule.name, rule.arguments, _fix(rule.expression, fixed_parameters))
+        for rule in parsed
+        if isinstance(rule, ParsedRule)
+    }
+    statements = [_fixed(entry, fixed_parameters) for entry in parsed if isinstance(entry, ParsedInstruction)]
+    if not statements:
+        raise _fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
+    arguments, temporaries, infer_rest = _read_data(kernel_data, statements)
+    parameters = _parameters(pieces, assumptions, inames)
+    drafts = _drafts(statements, rules, frozenset(inames), temporaries)
+    arguments = _complete_arguments(arguments, infer_rest, drafts, temporaries, inames, rules, parameters)
+    parameters = _order_parameters(parameters, arguments, pieces)
+    space = parameter_space(parameters)
+    kernel = LoopKernel(
+        name=name,
+        parameters=parameters,
+        assumptions=_assumptions(assumptions, space),
+        domains=pieces,
+        instructions=(),
+        arguments=arguments,
+        temporaries=temporaries,
+        substitutions=rules,
+        loop_priority=tuple(tuple(x.strip() for x in chain.split(",")) for chain in loop_priority),
+        fixed=dict(fixed_parameters),
+    )
+    kernel = replace(kernel, instructions=_finish(kernel, drafts, space))
+    return replace(kernel, reference=Reference(kernel, build_tree(reference_items(kernel))))
+
+
+def _fix(expr: Expression, fixed: Mapping[str, int]) -> Expression:
+    return substitute(expr, fixed) if fixed else expr
+
+
+def _fixed(entry: ParsedInstruction, fixed: Mapping[str, int]) -> ParsedInstruction:
+    if not fixed:
+        return entry
+    return replace(
+        entry,
+        assignee=_fix(entry.assignee, fixed),
+        expression=_fix(entry.expression, fixed),
+        predicates=tuple(_fix(predicate, fixed) for predicate in entry.predicates),
+    )
+
+
+def _read_domains(
+    domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet], fixed: Mapping[str, int]
+) -> tuple[Domain, ...]:
+    entries = [domains] if isinstance(domains, str | isl.Set | isl.BasicSet) else list(domains)
+    pieces: list[Domain] = []
+    owner: dict[str, int] = {}
+    for number, entry in enumerate(entries):
+        if isinstance(entry, str):
+            domain = parse_domain(entry)
+        else:
+            domain = entry.to_set() if isinstance(entry, isl.BasicSet) else entry
+        if domain.is_params():
+            domain = domain.from_params()
+        for parameter, value in fixed.items():
+            position = domain.find_dim_by_name(_PARAM, parameter)
+            if position >= 0:
+                domain = domain.fix_val(_PARAM, position, value).project_out(_PARAM, position, 1)
+        inames = tuple(domain.get_dim_name(_SET, i) or "" for i in range(domain.dim(_SET)))
+        for iname in inames:
+            problem = check_identifier(iname)
+            if problem is not None:
+                raise KernelError("make_kernel", None, [problem])
+            if iname in owner:
+                raise _fail(
+                    "iname-twice",
+                    f"iname '{iname}' is in two domains",
+                    notes=(f"domain {owner[iname]}: {pieces[owner[iname]].set}", f"domain {number}: {domain}"),
+                    hints=("an iname belongs to one domain; rename one of them",),
+                )
+            owner[iname] = number
+        pieces.append(Domain(inames, domain.reset_tuple_id() if domain.has_tuple_id() else domain))
+    return tuple(pieces)
+
+
+def _read_data(
+    kernel_data: Sequence[KernelData] | None, statements: Sequence[ParsedInstruction]
+) -> tuple[list[Argument], dict[str, TemporaryVariable], bool]:
+    arguments: list[Argument] = []
+    temporaries: dict[str, TemporaryVariable] = {}
+    infer_rest = kernel_data is None
+    for entry in kernel_data or ():
+        if entry is ... or entry == "...":
+            infer_rest = True
+            continue
+        for item in expand_data(entry):
+            if item.name in temporaries or any(item.name == other.name for other in arguments):
+                raise _fail("name-taken", f"'{item.name}' is declared twice in kernel_data")
+            if isinstance(item, TemporaryVariable):
+                temporaries[item.name] = item
+            else:
+                arguments.append(item)
+    for statement in statements:
+        if not statement.declared:
+            continue
+        name = _assigned(statement.assignee)
+        known = temporaries.get(name)
+        if any(argument.name == name for argument in arguments):
+            raise _fail("name-taken", f"temporary '{name}' has the name of an argument", site=_site(statement))
+        subscripted = isinstance(statement.assignee, p.Subscript)
+        if known is None:
+            temporaries[name] = TemporaryVariable(name, statement.declared_dtype, None if subscripted else ())
+    return arguments, temporaries, infer_rest
+
+
+def _site(parsed: ParsedInstruction, name: str | None = None) -> Site:
+    return Site(parsed.text, parsed.line, name or parsed.id)
+
+
+def _assigned(assignee: Expression) -> str:
+    return str(getattr(assignee, "aggregate", assignee).name)
+
+
+def _parameters(
+    pieces: Sequence[Domain], assumptions: str | isl.Set | None, inames: Iterable[str]
+) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    own = set(inames)
+    for piece in pieces:
+        found.update((name, None) for name in parameters_of(piece.set) if name not in own)
+    if isinstance(assumptions, str) and assumptions.strip():
+        found.update((name, None) for name in parameters_of(parse_domain(f"{{ : {assumptions} }}")))
+    elif isinstance(assumptions, isl.Set):
+        found.update((name, None) for name in parameters_of(assumptions))
+    return tuple(found)
+
+
+def _assumptions(assumptions: str | isl.Set | None, space: isl.Set) -> isl.Set:
+    if assumptions is None or (isinstance(assumptions, str) and not assumptions.strip()):
+        return space
+    given = parse_domain(f"{{ : {assumptions} }}") if isinstance(assumptions, str) else assumptions
+    return align(given.params() if not given.is_params() else given, space).intersect(space)
+
+
+def _drafts(
+    statements: Sequence[ParsedInstruction],
+    rules: Mapping[str, SubstitutionRule],
+    inames: frozenset[str],
+    temporaries: Mapping[str, TemporaryVariable],
+) -> list[_Draft]:
+    ids = _ids(statements)
+    drafts = []
+    for statement, name in zip(statements, ids, strict=True):
+        expanded = expand_rules(statement.expression, rules)
+        used = variables(expanded) | variables(statement.assignee)
+        for predicate in statement.predicates:
+            used |= variables(predicate)
+        bound = {iname for reduction in reductions(expanded) for iname in reduction.inames}
+        for iname in bound - inames:
+            raise _fail(
+                "unknown-iname",
+                f"reduction over '{iname}', which is in no domain",
+                hints=(f"inames: {', '.join(sorted(inames))}",),
+                site=_site(statement, name),
+            )
+        own = (used & inames) - bound | frozenset(statement.for_inames) | frozenset(statement.inames_extra)
+        if statement.inames is not None:
+            own = frozenset(statement.inames) | frozenset(statement.for_inames)
+        for iname in own - inames:
+            raise _fail(
+                "unknown-iname",
+                f"no iname '{iname}'",
+                hints=(f"inames: {', '.join(sorted(inames))}",),
+                site=_site(statement, name),
+            )
+        for iname in own & bound:
+            raise _fail(
+                "iname-bound-twice",
+                f"iname '{iname}' is a loop and a reduction of the same instruction",
+                hints=("use another iname for the reduction",),
+                site=_site(statement, name),
+            )
+        drafts.append(_Draft(statement, name, own, expanded))
+    _inherit_inames(drafts, temporaries)
+    return drafts
+
+
+def _ids(statements: Sequence[ParsedInstruction]) -> list[str]:
+    taken = {statement.id for statement in statements if statement.id}
+    if len(taken) < sum(1 for statement in statements if statement.id):
+        counts = Counter(statement.id for statement in statements if statement.id)
+        twice = next(name for name, count in counts.items() if count > 1)
+        site = next(_site(s) for s in reversed(statements) if s.id == twice)
+        raise _fail("name-taken", f"two instructions have the id '{twice}'", site=site)
+    ids = []
+    for statement in statements:
+        name = statement.id
+        if name is None:
+            base = statement.id_prefix or "insn"
+            name = next(x for i in range(len(statements) + len(taken) + 1) if (x := f"{base}_{i}" if i else base) not in taken)
+            taken.add(name)
+        ids.append(name)
+    return ids
+
+
+def _inherit_inames(drafts: Sequence[_Draft], temporaries: Mapping[str, TemporaryVariable]) -> None:
+    """A reader of a temporary runs inside the loops in which all its writers run, unless it says otherwise.
+
+    Loops that subscript the temporary at the write do not count: the value outlives them.
+    """
+    shared: dict[str, list[_Draft]] = {}
+    for draft in drafts:
+        name = _assigned(draft.parsed.assignee)
+        if name in temporaries:
+            shared.setdefault(name, []).append(draft)
+    changed = True
+    while changed:
+        changed = False
+        for draft in drafts:
+            if draft.parsed.inames is not None:
+                continue
+            for name in variables(draft.expanded) & shared.keys():
+                around = frozenset.intersection(
+                    *(writer.inames - variables(writer.parsed.assignee) for writer in shared[name])
+                )
+                bound = {iname for reduction in reductions(draft.expanded) for iname in reduction.inames}
+                more = around - draft.inames - bound
+                if more:
+                    draft.inames |= more
+                    changed = True
+
+
+def _complete_arguments(
+    arguments: Sequence[Argument],
+    infer_rest: bool,
+    drafts: Sequence[_Draft],
+    temporaries: Mapping[str, TemporaryVariable],
+    inames: Sequence[str],
+    rules: Mapping[str, SubstitutionRule],
+    parameters: Sequence[str],
+) -> tuple[Argument, ...]:
+    known = {argument.name for argument in arguments} | set(temporaries) | set(inames)
+    complete = list(arguments)
+    written = {_assigned(draft.parsed.assignee) for draft in drafts}
+    subscripted: set[str] = set()
+    order: dict[str, _Draft] = {}
+    for draft in drafts:
+        for expr in (draft.parsed.assignee, draft.expanded, *draft.parsed.predicates):
+            for name in _in_order(expr, subscripted):
+                order.setdefault(name, draft)
+    for name, draft in order.items():
+        if name in known:
+            continue
+        if not infer_rest and name not in parameters:
+            raise _fail(
+                "undeclared-name",
+                f"'{name}' is not declared",
+                hints=(f"add it to kernel_data, or end kernel_data with ... to have it inferred",),
+                site=_site(draft.parsed, draft.id),
+            )
+        known.add(name)
+        if name in subscripted or name in written:
+            complete.append(ArrayArg(name, shape=None if name in subscripted else (), strides=None if name in subscripted else ()))
+        else:
+            complete.append(ValueArg(name))
+    for argument in arguments:
+        if isinstance(argument, ArrayArg) and argument.shape is not None:
+            for extent in argument.shape:
+                for name in sorted(variables(extent) - known):
+                    known.add(name)
+                    complete.append(ValueArg(name))
+    complete.extend(ValueArg(name) for name in parameters if name not in known)
+    return tuple(complete)
+
+
+def _in_order(expr: Expression, subscripted: set[str]) -> Iterable[str]:
+    """Yield the names in *expr* as they appear, noting which are subscripted."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, p.Variable):
+            yield node.name
+        elif isinstance(node, p.Subscript):
+            subscripted.add(node.aggregate.name)
+            yield node.aggregate.name
+            stack.extend(reversed(node.index_tuple))
+        elif isinstance(node, p.Call):
+            stack.extend(reversed(node.parameters))
+        elif isinstance(node, Reduction):
+            stack.append(node.expr)
+        elif isinstance(node, p.ExpressionNode):
+            stack.extend(reversed([child for child in _children(node)]))
+
+
+def _children(node: p.ExpressionNode) -> list[Expression]:
+    found: list[Expression] = []
+    for value in vars(node).values():
+        if isinstance(value, tuple):
+            found.extend(value)
+        elif isinstance(value, p.ExpressionNode):
+            found.append(value)
+    return found
+
+
+def _order_parameters(
+    parameters: Sequence[str], arguments: Sequence[Argument], pieces: Sequence[Domain]
+) -> tuple[str, ...]:
+    """Domain parameters first, then the value arguments that shapes mention."""
+    found = dict.fromkeys(parameters)
+    values = {argument.name for argument in arguments if isinstance(argument, ValueArg)}
+    for argument in arguments:
+        if isinstance(argument, ArrayArg):
+            for extent in (*(argument.shape or ()), *(argument.strides or ())):
+                found.update((name, None) for name in sorted(variables(extent)) if name in values)
+    return tuple(found)
+
+
+def term_domains(
+    domains: Sequence[Domain], inames: tuple[str, ...], domain: isl.Set, expanded: Expression, space: isl.Set
+) -> tuple[Term, ...]:
+    """Return the iteration domain of each reduction in *expanded*, inside an instruction over *inames*."""
+    terms: list[Term] = []
+
+    def visit(expr: Expression, dims: tuple[str, ...], around: isl.Set) -> None:
+        for reduction in _outermost(expr):
+            inside = (*dims, *reduction.inames)
+            whole = domain_for(domains, inside, space)
+            wider = isl.Set.universe(whole.get_space())
+            narrowed = whole.intersect(_widen(around, wider, len(dims)))
+            terms.append(Term(inside, narrowed))
+            visit(reduction.expr, inside, narrowed)
+
+    visit(expanded, inames, domain)
+    return tuple(terms)
+
+
+def _widen(domain: isl.Set, universe: isl.Set, count: int) -> isl.Set:
+    extra = universe.dim(_SET) - count
+    result = domain.insert_dims(_SET, count, extra)
+    for position in range(count, count + extra):
+        result = result.set_dim_name(_SET, position, universe.get_dim_name(_SET, position))
+    return result
+
+
+def _outermost(expr: Expression) -> list[Reduction]:
+    """Return the reductions of *expr* that are not inside another one, left to right."""
+    inner: set[int] = set()
+    found = []
+    for reduction in reductions(expr):
+        if id(reduction) in inner:
+            continue
+        found.append(reduction)
+        inner.update(id(nested) for nested in reductions(reduction.expr))
+    return found
+
+
+def _finish(kernel: LoopKernel, drafts: Sequence[_Draft], space: isl.Set) -> tuple[Instruction, ...]:
+    outside = outer_inames(kernel.domains)
+    position = {iname: i for i, iname in enumerate(kernel.inames)}
+    uses = Counter(iname for draft in drafts for iname in draft.inames)
+    built = {}
+    for draft in drafts:
+        parsed = draft.parsed
+        nest = nest_order(draft.inames, parsed.for_inames, kernel.loop_priority, uses, position, outside)
+        domain = domain_for(kernel.domains, nest, space)
+        predicates = []
+        for predicate in parsed.predicates:
+            narrowed = condition_set(predicate, domain, nest)
+            if narrowed is None:
+                predicates.append(predicate)
+            else:
+                domain = narrowed
+        terms = term_domains(kernel.domains, nest, domain, draft.expanded, space)
+        bound = {iname for reduction in reductions(draft.expanded) for iname in reduction.inames}
+        reads = variables(draft.expanded) - bound
+        if isinstance(parsed.assignee, p.Subscript):
+            for index in parsed.assignee.index_tuple:
+                reads |= variables(index)
+        for predicate in predicates:
+            reads |= variables(predicate)
+        built[draft.id] = Instruction(
+            id=draft.id,
+            inames=nest,
+            domain=domain,
+            assignee=parsed.assignee,
+            expression=parsed.expression,
+            origin=Copy(draft.id, {x: Affine.variable(x) for x in (*nest, *sorted(bound))}),
+            terms=terms,
+            predicates=tuple(predicates),
+            depends_on=frozenset(parsed.depends_on),
+            tags=frozenset(parsed.tags),
+            blocks=tuple(zip(parsed.for_inames, parsed.for_blocks, strict=True)),
+            line=parsed.line,
+            text=parsed.text,
+            reads=reads - frozenset(nest),
+        )
+    return tuple(built[name] for name in _text_order(kernel, drafts, built))
+
+
+def _text_order(
+    kernel: LoopKernel, drafts: Sequence[_Draft], built: Mapping[str, Instruction]
+) -> Sequence[str]:
+    names = [draft.id for draft in drafts]
+    writers: dict[str, list[str]] = {}
+    for name in names:
+        writers.setdefault(built[name].writes, []).append(name)
+    before: dict[str, set[str]] = {name: set() for name in names}
+    for draft in drafts:
+        for pattern in draft.parsed.depends_on:
+            if pattern not in before:
+                problem = f"'{draft.id}' depends on '{pattern}', which is no instruction"
+                raise _fail(
+                    "unknown-instruction", problem, hints=(f"ids: {', '.join(names)}",), site=built[draft.id].site()
+                )
+            before[draft.id].add(pattern)
+        if draft.parsed.depends_star:
+            continue
+        for variable in built[draft.id].reads & kernel.temporaries.keys():
+            only = writers.get(variable, [])
+            if len(only) == 1 and only[0] != draft.id:
+                before[draft.id].add(only[0])
+    order = stable_order(names, before)
+    if isinstance(order, tuple):
+        chain = " -> ".join(f"'{name}'" for name in order)
+        raise _fail(
+            "dependency-cycle",
+            f"the instructions depend on each other in a cycle: {chain}",
+            hints=("remove one dep=, or split the temporary in two",),
+            site=built[order[0]].site(),
+        )
+    return order
+
+
+def reference_items(kernel: LoopKernel) -> list[Item]:
+    """Return the instructions of *kernel* as items of the reference tree."""
+    return [
+        Item(
+            instruction.id,
+            instruction.inames,
+            instruction.reads,
+            frozenset((instruction.writes,)),
+            instruction.depends_on,
+            dict(instruction.blocks),
+        )
+        for instruction in kernel.instructions
+    ]
+
+
+def is_affine_subscript(index: Expression, names: Iterable[str]) -> bool:
+    """Return whether *index* is quasi-affine in *names*."""
+    form = affine_of(index)
+    return form is not None and form.names() <= set(names)

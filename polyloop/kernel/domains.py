@@ -1,0 +1,140 @@
+"""The domains of a kernel as one forest: the set of any group of inames, and affine conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.expr.nodes import Expression
+from polyloop.kernel.kernel import Domain
+from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.sets import Row, add_rows
+
+__all__ = ["align", "condition_set", "domain_for", "outer_inames", "parameters_of", "substitute_iname"]
+
+_SET = isl.dim_type.set
+_PARAM = isl.dim_type.param
+
+
+def parameters_of(domain: isl.Set) -> tuple[str, ...]:
+    """Return the parameter names of *domain* in its order."""
+    return tuple(domain.get_dim_name(_PARAM, i) for i in range(domain.dim(_PARAM)))
+
+
+def outer_inames(domains: Sequence[Domain]) -> dict[str, frozenset[str]]:
+    """Return, for each iname, the inames of other domains whose value its bounds use."""
+    everyone = {iname for domain in domains for iname in domain.inames}
+    found = {}
+    for domain in domains:
+        uses = frozenset(parameters_of(domain.set)) & everyone
+        found.update(dict.fromkeys(domain.inames, uses))
+    return found
+
+
+def align(domain: isl.Set, space: isl.Set) -> isl.Set:
+    """Return *domain* with the parameters of *space*, in that order."""
+    return domain.align_params(space.get_space())
+
+
+def domain_for(domains: Sequence[Domain], inames: Sequence[str], space: isl.Set) -> isl.Set:
+    """Return the set over *inames*, in that order, that the forest of *domains* allows.
+
+    Inames that are not asked for but bound those that are get projected out.
+    """
+    wanted = set(inames)
+    outer = outer_inames(domains)
+    while True:
+        more = {x for iname in wanted for x in outer.get(iname, ())} - wanted
+        if not more:
+            break
+        wanted |= more
+    joint: isl.Set | None = None
+    for domain in domains:
+        if wanted.isdisjoint(domain.inames):
+            continue
+        part = domain.set
+        count = len(domain.inames)
+        part = part.move_dims(_PARAM, part.dim(_PARAM), _SET, 0, count).params()
+        joint = part if joint is None else joint.intersect(part)
+    if joint is None:
+        joint = space
+    keep = set(inames)
+    for iname in {x for domain in domains for x in domain.inames} - keep:
+        position = joint.find_dim_by_name(_PARAM, iname)
+        if position >= 0:
+            joint = joint.project_out(_PARAM, position, 1)
+    result = joint.from_params()
+    for place, iname in enumerate(inames):
+        position = result.find_dim_by_name(_PARAM, iname)
+        assert position >= 0, f"iname '{iname}' is in no domain"
+        result = result.move_dims(_SET, place, _PARAM, position, 1).set_dim_name(_SET, place, iname)
+    return align(result, space)
+
+
+def substitute_iname(domain: isl.Set, position: int, names: Sequence[str], form: Affine, box: Iterable[Row]) -> isl.Set:
+    """Replace dimension *position* by new ones called *names*, where the old one equals *form*.
+
+    *box* are further constraints over the new names.
+    """
+    old = domain.get_dim_name(_SET, position)
+    domain = domain.insert_dims(_SET, position, len(names))
+    for offset, name in enumerate(names):
+        domain = domain.set_dim_name(_SET, position + offset, name)
+    dims = [domain.get_dim_name(_SET, i) for i in range(domain.dim(_SET))]
+    dims[position + len(names)] = old
+    equation = Row(form.add(Affine.variable(old), -1), True)
+    domain = add_rows(domain, dims, [equation, *box])
+    return domain.project_out(_SET, position + len(names), 1)
+
+
+_NEGATED: Mapping[str, str] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+
+
+def condition_set(expr: Expression, domain: isl.Set, dims: Sequence[str], negate: bool = False) -> isl.Set | None:
+    """Return the part of *domain* where *expr* holds, or None if it is not affine in *dims* and parameters."""
+    match expr:
+        case p.Comparison():
+            return _comparison(expr, domain, dims, negate)
+        case p.LogicalNot():
+            return condition_set(expr.child, domain, dims, not negate)
+        case p.LogicalAnd() | p.LogicalOr():
+            parts = [condition_set(child, domain, dims, negate) for child in expr.children]
+            if any(part is None for part in parts):
+                return None
+            result = parts[0]
+            assert result is not None
+            conjunction = isinstance(expr, p.LogicalAnd) != negate
+            for part in parts[1:]:
+                assert part is not None
+                result = result.intersect(part) if conjunction else result.union(part)
+            return result
+        case _:
+            return None
+
+
+def _comparison(expr: p.Comparison, domain: isl.Set, dims: Sequence[str], negate: bool) -> isl.Set | None:
+    left, right = affine_of(expr.left), affine_of(expr.right)
+    known = {*dims, *parameters_of(domain)}
+    if left is None or right is None or not (left.names() | right.names()) <= known:
+        return None
+    operator = str(getattr(expr.operator, "value", expr.operator))
+    operator = _NEGATED[operator] if negate else operator
+    difference = left.add(right, -1)
+    match operator:
+        case "<":
+            rows = [[Row(difference.scale(-1).add(Affine((), -1)))]]
+        case "<=":
+            rows = [[Row(difference.scale(-1))]]
+        case ">":
+            rows = [[Row(difference.add(Affine((), -1)))]]
+        case ">=":
+            rows = [[Row(difference)]]
+        case "==":
+            rows = [[Row(difference, True)]]
+        case _:
+            assert operator == "!=", operator
+            rows = [[Row(difference.add(Affine((), -1)))], [Row(difference.scale(-1).add(Affine((), -1)))]]
+    parts = [add_rows(domain, dims, row) for row in rows]
+    return parts[0] if len(parts) == 1 else parts[0].union(parts[1])

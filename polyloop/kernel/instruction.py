@@ -1,0 +1,115 @@
+"""Instructions, substitution rules, and where each one comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import islpy as isl
+
+from polyloop.errors import Site
+from polyloop.expr.nodes import Expression
+from polyloop.expr.printer import show
+from polyloop.poly.affine import Affine
+
+__all__ = ["Copy", "Evaluation", "Instruction", "Origin", "SubstitutionRule", "Term"]
+
+
+@dataclass(frozen=True)
+class SubstitutionRule:
+    """``name(arguments) := expression``: a macro, expanded where it is used."""
+
+    name: str
+    arguments: tuple[str, ...]
+    expression: Expression
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(self.arguments)}) := {show(self.expression)}"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The instruction executes instances of one instruction of the reference program.
+
+    ``forms`` gives each iname of the reference instruction (loop and reduction inames) as an
+    affine form of the present inames.
+    """
+
+    instruction: str
+    forms: Mapping[str, Affine]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The instruction evaluates a substitution rule, or reads an array, ahead of its use."""
+
+    rule: str
+
+
+Origin: TypeAlias = Copy | Evaluation
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """The iteration domain of one reduction inside an instruction.
+
+    ``inames`` are the instruction's, then those of the enclosing reductions, then its own.
+    """
+
+    inames: tuple[str, ...]
+    domain: isl.Set
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """``assignee = expression`` for every point of ``domain``.
+
+    Attributes
+    ----------
+    inames
+        Loop inames from the outermost to the innermost; also the order of the dimensions of ``domain``.
+    domain
+        Exact iteration domain.
+    terms
+        One entry for each reduction of ``expression`` (rules expanded), outer before inner, left to right.
+    predicates
+        Data-dependent conditions; affine ones are part of ``domain``.
+    depends_on
+        Ids of the instructions that must run before, as the user wrote them.
+    blocks
+        ``(iname, number)`` for each written ``for`` block around it: only instructions with the
+        same number may share that loop.
+    """
+
+    id: str
+    inames: tuple[str, ...]
+    domain: isl.Set
+    assignee: Expression
+    expression: Expression
+    origin: Origin
+    terms: tuple[Term, ...] = ()
+    predicates: tuple[Expression, ...] = ()
+    depends_on: frozenset[str] = frozenset()
+    tags: frozenset[str] = frozenset()
+    blocks: tuple[tuple[str, int], ...] = ()
+    line: int | None = None
+    text: str = ""
+    reads: frozenset[str] = field(default=frozenset())
+    """Names of arrays, temporaries and parameters that the instruction reads (rules expanded)."""
+
+    @property
+    def writes(self) -> str:
+        """Name of the variable that the instruction assigns."""
+        aggregate = getattr(self.assignee, "aggregate", self.assignee)
+        name = aggregate.name
+        assert isinstance(name, str)
+        return name
+
+    def site(self) -> Site:
+        """Return the place for a diagnostic."""
+        return Site(self.text or f"{show(self.assignee)} = {show(self.expression)}", self.line, self.id)
+
+    def __str__(self) -> str:
+        condition = "".join(f" if {show(predicate)}" for predicate in self.predicates)
+        return f"{show(self.assignee)} = {show(self.expression)}{condition}"

@@ -1,0 +1,161 @@
+"""``LoopKernel``: all parts of a kernel as one immutable value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+import islpy as isl
+
+from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
+from polyloop.kernel.instruction import Instruction, SubstitutionRule
+from polyloop.kernel.tags import InameTag, Sequential
+from polyloop.kernel.trace import Trace
+from polyloop.kernel.tree import Tree, show_tree
+
+__all__ = ["Domain", "LoopKernel", "Reference", "memoised"]
+
+_K = TypeVar("_K")
+_R = TypeVar("_R")
+
+
+def memoised(function: Callable[[_K], _R]) -> Callable[[_K], _R]:
+    """Remember *function* of one immutable object for as long as the object lives."""
+    known: WeakKeyDictionary[_K, _R] = WeakKeyDictionary()
+
+    @wraps(function)
+    def look_up(key: _K) -> _R:
+        try:
+            return known[key]
+        except KeyError:
+            value = known[key] = function(key)
+            return value
+
+    return look_up
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """One domain of the kernel: its inames and its set, whose dimensions they are."""
+
+    inames: tuple[str, ...]
+    set: isl.Set
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """The definite loop program that the user's text stands for (design, section 3).
+
+    ``kernel`` is the kernel as created (with ``reference`` None), ``tree`` its loops in order.
+    """
+
+    kernel: LoopKernel
+    tree: Tree
+
+    def __str__(self) -> str:
+        by_id = {instruction.id: instruction for instruction in self.kernel.instructions}
+        return show_tree(self.tree, lambda name: f"{by_id[name]}    {{id={name}}}")
+
+
+@dataclass(frozen=True, eq=False)
+class LoopKernel:
+    """What is computed and how; a transform returns a new one and never changes this one.
+
+    Create one with :func:`polyloop.make_kernel`.
+
+    Attributes
+    ----------
+    name
+        C identifier of the generated function.
+    parameters
+        Integer value arguments that occur in domains, in a fixed order.
+    assumptions
+        Parameter set guaranteed by the caller; checked at launch.
+    domains
+        The iteration domains that new instructions take their bounds from.
+    instructions
+        In text order.
+    evaluations
+        Temporary -> id of the instruction that fills it ahead of its use.
+    tile_inames
+        Outer inames of splits.
+    slabs
+        iname -> (front, back) iterations to peel.
+    gone
+        iname -> the step that consumed it, for messages.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    assumptions: isl.Set
+    domains: tuple[Domain, ...]
+    instructions: tuple[Instruction, ...]
+    arguments: tuple[Argument, ...]
+    temporaries: Mapping[str, TemporaryVariable] = field(default_factory=dict)
+    substitutions: Mapping[str, SubstitutionRule] = field(default_factory=dict)
+    iname_tags: Mapping[str, InameTag] = field(default_factory=dict)
+    loop_priority: tuple[tuple[str, ...], ...] = ()
+    evaluations: Mapping[str, str] = field(default_factory=dict)
+    tile_inames: frozenset[str] = frozenset()
+    slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    gone: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, int] = field(default_factory=dict)
+    reference: Reference | None = None
+    trace: Trace = Trace()
+
+    @property
+    def inames(self) -> tuple[str, ...]:
+        """Every loop iname and reduction iname, in the order of the domains."""
+        return tuple(iname for domain in self.domains for iname in domain.inames)
+
+    def argument(self, name: str) -> Argument | None:
+        """Return the argument called *name*, or None."""
+        return next((argument for argument in self.arguments if argument.name == name), None)
+
+    def tag(self, iname: str) -> InameTag:
+        """Return how *iname* runs; a plain loop unless tagged."""
+        return self.iname_tags.get(iname) or Sequential()
+
+    def instruction(self, name: str) -> Instruction:
+        """Return the instruction with id *name*, which must exist."""
+        return next(instruction for instruction in self.instructions if instruction.id == name)
+
+    def names(self) -> frozenset[str]:
+        """Return every name in use, none of which a new variable may take."""
+        return frozenset(
+            (
+                *self.inames,
+                *self.parameters,
+                *(argument.name for argument in self.arguments),
+                *self.temporaries,
+                *self.substitutions,
+                self.name,
+            )
+        )
+
+    def fresh(self, wish: str, also: Iterable[str] = ()) -> str:
+        """Return *wish*, or *wish* with the first number that makes it unused."""
+        taken = self.names().union(also)
+        if wish not in taken:
+            return wish
+        return next(name for i in range(len(taken) + 1) if (name := f"{wish}_{i}") not in taken)
+
+    def with_arguments(self, arguments: Iterable[Argument]) -> LoopKernel:
+        """Return the kernel with other arguments (same names, more facts)."""
+        return replace(self, arguments=tuple(arguments))
+
+    def arrays(self) -> Mapping[str, ArrayArg | TemporaryVariable]:
+        """Return everything that an instruction may assign or subscript."""
+        found: dict[str, ArrayArg | TemporaryVariable] = {
+            argument.name: argument for argument in self.arguments if isinstance(argument, ArrayArg)
+        }
+        found.update(self.temporaries)
+        return found
+
+    def values(self) -> Mapping[str, ValueArg]:
+        """Return the scalar arguments."""
+        return {argument.name: argument for argument in self.arguments if isinstance(argument, ValueArg)}
+

@@ -1,0 +1,204 @@
+"""From a list of statements to a loop tree: text order, nests, sharing (design, section 3).
+
+The same rules build the reference program and, with hardware axes left out of the nests, the
+sequential part of every schedule.  There is no search: each statement joins the latest loop
+that may take it, or opens a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from polyloop.kernel.tree import Loop, Node, Run, Tree
+
+__all__ = ["Item", "build_tree", "nest_order", "stable_order"]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A statement as far as order is concerned.
+
+    ``nest`` lists its loops from the outside in, ``blocks`` the written ``for`` block of each loop
+    that has one, ``after`` the statements that it must follow.
+    """
+
+    name: str
+    nest: tuple[str, ...]
+    reads: frozenset[str]
+    writes: frozenset[str]
+    after: frozenset[str] = frozenset()
+    blocks: Mapping[str, int] | None = None
+
+    def must_follow(self, earlier: Item) -> bool:
+        """Return whether the order of *earlier* before this one has to be kept."""
+        return (
+            earlier.name in self.after
+            or not self.reads.isdisjoint(earlier.writes)
+            or not self.writes.isdisjoint(earlier.reads)
+            or not self.writes.isdisjoint(earlier.writes)
+        )
+
+
+def stable_order(names: Sequence[str], before: Mapping[str, Iterable[str]]) -> list[str] | tuple[str, ...]:
+    """Return *names* topologically sorted, earliest ready name first; a tuple is a cycle.
+
+    ``before[x]`` lists what must precede ``x``.
+    """
+    done: set[str] = set()
+    order: list[str] = []
+    waiting = list(names)
+    while waiting:
+        ready = next((x for x in waiting if all(y in done for y in before.get(x, ()))), None)
+        if ready is None:
+            return _cycle(waiting, before)
+        waiting.remove(ready)
+        done.add(ready)
+        order.append(ready)
+    return order
+
+
+def _cycle(waiting: Sequence[str], before: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    inside = set(waiting)
+    path = [waiting[0]]
+    while True:
+        following = next(y for y in before[path[-1]] if y in inside)
+        if following in path:
+            return tuple(reversed([*path[path.index(following) :], following]))
+        path.append(following)
+
+
+def nest_order(
+    inames: Iterable[str],
+    written: Sequence[str],
+    priority: Sequence[Sequence[str]],
+    uses: Mapping[str, int],
+    position: Mapping[str, int],
+    outside: Mapping[str, frozenset[str]],
+) -> tuple[str, ...]:
+    """Return the nest of one instruction (rule 2 of the reference program).
+
+    Parameters
+    ----------
+    inames
+        The inames of the instruction, in any order.
+    written
+        Inames of the ``for`` blocks around it, outermost first.
+    priority
+        Chains of inames, outer before inner.
+    uses
+        How many instructions use each iname: more use lies outside.
+    position
+        Place of each iname in the text of the domains: settles ties.
+    outside
+        ``outside[x]``: inames whose value the bounds of ``x`` use.
+    """
+    left = set(inames)
+    chains = [[x for x in chain if x in left] for chain in (written, *priority)]
+    order: list[str] = []
+    while left:
+        free = [
+            x
+            for x in left
+            if outside.get(x, frozenset()).isdisjoint(left - {x})
+            and all(x not in chain or chain.index(x) == 0 for chain in chains)
+        ]
+        if not free:
+            free = [x for x in left if outside.get(x, frozenset()).isdisjoint(left - {x})] or list(left)
+        chosen = min(free, key=lambda x: (-uses.get(x, 0), position.get(x, 0)))
+        order.append(chosen)
+        left.remove(chosen)
+        chains = [[x for x in chain if x != chosen] for chain in chains]
+    return tuple(order)
+
+
+class _OpenLoop:
+    __slots__ = ("block", "children", "iname")
+
+    def __init__(self, iname: str, block: int | None) -> None:
+        self.iname = iname
+        self.block = block
+        self.children: list[_OpenLoop | Item] = []
+
+
+def _items(node: _OpenLoop | Item) -> Iterable[Item]:
+    if isinstance(node, Item):
+        yield node
+    else:
+        for child in node.children:
+            yield from _items(child)
+
+
+def _follows(later: _OpenLoop | Item, earlier: _OpenLoop | Item) -> bool:
+    return any(b.must_follow(a) for b in _items(later) for a in _items(earlier))
+
+
+def build_tree(
+    items: Sequence[Item], may_share: Callable[[Item, Sequence[Item], Sequence[str]], bool] | None = None
+) -> Tree:
+    """Return the loop tree of *items*, which stand in text order (rule 3).
+
+    Parameters
+    ----------
+    may_share
+        ``may_share(item, inside, loops)`` is False where the item must not join a loop that already
+        holds *inside*; *loops* are the inames around, the loop itself last.  None: always may.
+    """
+    root: list[_OpenLoop | Item] = []
+    for item in items:
+        _insert(root, item, item.nest, (), may_share)
+    return _freeze(root)
+
+
+def _freeze(nodes: Sequence[_OpenLoop | Item]) -> Tree:
+    frozen: list[Node] = []
+    for node in nodes:
+        frozen.append(Run(node.name) if isinstance(node, Item) else Loop(node.iname, _freeze(node.children)))
+    return tuple(frozen)
+
+
+def _insert(
+    nodes: list[_OpenLoop | Item],
+    item: Item,
+    nest: tuple[str, ...],
+    around: tuple[str, ...],
+    may_share: Callable[[Item, Sequence[Item], Sequence[str]], bool] | None,
+) -> None:
+    if not nest:
+        nodes.append(item)
+        return
+    iname = nest[0]
+    block = (item.blocks or {}).get(iname)
+    inside = (*around, iname)
+    index = next(
+        (
+            i
+            for i in range(len(nodes) - 1, -1, -1)
+            if isinstance(node := nodes[i], _OpenLoop) and node.iname == iname and node.block == block
+        ),
+        None,
+    )
+    if index is not None:
+        loop = nodes[index]
+        assert isinstance(loop, _OpenLoop)
+        stays = _between(nodes, index, item)
+        if stays is not None and (may_share is None or may_share(item, tuple(_items(loop)), inside)):
+            between = nodes[index + 1 :]
+            moved = [node for node in between if node not in stays]
+            nodes[index:] = [*moved, loop, *stays]
+            _insert(loop.children, item, nest[1:], inside, may_share)
+            return
+    fresh = _OpenLoop(iname, block)
+    nodes.append(fresh)
+    _insert(fresh.children, item, nest[1:], inside, may_share)
+
+
+def _between(nodes: Sequence[_OpenLoop | Item], index: int, item: Item) -> list[_OpenLoop | Item] | None:
+    """Return what must stay after the loop at *index* if *item* joins it, or None if it cannot join."""
+    stays: list[_OpenLoop | Item] = []
+    for node in nodes[index + 1 :]:
+        if _follows(node, nodes[index]) or any(_follows(node, other) for other in stays):
+            stays.append(node)
+    if any(_follows(item, node) for node in stays):
+        return None
+    return stays

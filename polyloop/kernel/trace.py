@@ -1,0 +1,46 @@
+"""The transforms that were applied to a kernel, as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["Step", "Trace"]
+
+
+class Step(Protocol):
+    """One applied transform; see ``polyloop.transform.base``."""
+
+    def script(self) -> str:
+        """Return the call as a line of Python."""
+        ...
+
+    def data(self) -> Mapping[str, object]:
+        """Return ``{"name": .., "arguments": {..}}`` of JSON values."""
+        ...
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The steps from the kernel as created to the present one, in order.
+
+    ``print(trace)`` shows them as a Python script; ``trace.to_json()`` and ``pl.Trace.from_json`` in
+    ``polyloop.transform.registry`` store and replay them.
+    """
+
+    steps: tuple[Step, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(step.script() for step in self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def to_json(self) -> str:
+        """Return the steps as a JSON array."""
+        return json.dumps([dict(step.data()) for step in self.steps], indent=2)

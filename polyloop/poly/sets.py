@@ -1,0 +1,291 @@
+"""Building and reading ISL sets and maps by dimension name.
+
+The rest of the library states *which* names it means; the positions, the alignment of parameters
+and the traps of the binding are dealt with here.  Sets own an explicit tuple of dimension names,
+given by the caller, because ISL's own dimension names are decoration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import islpy as isl
+
+from polyloop.poly.affine import Affine, Floor, Var
+
+__all__ = [
+    "Row",
+    "add_rows",
+    "bounding_interval",
+    "constant_bounds",
+    "form_to_aff",
+    "gcd_normal",
+    "insert_dims",
+    "lex_relation",
+    "map_from_forms",
+    "parameter_space",
+    "project_onto",
+    "reorder",
+    "rows_of",
+    "sample_pair",
+    "sample_set",
+    "universe",
+]
+
+SET: Final = isl.dim_type.set
+PARAM: Final = isl.dim_type.param
+IN: Final = isl.dim_type.in_
+OUT: Final = isl.dim_type.out
+DIV: Final = isl.dim_type.div
+
+
+class Row(NamedTuple):
+    """The constraint ``form >= 0`` (or ``form == 0``)."""
+
+    form: Affine
+    is_equality: bool = False
+
+
+def parameter_space(parameters: Sequence[str]) -> isl.Set:
+    """Return the universe over *parameters* alone, the space that all sets are aligned to."""
+    return isl.Set(f"[{', '.join(parameters)}] -> {{ : }}")
+
+
+def universe(parameters: isl.Set, dims: Sequence[str]) -> isl.Set:
+    """Return the universe with set dimensions *dims* over the parameters of *parameters*."""
+    space = parameters.get_space().set_from_params().add_dims(SET, len(dims))
+    for position, name in enumerate(dims):
+        space = space.set_dim_name(SET, position, name)
+    return isl.Set.universe(space)
+
+
+def _positions(space: isl.Space, dims: Sequence[str]) -> dict[str, tuple[isl.dim_type, int]]:
+    """Return where each name lives; a set dimension hides a parameter of the same name."""
+    where = {space.get_dim_name(PARAM, i): (PARAM, i) for i in range(space.dim(PARAM))}
+    for position, name in enumerate(dims):
+        where[name] = (IN, position)
+    return where
+
+
+def form_to_aff(form: Affine, local_space: isl.LocalSpace, dims: Sequence[str]) -> isl.Aff:
+    """Return *form* as an ``isl.Aff`` over a set whose dimensions are called *dims*."""
+    return _aff(form, local_space, _positions(local_space.get_space(), dims))
+
+
+def _aff(form: Affine, ls: isl.LocalSpace, where: Mapping[str, tuple[isl.dim_type, int]]) -> isl.Aff:
+    aff = isl.Aff.zero_on_domain(ls)
+    for var, coefficient in form.terms:
+        if isinstance(var, Floor):
+            inner = _aff(Affine(var.terms, var.const), ls, where).scale_down_val(var.den).floor()
+            aff = aff.add(inner.scale_val(coefficient))
+        else:
+            kind, position = where[var]
+            aff = aff.add_coefficient_val(kind, position, coefficient)
+    return aff.add_constant_val(form.const) if form.const else aff
+
+
+def map_from_forms(
+    domain: isl.Set, dims: Sequence[str], forms: Sequence[Affine | None], name: str | None = None
+) -> isl.Map:
+    """Return ``{ domain[dims] -> name[forms] }``; a None leaves its dimension unconstrained."""
+    space = domain.get_space()
+    ls = isl.LocalSpace.from_space(space)
+    where = _positions(space, dims)
+    target = isl.Space.alloc(isl.DEFAULT_CONTEXT, 0, 0, 0).domain().add_dims(SET, len(forms))
+    target = target.align_params(space)
+    map_space = space.map_from_domain_and_range(target)
+    if not forms:
+        result = isl.Map.universe(map_space).intersect_domain(domain)
+    else:
+        affs = isl.AffList.alloc(isl.DEFAULT_CONTEXT, len(forms))
+        for form in forms:
+            affs = affs.add(_aff(form if form is not None else Affine((), 0), ls, where))
+        result = isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(map_space, affs)).intersect_domain(domain)
+        for position, form in enumerate(forms):
+            if form is None:
+                result = result.drop_constraints_involving_dims(OUT, position, 1)
+    return result if name is None else result.set_tuple_name(OUT, name)
+
+
+def add_rows(domain: isl.Set, dims: Sequence[str], rows: Iterable[Row]) -> isl.Set:
+    """Return *domain* with the constraints *rows* over *dims* and parameters."""
+    ls = isl.LocalSpace.from_space(domain.get_space())
+    where = _positions(domain.get_space(), dims)
+    for form, is_equality in rows:
+        if all(type(v) is str for v, _ in form.terms):
+            alloc = isl.Constraint.equality_alloc if is_equality else isl.Constraint.inequality_alloc
+            constraint = alloc(ls)
+            for var, coefficient in form.terms:
+                assert isinstance(var, str)
+                kind, position = where[var]
+                constraint = constraint.set_coefficient_val(SET if kind == IN else PARAM, position, coefficient)
+            domain = domain.add_constraint(constraint.set_constant_val(form.const))
+        else:
+            aff = _aff(form, ls, where)
+            zero = isl.Aff.zero_on_domain(ls)
+            domain = domain.intersect((aff.eq_set if is_equality else aff.ge_set)(zero))
+    return domain
+
+
+def project_onto(domain: isl.Set, dims: Sequence[str], keep: Sequence[str]) -> isl.Set:
+    """Return the projection of *domain* (dimensions *dims*) onto *keep*, in the order of *keep*."""
+    wanted = set(keep)
+    left = list(dims)
+    for position in range(len(dims) - 1, -1, -1):
+        if dims[position] not in wanted:
+            domain = domain.project_out(SET, position, 1)
+            del left[position]
+    return reorder(domain, left, keep)
+
+
+def reorder(domain: isl.Set, dims: Sequence[str], order: Sequence[str]) -> isl.Set:
+    """Return *domain* with its dimensions permuted from *dims* to *order*, and named so."""
+    if tuple(dims) != tuple(order):
+        forms = [Affine.variable(name) for name in order]
+        domain = map_from_forms(isl.Set.universe(domain.get_space()), dims, forms).intersect_domain(domain).range()
+    for position, name in enumerate(order):
+        if domain.get_dim_name(SET, position) != name:
+            domain = domain.set_dim_name(SET, position, name)
+    return domain
+
+
+def insert_dims(domain: isl.Set, position: int, names: Sequence[str]) -> isl.Set:
+    """Return *domain* with unconstrained dimensions *names* inserted before *position*."""
+    domain = domain.insert_dims(SET, position, len(names))
+    for offset, name in enumerate(names):
+        domain = domain.set_dim_name(SET, position + offset, name)
+    return domain
+
+
+def lex_relation(space: isl.Space, equal: Sequence[tuple[int, int]], less: tuple[int, int] | None) -> isl.Map:
+    """Return ``{ [x] -> [y] : x_i = y_j for (i, j) in equal, x_a < y_b for (a, b) = less }``."""
+    ls = isl.LocalSpace.from_space(space)
+    basic = isl.BasicMap.universe(space)
+    for i, j in equal:
+        constraint = isl.Constraint.equality_alloc(ls)
+        basic = basic.add_constraint(constraint.set_coefficient_val(IN, i, 1).set_coefficient_val(OUT, j, -1))
+    if less is not None:
+        constraint = isl.Constraint.inequality_alloc(ls)
+        constraint = constraint.set_coefficient_val(IN, less[0], -1).set_coefficient_val(OUT, less[1], 1)
+        basic = basic.add_constraint(constraint.set_constant_val(-1))
+    return basic.to_map()
+
+
+def gcd_normal(form: Affine) -> Affine:
+    """Divide ``form >= 0`` by the gcd of its coefficients, rounding the constant down (exact)."""
+    divisor = 0
+    for _, coefficient in form.terms:
+        divisor = _gcd(divisor, abs(coefficient))
+    if divisor <= 1:
+        return form
+    return Affine(tuple((v, c // divisor) for v, c in form.terms), form.const // divisor)
+
+
+def _gcd(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return a
+
+
+def rows_of(basic: isl.BasicSet, dims: Sequence[str]) -> tuple[Row, ...]:
+    """Return the constraints of *basic* as rows; unknown divs must have been removed before."""
+    space = basic.get_space()
+    parameters = [space.get_dim_name(PARAM, i) for i in range(space.dim(PARAM))]
+    divs: list[Var] = []
+    for number in range(basic.dim(DIV)):
+        divs.append(_div_var(basic.get_div(number), parameters, dims, divs))
+    rows = []
+    for constraint in basic.get_constraints():
+        if divs and constraint.is_div_constraint():
+            continue
+        terms: dict[Var, int] = {}
+        for kind, names in ((PARAM, parameters), (SET, dims), (DIV, divs)):
+            for position, name in enumerate(names):
+                value = constraint.get_coefficient_val(kind, position).to_python()
+                if value:
+                    terms[name] = terms.get(name, 0) + value
+        form = Affine.make(terms, constraint.get_constant_val().to_python())
+        rows.append(Row(form, True) if constraint.is_equality() else Row(gcd_normal(form), False))
+    return tuple(rows)
+
+
+def _div_var(aff: isl.Aff, parameters: Sequence[str], dims: Sequence[str], divs: Sequence[Var]) -> Floor:
+    den = aff.get_denominator_val()
+    terms: dict[Var, int] = {}
+    for kind, names in ((PARAM, parameters), (IN, dims), (DIV, divs)):
+        for position, name in enumerate(names):
+            value = aff.get_coefficient_val(kind, position).mul(den).to_python()
+            if value:
+                terms[name] = value
+    form = Affine.make(terms, aff.get_constant_val().mul(den).to_python())
+    return Floor(form.terms, form.const, den.to_python())
+
+
+def constant_bounds(domain: isl.Set, position: int) -> tuple[int | None, int | None]:
+    """Return the least and greatest value of a dimension over all parameters, None where unbounded."""
+    low, high = domain.dim_min_val(position), domain.dim_max_val(position)
+    return (
+        low.to_python() if low.is_int() else None,
+        high.to_python() if high.is_int() else None,
+    )
+
+
+def bounding_interval(domain: isl.Set, position: int, dims: Sequence[str]) -> tuple[Affine, int] | None:
+    """Return ``(base, extent)`` such that the dimension lies in ``[base, base + extent)``.
+
+    ``base`` is affine in the other dimensions and the parameters, ``extent`` the smallest
+    constant that works among the lower bounds that the hull of *domain* shows.  None if there is none.
+    """
+    hull = domain.coalesce()
+    pieces = hull.get_basic_sets()
+    basic = pieces[0] if len(pieces) == 1 else hull.simple_hull()
+    basic = basic.remove_unknown_divs().detect_equalities()
+    name = dims[position]
+    ls = isl.LocalSpace.from_space(domain.get_space())
+    best: tuple[Affine, int] | None = None
+    for form, is_equality in rows_of(basic, dims):
+        coefficient = form.coefficient(name)
+        if abs(coefficient) != 1 or (coefficient < 0 and not is_equality):
+            continue
+        rest = Affine(tuple(t for t in form.terms if t[0] != name), form.const).scale(-coefficient)
+        if name in rest.names():
+            continue
+        offset = Affine.variable(name).add(rest, -1)
+        top = domain.max_val(form_to_aff(offset, ls, dims))
+        if top.is_int() and (best is None or top.to_python() + 1 < best[1]):
+            best = (rest, top.to_python() + 1)
+    return best
+
+
+def sample_set(domain: isl.Set, dims: Sequence[str]) -> dict[str, int] | None:
+    """Return one point of *domain* as ``{name: value}``, parameters included; None if empty."""
+    point = domain.sample_point()
+    if point.is_void():
+        return None
+    space = point.get_space()
+    values = {
+        space.get_dim_name(PARAM, i): point.get_coordinate_val(PARAM, i).to_python()
+        for i in range(space.dim(PARAM))
+    }
+    for position, name in enumerate(dims):
+        values[name] = point.get_coordinate_val(SET, position).to_python()
+    return values
+
+
+def sample_pair(
+    relation: isl.Map, sources: Sequence[str], sinks: Sequence[str]
+) -> tuple[dict[str, int], dict[str, int], dict[str, int]] | None:
+    """Return ``(parameters, source instance, sink instance)`` of one pair of *relation*."""
+    point = relation.wrap().sample_point()
+    if point.is_void():
+        return None
+    space = point.get_space()
+    parameters = {
+        space.get_dim_name(PARAM, i): point.get_coordinate_val(PARAM, i).to_python()
+        for i in range(space.dim(PARAM))
+    }
+    values: Iterator[int] = (
+        point.get_coordinate_val(SET, i).to_python() for i in range(len(sources) + len(sinks))
+    )
+    return parameters, dict(zip(sources, values, strict=False)), dict(zip(sinks, values, strict=False))

@@ -1,0 +1,131 @@
+"""What a transform is: a value that checks, rewrites, and leaves a line in the trace."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, final
+
+import islpy as isl
+import numpy as np
+
+from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.trace import Trace
+
+__all__ = ["Applied", "Transform", "iname_violations", "new_name_violations"]
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A transform as it was applied: the value, and what it chose by itself."""
+
+    transform: Transform
+    note: str = ""
+
+    def script(self) -> str:
+        """Return the call as a line of Python, its choices as a comment above it."""
+        arguments = ", ".join(f"{name}={_literal(value)}" for name, value in self.transform.given().items())
+        line = f"knl = pl.{self.transform.name}(knl, {arguments})"
+        return f"# {self.note}\n{line}" if self.note else line
+
+    def data(self) -> Mapping[str, object]:
+        """Return the step as JSON values."""
+        arguments = {name: _plain(value) for name, value in self.transform.given().items()}
+        return {"name": self.transform.name, "arguments": arguments}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, np.dtype):
+        return value.name
+    if isinstance(value, isl.Set | isl.Map):
+        return str(value)
+    if value is None or isinstance(value, str | int | bool | float):
+        return value
+    return str(value)
+
+
+def _literal(value: object) -> str:
+    plain = _plain(value)
+    return repr(plain)
+
+
+@dataclass(frozen=True)
+class Transform(ABC):
+    """A named rewrite of a kernel; its fields are its arguments.
+
+    ``violations`` says why it is illegal and never raises; ``rewrite`` makes the new kernel and is called
+    only when legal; ``consequences`` looks at the result, for what is easier to see there.
+    """
+
+    name: ClassVar[str]
+    changes_meaning: ClassVar[bool] = False
+    """Whether the result stands for another program on purpose (it gets a new reference)."""
+
+    @abstractmethod
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        """Yield why this is illegal on *kernel*; nothing if it is legal."""
+
+    @abstractmethod
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        """Return the new kernel; called only when legal."""
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        """Yield what is wrong with the result."""
+        del before, after
+        return ()
+
+    def note(self, before: LoopKernel, after: LoopKernel) -> str:
+        """Return what the transform chose by itself, for the trace."""
+        del before, after
+        return ""
+
+    def given(self) -> dict[str, object]:
+        """Return the arguments that differ from their defaults, by name."""
+        found = {}
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if value != entry.default:
+                found[entry.name] = value
+        return found
+
+    @final
+    def __call__(self, kernel: LoopKernel) -> LoopKernel:
+        """Return the transformed kernel.
+
+        Raises
+        ------
+        TransformError
+            With everything that :meth:`violations` or :meth:`consequences` found.
+        """
+        if found := tuple(self.violations(kernel)):
+            raise TransformError(self.name, kernel.name, found)
+        try:
+            result = self.rewrite(kernel)
+            found = tuple(self.consequences(kernel, result))
+        except VerificationError as error:
+            raise TransformError(self.name, kernel.name, error.found) from error
+        if found:
+            raise TransformError(self.name, kernel.name, found)
+        step = Applied(self, self.note(kernel, result))
+        return replace(result, trace=Trace((*kernel.trace.steps, step)))
+
+
+def iname_violations(kernel: LoopKernel, iname: str) -> Iterator[Diagnostic]:
+    """Yield that *iname* does not exist, with the step that consumed it or the nearest name."""
+    if iname in kernel.inames:
+        return
+    finding = unknown_name("iname", iname, kernel.inames)
+    if iname in kernel.gone:
+        finding = replace(finding, notes=(f"it was consumed by {kernel.gone[iname]}",))
+    yield finding
+
+
+def new_name_violations(kernel: LoopKernel, names: Iterable[str]) -> Iterator[Diagnostic]:
+    """Yield that one of *names* is already in use."""
+    for name in names:
+        if name in kernel.names():
+            yield Diagnostic("name-taken", f"the name '{name}' is already in use", hints=("choose another name",))

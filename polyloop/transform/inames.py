@@ -1,0 +1,104 @@
+"""Replacing one iname by others, everywhere it occurs: the work behind splits and renames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import islpy as isl
+
+from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import substitute
+from polyloop.kernel.domains import substitute_iname
+from polyloop.kernel.instruction import Copy, Instruction, Origin, SubstitutionRule, Term
+from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.poly.affine import Affine, to_expression
+from polyloop.poly.sets import Row
+
+__all__ = ["Replacement", "replace_iname"]
+
+
+class Replacement:
+    """``old`` becomes ``form`` over ``names``, which also fulfil ``box``."""
+
+    def __init__(self, old: str, names: tuple[str, ...], form: Affine, box: Iterable[Row] = (), text: Expression = None) -> None:
+        self.old = old
+        self.names = names
+        self.form = form
+        self.box = tuple(box)
+        self.text = to_expression(form) if text is None else text
+
+    def dims(self, dims: tuple[str, ...]) -> tuple[str, ...]:
+        """Return *dims* with the new names in the place of the old one."""
+        if self.old not in dims:
+            return dims
+        position = dims.index(self.old)
+        return (*dims[:position], *self.names, *dims[position + 1 :])
+
+    def domain(self, domain: isl.Set, dims: Sequence[str]) -> isl.Set:
+        """Return *domain* over the new dimensions."""
+        if self.old not in dims:
+            return domain
+        return substitute_iname(domain, dims.index(self.old), self.names, self.form, self.box)
+
+    def expression(self, expr: Expression) -> Expression:
+        """Return *expr* with the iname replaced, as a loop variable and as a reduction iname."""
+        return substitute(expr, {self.old: self.text}, {self.old: self.names})
+
+    def origin(self, origin: Origin) -> Origin:
+        """Return *origin* in terms of the new names."""
+        if not isinstance(origin, Copy):
+            return origin
+        values = {self.old: self.form}
+        return replace(origin, forms={name: form.substitute(values) for name, form in origin.forms.items()})
+
+    def instruction(self, instruction: Instruction) -> Instruction:
+        """Return *instruction* over the new names."""
+        if self.old not in instruction.inames and all(self.old not in term.inames for term in instruction.terms):
+            return instruction
+        block = dict(instruction.blocks).get(self.old)
+        blocks = tuple(entry for entry in instruction.blocks if entry[0] != self.old)
+        if block is not None:
+            blocks += tuple((name, block) for name in self.names)
+        return replace(
+            instruction,
+            inames=self.dims(instruction.inames),
+            domain=self.domain(instruction.domain, instruction.inames),
+            assignee=self.expression(instruction.assignee),
+            expression=self.expression(instruction.expression),
+            predicates=tuple(self.expression(predicate) for predicate in instruction.predicates),
+            terms=tuple(Term(self.dims(t.inames), self.domain(t.domain, t.inames)) for t in instruction.terms),
+            origin=self.origin(instruction.origin),
+            blocks=blocks,
+        )
+
+    def piece(self, piece: Domain) -> Domain:
+        """Return a domain of the kernel over the new names."""
+        if self.old in piece.inames:
+            return Domain(self.dims(piece.inames), self.domain(piece.set, piece.inames))
+        position = piece.set.find_dim_by_name(isl.dim_type.param, self.old)
+        if position < 0:
+            return piece
+        inside = piece.set.move_dims(isl.dim_type.set, 0, isl.dim_type.param, position, 1)
+        inside = inside.set_dim_name(isl.dim_type.set, 0, self.old)
+        inside = substitute_iname(inside, 0, self.names, self.form, self.box)
+        count = inside.dim(isl.dim_type.param)
+        moved = inside.move_dims(isl.dim_type.param, count, isl.dim_type.set, 0, len(self.names))
+        return Domain(piece.inames, moved)
+
+
+def replace_iname(kernel: LoopKernel, change: Replacement, step: str) -> LoopKernel:
+    """Return *kernel* with one iname replaced; *step* says by what, for later messages."""
+    rules = {
+        name: SubstitutionRule(name, rule.arguments, change.expression(rule.expression))
+        for name, rule in kernel.substitutions.items()
+    }
+    return replace(
+        kernel,
+        domains=tuple(change.piece(piece) for piece in kernel.domains),
+        instructions=tuple(change.instruction(instruction) for instruction in kernel.instructions),
+        substitutions=rules,
+        loop_priority=tuple(change.dims(chain) for chain in kernel.loop_priority),
+        iname_tags={name: tag for name, tag in kernel.iname_tags.items() if name != change.old},
+        gone={**kernel.gone, change.old: step},
+    )

@@ -1,0 +1,155 @@
+"""``split_iname``: one loop becomes two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pymbolic.primitives as p
+
+from polyloop.errors import Diagnostic
+from polyloop.expr.names import check_identifier
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import Sequential
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import Row
+from polyloop.transform.base import Transform, iname_violations, new_name_violations
+from polyloop.transform.inames import Replacement, replace_iname
+from polyloop.transform.tag import TagInames, parallel_violations, tag_violations
+
+__all__ = ["SplitIname", "split_iname"]
+
+
+@dataclass(frozen=True)
+class SplitIname(Transform):
+    """Divide one loop into an outer and an inner loop."""
+
+    name: ClassVar[str] = "split_iname"
+    split_iname: str
+    inner_length: int
+    outer_iname: str | None = None
+    inner_iname: str | None = None
+    outer_tag: str | None = None
+    inner_tag: str | None = None
+    slabs: tuple[int, int] = (0, 0)
+
+    @property
+    def outer(self) -> str:
+        """Name of the outer iname."""
+        return self.outer_iname or f"{self.split_iname}_outer"
+
+    @property
+    def inner(self) -> str:
+        """Name of the inner iname."""
+        return self.inner_iname or f"{self.split_iname}_inner"
+
+    def tags(self) -> tuple[tuple[str, str], ...]:
+        """Return the tags asked for."""
+        wanted = ((self.outer, self.outer_tag), (self.inner, self.inner_tag))
+        return tuple((iname, tag) for iname, tag in wanted if tag is not None)
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        yield from iname_violations(kernel, self.split_iname)
+        length: object = self.inner_length
+        if not isinstance(length, int) or isinstance(length, bool) or length < 1:
+            yield Diagnostic(
+                "bad-factor",
+                f"cannot split by {length!r}",
+                hints=("inner_length is the extent of the inner loop: an integer of at least 1",),
+            )
+        for name in (self.outer, self.inner):
+            problem = check_identifier(name, "iname")
+            if problem is not None:
+                yield problem
+        if self.outer == self.inner:
+            yield Diagnostic("name-taken", f"both new inames would be called '{self.outer}'")
+        yield from new_name_violations(kernel, (self.outer, self.inner))
+        if len(self.slabs) != 2 or any(not isinstance(n, int) or n < 0 for n in self.slabs):
+            yield Diagnostic(
+                "bad-slabs",
+                f"slabs={self.slabs!r} is not a pair of counts",
+                hints=("slabs=(front, back): iterations of the outer loop to separate at either end",),
+            )
+        tag = kernel.iname_tags.get(self.split_iname)
+        if tag is not None and not isinstance(tag, Sequential):
+            yield Diagnostic(
+                "iname-tagged",
+                f"iname '{self.split_iname}' is tagged '{tag}' and cannot be split any more",
+                hints=("split first, then tag the new inames",),
+            )
+        for _, text in self.tags():
+            yield from tag_violations(text)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        outer, inner, length = self.outer, self.inner, self.inner_length
+        form = Affine.make({outer: length, inner: 1})
+        text = p.Sum((p.Product((length, p.Variable(outer))), p.Variable(inner)))
+        box = (Row(Affine.variable(inner)), Row(Affine(((inner, -1),), length - 1)))
+        change = Replacement(self.split_iname, (outer, inner), form, box, text)
+        result = replace_iname(kernel, change, f"split_iname('{self.split_iname}', {length})")
+        slabs = dict(kernel.slabs)
+        if any(self.slabs):
+            slabs[outer] = self.slabs
+        result = replace(result, tile_inames=kernel.tile_inames | {outer}, slabs=slabs)
+        return TagInames(self.tags()).rewrite(result) if self.tags() else result
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        return parallel_violations(after, self.tags())
+
+
+def split_iname(
+    kernel: LoopKernel,
+    split_iname: str,
+    inner_length: int,
+    *,
+    outer_iname: str | None = None,
+    inner_iname: str | None = None,
+    outer_tag: str | None = None,
+    inner_tag: str | None = None,
+    slabs: tuple[int, int] = (0, 0),
+) -> LoopKernel:
+    """Divide one loop into an outer and an inner loop (strip-mining).
+
+    ::
+
+        for i in [0, n):  S(i)
+        ->
+        for i_outer in [0, ceil(n / f)):
+            for i_inner in [0, f):
+                if f*i_outer + i_inner < n:  S(f*i_outer + i_inner)
+
+    Parameters
+    ----------
+    split_iname
+        The iname to split; a loop's or a reduction's.
+    inner_length
+        Extent ``f`` of the inner loop [iterations], at least 1.
+    outer_iname, inner_iname
+        Names of the new inames; by default the old name with ``_outer`` and ``_inner``.
+    outer_tag, inner_tag
+        How the new loops run, as in :func:`tag_inames`.
+    slabs
+        ``(front, back)``: iterations of the outer loop to separate in generated code, so that the bulk runs
+        without their conditionals.
+
+    Returns
+    -------
+    LoopKernel
+        Relations over ``(.., i, ..)`` now have ``(.., i_outer, i_inner, ..)``; array shapes and strides
+        [elements] are unchanged.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-factor``, ``name-taken``, ``bad-slabs``, ``iname-tagged``, ``bad-tag``; with tags also
+        what :func:`tag_inames` raises.
+
+    Notes
+    -----
+    Without tags always legal: instances keep their order.  Source: Wolf and Lam, PLDI 1991,
+    https://doi.org/10.1145/113445.113449.
+    """
+    transform = SplitIname(split_iname, inner_length, outer_iname, inner_iname, outer_tag, inner_tag, tuple(slabs))
+    return transform(kernel)

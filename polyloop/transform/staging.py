@@ -1,0 +1,426 @@
+"""Values computed or fetched ahead of their use, into a temporary: the work behind ``precompute`` and ``add_prefetch``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce as fold
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.analysis.bounds import bounds_violations
+from polyloop.analysis.infer import infer_dtypes
+from polyloop.analysis.placement import axes_of
+from polyloop.errors import Diagnostic, TransformError
+from polyloop.expr.nodes import Expression, Reduction
+from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
+from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
+from polyloop.kernel.builder import term_domains
+from polyloop.kernel.instruction import Evaluation, Instruction
+from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.tags import AutoLocal, LocalAxis, Unroll, parse_tag
+from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.sets import (
+    Row,
+    add_rows,
+    bounding_interval,
+    form_to_aff,
+    map_from_forms,
+    parameter_space,
+    project_onto,
+)
+from polyloop.transform.inames import Replacement, replace_iname
+from polyloop.transform.reorder import add_priority
+
+__all__ = ["Plan", "Use", "assign_auto", "find_uses", "stage"]
+
+_SET = isl.dim_type.set
+_PARAM = isl.dim_type.param
+
+
+@dataclass(frozen=True, eq=False)
+class Use:
+    """One occurrence of what is staged: its arguments as forms of the inames around it."""
+
+    instruction: Instruction
+    arguments: tuple[Affine, ...]
+    inames: tuple[str, ...]
+    domain: isl.Set
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to stage, and where."""
+
+    source: str
+    is_rule: bool
+    sweep: tuple[str, ...]
+    outer: tuple[str, ...] | None
+    temporary: str
+    inames: tuple[str, ...] | None
+    instruction: str
+    address_space: AddressSpace
+    tag: str | None
+    bounding_box: bool = True
+
+
+def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | Diagnostic]:
+    """Yield every occurrence of the rule or array *source* on a right-hand side, or why it cannot be staged."""
+    for instruction in kernel.instructions:
+        found: list[tuple[tuple[Expression, ...], int | None]] = []
+        expression = instruction.expression
+        if not is_rule:
+            expression = expand_rules(expression, kernel.substitutions)
+        _collect(expression, source, is_rule, found, None, iter(range(len(instruction.terms))))
+        for arguments, term in found:
+            inames = instruction.inames if term is None else instruction.terms[term].inames
+            domain = instruction.domain if term is None else instruction.terms[term].domain
+            known = {*inames, *kernel.parameters}
+            forms = [affine_of(argument) for argument in arguments]
+            if any(form is None or not form.names() <= known for form in forms):
+                yield Diagnostic(
+                    "not-affine",
+                    f"a subscript of '{source}' is not affine, so its footprint is not known",
+                    hints=("only affine subscripts can be fetched ahead of their use",),
+                    sites=(instruction.site(),),
+                )
+            else:
+                yield Use(instruction, tuple(form for form in forms if form is not None), inames, domain)
+
+
+def _collect(
+    expr: Expression,
+    source: str,
+    is_rule: bool,
+    found: list[tuple[tuple[Expression, ...], int | None]],
+    term: int | None,
+    terms: Iterator[int],
+) -> None:
+    if isinstance(expr, Reduction):
+        number = next(terms)
+        _collect(expr.expr, source, is_rule, found, number, terms)
+        return
+    if is_rule and isinstance(expr, p.Call) and expr.function.name == source:
+        found.append((tuple(expr.parameters), term))
+    elif not is_rule and isinstance(expr, p.Subscript) and expr.aggregate.name == source:
+        found.append((tuple(expr.index_tuple), term))
+    elif not is_rule and isinstance(expr, p.Variable) and expr.name == source:
+        found.append(((), term))
+    for child in children(expr):
+        _collect(child, source, is_rule, found, term, terms)
+
+
+@dataclass(frozen=True, eq=False)
+class _Footprint:
+    """The box that is staged: for each axis its first element and its extent, and the exact set."""
+
+    outer: tuple[str, ...]
+    bases: tuple[Affine, ...]
+    extents: tuple[int, ...]
+    domain: isl.Set
+
+
+def _outer_inames(kernel: LoopKernel, uses: Sequence[Use], sweep: Sequence[str]) -> tuple[str, ...]:
+    """Return the loops around the new instruction: all that are not swept, save threads that all need the same."""
+    needed = {name for use in uses for form in use.arguments for name in form.names()}
+    order: dict[str, None] = {}
+    for use in uses:
+        for iname in use.inames:
+            thread = isinstance(kernel.tag(iname), LocalAxis)
+            if iname not in sweep and (not thread or iname in needed):
+                order.setdefault(iname)
+    common = fold(frozenset.intersection, (frozenset(use.inames) for use in uses))
+    return tuple(iname for iname in order if iname in common or iname in needed)
+
+
+def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple[str, ...]) -> _Footprint | Diagnostic:
+    rank = len(uses[0].arguments)
+    axes = tuple(f"x{number}'" for number in range(rank))
+    dims = (*outer, *axes)
+    exact: isl.Set | None = None
+    for use in uses:
+        forms = [*(Affine.variable(name) for name in outer), *use.arguments]
+        domain = use.domain.intersect_params(kernel.assumptions)
+        image = map_from_forms(domain, use.inames, forms).range()
+        exact = image if exact is None else exact.union(image)
+    assert exact is not None
+    exact = exact.coalesce()
+    bases, extents = [], []
+    whole = project_onto(exact, dims, outer)
+    box = whole.insert_dims(_SET, len(outer), rank)
+    for number, axis in enumerate(axes):
+        flat = project_onto(exact, dims, (*outer, axis)).coalesce()
+        interval = bounding_interval(flat, len(outer), (*outer, axis))
+        if interval is None:
+            return Diagnostic(
+                "footprint-not-constant",
+                f"the footprint of '{plan.source}' along axis {number} has no constant extent",
+                (f"over the swept inames {', '.join(plan.sweep) or '(none)'} it is {flat}",),
+                ("split an iname and sweep only its inner part, or leave an iname out of the sweep",),
+                sites=(uses[0].instruction.site(),),
+            )
+        base, extent = interval
+        bases.append(base)
+        extents.append(extent)
+        pieces = flat.get_basic_sets()
+        hull = pieces[0].to_set() if len(pieces) == 1 else flat.simple_hull().to_set()
+        lifted = hull.insert_dims(_SET, len(outer), number).insert_dims(_SET, len(outer) + number + 1, rank - number - 1)
+        ls = isl.LocalSpace.from_space(lifted.get_space())
+        inside = form_to_aff(Affine.variable(axis).add(base, -1), ls, dims)
+        zero = isl.Aff.zero_on_domain(ls)
+        box = box.intersect(lifted).intersect(inside.ge_set(zero))
+        box = box.intersect(inside.add_constant_val(1 - extent).le_set(zero))
+    domain = box if plan.bounding_box else exact
+    return _Footprint(outer, tuple(bases), tuple(extents), domain)
+
+
+def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
+    """Return *kernel* with the plan carried out; its arguments have been checked."""
+    uses = [use for use in find_uses(kernel, plan.source, plan.is_rule) if isinstance(use, Use)]
+    uses = [use for use in uses if set(plan.sweep) <= set(use.inames)]
+    outer = plan.outer if plan.outer is not None else _outer_inames(kernel, uses, plan.sweep)
+    footprint = _footprint(kernel, plan, uses, outer)
+    if isinstance(footprint, Diagnostic):
+        raise TransformError("precompute" if plan.is_rule else "add_prefetch", kernel.name, [footprint])
+    rank = len(footprint.bases)
+    new = plan.inames or tuple(
+        kernel.fresh(f"{plan.source}_dim_{number}") for number in range(rank)
+    )
+    instruction = _new_instruction(kernel, plan, footprint, new, uses)
+    result = _with_instruction(kernel, plan, footprint, new, instruction, uses)
+    if plan.bounding_box and plan.is_rule and any(True for _ in bounds_violations(result)):
+        return stage(kernel, replace(plan, bounding_box=False))
+    chains = [(*footprint.outer, iname) for iname in plan.sweep if iname not in footprint.outer]
+    result = add_priority(result, chains) if footprint.outer else result
+    if plan.tag is not None:
+        tag = parse_tag(plan.tag)
+        assert tag is not None, f"tag {plan.tag} was not checked"
+        tags = {**result.iname_tags, **dict.fromkeys(new, tag)}
+        result = assign_auto(replace(result, iname_tags=tags))
+    return infer_dtypes(result)
+
+
+def _shifted(footprint: _Footprint, new: tuple[str, ...]) -> isl.Set:
+    """Return the footprint over the outer inames and zero-based new ones."""
+    axes = [f"x{number}'" for number in range(len(new))]
+    dims = (*footprint.outer, *axes)
+    forms = [Affine.variable(name) for name in footprint.outer]
+    forms += [Affine.variable(axis).add(base, -1) for axis, base in zip(axes, footprint.bases, strict=True)]
+    whole = isl.Set.universe(footprint.domain.get_space())
+    domain = map_from_forms(whole, dims, forms).intersect_domain(footprint.domain).range()
+    names = (*footprint.outer, *new)
+    for position, name in enumerate(names):
+        domain = domain.set_dim_name(_SET, position, name)
+    rows = [Row(Affine.variable(name)) for name in new]
+    rows += [Row(Affine(((name, -1),), extent - 1)) for name, extent in zip(new, footprint.extents, strict=True)]
+    return add_rows(domain, names, rows).coalesce()
+
+
+def _new_instruction(
+    kernel: LoopKernel, plan: Plan, footprint: _Footprint, new: tuple[str, ...], uses: Sequence[Use]
+) -> Instruction:
+    elements = [
+        to_expression(base.add(Affine.variable(name))) for base, name in zip(footprint.bases, new, strict=True)
+    ]
+    if plan.is_rule:
+        rule = kernel.substitutions[plan.source]
+        expression = substitute(rule.expression, dict(zip(rule.arguments, elements, strict=True)))
+    elif elements:
+        expression = p.Subscript(p.Variable(plan.source), elements[0] if len(elements) == 1 else tuple(elements))
+    else:
+        expression = p.Variable(plan.source)
+    inames = (*footprint.outer, *new)
+    domain = _shifted(footprint, new)
+    expanded = expand_rules(expression, kernel.substitutions)
+    space = parameter_space(kernel.parameters)
+    terms = term_domains(kernel.domains, inames, domain, expanded, space)
+    blocks = tuple(entry for entry in uses[0].instruction.blocks if entry[0] in footprint.outer)
+    bound = {iname for term in terms for iname in term.inames}
+    return Instruction(
+        id=plan.instruction,
+        inames=inames,
+        domain=domain,
+        assignee=_element(plan.temporary, [p.Variable(name) for name in new]),
+        expression=expression,
+        origin=Evaluation(plan.source),
+        terms=terms,
+        blocks=blocks,
+        line=None,
+        reads=variables(expanded) - bound - set(inames),
+    )
+
+
+def _element(name: str, indices: Sequence[Expression]) -> Expression:
+    if not indices:
+        return p.Variable(name)
+    return p.Subscript(p.Variable(name), indices[0] if len(indices) == 1 else tuple(indices))
+
+
+def _with_instruction(
+    kernel: LoopKernel,
+    plan: Plan,
+    footprint: _Footprint,
+    new: tuple[str, ...],
+    instruction: Instruction,
+    uses: Sequence[Use],
+) -> LoopKernel:
+    users = {use.instruction.id for use in uses}
+
+    def staged(arguments: Sequence[Expression]) -> Expression:
+        indices = []
+        for argument, base in zip(arguments, footprint.bases, strict=True):
+            form = affine_of(argument)
+            assert form is not None, "a use was not affine"
+            indices.append(to_expression(form.add(base, -1)))
+        return _element(plan.temporary, indices)
+
+    instructions: list[Instruction] = []
+    placed = False
+    for old in kernel.instructions:
+        if old.id in users:
+            if not placed:
+                instructions.append(instruction)
+                placed = True
+            instructions.append(_redirected(kernel, old, plan, staged))
+        else:
+            instructions.append(old)
+    temporary = TemporaryVariable(plan.temporary, None, footprint.extents, plan.address_space)
+    if not plan.is_rule:
+        source = kernel.arrays()[plan.source]
+        temporary = replace(temporary, dtype=source.dtype)
+    piece = instruction.domain
+    count = len(footprint.outer)
+    if count:
+        piece = piece.move_dims(_PARAM, piece.dim(_PARAM), _SET, 0, count)
+    return replace(
+        kernel,
+        domains=(*kernel.domains, Domain(new, piece)),
+        instructions=tuple(instructions),
+        temporaries={**kernel.temporaries, plan.temporary: temporary},
+        evaluations={**kernel.evaluations, plan.temporary: plan.instruction},
+    )
+
+
+def _redirected(
+    kernel: LoopKernel, old: Instruction, plan: Plan, staged: Callable[[Sequence[Expression]], Expression]
+) -> Instruction:
+    expression = old.expression if plan.is_rule else expand_rules(old.expression, kernel.substitutions)
+    new = _replace_uses(expression, plan.source, plan.is_rule, staged)
+    expanded = expand_rules(new, kernel.substitutions)
+    bound = {iname for term in old.terms for iname in term.inames}
+    reads = variables(expanded) - bound - set(old.inames)
+    terms = old.terms
+    count = _count_reductions(expanded)
+    if count != len(terms):
+        terms = _kept_terms(kernel, old, plan)
+    return replace(old, expression=new, reads=reads, terms=terms)
+
+
+def _count_reductions(expr: Expression) -> int:
+    return isinstance(expr, Reduction) + sum(_count_reductions(child) for child in children(expr))
+
+
+def _kept_terms(kernel: LoopKernel, old: Instruction, plan: Plan) -> tuple[object, ...]:  # type: ignore[type-arg]
+    """Return the terms whose reductions are not inside a use of the staged rule."""
+    kept = []
+    terms = iter(old.terms)
+
+    def visit(expr: Expression, inside: bool) -> None:
+        if isinstance(expr, p.Call) and expr.function.name in kernel.substitutions:
+            rule = kernel.substitutions[expr.function.name]
+            body = substitute(rule.expression, dict(zip(rule.arguments, expr.parameters, strict=True)))
+            visit(body, inside or rule.name == plan.source)
+            return
+        if isinstance(expr, Reduction):
+            term = next(terms)
+            if not inside:
+                kept.append(term)
+        for child in children(expr):
+            visit(child, inside)
+
+    visit(old.expression, False)
+    return tuple(kept)
+
+
+def _replace_uses(
+    expr: Expression, source: str, is_rule: bool, staged: Callable[[Sequence[Expression]], Expression]
+) -> Expression:
+    old = children(expr)
+    new = tuple(_replace_uses(child, source, is_rule, staged) for child in old)
+    if is_rule and isinstance(expr, p.Call) and expr.function.name == source:
+        return staged(new)
+    if not is_rule and isinstance(expr, p.Subscript) and expr.aggregate.name == source:
+        return staged(new)
+    if not is_rule and isinstance(expr, p.Variable) and expr.name == source:
+        return staged(())
+    if isinstance(expr, p.Call) or not old:
+        return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
+    return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
+
+
+def assign_auto(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* with its ``l.auto`` inames spread over the threads of the block, where its size is known.
+
+    The inames of one instruction are taken from the last (contiguous) to the first, thread axes from ``l.0`` up.
+    An iname longer than its axis is split; what is left over goes to the next axis or is unrolled.
+    """
+    sizes = axes_of(kernel).local
+    if not sizes or any(extent is None for extent in sizes.values()):
+        return kernel
+    for instruction in kernel.instructions:
+        waiting = [x for x in instruction.inames if isinstance(kernel.iname_tags.get(x), AutoLocal)]
+        if waiting:
+            used = {str(kernel.tag(x)) for x in instruction.inames}
+            free = {axis: extent for axis, extent in sizes.items() if axis not in used and extent is not None}
+            kernel = _spread(kernel, instruction, waiting, free)
+    return kernel
+
+
+def _spread(
+    kernel: LoopKernel, instruction: Instruction, waiting: list[str], sizes: Mapping[str, int]
+) -> LoopKernel:
+    tags = dict(kernel.iname_tags)
+    array = kernel.arrays().get(instruction.origin.rule if isinstance(instruction.origin, Evaluation) else "")
+    if not (isinstance(array, ArrayArg) and array.order == "F"):
+        waiting = waiting[::-1]
+    extents = {x: _extent(kernel, instruction, x) for x in waiting}
+    for name in waiting:
+        tags.pop(name)
+    kernel = replace(kernel, iname_tags=tags)
+    for axis, size in sizes.items():
+        if not waiting:
+            break
+        iname = waiting.pop(0)
+        axis_tag = parse_tag(axis)
+        assert axis_tag is not None
+        extent = extents[iname]
+        if extent > size:
+            outer, inner = kernel.fresh(f"{iname}_outer"), kernel.fresh(f"{iname}_inner")
+            box = (Row(Affine.variable(inner)), Row(Affine(((inner, -1),), size - 1)))
+            text = p.Sum((p.Product((size, p.Variable(outer))), p.Variable(inner)))
+            change = Replacement(iname, (outer, inner), Affine.make({outer: size, inner: 1}), box, text)
+            kernel = replace_iname(kernel, change, f"spreading '{iname}' over {axis}")
+            extents[outer] = -(-extent // size)
+            waiting.append(outer)
+            iname = inner
+        kernel = replace(kernel, iname_tags={**kernel.iname_tags, iname: axis_tag})
+    left = dict(kernel.iname_tags)
+    for iname in waiting:
+        if iname in kernel.inames and extents[iname] <= _UNROLLED:
+            left[iname] = Unroll()
+    return replace(kernel, iname_tags=left)
+
+
+_UNROLLED = 16
+"""Copy loops of at most this many iterations are unrolled, so that their loads are in flight together."""
+
+
+def _extent(kernel: LoopKernel, instruction: Instruction, iname: str) -> int:
+    temporary = kernel.temporaries[instruction.writes]
+    form = instruction.assignee.index_tuple
+    position = next(i for i, index in enumerate(form) if variables(index) == {iname})
+    assert temporary.shape is not None
+    extent = temporary.shape[position]
+    assert isinstance(extent, int)
+    return extent

@@ -1,0 +1,184 @@
+"""``tag_inames``: choose how loops run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from polyloop.analysis.legality import order_violations
+from polyloop.analysis.place import place
+from polyloop.analysis.placement import Placement
+from polyloop.analysis.race import Need, needs, shared_arrays
+from polyloop.analysis.witness import element, instance, pair
+from polyloop.errors import Diagnostic
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, parse_tag
+from polyloop.transform.base import Transform, iname_violations
+
+__all__ = ["TagInames", "parallel_violations", "parse_tags", "tag_inames", "tag_violations"]
+
+
+def parse_tags(given: str | Mapping[str, str] | Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return ``"i:g.0, j:l.0"``, a mapping or pairs as pairs of strings."""
+    if isinstance(given, str):
+        pairs = []
+        for part in given.split(","):
+            iname, _, tag = part.partition(":")
+            if part.strip():
+                pairs.append((iname.strip(), tag.strip()))
+        return tuple(pairs)
+    items = given.items() if isinstance(given, Mapping) else given
+    return tuple((str(iname), str(tag)) for iname, tag in items)
+
+
+def tag_violations(text: str) -> Iterator[Diagnostic]:
+    """Yield that *text* is no tag."""
+    if parse_tag(text) is None:
+        yield Diagnostic(
+            "bad-tag",
+            f"no tag '{text}'",
+            hints=("tags are for, ord, unr, unr_hint, g.0 to g.2, l.0 to l.2 and l.auto",),
+        )
+
+
+@dataclass(frozen=True)
+class TagInames(Transform):
+    """Choose how loops run: in order, unrolled, on blocks or on threads."""
+
+    name: ClassVar[str] = "tag_inames"
+    iname_to_tag: tuple[tuple[str, str], ...]
+    force: bool = False
+    ignore_nonexistent: bool = False
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        for iname, text in self.iname_to_tag:
+            if not self.ignore_nonexistent:
+                yield from iname_violations(kernel, iname)
+            yield from tag_violations(text)
+            old = kernel.iname_tags.get(iname)
+            if old is not None and not isinstance(old, Sequential) and str(old) != text and not self.force:
+                yield Diagnostic(
+                    "iname-tagged",
+                    f"iname '{iname}' is already tagged '{old}'",
+                    hints=("pass force=True to replace the tag",),
+                )
+            yield from _reduction_violations(kernel, iname, text)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        tags = dict(kernel.iname_tags)
+        for iname, text in self.iname_to_tag:
+            tag = parse_tag(text)
+            if tag is not None and iname in kernel.inames:
+                tags[iname] = tag
+        return replace(kernel, iname_tags=tags)
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        return parallel_violations(after, self.iname_to_tag)
+
+
+def _reduction_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator[Diagnostic]:
+    if not isinstance(parse_tag(text), GroupAxis | LocalAxis):
+        return
+    for instruction in kernel.instructions:
+        if any(iname in term.inames and iname not in instruction.inames for term in instruction.terms):
+            yield Diagnostic(
+                "parallel-reduction",
+                f"iname '{iname}' is the iname of a reduction and cannot be '{text}'",
+                ("the threads would add to one accumulator at the same time",),
+                ("keep the reduction's loop sequential or unrolled",),
+                sites=(instruction.site(),),
+            )
+            return
+
+
+def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> Iterator[Diagnostic]:
+    """Yield races that no barrier can mend, after some inames were given hardware axes."""
+    axes = {iname: text for iname, text in tags if axis_name(parse_tag(text) or Sequential()) is not None}
+    if not axes:
+        return
+    placement = place(kernel)
+    made = set(kernel.evaluations)
+    for array in shared_arrays(placement):
+        if array in made:
+            continue
+        for need in needs(placement, array):
+            if need.scope is None:
+                yield _race(placement, need, axes)
+                return
+    for finding in order_violations(kernel):
+        listed = ", ".join(f"'{iname}' as '{tag}'" for iname, tag in axes.items())
+        yield replace(finding, code="illegal-parallel", message=f"cannot run {listed}: {finding.message}")
+        return
+
+
+def _race(placement: Placement, need: Need, axes: Mapping[str, str]) -> Diagnostic:
+    first, second = need.conflict.first, need.conflict.second
+    left, right = pair(need.witness, first, second)
+    kernel = placement.program.kernel
+    culprits = _culprits(kernel, axes, left, right)
+    listed = " and ".join(f"iname '{iname}' cannot be '{tag}'" for iname, tag in culprits.items())
+    writes_first = need.first is first.lowered.write
+    writes_second = need.second is second.lowered.write
+    verbs = ("writes" if writes_first else "reads", "writes" if writes_second else "reads")
+    cell = element(first, need.first, left)
+    both = writes_first and writes_second
+    code = "write-race" if both else "illegal-parallel"
+    note = f"instance {instance(first, left)} {verbs[0]} {cell}; instance {instance(second, right)} {verbs[1]} it"
+    sites = [first.lowered.instruction.site()]
+    if second.lowered.instruction is not first.lowered.instruction:
+        sites.append(second.lowered.instruction.site())
+    hints = ("index the array by the iname, or keep the loop sequential",) if both else ("keep the loop sequential",)
+    return Diagnostic(code, listed, (f"{note}, and both would run at the same time",), hints, sites=tuple(sites))
+
+
+def _culprits(
+    kernel: LoopKernel, axes: Mapping[str, str], left: Mapping[str, int], right: Mapping[str, int]
+) -> dict[str, str]:
+    """Return those of the new tags whose axis differs between the two instances of a race."""
+    differing = {axis for axis in left if "." in axis and left[axis] != right.get(axis)}
+    chosen = {iname: tag for iname, tag in axes.items() if tag in differing}
+    if chosen:
+        return chosen
+    older = {x: str(kernel.tag(x)) for x in kernel.inames if str(kernel.tag(x)) in differing}
+    return older or dict(axes)
+
+
+def tag_inames(
+    kernel: LoopKernel,
+    iname_to_tag: str | Mapping[str, str] | Sequence[tuple[str, str]],
+    *,
+    force: bool = False,
+    ignore_nonexistent: bool = False,
+) -> LoopKernel:
+    """Choose how loops run.
+
+    ::
+
+        for i_outer: for i_inner: S      with  "i_outer:g.0, i_inner:l.0"
+        ->
+        S, once on each thread i_inner of each block i_outer
+
+    Parameters
+    ----------
+    iname_to_tag
+        ``"i:g.0, j:l.0"``, or a mapping, or pairs.  Tags: ``for`` and ``ord`` (a loop), ``unr`` (unrolled),
+        ``unr_hint`` (the compiler is asked to), ``g.N`` (block axis), ``l.N`` (thread axis), ``l.auto``.
+    force
+        Replace a tag that is already there.
+    ignore_nonexistent
+        Skip inames that the kernel does not have.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-tag``, ``iname-tagged``, ``parallel-reduction``; ``write-race`` and ``illegal-parallel``,
+        with two concrete instances, where threads would conflict and no barrier could order them.
+
+    Notes
+    -----
+    Source: CUDA C++ Programming Guide, "Programming Model".
+    """
+    return TagInames(parse_tags(iname_to_tag), force, ignore_nonexistent)(kernel)
+
