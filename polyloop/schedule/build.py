@@ -1,0 +1,333 @@
+"""From a kernel to a finished, verified schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import inf, prod
+from weakref import WeakKeyDictionary
+
+import islpy as isl
+import numpy as np
+
+from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
+from polyloop.analysis.legality import order_violations, value_violations
+from polyloop.analysis.place import place
+from polyloop.analysis.placement import Placed, Placement
+from polyloop.analysis.race import Need, needs, shared_arrays
+from polyloop.analysis.witness import element, instance, pair, threads
+from polyloop.errors import Diagnostic, VerificationError
+from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import substitute
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.limits import DeviceLimits
+from polyloop.kernel.tags import Unroll, UnrollHint
+from polyloop.kernel.tree import Loop, Node, Run, Scope, Tree, runs
+from polyloop.poly.affine import to_expression
+from polyloop.schedule.barrier import place_barriers, requirements
+from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
+from polyloop.transform.staging import assign_auto
+
+__all__ = ["build_schedule", "neutral_element"]
+
+_known: WeakKeyDictionary[LoopKernel, dict[DeviceLimits, Schedule]] = WeakKeyDictionary()
+
+
+def build_schedule(kernel: LoopKernel, limits: DeviceLimits) -> Schedule:
+    """Return the schedule of *kernel*, proven to compute what its reference program computes.
+
+    Raises
+    ------
+    VerificationError
+        ``unknown-dtype``, ``local-size-not-constant``, ``block-too-large``, ``shared-too-large``, ``needs-global-temporary``,
+        ``grid-dependence``, ``private-across-launches``, ``race``, and what the checks of values find.
+    """
+    found = _known.setdefault(kernel, {})
+    if limits not in found:
+        found[limits] = _build(kernel, limits)
+    return found[limits]
+
+
+def _raise_if(kernel: LoopKernel, found: Iterable[Diagnostic]) -> None:
+    problems = tuple(found)
+    if problems:
+        raise VerificationError("schedule", kernel.name, problems)
+
+
+def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
+    kernel = assign_auto(original)
+    typed = require_dtypes(kernel)
+    kernel = kernel if _same_types(kernel, typed) else typed
+    placement = place(kernel)
+    _raise_if(kernel, _limit_violations(placement, limits))
+    _raise_if(kernel, value_violations(kernel))
+    _raise_if(kernel, order_violations(kernel))
+    found = [need for array in shared_arrays(placement) for need in needs(placement, array)]
+    _raise_if(kernel, _races(placement, found))
+    storages = _storages(placement)
+    _raise_if(kernel, _shared_memory(storages.values(), limits))
+    tree = placement.program.tree
+    cuts = _launch_cuts(placement, found)
+    if cuts:
+        _raise_if(kernel, _crossing(placement, cuts))
+    tree = place_barriers(tree, requirements(placement, found))
+    statements = {
+        name: statement
+        for name, placed in placement.statements.items()
+        if (statement := _statement(kernel, placed)) is not None
+    }
+    launches = tuple(_launches(kernel, placement, tree, cuts, storages))
+    tags = {
+        iname: tag for iname, tag in kernel.iname_tags.items() if isinstance(tag, Unroll | UnrollHint)
+    }
+    return Schedule(
+        name=kernel.name,
+        parameters=kernel.parameters,
+        assumptions=kernel.assumptions,
+        arguments=kernel.arguments,
+        statements=statements,
+        launches=launches,
+        loop_tags=tags,
+        tile_inames=kernel.tile_inames,
+        slabs=dict(kernel.slabs),
+    )
+
+
+def _same_types(old: LoopKernel, new: LoopKernel) -> bool:
+    return old.arguments == new.arguments and old.temporaries == new.temporaries
+
+
+def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Diagnostic]:
+    kernel, axes = placement.program.kernel, placement.axes
+    threads = 1
+    for axis, extent in axes.local.items():
+        iname = next(x for x in kernel.inames if str(kernel.tag(x)) == axis)
+        if extent is None:
+            yield Diagnostic(
+                "local-size-not-constant",
+                f"iname '{iname}' is tagged '{axis}', and its extent is not a constant",
+                hints=(f'split it and tag the inner iname: pl.split_iname(knl, "{iname}", 128, inner_tag="{axis}")',),
+            )
+            return
+        threads *= extent
+        most = limits.max_block_dims[int(axis[2])]
+        if extent > most:
+            yield Diagnostic(
+                "block-too-large",
+                f"axis '{axis}' has {extent} threads; the device allows {most}",
+                hints=(f"split '{iname}' by a smaller factor",),
+            )
+            return
+    if threads > limits.max_threads_per_block:
+        shape = " x ".join(str(extent) for extent in axes.local.values())
+        shown = f"{shape} = {threads}" if len(axes.local) > 1 else str(threads)
+        yield Diagnostic(
+            "block-too-large",
+            f"a block has {shown} threads; the device allows {limits.max_threads_per_block}",
+            hints=("split the inames tagged l.N by smaller factors",),
+        )
+
+
+def _races(placement: Placement, found: Iterable[Need]) -> Iterator[Diagnostic]:
+    for need in found:
+        if need.scope is not None:
+            continue
+        first, second = need.conflict.first, need.conflict.second
+        left, right = pair(need.witness, first, second)
+        verbs = tuple("writes" if a is s.lowered.write else "reads" for a, s in ((need.first, first), (need.second, second)))
+        yield Diagnostic(
+            "race",
+            f"two threads access '{need.array}' at the same time",
+            (
+                f"instance {instance(first, left)} on thread ({threads(first, left)}) {verbs[0]} "
+                f"{element(first, need.first, left)}",
+                f"instance {instance(second, right)} on thread ({threads(second, right)}) {verbs[1]} it",
+            ),
+            ("keep one of the loops on these threads sequential, or let the temporary be private",),
+            sites=(first.lowered.instruction.site(),),
+        )
+        return
+
+
+def _storages(placement: Placement) -> dict[str, Storage]:
+    kernel = placement.program.kernel
+    found: dict[str, Storage] = {}
+    for name, dtype in accumulator_dtypes(kernel).items():
+        shape = placement.program.accumulators[name].shape
+        found[name] = Storage(name, dtype, shape, AddressSpace.PRIVATE)
+    used = {a.array for s in placement.statements.values() for a in (s.lowered.write, *s.lowered.reads)}
+    for name, temporary in kernel.temporaries.items():
+        if name not in used:
+            continue
+        space = placement.spaces[name]
+        extents = temporary.shape or ()
+        if space is AddressSpace.GLOBAL:
+            _raise_if(kernel, [_global_temporary(name)])
+        if not all(isinstance(extent, int) for extent in extents):
+            _raise_if(kernel, [_not_constant(name, extents)])
+        assert temporary.dtype is not None, f"{name} has no type"
+        found[name] = Storage(name, temporary.dtype, tuple(extents), space, temporary.padding)
+    return found
+
+
+def _global_temporary(name: str) -> Diagnostic:
+    return Diagnostic(
+        "needs-global-temporary",
+        f"temporary '{name}' is written by one block and read by another",
+        ("the blocks of a grid share global memory only",),
+        (f"make '{name}' an argument: pl.GlobalArg(\"{name}\", ...)",),
+    )
+
+
+def _not_constant(name: str, shape: Iterable[Expression]) -> Diagnostic:
+    return Diagnostic(
+        "temporary-not-constant",
+        f"temporary '{name}' has the shape ({', '.join(str(extent) for extent in shape)}), which is not constant",
+        ("private and shared memory is sized when the kernel is compiled",),
+        ("split a loop so that the temporary holds one tile, fix the parameter, or make it an argument",),
+    )
+
+
+def _shared_memory(storages: Iterable[Storage], limits: DeviceLimits) -> Iterator[Diagnostic]:
+    sizes = {s.name: _bytes(s) for s in storages if s.address_space is AddressSpace.LOCAL}
+    total = sum(sizes.values())
+    if total > limits.shared_bytes:
+        parts = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        yield Diagnostic(
+            "shared-too-large",
+            f"a block needs {total} bytes of shared memory; the device has {limits.shared_bytes}",
+            (f"by temporary [bytes]: {parts}",),
+            ("use smaller tiles",),
+        )
+
+
+def _bytes(storage: Storage) -> int:
+    shape = [*storage.shape]
+    if shape:
+        shape[-1] += storage.padding
+    return prod(shape) * storage.dtype.itemsize
+
+
+def _launch_cuts(placement: Placement, found: Iterable[Need]) -> list[int]:
+    """Return the positions at the root of the tree where one launch has to end and the next begin."""
+    places = placement.program.places
+    spans = []
+    for need in found:
+        if need.scope is Scope.GRID:
+            first, second = places[need.conflict.first.name][0], places[need.conflict.second.name][0]
+            assert isinstance(first, int), "a path begins with a position"
+            assert isinstance(second, int), "a path begins with a position"
+            spans.append((first, second))
+    cuts: list[int] = []
+    for first, second in sorted(spans, key=lambda span: span[1]):
+        if not any(first < cut <= second for cut in cuts):
+            cuts.append(second)
+    return sorted(cuts)
+
+
+def _segment(position: int, cuts: Iterable[int]) -> int:
+    return sum(position >= cut for cut in cuts)
+
+
+def _crossing(placement: Placement, cuts: list[int]) -> Iterator[Diagnostic]:
+    """Yield private and shared variables that would have to live from one launch to the next."""
+    places = placement.program.places
+    homes: dict[str, set[int]] = {}
+    for name, placed in placement.statements.items():
+        position = places[name][0]
+        assert isinstance(position, int), "a path begins with a position"
+        for access in (placed.lowered.write, *placed.lowered.reads):
+            if placement.spaces[access.array] is not AddressSpace.GLOBAL:
+                homes.setdefault(access.array, set()).add(_segment(position, cuts))
+    for name, segments in homes.items():
+        if len(segments) > 1:
+            yield Diagnostic(
+                "private-across-launches",
+                f"'{name}' is {placement.spaces[name]} and would have to live from one launch to the next",
+                ("a dependence between blocks splits the kernel into several launches there",),
+                (f"make '{name}' an argument, or compute it anew in the second part",),
+            )
+
+
+def _launches(
+    kernel: LoopKernel, placement: Placement, tree: Tree, cuts: list[int], storages: Mapping[str, Storage]
+) -> Iterator[Launch]:
+    segments: list[list[Node]] = [[] for _ in range(len(cuts) + 1)]
+    position = 0
+    for node in tree:
+        if isinstance(node, Loop | Run):
+            segments[_segment(position, cuts)].append(node)
+            position += 1
+        elif 0 < position and position not in cuts:
+            segments[_segment(position, cuts)].append(node)
+    size = _local_size(placement.axes.local)
+    for number, nodes in enumerate(segments):
+        part: Tree = tuple(nodes)
+        names = set(runs(part))
+        used = {
+            access.array
+            for name in names
+            for access in (placement.statements[name].lowered.write, *placement.statements[name].lowered.reads)
+        }
+        temporaries = tuple(storage for name, storage in storages.items() if name in used)
+        name = kernel.name if len(segments) == 1 else f"{kernel.name}_{number}"
+        yield Launch(name, part, size, placement.axes.group, temporaries)
+
+
+def _local_size(local: Mapping[str, int | None]) -> tuple[int, ...]:
+    """Return the threads along l.0, l.1, .. up to the last axis in use."""
+    if not local:
+        return ()
+    last = max(int(axis[2]) for axis in local)
+    return tuple(local.get(f"l.{number}") or 1 for number in range(last + 1))
+
+
+def neutral_element(operation: str, dtype: np.dtype[np.generic]) -> Expression:
+    """Return the value that a reduction over nothing has.
+
+    Raises
+    ------
+    KeyError
+        For an operation that is none of sum, product, max, min, any, all.
+    """
+    floating = np.issubdtype(dtype, np.floating)
+    if operation in {"sum", "product"}:
+        value = 0 if operation == "sum" else 1
+        return float(value) if floating else value
+    if operation in {"any", "all"}:
+        return operation == "all"
+    least = operation == "max"
+    if floating:
+        return -inf if least else inf
+    limits = np.iinfo(dtype)  # type: ignore[type-var]
+    return int(limits.min) if least else int(limits.max)
+
+
+def _statement(kernel: LoopKernel, placed: Placed) -> Statement | None:
+    """Return what code generation needs of a placed statement, None if it has no instances."""
+    lowered = placed.lowered
+    if placed.domain.is_empty():
+        return None
+    names = {iname: to_expression(form) for iname, form in placed.forms.items()}
+    domain = placed.domain
+    dims = list(placed.dims)
+    for position in range(len(dims) - 1, -1, -1):
+        if dims[position] in placed.repeated:
+            domain = domain.project_out(isl.dim_type.set, position, 1)
+            del dims[position]
+    if lowered.role == "init":
+        assert lowered.operation is not None, "an init belongs to a reduction"
+        rhs = neutral_element(lowered.operation, accumulator_dtypes(kernel)[lowered.write.array])
+    else:
+        rhs = substitute(lowered.rhs, names)
+    return Statement(
+        name=lowered.name,
+        instruction=lowered.instruction.id,
+        dims=tuple(dims),
+        domain=domain,
+        lhs=substitute(lowered.lhs, names),
+        rhs=rhs,
+        update=lowered.operation if lowered.role == "update" else None,
+        predicates=tuple(substitute(predicate, names) for predicate in lowered.predicates),
+    )
+
