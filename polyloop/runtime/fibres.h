@@ -113,11 +113,12 @@ static void wait_at(State state, int line, unsigned mask) {
     yield_to_scheduler();
 }
 
-// Lets the warps go on whose threads all stand at one warp barrier; 1: some did, 0: none, -1: divergence.
-static int release_warps() {
+// Lets the warps of [begin, end) go on whose threads all stand at one warp barrier.
+// 1: some did, 0: none, -1: divergence.
+static int release_warps(int begin, int end_of_all) {
     int released = 0;
-    for (int first = 0; first < threads; first += 32) {
-        int end = first + 32 < threads ? first + 32 : threads;
+    for (int first = begin; first < end_of_all; first += 32) {
+        int end = first + 32 < end_of_all ? first + 32 : end_of_all;
         for (int leader = first; leader < end; leader++) {
             if (fibres[leader].state != AT_WARP_BARRIER) continue;
             unsigned mask = fibres[leader].mask;
@@ -148,23 +149,39 @@ static int release_block() {
     return 1;
 }
 
-static bool run_block(size_t dynamic_shared) {
-    if (__start_polyloop_shared) memset(__start_polyloop_shared, 0xFF, __stop_polyloop_shared - __start_polyloop_shared);
-    memset(polyloop_dynamic_shared, 0xFF, dynamic_shared);
-    for (int k = 0; k < threads; k++) fibres[k].state = READY;
-    for (;;) {
-        arrange(turn, threads);
-        for (int k = 0; k < threads; k++) {
-            int next = turn[k];
+// Runs the threads of [begin, end) until each has ended or stands at a block barrier.
+static bool run_threads(int begin, int end) {
+    int moved = 1;
+    while (moved > 0) {
+        if (order == RANDOM) arrange(turn, threads);
+        for (int k = begin; k < end; k++) {
+            int next = order == FORWARD ? k : order == REVERSE ? end - 1 - (k - begin) : turn[k];
             if (fibres[next].state != READY) continue;
             current = next, threadIdx = fibres[next].thread;
             swapcontext(&scheduler, &fibres[next].context);
             if (report->fault) return false;
         }
-        int moved = release_warps();
-        if (moved == 0) moved = release_block();
-        if (moved <= 0) return moved == 0;
+        moved = release_warps(begin, end);
     }
+    return moved == 0;
+}
+
+// Warps run one after the other, as far as block barriers let them, or all interleaved at random.
+static bool run_warps() {
+    if (order == RANDOM) return run_threads(0, threads);
+    int warps = (threads + 31) / 32;
+    for (int k = 0; k < warps; k++) {
+        int begin = 32 * (order == FORWARD ? k : warps - 1 - k);
+        if (!run_threads(begin, begin + 32 < threads ? begin + 32 : threads)) return false;
+    }
+    return true;
+}
+
+static void run_block(size_t dynamic_shared) {
+    if (__start_polyloop_shared) memset(__start_polyloop_shared, 0xFF, __stop_polyloop_shared - __start_polyloop_shared);
+    memset(polyloop_dynamic_shared, 0xFF, dynamic_shared);
+    for (int k = 0; k < threads; k++) fibres[k].state = READY;
+    while (run_warps() && release_block() > 0) {}
 }
 
 static void prepare_fibres() {

@@ -84,7 +84,8 @@ class _Guarded:
         """Return where the guards were written, or None."""
         before, after = self.raw[:self.begin], self.raw[self.end:]
         if (hit := np.flatnonzero(before != 0xFF)).size:
-            return f"{self.begin - int(hit[-1])} bytes before its first element"
+            size = self.array.itemsize
+            return f"{-(-(self.begin - int(hit[-1])) // size) * size} bytes before its first element"
         if (hit := np.flatnonzero(after != 0xFF)).size:
             return f"{int(hit[0])} bytes after its last element"
         return None
@@ -179,18 +180,7 @@ def _check_sizes(library: ctypes.CDLL, launch: DeviceLaunch, values: Sequence[np
     assert list(sizes[:count]) == expected, f"'{launch.name}' takes {list(sizes[:count])} bytes, given {expected}"
 
 
-_FAULTS: Final = {
-    1: ("barrier-divergence", "threads of one block wait at different barriers"),
-    2: ("barrier-divergence", "threads wait at a barrier that another thread of the block never reaches"),
-    3: ("out-of-bounds", "an index is outside its array"),
-    4: ("integer-overflow", "signed integer arithmetic overflows"),
-    5: ("division-by-zero", "an integer is divided by zero, or the quotient overflows"),
-    6: ("misaligned-access", "a pointer is not aligned for its type"),
-}
-
-
 def _explain(program: GeneratedProgram, launch: DeviceLaunch, report: _Report) -> Diagnostic:
-    code, message = _FAULTS[report.fault]
     lines = program.device_code.splitlines()
 
     def text(line: int) -> str:
@@ -198,23 +188,31 @@ def _explain(program: GeneratedProgram, launch: DeviceLaunch, report: _Report) -
 
     def thread(number: int) -> str:
         x, y, _ = launch.block
-        return f"({number % x}, {number // x % y}, {number // x // y})"
+        return f"thread ({number % x}, {number // x % y}, {number // x // y})"
 
+    where = f"in '{launch.name}'"
     block = f"block ({report.block[0]}, {report.block[1]}, {report.block[2]})"
-    notes = [f"thread {thread(report.thread)} of {block} is at {text(report.line)}"]
+    here = f"{thread(report.thread)} of {block} is at {text(report.line)}"
+    other = thread(report.other_thread)
+    hints = ("this is a fault of the code generator unless the kernel holds C text of yours",)
     match report.fault:
         case 1:
-            notes.append(f"thread {thread(report.other_thread)} is at {text(report.other_line)}")
+            return Diagnostic("barrier-divergence", f"{where} threads of one block wait at different barriers",
+                              (here, f"{other} is at {text(report.other_line)}"), hints)
         case 2:
-            notes.append(f"thread {thread(report.other_thread)} has ended")
+            return Diagnostic("barrier-divergence", f"{where} threads wait at a barrier that others never reach",
+                              (here, f"{other} has ended"), hints)
         case 3:
-            notes.append(f"the index is {report.value}")
-        case 6:
-            notes.append(f"the address is {report.value:#x}")
+            return Diagnostic("out-of-bounds", f"{where} an index is outside its array",
+                              (here, f"the index is {report.value}"), hints)
+        case 4:
+            return Diagnostic("integer-overflow", f"{where} signed integer arithmetic overflows", (here,), hints)
+        case 5:
+            return Diagnostic("division-by-zero", f"{where} an integer is divided by zero, or the quotient overflows",
+                              (here,), hints)
         case _:
-            pass
-    return Diagnostic(code, f"in '{launch.name}' {message}", tuple(notes),
-                      ("this is a fault of the code generator unless the kernel holds C text of yours",))
+            return Diagnostic("misaligned-access", f"{where} a pointer is not aligned for its type",
+                              (here, f"the address is {report.value:#x}"), hints)
 
 
 def disagreement(outputs: Mapping[str, Result], *, rtol: float = 0.0, atol: float = 0.0) -> str | None:

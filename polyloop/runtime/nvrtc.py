@@ -54,7 +54,7 @@ def nvrtc_available() -> tuple[bool, str]:
     try:
         return True, _nvrtc()[1]
     except CompilerError as err:
-        return False, str(err)
+        return False, f"{err.found[0].message} ({err.found[0].notes[0]})"
 
 
 def compile_cuda(source: str, arch: str = "sm_90", options: tuple[str, ...] = ()) -> CompiledCuda:

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from polyloop.errors import CompilerError
+from polyloop.runtime.cache import CacheKey, DiskCache, default_directory, open_cache
+
+KEY = CacheKey("c", "int x;\n", "cc 1.0", ("-O3",))
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> DiskCache:
+    found = open_cache(tmp_path / "cache")
+    assert found is not None
+    return found
+
+
+def test_what_is_put_is_found(cache: DiskCache) -> None:
+    assert cache.get(KEY) is None
+    assert cache.put(KEY, {"library.so": b"abc", "log.txt": b""}) is not None
+    entry = cache.get(KEY)
+    assert entry is not None
+    assert (entry / "library.so").read_bytes() == b"abc"
+    assert not list(cache.root.glob(".new-*"))
+
+
+@pytest.mark.parametrize("other", [
+    CacheKey("cuda", "int x;\n", "cc 1.0", ("-O3",)),
+    CacheKey("c", "int y;\n", "cc 1.0", ("-O3",)),
+    CacheKey("c", "int x;\n", "cc 2.0", ("-O3",)),
+    CacheKey("c", "int x;\n", "cc 1.0", ("-O2",)),
+])
+def test_every_part_of_the_key_counts(cache: DiskCache, other: CacheKey) -> None:
+    cache.put(KEY, {"library.so": b"abc"})
+    assert cache.get(other) is None
+
+
+def test_an_entry_whose_source_differs_is_not_used(cache: DiskCache) -> None:
+    entry = cache.put(KEY, {"library.so": b"abc"})
+    assert entry is not None
+    (entry / "source.txt").write_text("int z;\n")
+    assert [p.reason for p in cache.verify()] == ["its source, compiler or flags are not those of its key"]
+    assert cache.get(KEY) is None
+    assert not entry.exists()
+
+
+def test_an_entry_whose_file_was_changed_is_not_used(cache: DiskCache) -> None:
+    entry = cache.put(KEY, {"library.so": b"abc"})
+    assert entry is not None
+    (entry / "library.so").write_bytes(b"abd")
+    assert [p.reason for p in cache.verify()] == ["'library.so' is not what was stored"]
+    assert cache.get(KEY) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', "\x00"])
+def test_an_entry_with_a_broken_record_is_not_used(cache: DiskCache, text: str) -> None:
+    entry = cache.put(KEY, {"library.so": b"abc"})
+    assert entry is not None
+    (entry / "record.json").write_text(text)
+    assert [p.reason for p in cache.verify()] == ["its record is missing or unreadable"]
+    assert cache.get(KEY) is None
+    assert cache.put(KEY, {"library.so": b"abc"}) is not None
+    assert cache.get(KEY) is not None
+
+
+def test_a_damaged_entry_is_replaced_when_it_is_put_again(cache: DiskCache) -> None:
+    entry = cache.put(KEY, {"library.so": b"abc"})
+    assert entry is not None
+    (entry / "library.so").write_bytes(b"")
+    cache.put(KEY, {"library.so": b"abc"})
+    assert cache.verify() == []
+
+
+def test_verify_can_drop_what_is_damaged(cache: DiskCache) -> None:
+    entry = cache.put(KEY, {"library.so": b"abc"})
+    assert entry is not None
+    (entry / "library.so").unlink()
+    assert [p.reason for p in cache.verify(remove=True)] == ["it cannot be read: FileNotFoundError"]
+    assert cache.entries() == []
+
+
+def test_a_record_cannot_point_outside_its_entry(cache: DiskCache, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"abc")
+    entry = cache.put(KEY, {"library.so": b"abc"})
+    assert entry is not None
+    record = (entry / "record.json").read_text().replace("library.so", "../../secret")
+    (entry / "record.json").write_text(record)
+    assert cache.get(KEY) is None
+
+
+def test_the_least_recently_used_entries_go_first(tmp_path: Path) -> None:
+    root = tmp_path / "cache"
+    root.mkdir(mode=0o700)
+    cache = DiskCache(root, limit_bytes=10_000)
+    keys = [CacheKey("c", f"int x{k};\n", "cc") for k in range(4)]
+    for age, key in enumerate(keys[:3]):
+        entry = cache.put(key, {"library.so": bytes(3000)})
+        assert entry is not None
+        os.utime(entry / "record.json", (1000 + age, 1000 + age))
+    assert cache.get(keys[0]) is not None  # now the youngest
+    cache.put(keys[3], {"library.so": bytes(3000)})
+    assert [cache.get(key) is not None for key in keys] == [True, False, True, True]
+
+
+def test_an_entry_larger_than_the_limit_is_kept_alone(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, limit_bytes=100)
+    cache.put(CacheKey("c", "old", "cc"), {"library.so": bytes(50)})
+    assert cache.put(KEY, {"library.so": bytes(500)}) is not None
+    assert [e.digest for e in cache.entries()] == [KEY.digest]
+
+
+def test_entries_are_listed_and_cleared(cache: DiskCache) -> None:
+    cache.put(KEY, {"library.so": b"abc"})
+    (entry,) = cache.entries()
+    assert (entry.kind, entry.compiler, entry.files) == ("c", "cc 1.0", ("library.so",))
+    assert entry.size_bytes > 3
+    (cache.root / ".new-abandoned").mkdir()
+    assert cache.clear() == 1
+    assert list(cache.root.iterdir()) == []
+
+
+def test_a_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / "shared"
+    root.mkdir()
+    root.chmod(0o777)
+    with pytest.raises(CompilerError) as err:
+        open_cache(root)
+    assert str(err.value) == f"""\
+compile: others can write to the cache directory '{root}' [unsafe-cache-dir]
+  Note: its permissions are drwxrwxrwx
+  Note: whoever writes there could make you run their programs
+  Hint: chmod go-w '{root}', or set POLYLOOP_CACHE_DIR to a directory of your own"""
+
+
+def test_there_is_no_cache_where_the_directory_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert open_cache(tmp_path / "file" / "cache") is None
+
+
+def test_the_directory_is_made_for_its_owner_only(tmp_path: Path) -> None:
+    found = open_cache(tmp_path / "a" / "b")
+    assert found is not None
+    assert found.root.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_directory_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("POLYLOOP_CACHE_DIR", str(tmp_path / "mine"))
+    assert default_directory() == tmp_path / "mine"
+    monkeypatch.delenv("POLYLOOP_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert default_directory() == tmp_path / "xdg" / "polyloop"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_directory() == tmp_path / ".cache" / "polyloop"
