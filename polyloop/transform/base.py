@@ -105,13 +105,14 @@ class Transform(ABC):
             raise TransformError(self.name, kernel.name, found)
         try:
             result = self.rewrite(kernel)
+            step = Applied(self, self.note(kernel, result))
+            result = replace(result, trace=Trace((*kernel.trace.steps, step)))
             found = tuple(self.consequences(kernel, result))
         except VerificationError as error:
             raise TransformError(self.name, kernel.name, error.found) from error
         if found:
             raise TransformError(self.name, kernel.name, found)
-        step = Applied(self, self.note(kernel, result))
-        return replace(result, trace=Trace((*kernel.trace.steps, step)))
+        return result
 
 
 def iname_violations(kernel: LoopKernel, iname: str) -> Iterator[Diagnostic]:

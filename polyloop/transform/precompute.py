@@ -152,16 +152,22 @@ class Precompute(Transform):
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
-        return staged_violations(after)
+        return staged_violations(after, self.instruction, self.precompute_outer_inames is not None)
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         del before
         return placement_note(after, self.instruction)
 
 
-def staged_violations(after: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield values that the staged program would get from elsewhere."""
-    yield from value_violations(after)
+def staged_violations(after: LoopKernel, instruction: str, chosen_outer: bool) -> Iterator[Diagnostic]:
+    """Yield values that the staged program would get from elsewhere.
+
+    A copy of what nobody writes, inside all the loops around its uses, is right by construction (and proven
+    again with the finished schedule); anything else is looked at here.
+    """
+    written = {other.writes for other in after.instructions}
+    if chosen_outer or not written.isdisjoint(after.instruction(instruction).reads):
+        yield from value_violations(after)
     yield from order_violations(after)
 
 

@@ -73,7 +73,7 @@ class AddPrefetch(Transform):
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
-        return staged_violations(after)
+        return staged_violations(after, self.instruction, self.fetch_outer_inames is not None)
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         del before
