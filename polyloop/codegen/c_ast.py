@@ -1,0 +1,125 @@
+"""A small C syntax tree: statements as nodes, expressions as text that is already rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+__all__ = ["Assign", "Block", "Comment", "Declare", "For", "Group", "If", "Node", "Sync", "walk"]
+
+
+@dataclass(frozen=True)
+class Assign:
+    """``target operator value;`` where ``operator`` is ``=``, ``+=`` or ``*=``.
+
+    ``writes`` and ``reads`` name the temporaries concerned, as the user calls them.
+    """
+
+    target: str
+    operator: str
+    value: str
+    instruction: str
+    writes: str | None
+    reads: frozenset[str]
+
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """Temporaries that occur."""
+        return self.reads if self.writes is None else self.reads | {self.writes}
+
+
+@dataclass(frozen=True)
+class Declare:
+    """``storage type name[dims] = value;``; ``value`` may be None."""
+
+    type: str
+    name: str
+    dims: tuple[int, ...] = ()
+    value: str | None = None
+    storage: str = ""
+
+    uses = frozenset[str]()
+
+
+@dataclass(frozen=True)
+class Sync:
+    """A barrier."""
+
+    text: str
+
+    uses = frozenset[str]()
+
+
+@dataclass(frozen=True)
+class Comment:
+    """``// text``."""
+
+    text: str
+
+    uses = frozenset[str]()
+
+
+@dataclass(frozen=True)
+class For:
+    """``for (type var = start; test; var += step) body``.
+
+    ``axis`` is ``"g"`` or ``"l"`` for a loop over blocks or threads, whose iterations are independent.
+    """
+
+    type: str
+    var: str
+    start: str
+    test: str
+    body: Block
+    step: int = 1
+    pragma: str = ""
+    axis: str = ""
+
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """Temporaries that occur."""
+        return frozenset[str]().union(*(node.uses for node in self.body))
+
+
+@dataclass(frozen=True)
+class If:
+    """``if (condition) body else orelse``; ``reads`` are the temporaries in the condition."""
+
+    condition: str
+    body: Block
+    orelse: Block = ()
+    reads: frozenset[str] = frozenset()
+
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """Temporaries that occur."""
+        return self.reads.union(*(node.uses for node in self.body), *(node.uses for node in self.orelse))
+
+
+@dataclass(frozen=True)
+class Group:
+    """``{ body }``."""
+
+    body: Block
+
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """Temporaries that occur."""
+        return frozenset[str]().union(*(node.uses for node in self.body))
+
+
+Node: TypeAlias = Assign | Declare | Sync | Comment | For | If | Group
+Block: TypeAlias = tuple[Node, ...]
+
+
+def walk(block: Block) -> Iterator[Node]:
+    """Yield every node, a parent before its children."""
+    for node in block:
+        yield node
+        if isinstance(node, For | Group):
+            yield from walk(node.body)
+        elif isinstance(node, If):
+            yield from walk(node.body)
+            yield from walk(node.orelse)

@@ -1,0 +1,161 @@
+"""What is known at a place of the generated program, and what follows from it.
+
+A context only ever receives rows that emitted code enforces (launch configuration, loop bounds, conditions) or that
+the caller guarantees.  Failing to prove something costs a redundant condition, never a wrong result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from polyloop.codegen.rows import tightened
+from polyloop.poly.affine import Affine, Floor, Var
+
+__all__ = ["Context"]
+
+
+def _floor_facts(terms: tuple[tuple[Var, int], ...]) -> Iterator[Affine]:
+    """Yield what is true of every floor in *terms*: its remainder lies between 0 and the divisor."""
+    for var, _ in terms:
+        if isinstance(var, Floor):
+            remainder = Affine(var.terms, var.const).add(Affine(((var, 1),)), -var.den)
+            yield remainder
+            yield Affine((), var.den - 1).add(remainder, -1)
+
+
+class Context:
+    """A conjunction of rows ``form >= 0``, with the interval of each variable that follows from them."""
+
+    __slots__ = ("_memo", "box", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[tuple[Var, int], ...], int] = {}
+        self.box: dict[Var, tuple[int | None, int | None]] = {}
+        self._memo: dict[Affine, bool] = {}
+
+    def add(self, rows: Iterable[Affine]) -> Context:
+        """Return the context that knows *rows* as well."""
+        new = tuple(rows)
+        if not new:
+            return self
+        child = Context()
+        child.rows.update(self.rows)
+        child.box.update(self.box)
+        for terms, const in new:
+            old = child.rows.get(terms)
+            if old is None or const < old:
+                child.rows[terms] = const
+            if len(terms) == 1:
+                child._narrow(terms[0][0], terms[0][1], const)
+        for terms, const in new:
+            if len(terms) > 1:
+                child._propagate(terms, const)
+        return child
+
+    def _narrow(self, var: Var, coefficient: int, const: int) -> None:
+        """Take ``coefficient * var + const >= 0`` into the box."""
+        low, high = self.box.get(var, (None, None))
+        if coefficient > 0:
+            bound = -(const // coefficient)
+            low = bound if low is None or bound > low else low
+        else:
+            bound = const // -coefficient
+            high = bound if high is None or bound < high else high
+        self.box[var] = (low, high)
+
+    def _propagate(self, terms: tuple[tuple[Var, int], ...], const: int) -> None:
+        """Narrow each variable of a row by the greatest values of the others."""
+        tops: list[int | None] = []
+        for var, coefficient in terms:
+            low, high = self.box.get(var, (None, None))
+            limit = high if coefficient > 0 else low
+            tops.append(None if limit is None else coefficient * limit)
+        unknown = sum(top is None for top in tops)
+        if unknown > 1:
+            return
+        total = const + sum(top for top in tops if top is not None)
+        for (var, coefficient), top in zip(terms, tops, strict=True):
+            if unknown == 0 or top is None:
+                self._narrow(var, coefficient, total - (top or 0))
+
+    def low(self, terms: Iterable[tuple[Var, int]], const: int) -> int | None:
+        """Return the least value of a form over the box, None if it has none."""
+        total = const
+        for var, coefficient in terms:
+            interval = self.box.get(var)
+            if interval is None:
+                return None
+            limit = interval[0] if coefficient > 0 else interval[1]
+            if limit is None:
+                return None
+            total += coefficient * limit
+        return total
+
+    def interval(self, var: Var) -> tuple[int | None, int | None]:
+        """Return the interval that *var* is known to lie in."""
+        return self.box.get(var, (None, None))
+
+    def implies(self, row: Affine) -> bool:
+        """Return whether *row* is known to hold; False may mean that the proof was not found."""
+        terms, const = row
+        if not terms:
+            return const >= 0
+        known = self.rows.get(terms)
+        if known is not None and known <= const:
+            return True
+        answer = self._memo.get(row)
+        if answer is None:
+            answer = self._memo[row] = self._prove(terms, const)
+        return answer
+
+    def _has(self, row: Affine) -> bool:
+        terms, const = tightened(row)
+        known = self.rows.get(terms)
+        return known is not None and known <= const
+
+    def _prove(self, terms: tuple[tuple[Var, int], ...], const: int) -> bool:
+        least = self.low(terms, const)
+        if least is not None and least >= 0:
+            return True
+        return self._prove_worst_case(terms, const) or self._prove_by_difference(terms, const)
+
+    def _prove_worst_case(self, terms: tuple[tuple[Var, int], ...], const: int) -> bool:
+        """Put in the worst value of each variable between constants, round, and look up."""
+        rest = []
+        for var, coefficient in terms:
+            low, high = self.box.get(var, (None, None))
+            if low is None or high is None:
+                rest.append((var, coefficient))
+            else:
+                const += coefficient * (low if coefficient > 0 else high)
+        if not rest or len(rest) == len(terms):
+            return False
+        row = tightened(Affine(tuple(rest), const))
+        if self._has(row):
+            return True
+        least = self.low(row.terms, row.const)
+        return (least is not None and least >= 0) or self._prove_by_difference(row.terms, row.const)
+
+    def _prove_by_difference(self, terms: tuple[tuple[Var, int], ...], const: int) -> bool:
+        """Look for a known row K such that ``row - K`` is known to be nonnegative."""
+        wanted = dict(terms)
+        size = len(wanted) + 1
+        for known, known_const in chain(self.rows.items(), _floor_facts(terms)):
+            if not any(var in wanted for var, _ in known):
+                continue
+            left = dict(wanted)
+            for var, coefficient in known:
+                value = left.get(var, 0) - coefficient
+                if value:
+                    left[var] = value
+                else:
+                    left.pop(var, None)
+            if len(left) > size:
+                continue
+            least = self.low(left.items(), const - known_const)
+            if least is not None and least >= 0:
+                return True
+            if left and self._has(Affine.make(left, const - known_const)):
+                return True
+        return False

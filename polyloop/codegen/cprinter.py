@@ -1,0 +1,84 @@
+"""C trees as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from polyloop.codegen.c_ast import Assign, Block, Comment, Declare, For, Group, If, Node, Sync
+
+__all__ = ["print_block"]
+
+_STEP = "    "
+
+
+def print_block(block: Block, indent: int = 1, *, name_instructions: bool = False) -> list[str]:
+    """Return the lines of *block*.
+
+    Parameters
+    ----------
+    name_instructions
+        Whether a comment names the instruction of each assignment.
+    """
+    return list(_Printer(name_instructions).block(block, _STEP * indent))
+
+
+class _Printer:
+    def __init__(self, name_instructions: bool) -> None:
+        self.name_instructions = name_instructions
+
+    def block(self, block: Block, indent: str) -> Iterator[str]:
+        for node in block:
+            yield from self.node(node, indent)
+
+    def node(self, node: Node, indent: str) -> Iterator[str]:
+        match node:
+            case Assign(target, operator, value, instruction):
+                comment = f"  // {instruction}" if self.name_instructions else ""
+                yield f"{indent}{target} {operator} {value};{comment}"
+            case Declare(ctype, name, dims, value, storage):
+                extents = "".join(f"[{extent}]" for extent in dims)
+                init = "" if value is None else f" = {value}"
+                yield f"{indent}{storage}{ctype} {name}{extents}{init};"
+            case Sync(text):
+                yield f"{indent}{text}"
+            case Comment(text):
+                yield f"{indent}// {text}"
+            case For():
+                yield from self.loop(node, indent)
+            case If():
+                yield from self.choice(node, indent)
+            case Group(body):
+                yield f"{indent}{{"
+                yield from self.block(body, indent + _STEP)
+                yield f"{indent}}}"
+
+    def loop(self, node: For, indent: str) -> Iterator[str]:
+        if node.pragma:
+            yield f"{indent}{node.pragma}"
+        step = f"++{node.var}" if node.step == 1 else f"{node.var} += {node.step}"
+        head = f"for ({node.type} {node.var} = {node.start}; {node.test}; {step})"
+        yield from self.body(head, node.body, indent)
+
+    def body(self, head: str, block: Block, indent: str) -> Iterator[str]:
+        lines = list(self.block(block, indent + _STEP))
+        is_single = len(block) == 1 and len(lines) == 1 and not isinstance(block[0], Declare)
+        yield f"{indent}{head}" if is_single else f"{indent}{head} {{"
+        yield from lines
+        if not is_single:
+            yield f"{indent}}}"
+
+    def choice(self, node: If, indent: str) -> Iterator[str]:
+        if not node.orelse:
+            yield from self.body(f"if ({node.condition})", node.body, indent)
+            return
+        yield f"{indent}if ({node.condition}) {{"
+        yield from self.block(node.body, indent + _STEP)
+        if len(node.orelse) == 1 and isinstance(node.orelse[0], If):
+            head, *rest = self.choice(node.orelse[0], indent)
+            if head.endswith("{"):
+                yield f"{indent}}} else {head.lstrip()}"
+                yield from rest
+                return
+        yield f"{indent}}} else {{"
+        yield from self.block(node.orelse, indent + _STEP)
+        yield f"{indent}}}"

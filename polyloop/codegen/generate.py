@@ -1,0 +1,376 @@
+"""From a finished schedule to the text of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+
+import numpy as np
+
+from polyloop.codegen.c_ast import Block, Declare, Group
+from polyloop.codegen.checks import assumption_checks, index_checks
+from polyloop.codegen.context import Context
+from polyloop.codegen.cprinter import print_block
+from polyloop.codegen.declare import declare_private, declare_shared
+from polyloop.codegen.grid import GridAxis, grid_axes
+from polyloop.codegen.helpers import OPERATIONS
+from polyloop.codegen.language import AXIS_NAMES, Language
+from polyloop.codegen.linear import form_text
+from polyloop.codegen.magnitude import Magnitudes
+from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
+from polyloop.codegen.regions import sequential_tree
+from polyloop.codegen.rows import hull, residues, rows_of
+from polyloop.codegen.scope import Names, Scope
+from polyloop.codegen.walk import Walker
+from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import variables
+from polyloop.kernel.arrays import AddressSpace, ArrayArg, Argument, ValueArg
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope as BarrierScope, Tree, runs
+from polyloop.poly.affine import Affine
+from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
+
+__all__ = ["generate"]
+
+_ZERO = ((Affine((), 0),),)
+_AXES = ("g.0", "g.1", "g.2", "l.0", "l.1", "l.2")
+
+
+def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) -> GeneratedProgram:
+    """Return the program text of *schedule* in *language*.
+
+    Parameters
+    ----------
+    index_bits
+        32 or 64: width of index arithmetic.  With 32, ``index_checks`` of the result says where that is enough.
+
+    Raises
+    ------
+    CodegenError
+        ``unroll-not-constant``, ``unbounded-loop``, ``unsupported-dtype``, ``unsupported-function``,
+        ``unsupported-expression``, ``global-temporary``, ``grid-barrier``, ``shared-memory-exceeded``,
+        ``block-too-large``.
+    """
+    assert index_bits in language.index_types, f"no index type of {index_bits} bits"
+    return _Program(schedule, language, index_bits).generate()
+
+
+@dataclass
+class _Function:
+    """A launch on its way to text."""
+
+    launch: Launch
+    scope: Scope
+    body: Block
+    axes: Sequence[GridAxis]
+
+
+class _Program:
+    """Everything that the functions of one program share."""
+
+    def __init__(self, schedule: Schedule, language: Language, index_bits: int) -> None:
+        self.language = language
+        self.index_bits = index_bits
+        self.arguments = tuple(map(_completed, schedule.arguments))
+        self.arrays = {a.name: a for a in self.arguments if isinstance(a, ArrayArg)}
+        self.divisibility = residues(schedule.assumptions)
+        self.helpers: dict[str, str] = {}
+        self.magnitudes = Magnitudes(self.divisibility)
+        self.context = self._initial_context(schedule)
+        self.statements = {
+            name: statement
+            for name, statement in schedule.statements.items()
+            if not statement.domain.intersect_params(schedule.assumptions).is_empty()
+        }
+        self.schedule = replace(schedule, statements=self.statements)
+
+    def _initial_context(self, schedule: Schedule) -> Context:
+        pieces = [rows_of(b, (), self.divisibility) for b in schedule.assumptions.compute_divs().get_basic_sets()]
+        return Context().add(Affine(terms, const) for terms, const in hull(pieces).items())
+
+    def generate(self) -> GeneratedProgram:
+        """Return the program."""
+        functions = [self._function(launch) for launch in self.schedule.launches]
+        if self.language.has_axes:
+            texts = [self._device_text(function) for function in functions]
+            launches = tuple(self._device_launch(function) for function in functions)
+        else:
+            texts = [self._host_text(functions)]
+            names = tuple(argument.name for argument in self.arguments)
+            one = (1, 1, 1)
+            launches = (DeviceLaunch(self.schedule.name, one, one, 0, names),)
+        parts = [self.language.header, "\n".join(self.helpers.values()), *texts]
+        return GeneratedProgram(
+            kernel=self.schedule.name,
+            target=self.language.name,
+            device_code="\n\n".join(part for part in parts if part) + "\n",
+            launches=launches,
+            arguments=self.arguments,
+            checks=assumption_checks(self.schedule.assumptions),
+            index_checks=self._index_checks(),
+            index_bits=self.index_bits,
+        )
+
+    def _index_checks(self) -> tuple[LaunchCheck, ...]:
+        if self.index_bits != 32:
+            return ()
+        return index_checks(self.arguments, self.magnitudes.bounds(), self.context)
+
+    # {{{ functions
+
+    def _scope(self, launch: Launch, expanded: Mapping[str, tuple[str, ...]], used: Iterable[str]) -> Scope:
+        storage = {t.name: t for t in launch.temporaries}
+        own = {dim for name in used for dim in self.statements[name].dims}
+        taken = {argument.name for argument in self.arguments} | set(storage) | {d for d in own if d[1:2] != "."}
+        taken |= {f"{operation}_{dtype}" for operation in OPERATIONS for dtype in self.language.types}
+        names = Names(taken)
+        values: dict[str, str | int] = {p: p for p in self.schedule.parameters}
+        values |= {axis: names.fresh(AXIS_NAMES[axis]) for axis in _AXES}
+        values |= {dim: dim for dim in own if dim[1:2] != "."}
+        dtypes: dict[str, np.dtype[np.generic] | None] = {a.name: a.dtype for a in self.arguments}
+        dtypes |= {t.name: t.dtype for t in launch.temporaries}
+        dtypes |= dict.fromkeys(values, np.dtype(f"int{self.index_bits}"))
+        return Scope(
+            self.schedule.name, self.language, self.index_bits, self.divisibility, names, values, dtypes,
+            self.arrays, storage, self.helpers, self.magnitudes, expanded,
+        )  # fmt: skip
+
+    def _function(self, launch: Launch) -> _Function:
+        self._check_launch(launch)
+        tree = _pruned(launch.tree, self.statements)
+        used = tuple(runs(tree))
+        statements = [self.statements[name] for name in used]
+        is_empty = any(all(axis not in s.dims for s in statements) for axis in launch.group_axes)
+        if is_empty or not used:
+            nothing = [GridAxis(axis, _ZERO, _ZERO, 0, ()) for axis in launch.group_axes]
+            return _Function(launch, self._scope(launch, {}, ()), (), nothing)
+        extents = {f"l.{n}": size for n, size in enumerate(launch.local_size)}
+        if not self.language.has_axes:
+            sequential = sequential_tree(replace(launch, tree=tree), self.statements)
+            scope = self._scope(launch, sequential.expanded, used)
+            body = Walker(scope, self.schedule, (), extents).run(sequential.tree, self.context)
+            return _Function(launch, scope, self._declared(launch, scope, body), ())
+        scope = self._scope(launch, {}, used)
+        axes = grid_axes(launch.group_axes, statements, self.context, self.divisibility)
+        context = self.context.add(row for axis in axes for row in axis.rows)
+        for axis in axes:
+            self.magnitudes.define(axis.name, (*axis.upper, *axis.lower))
+        for name, size in extents.items():
+            context = context.add([Affine(((name, 1),), 0), Affine(((name, -1),), size - 1)])
+            self.magnitudes.define(name, ((Affine((), size),),))
+        walker = Walker(scope, self.schedule, (*launch.group_axes, *extents), extents)
+        body = walker.run(tree, context)
+        return _Function(launch, scope, self._declared(launch, scope, body), axes)
+
+    def _declared(self, launch: Launch, scope: Scope, body: Block) -> Block:
+        """Return *body* with declarations of the temporaries that it uses."""
+        declarations = {t.name: self._declaration(t, scope, launch) for t in launch.temporaries}
+        private = [
+            t.name
+            for t in launch.temporaries
+            if t.address_space is AddressSpace.PRIVATE and t.name not in scope.expanded
+        ]
+        body = declare_private(body, private, declarations.__getitem__)
+        others = [t.name for t in launch.temporaries if t.name not in private]
+        if self.language.has_axes:
+            used = [name for name in others if any(name in node.uses for node in body)]
+            return (*(declarations[name] for name in used), *body)
+        for name in others:
+            body = declare_shared(body, declarations[name])
+        return body
+
+    def _declaration(self, storage: Storage, scope: Scope, launch: Launch) -> Declare:
+        dims = storage.shape
+        if dims and storage.padding:
+            dims = (*dims[:-1], dims[-1] + storage.padding)
+        threads = tuple(launch.local_size[int(axis[2:])] for axis in scope.expanded.get(storage.name, ()))
+        qualifier = self.language.shared if storage.address_space is AddressSpace.LOCAL else ""
+        return Declare(scope.ctype(storage.dtype), storage.name, threads + dims, None, qualifier)
+
+    def _check_launch(self, launch: Launch) -> None:
+        limits = self.language.limits
+        found: list[Diagnostic] = []
+        for storage in launch.temporaries:
+            if storage.address_space is AddressSpace.GLOBAL:
+                found.append(
+                    Diagnostic(
+                        "global-temporary",
+                        f"temporary '{storage.name}' lives in global memory, which no target allocates yet",
+                        hints=(f"make '{storage.name}' an argument of the kernel",),
+                    )
+                )
+        if _has_grid_barrier(launch.tree):
+            found.append(
+                Diagnostic(
+                    "grid-barrier",
+                    f"launch '{launch.name}' has a barrier of the whole grid",
+                    hints=("split the kernel in two launches at that place",),
+                )
+            )
+        if limits is not None:
+            threads, shared = prod(launch.local_size), _shared_bytes(launch)
+            sizes = zip(launch.local_size, limits.max_block_dims, strict=False)
+            if threads > limits.max_threads_per_block or any(size > most for size, most in sizes):
+                found.append(
+                    Diagnostic(
+                        "block-too-large",
+                        f"a block of {' x '.join(map(str, launch.local_size))} threads is too large",
+                        notes=(f"at most {limits.max_threads_per_block} threads, {limits.max_block_dims} along x, y, z",),
+                        hints=("split the inames with local tags by smaller factors",),
+                    )
+                )
+            if shared > limits.shared_bytes:
+                found.append(
+                    Diagnostic(
+                        "shared-memory-exceeded",
+                        f"{shared} bytes of shared memory are too much: a block can have {limits.shared_bytes}",
+                        hints=("prefetch smaller tiles",),
+                    )
+                )
+        if found:
+            raise CodegenError("generate_code", self.schedule.name, found)
+
+    # }}}
+    # {{{ text
+
+    def _signature(self, arguments: Sequence[Argument], written: frozenset[str], scope: Scope) -> tuple[str, list[str]]:
+        """Return the parameters of a function, and lines that narrow or widen integer ones."""
+        texts, lines = [], []
+        for argument in arguments:
+            assert argument.dtype is not None, f"'{argument.name}' has no type"
+            ctype = scope.ctype(argument.dtype)
+            if isinstance(argument, ArrayArg):
+                const = "" if argument.name in written else "const "
+                texts.append(f"{const}{ctype} *{self.language.restrict} {argument.name}")
+            elif argument.name in self.schedule.parameters and argument.dtype != scope.index_dtype:
+                given = scope.names.fresh(f"{argument.name}_arg")
+                texts.append(f"{ctype} {given}")
+                lines.append(f"    const {scope.index_type} {argument.name} = ({scope.index_type}){given};")
+            else:
+                texts.append(f"{ctype} {argument.name}")
+        return ", ".join(texts), lines
+
+    def _device_text(self, function: _Function) -> str:
+        scope, launch = function.scope, function.launch
+        arguments = self._arguments_of(launch)
+        parameters, lines = self._signature(arguments, self._written([launch]), scope)
+        bounds = self.language.launch_bounds.format(threads=prod(launch.local_size)) if launch.local_size else ""
+        head = " ".join(part for part in (self.language.function, bounds, f"{launch.name}({parameters})") if part)
+        lines += self._axis_lines(function)
+        lines += print_block(function.body, name_instructions=self._has_several([launch]))
+        return "\n".join([head, "{", *lines, "}"])
+
+    def _axis_lines(self, function: _Function) -> list[str]:
+        """Return the definitions of the axes in use."""
+        scope = function.scope
+        shifts = {axis.name: axis for axis in function.axes if not axis.starts_at_zero}
+        lines = []
+        for kind in "gl":
+            parts = []
+            for axis in _AXES:
+                if axis[0] == kind and axis in scope.used:
+                    text = self.language.axes[axis]
+                    if axis in shifts:
+                        text = f"({scope.index_type}){text} + {self._first_text(shifts[axis], scope)}"
+                    parts.append(f"{scope.values[axis]} = {text}")
+            if parts:
+                lines.append(f"    const {scope.index_type} {', '.join(parts)};")
+        return lines
+
+    def _first_text(self, axis: GridAxis, scope: Scope) -> str:
+        show = partial(form_text, scope=scope, context=self.context)
+        extreme = scope.index_extreme
+        text = extreme("min", [extreme("max", [show(form).text for form in forms]) for forms in axis.lower])
+        return text if text.isidentifier() or text.isdigit() else f"({text})"
+
+    def _host_text(self, functions: Sequence[_Function]) -> str:
+        launches = [function.launch for function in functions]
+        parameters, lines = self._signature(self.arguments, self._written(launches), functions[0].scope)
+        blocks: Block = functions[0].body
+        if len(functions) > 1:
+            blocks = tuple(Group(function.body) for function in functions if function.body)
+        lines += print_block(blocks, name_instructions=self._has_several(launches))
+        return "\n".join([f"{self.language.function} {self.schedule.name}({parameters or 'void'})", "{", *lines, "}"])
+
+    def _statements_of(self, launches: Iterable[Launch]) -> list[Statement]:
+        return [self.statements[name] for launch in launches for name in runs(launch.tree) if name in self.statements]
+
+    def _has_several(self, launches: Iterable[Launch]) -> bool:
+        return len({statement.instruction for statement in self._statements_of(launches)}) > 1
+
+    def _written(self, launches: Iterable[Launch]) -> frozenset[str]:
+        return frozenset(_target_name(statement.lhs) for statement in self._statements_of(launches))
+
+    def _arguments_of(self, launch: Launch) -> tuple[Argument, ...]:
+        """Return the arguments of a device function: of several functions, each has those that it uses."""
+        if len(self.schedule.launches) == 1:
+            return self.arguments
+        used: set[str] = set()
+        for statement in self._statements_of([launch]):
+            for part in (statement.lhs, statement.rhs, *statement.predicates):
+                used |= variables(part)
+        for name in used & self.arrays.keys():
+            for stride in self.arrays[name].strides or ():
+                used |= variables(stride)
+        parameters = set(self.schedule.parameters)
+        return tuple(a for a in self.arguments if a.name in used or a.name in parameters)
+
+    def _device_launch(self, function: _Function) -> DeviceLaunch:
+        launch = function.launch
+        extents: dict[str, Expression] = {axis.name: axis.extent for axis in function.axes}
+        grid = (extents.get("g.0", 1), extents.get("g.1", 1), extents.get("g.2", 1))
+        sizes = (*launch.local_size, 1, 1, 1)
+        names = tuple(argument.name for argument in self._arguments_of(launch))
+        return DeviceLaunch(launch.name, grid, (sizes[0], sizes[1], sizes[2]), _shared_bytes(launch), names)
+
+    # }}}
+
+
+def _completed(argument: Argument) -> Argument:
+    """Return an argument with a type; parameters are int32 where nothing else was said."""
+    if isinstance(argument, ValueArg) and argument.dtype is None:
+        return replace(argument, dtype=np.dtype("int32"))
+    return argument
+
+
+def _target_name(lhs: Expression) -> str:
+    name: str = lhs.aggregate.name if hasattr(lhs, "aggregate") else lhs.name
+    return name
+
+
+def _shared_bytes(launch: Launch) -> int:
+    total = 0
+    for storage in launch.temporaries:
+        if storage.address_space is AddressSpace.LOCAL:
+            shape = storage.shape
+            if shape:
+                shape = (*shape[:-1], shape[-1] + storage.padding)
+            total += prod(shape) * storage.dtype.itemsize
+    return total
+
+
+def _pruned(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
+    """Return *tree* without statements that have no instances, and loops without statements."""
+    out: list[Node] = []
+    for node in tree:
+        match node:
+            case Run(name):
+                if name in statements:
+                    out.append(node)
+            case Loop(iname, body):
+                inner = _pruned(body, statements)
+                if any(True for _ in runs(inner)):
+                    out.append(Loop(iname, inner))
+            case Barrier():
+                out.append(node)
+    return tuple(out)
+
+
+def _has_grid_barrier(tree: Tree) -> bool:
+    return any(
+        (isinstance(node, Barrier) and node.scope is BarrierScope.GRID)
+        or (isinstance(node, Loop) and _has_grid_barrier(node.body))
+        for node in tree
+    )

@@ -1,0 +1,107 @@
+"""The grid of a launch: extents of the group axes, and what they let a kernel assume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pymbolic.primitives as p
+
+from polyloop.codegen.bounds import Bound, bounds_of
+from polyloop.codegen.context import Context
+from polyloop.codegen.rows import Divisibility, Piece, pieces_of
+from polyloop.expr.nodes import Expression
+from polyloop.poly.affine import Affine, Floor, Var, to_expression
+from polyloop.schedule.plan import Statement
+
+__all__ = ["GridAxis", "grid_axes", "host_expression"]
+
+
+@dataclass(frozen=True)
+class GridAxis:
+    """A group axis: it runs over ``[lower, lower + extent)``; ``rows`` hold for each value of it."""
+
+    name: str
+    lower: Bound
+    upper: Bound
+    extent: Expression
+    rows: tuple[Affine, ...]
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether the hardware's index is the value."""
+        return self.lower == ((Affine((), 0),),)
+
+
+def _unmultiplied(form: Affine, divisibility: Divisibility) -> Affine:
+    """Return *form* with every ``n#`` written as ``floor(n / m)`` or ``n``."""
+    total = Affine((), form.const)
+    for var, coefficient in form.terms:
+        total = total.add(_without_multiple(var, divisibility), coefficient)
+    return total
+
+
+def _without_multiple(var: Var, divisibility: Divisibility) -> Affine:
+    if isinstance(var, Floor):
+        return _unmultiplied(Affine(var.terms, var.const), divisibility).floordiv(var.den)
+    if var.endswith("#"):
+        return Affine.variable(var[:-1]).floordiv(divisibility[var[:-1]][0])
+    return Affine.variable(var)
+
+
+def host_expression(form: Affine, divisibility: Divisibility) -> Expression:
+    """Return *form* as an expression in the parameters, for use on the host."""
+    return to_expression(_unmultiplied(form, divisibility))
+
+
+def _bound_expression(bound: Bound, divisibility: Divisibility, *, is_lower: bool) -> Expression:
+    inner, outer = (p.Max, p.Min) if is_lower else (p.Min, p.Max)
+    alternatives = [
+        _extreme(inner, [host_expression(form, divisibility) for form in forms]) for forms in bound
+    ]
+    return _extreme(outer, alternatives)
+
+
+def _extreme(kind: type[p.Min] | type[p.Max], parts: Sequence[Expression]) -> Expression:
+    distinct = tuple(dict.fromkeys(parts))
+    return distinct[0] if len(distinct) == 1 else kind(distinct)
+
+
+def grid_axes(
+    axes: Iterable[str], statements: Sequence[Statement], context: Context, divisibility: Divisibility
+) -> list[GridAxis]:
+    """Return the extent of each group axis, over all statements that have it.
+
+    Only rows in the parameters and that one axis count, because a grid is a box.
+    """
+    all_axes = frozenset(axes)
+    found = []
+    for axis in sorted(all_axes):
+        pieces: list[Piece] = []
+        for statement in statements:
+            if axis in statement.dims:
+                pieces += _pieces_on(axis, all_axes, statement, divisibility)
+        assert pieces, f"no statement runs over '{axis}'"
+        bounds = bounds_of(axis, pieces, context, None)
+        assert bounds is not None, f"'{axis}' is unbounded"
+        extent = _bound_expression(bounds.upper, divisibility, is_lower=False)
+        axis_range = GridAxis(axis, bounds.lower, bounds.upper, extent, bounds.facts)
+        if not axis_range.starts_at_zero:
+            first = _bound_expression(bounds.lower, divisibility, is_lower=True)
+            axis_range = replace(axis_range, extent=p.Sum((extent, p.Product((-1, first)))))
+        found.append(axis_range)
+    return found
+
+
+def _pieces_on(
+    axis: str, all_axes: frozenset[str], statement: Statement, divisibility: Divisibility
+) -> Iterable[Piece]:
+    """Return the projection onto one axis; from that onto all of them if they are independent."""
+    together = pieces_of(statement, all_axes, divisibility)
+    if any(len(_axes_in(terms)) > 1 for piece in together for terms in piece):
+        return pieces_of(statement, frozenset({axis}), divisibility)
+    return together
+
+
+def _axes_in(terms: tuple[tuple[Var, int], ...]) -> frozenset[str]:
+    return frozenset(name for name in Affine(terms, 0).names() if name[1:2] == ".")

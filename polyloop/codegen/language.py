@@ -1,0 +1,80 @@
+"""What a C-like target language must say about itself: tables, no control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from polyloop.kernel.limits import DeviceLimits
+
+__all__ = ["AXIS_NAMES", "Language"]
+
+AXIS_NAMES: Final[Mapping[str, str]] = {
+    "g.0": "bx", "g.1": "by", "g.2": "bz", "l.0": "tx", "l.1": "ty", "l.2": "tz",
+}  # fmt: skip
+"""How hardware axes are called in generated code, unless the user has taken the name."""
+
+
+@dataclass(frozen=True, eq=False)
+class Language:
+    """Tables for one language of the C family.
+
+    Attributes
+    ----------
+    name
+        ``GeneratedProgram.target``.
+    types
+        C type of each NumPy type that is supported, by the NumPy name.
+    index_types
+        NumPy name of the integer type of index arithmetic, by its width [bits].
+    header
+        Text before everything else.
+    function, restrict
+        What stands before a function's name, and after the ``*`` of an array argument.
+    launch_bounds
+        Format of the launch bounds with a field ``{threads}``, or an empty string.
+    helper
+        What stands before the result type of a helper function.
+    axes
+        Expression for each hardware axis; empty where axes are to become loops.
+    shared
+        Storage class of memory shared by a block.
+    block_barrier, warp_barrier
+        Statements.
+    unroll, unroll_hint
+        Pragmas; the first has a field ``{count}``.
+    infinity, not_a_number
+        Positive infinity and a quiet NaN, by NumPy name of the type.
+    functions
+        Spelling of each function of expressions, by ``(name, NumPy name of the argument type)``.
+    extremes
+        ``min`` and ``max`` of integers, by the same key; what is missing becomes a helper function.
+    limits
+        None where nothing is limited.
+    """
+
+    name: str
+    types: Mapping[str, str]
+    index_types: Mapping[int, str]
+    header: str
+    function: str
+    restrict: str
+    launch_bounds: str
+    helper: str
+    axes: Mapping[str, str]
+    shared: str
+    block_barrier: str
+    warp_barrier: str
+    unroll: str
+    unroll_hint: str
+    infinity: Mapping[str, str]
+    not_a_number: Mapping[str, str]
+    functions: Mapping[tuple[str, str], str]
+    extremes: Mapping[tuple[str, str], str]
+    limits: DeviceLimits | None = None
+
+    @property
+    def has_axes(self) -> bool:
+        """Whether blocks and threads exist, as opposed to being loops."""
+        return bool(self.axes)

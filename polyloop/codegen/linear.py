@@ -1,0 +1,176 @@
+"""Linear forms and rows as C text that reads like a person's: ``16 * by + ty < n``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from polyloop.codegen.context import Context
+from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
+from polyloop.poly.affine import Affine, Floor, Var
+
+__all__ = ["condition_text", "form_order", "form_text", "join_terms"]
+
+A = TypeVar("A")
+_RANK: Final = {"g": 0, "l": 2}
+
+
+def join_terms(terms: Sequence[tuple[A, int]], const: int, atom: Callable[[A], Text]) -> Text:
+    """Return ``c * atom + ... + const`` for terms in the order in which they are to be read."""
+    out = ""
+    for var, coefficient in terms:
+        text = atom(var)
+        size = abs(coefficient)
+        piece = text.within(PRODUCT) if size == 1 else f"{size} * {text.within(UNARY)}"
+        if not out:
+            out = piece if coefficient > 0 else f"-{text.within(UNARY) if size == 1 else piece}"
+        else:
+            out += f" + {piece}" if coefficient > 0 else f" - {text.within(UNARY) if size == 1 else piece}"
+    if not out:
+        return Text(str(const), ATOM if const >= 0 else UNARY)
+    if const:
+        return Text(f"{out} + {const}" if const > 0 else f"{out} - {-const}", SUM)
+    if len(terms) > 1:
+        return Text(out, SUM)
+    if terms[0][1] == 1:
+        return atom(terms[0][0])
+    return Text(out, UNARY if terms[0][1] == -1 else PRODUCT)
+
+
+def form_order(term: tuple[Var, int]) -> tuple[bool, int, int, str]:
+    var, coefficient = term
+    rank = 3 if isinstance(var, Floor) else _RANK.get(var[0], 1) if var[1:2] == "." else 1
+    return (coefficient < 0, -abs(coefficient), rank, str(var))
+
+
+def _without_multiples(form: Affine, scope: Scope) -> Affine:
+    """Return *form* with ``n#`` turned back into ``n`` where no division is needed, and constants put in."""
+    terms: list[tuple[Var, int]] = []
+    const = form.const
+    for var, coefficient in form.terms:
+        if type(var) is not str:
+            terms.append((var, coefficient))
+        elif var.endswith("#") and coefficient % scope.divisibility[var[:-1]][0] == 0:
+            modulus, residue = scope.divisibility[var[:-1]]
+            terms.append((var[:-1], coefficient // modulus))
+            const -= coefficient // modulus * residue
+        else:
+            value = scope.values.get(var)
+            if isinstance(value, int):
+                const += coefficient * value
+            else:
+                terms.append((var, coefficient))
+    return Affine(tuple(terms), const)
+
+
+def _take_modulo(form: Affine) -> tuple[Affine, Floor | None, int]:
+    """Find ``c * (x - d * floor(x / d))`` in *form*; return the rest, the floor and ``c`` (0 if not found)."""
+    have = dict(form.terms)
+    for var, coefficient in form.terms:
+        if not isinstance(var, Floor) or coefficient % var.den:
+            continue
+        factor = -coefficient // var.den
+        if all(have.get(v) == factor * c for v, c in var.terms):
+            inside = {v for v, _ in var.terms} | {var}
+            rest = tuple(term for term in form.terms if term[0] not in inside)
+            return Affine(rest, form.const - factor * var.const), var, factor
+    return form, None, 0
+
+
+def form_text(form: Affine, scope: Scope, context: Context) -> Text:
+    """Return *form* as C text; *context* decides whether C's division may be used."""
+
+    def atom(var: Var | tuple[str, Floor]) -> Text:
+        if isinstance(var, Floor):
+            return _division_text(var, scope, context)
+        if isinstance(var, tuple):
+            return _division_text(var[1], scope, context, "%")
+        if var.endswith("#"):
+            return Text(f"{scope.variable(var[:-1])} / {scope.divisibility[var[:-1]][0]}", PRODUCT)
+        return Text(str(scope.variable(var)))
+
+    form = _without_multiples(_joined(form, context), scope)
+    if len(form.terms) > 1 or form.const:
+        scope.magnitudes.record(form)
+    plain, floor, factor = _take_modulo(form)
+    terms: list[tuple[Var | tuple[str, Floor], int]] = list(sorted(plain.terms, key=form_order))
+    if floor is not None:
+        terms.insert(0, (("%", floor), factor))
+    return join_terms(terms, plain.const, atom)
+
+
+def _joined(form: Affine, context: Context) -> Affine:
+    """Return ``rest + floor(x / d)`` as one division where only then C's division may be used."""
+    floors = [(var, c) for var, c in form.terms if isinstance(var, Floor)]
+    if len(floors) != 1 or floors[0][1] != 1 or len(form.terms) == 1:
+        return form
+    floor = floors[0][0]
+    numerator = Affine(floor.terms, floor.const)
+    rest = Affine(tuple(term for term in form.terms if term[0] is not floor), form.const)
+    total = numerator.add(rest, floor.den)
+    if context.implies(numerator) or not context.implies(total):
+        return form
+    return Affine(((Floor(total.terms, total.const, floor.den), 1),), 0)
+
+
+def _division_text(floor: Floor, scope: Scope, context: Context, operator: str = "/") -> Text:
+    numerator = Affine(floor.terms, floor.const)
+    inner = form_text(numerator, scope, context)
+    if context.implies(numerator):
+        return Text(f"{inner.within(PRODUCT)} {operator} {floor.den}", PRODUCT)
+    operation = "floordiv" if operator == "/" else "floormod"
+    return scope.call(operation, scope.index_dtype, inner.text, str(floor.den))
+
+
+def _scaled(row: Affine, scope: Scope) -> Affine:
+    """Multiply a row so that every ``n#`` in it can be written as ``n``."""
+    for var, coefficient in row.terms:
+        if isinstance(var, str) and var.endswith("#"):
+            modulus = scope.divisibility[var[:-1]][0]
+            if coefficient % modulus:
+                row = row.scale(modulus)
+    return row
+
+
+def condition_text(rows: Iterable[Affine], scope: Scope, context: Context) -> Text:
+    """Return the conjunction of *rows* as a C condition."""
+    left = [_without_multiples(_scaled(row, scope), scope) for row in rows]
+    parts: list[str] = []
+    while left:
+        row = left.pop(0)
+        opposite = row.scale(-1)
+        if opposite in left:
+            left.remove(opposite)
+            parts.append(_equation_text(row, scope, context))
+        else:
+            parts.append(_inequality_text(row, scope, context))
+    return Text(" && ".join(parts), 3 if len(parts) > 1 else 8)
+
+
+def _equation_text(row: Affine, scope: Scope, context: Context) -> str:
+    rest, floor, factor = _take_modulo(row)
+    if floor is not None and not rest.terms and abs(factor) == 1:
+        modulo = _division_text(floor, scope, context, "%")
+        return f"{modulo.text} == {-factor * rest.const}"
+    positive = Affine(tuple((v, c) for v, c in row.terms if c > 0), max(row.const, 0))
+    negative = Affine(tuple((v, -c) for v, c in row.terms if c < 0), max(-row.const, 0))
+    return f"{form_text(positive, scope, context).text} == {form_text(negative, scope, context).text}"
+
+
+def _inequality_text(row: Affine, scope: Scope, context: Context) -> str:
+    def text(terms: tuple[tuple[Var, int], ...], const: int) -> str:
+        return form_text(Affine(terms, const), scope, context).text
+
+    rest, floor, factor = _take_modulo(row)
+    if floor is not None and not rest.terms:
+        return f"{form_text(Affine(row.terms, 0), scope, context).text} >= {-row.const}"
+    positive = tuple((v, c) for v, c in row.terms if c > 0)
+    negative = tuple((v, -c) for v, c in row.terms if c < 0)
+    const = row.const
+    if not positive:
+        return f"{text(negative, 0)} < {const + 1}"
+    if not negative:
+        return f"{text(positive, 0)} >= {-const}"
+    if const < 0:
+        return f"{text(negative, -const - 1)} < {text(positive, 0)}"
+    return f"{text(negative, 0)} <= {text(positive, const)}"

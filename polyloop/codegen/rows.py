@@ -1,0 +1,191 @@
+"""Integer rows ``form >= 0``: what domains say, as plain Python values.
+
+A *piece* is a conjunction of rows, kept as ``{terms: constant}`` with the strongest constant; a set is a tuple of
+pieces.  Parameters of which a residue is known, ``n = m * q + r``, are written in terms of ``q``, which is called
+``"n#"``; every guard that the residue makes superfluous then disappears by ordinary integer reasoning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import gcd
+from typing import Final, TypeAlias
+
+import islpy as isl
+
+from polyloop.poly.affine import Affine, Floor, Var
+from polyloop.schedule.plan import Statement
+
+__all__ = ["Divisibility", "Piece", "hull", "negated", "pieces_of", "residues", "rewrite", "rows_of", "tightened"]
+
+Terms: TypeAlias = tuple[tuple[Var, int], ...]
+Piece: TypeAlias = dict[Terms, int]
+Divisibility: TypeAlias = Mapping[str, tuple[int, int]]
+"""``n -> (m, r)`` where ``n mod m = r`` is known."""
+
+SET: Final = isl.dim_type.set
+PARAM: Final = isl.dim_type.param
+DIV: Final = isl.dim_type.div
+IN: Final = isl.dim_type.in_
+
+
+def tightened(form: Affine) -> Affine:
+    """Divide ``form >= 0`` by the gcd of its coefficients; the constant is rounded down, which is exact."""
+    common = 0
+    for _, coefficient in form.terms:
+        common = gcd(common, coefficient)
+        if common == 1:
+            return form
+    if common <= 1:
+        return form
+    return Affine(tuple((v, c // common) for v, c in form.terms), form.const // common)
+
+
+def negated(row: Affine) -> Affine:
+    """Return the row that holds exactly where *row* does not."""
+    return Affine(tuple((v, -c) for v, c in row.terms), -row.const - 1)
+
+
+def put(piece: Piece, row: Affine) -> None:
+    """Add a row to a piece."""
+    terms, const = tightened(row)
+    old = piece.get(terms)
+    if not terms and const >= 0:
+        return
+    if old is None or const < old:
+        piece[terms] = const
+
+
+def hull(pieces: Iterable[Piece]) -> Piece:
+    """Return rows that hold on all *pieces*: those that all of them have, with the weakest constant."""
+    total: Piece | None = None
+    for piece in pieces:
+        if total is None:
+            total = piece
+        elif total is not piece:
+            total = {terms: max(const, piece[terms]) for terms, const in total.items() if terms in piece}
+    return {} if total is None else total
+
+
+def rewrite(form: Affine, divisibility: Divisibility) -> Affine:
+    """Return *form* with each parameter of known residue ``n`` replaced by ``m * n# + r``."""
+    if not divisibility:
+        return form
+    values = {n: Affine((((f"{n}#"), m),), r) for n, (m, r) in divisibility.items()}
+    return form.substitute(values)
+
+
+class _Reader:
+    """Reads the constraints of one basic set."""
+
+    def __init__(self, basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility) -> None:
+        space = basic.get_space()
+        self.divisibility = divisibility
+        self.columns: list[tuple[isl.dim_type, int, Affine]] = []
+        plain = True
+        for position in range(space.dim(PARAM)):
+            name = space.get_dim_name(PARAM, position)
+            self.columns.append((PARAM, position, rewrite(Affine.variable(name), divisibility)))
+            plain = plain and name not in divisibility
+        self.columns += [(SET, position, Affine.variable(name)) for position, name in enumerate(dims)]
+        self.count = basic.dim(DIV)
+        self.plain = plain and not self.count
+        for number in range(self.count):
+            self.columns.append((DIV, number, self.floor(basic.get_div(number))))
+
+    def floor(self, aff: isl.Aff) -> Affine:
+        den = aff.get_denominator_val()
+        total = Affine((), aff.get_constant_val().mul(den).to_python())
+        for kind, position, value in self.columns:
+            coefficient = aff.get_coefficient_val(IN if kind == SET else kind, position).mul(den).to_python()
+            if coefficient:
+                total = total.add(value, coefficient)
+        return total.floordiv(den.to_python())
+
+    def row(self, constraint: isl.Constraint) -> Affine:
+        const = constraint.get_constant_val().to_python()
+        read = constraint.get_coefficient_val
+        if self.plain:
+            found = [(v.terms[0][0], c) for kind, i, v in self.columns if (c := read(kind, i).to_python())]
+            return Affine.make(found, const)
+        total = Affine((), const)
+        for kind, position, value in self.columns:
+            coefficient = read(kind, position).to_python()
+            if coefficient:
+                total = total.add(value, coefficient)
+        return total
+
+
+def rows_of(basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility) -> Piece:
+    """Return the constraints of a basic set whose divs are all known."""
+    reader = _Reader(basic, dims, divisibility)
+    piece: Piece = {}
+    for constraint in basic.get_constraints():
+        if reader.count and constraint.is_div_constraint():
+            continue
+        form = reader.row(constraint)
+        put(piece, form)
+        if constraint.is_equality():
+            put(piece, form.scale(-1))
+    return piece
+
+
+def pieces_of(statement: Statement, keep: frozenset[str], divisibility: Divisibility) -> tuple[Piece, ...]:
+    """Return the projection of a statement's domain onto the dimensions *keep* (and the parameters).
+
+    Exact where *keep* has every dimension; otherwise possibly larger.  Memoised on the statement.
+    """
+    memo = statement.__dict__.setdefault("_pieces", {})
+    kept = tuple(name for name in statement.dims if name in keep)
+    key = (kept, tuple(divisibility.items()))
+    found: tuple[Piece, ...] | None = memo.get(key)
+    if found is None:
+        found = memo[key] = _project(statement, kept, divisibility)
+    return found
+
+
+def _project(statement: Statement, kept: tuple[str, ...], divisibility: Divisibility) -> tuple[Piece, ...]:
+    domain, dims = projected(statement, kept), kept
+    basics = domain.get_basic_sets()
+    if len(basics) > 1:
+        domain = domain.coalesce()
+        basics = domain.get_basic_sets()
+    exact = len(kept) == len(statement.dims)
+    if any(basic.dim(DIV) for basic in basics):
+        basics = domain.compute_divs().get_basic_sets() if exact else [b.remove_unknown_divs() for b in basics]
+    return tuple(rows_of(basic, dims, divisibility) for basic in basics)
+
+
+def projected(statement: Statement, kept: Sequence[str]) -> isl.Set:
+    """Return the projection of a statement's domain onto *kept*, a subsequence of its dimensions."""
+    domain = statement.domain
+    end = len(statement.dims)
+    while end:
+        start = end
+        while start and statement.dims[start - 1] not in kept:
+            start -= 1
+        if start < end:
+            domain = domain.project_out(SET, start, end - start)
+        end = start - 1 if start else 0
+    return domain
+
+
+def residues(assumptions: isl.Set) -> dict[str, tuple[int, int]]:
+    """Return the residues of single parameters that *assumptions* fix."""
+    if not any(basic.dim(DIV) for basic in assumptions.get_basic_sets()):
+        return {}
+    found: dict[str, tuple[int, int]] = {}
+    for position in range(assumptions.dim(PARAM)):
+        name = assumptions.get_dim_name(PARAM, position)
+        as_set = isl.Set.from_params(assumptions).move_dims(SET, 0, PARAM, position, 1)
+        info = as_set.get_stride_info(0)
+        modulus = info.get_stride().to_python()
+        offset = info.get_offset()
+        if modulus > 1 and offset.is_cst():
+            found[name] = (modulus, offset.get_constant_val().to_python() % modulus)
+    return found
+
+
+def mentions(var: Var, name: str) -> bool:
+    """Return whether *name* occurs inside the floor *var*."""
+    return isinstance(var, Floor) and any(v == name or mentions(v, name) for v, _ in var.terms)

@@ -1,0 +1,144 @@
+"""What the printers of one function share: names, types, and what the text turned out to need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from polyloop.codegen.helpers import helper_source
+from polyloop.codegen.language import Language
+from polyloop.codegen.magnitude import Magnitudes
+from polyloop.codegen.rows import Divisibility
+from polyloop.errors import CodegenError, Diagnostic
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.schedule.plan import Storage
+
+__all__ = ["ATOM", "PRODUCT", "SUM", "UNARY", "Names", "Scope", "Text"]
+
+SUM: Final = 10
+PRODUCT: Final = 11
+UNARY: Final = 12
+ATOM: Final = 13
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A C expression and how tightly its outermost operator binds (:data:`ATOM` most)."""
+
+    text: str
+    level: int = ATOM
+
+    def within(self, level: int) -> str:
+        """Return the text, in parentheses if it binds less tightly than *level*."""
+        return self.text if self.level >= level else f"({self.text})"
+
+
+class Names:
+    """C identifiers that are taken."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.taken = set(taken)
+
+    def fresh(self, wish: str) -> str:
+        """Return *wish*, or *wish* with the smallest number that makes it unused, and take it."""
+        name, number = wish, 0
+        while name in self.taken:
+            name, number = f"{wish}_{number}", number + 1
+        self.taken.add(name)
+        return name
+
+
+@dataclass(eq=False)
+class Scope:
+    """State of the generation of one function.
+
+    Attributes
+    ----------
+    values
+        C name, or constant value, of each iname, axis and parameter.
+    dtypes
+        Type of each name that expressions may contain.
+    expanded
+        Private storage that the C target keeps once per thread, with the thread axes, outermost first.
+    used
+        Axes whose value the text needs.
+    helpers
+        Helper functions that the text calls, name to source; shared by all functions of a program.
+    magnitudes
+        What index arithmetic can amount to; shared likewise.
+    """
+
+    kernel: str
+    language: Language
+    index_bits: int
+    divisibility: Divisibility
+    names: Names
+    values: dict[str, str | int]
+    dtypes: Mapping[str, np.dtype[np.generic] | None]
+    arrays: Mapping[str, ArrayArg]
+    storage: Mapping[str, Storage]
+    helpers: dict[str, str]
+    magnitudes: Magnitudes
+    expanded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)
+
+    @property
+    def index_dtype(self) -> np.dtype[np.generic]:
+        """Type of index arithmetic."""
+        return np.dtype(f"int{self.index_bits}")
+
+    @property
+    def index_type(self) -> str:
+        """C spelling of :attr:`index_dtype`."""
+        return self.language.index_types[self.index_bits]
+
+    def error(self, diagnostic: Diagnostic) -> CodegenError:
+        """Return the error to raise for *diagnostic*."""
+        return CodegenError("generate_code", self.kernel, [diagnostic])
+
+    def ctype(self, dtype: np.dtype[np.generic]) -> str:
+        """Return the C spelling of *dtype*."""
+        found = self.language.types.get(dtype.name)
+        if found is None:
+            known = ", ".join(self.language.types)
+            raise self.error(
+                Diagnostic(
+                    "unsupported-dtype",
+                    f"target '{self.language.name}' cannot compute with '{dtype.name}'",
+                    hints=(f"use one of {known}",),
+                )
+            )
+        return found
+
+    def variable(self, name: str) -> str | int:
+        """Return the C name or the value of an iname, axis or parameter."""
+        self.used.add(name)
+        return self.values.get(name, name)
+
+    def call(self, operation: str, dtype: np.dtype[np.generic], *arguments: str) -> Text:
+        """Return a call of a helper function (``floordiv``, ``floormod``, ``min``, ``max``, ``power``)."""
+        builtin = self.language.extremes.get((operation, dtype.name))
+        if builtin is None:
+            builtin = f"{operation}_{dtype.name}"
+            if builtin not in self.helpers:
+                signature = f"{self.language.helper} {self.ctype(dtype)}"
+                self.helpers[builtin] = helper_source(operation, builtin, signature, self.ctype(dtype), dtype)
+        return Text(f"{builtin}({', '.join(arguments)})")
+
+    def index_extreme(self, operation: str, texts: Iterable[str]) -> str:
+        """Return the ``min`` or ``max`` of index expressions, without repetitions."""
+        distinct = list(dict.fromkeys(texts))
+        numbers = [int(t) for t in distinct if t.lstrip("-").isdigit()]
+        if len(numbers) > 1:
+            best = str(min(numbers) if operation == "min" else max(numbers))
+            distinct = list(dict.fromkeys(best if t.lstrip("-").isdigit() else t for t in distinct))
+        result = distinct[0]
+        for text in distinct[1:]:
+            result = self.call(operation, self.index_dtype, *map(self._widened, (result, text))).text
+        return result
+
+    def _widened(self, text: str) -> str:
+        return f"{text}LL" if self.index_bits == 64 and text.lstrip("-").isdigit() else text

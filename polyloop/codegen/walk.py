@@ -1,0 +1,414 @@
+"""The walker: loop tree to C tree.
+
+The invariant that makes everything safe: the context only ever receives rows that emitted code enforces, and each
+statement tests every row of its exact domain that the context does not imply.  Bounds and hoisted conditions may be
+larger than the domain; that costs a test further inside, never a wrong result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+
+from polyloop.codegen.bounds import Bound, Bounds, bounds_of, limit_value, minimal, stride_of
+from polyloop.codegen.c_ast import Assign, Block, Declare, For, If, Node, Sync
+from polyloop.codegen.context import Context
+from polyloop.codegen.expressions import Expressions
+from polyloop.codegen.linear import condition_text, form_text
+from polyloop.codegen.rows import Piece, hull, negated, pieces_of, tightened
+from polyloop.codegen.scope import Scope, Text
+from polyloop.codegen.tiles import Tile, full_tile, places
+from polyloop.errors import Diagnostic
+from polyloop.kernel.tags import Unroll, UnrollHint
+from polyloop.kernel.tree import Barrier, Loop, Run, Scope as BarrierScope, Tree, has_barrier, runs
+from polyloop.poly.affine import Affine
+from polyloop.schedule.plan import Schedule, Statement
+
+__all__ = ["Walker"]
+
+_ASSIGNMENTS = {None: "=", "sum": "+=", "product": "*="}
+
+
+class Walker:
+    """Generates the body of one function.
+
+    Parameters
+    ----------
+    axes
+        Axes whose values are known from the start; empty where axes are loops.
+    extents
+        Threads along each local axis.
+    """
+
+    def __init__(
+        self, scope: Scope, schedule: Schedule, axes: Sequence[str], extents: Mapping[str, int]
+    ) -> None:
+        self.scope = scope
+        self.schedule = schedule
+        self.statements = schedule.statements
+        self.extents = extents
+        self.axes = frozenset(axes)
+        self.threads = frozenset(axis for axis in axes if axis[0] == "l")
+        self.parameters = frozenset(schedule.parameters)
+        self.expressions = Expressions(scope)
+        self.may_peel = True
+
+    def run(self, tree: Tree, context: Context) -> Block:
+        """Return the code of *tree*, with full blocks apart from partial ones where that pays."""
+        groups = frozenset(axis for axis in self.axes if axis[0] == "g")
+        if groups:
+            tile = Tile(groups, groups, has_barrier(tree))
+            full = self._full(tile, tree, context)
+            if full:
+                clean = self.block(tree, context.add(full), self.axes)
+                self.may_peel = False
+                partial = self.block(tree, context, self.axes)
+                self.may_peel = True
+                return (If(condition_text(full, self.scope, context).text, clean, partial),)
+        return self.block(tree, context, self.axes)
+
+    def _full(self, tile: Tile, tree: Tree, context: Context) -> list[Affine]:
+        return full_tile(
+            tile, tuple(places(tree, self.statements)), context, self.parameters, self.scope.divisibility
+        )
+
+    # {{{ sequences and conditions
+
+    def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
+        """Return the code of *nodes*; *known* are the variables with a value here."""
+        guard = self._guard(nodes, context, known)
+        inside = context.add(guard)
+        live = [node for node in nodes if not isinstance(node, Barrier)]
+        if len(live) <= 1:
+            body = tuple(chain.from_iterable(self._node(node, inside, known) for node in nodes))
+        else:
+            body = self._sequence(nodes, inside, known)
+        return self._guarded(guard, body, context)
+
+    def _sequence(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
+        """Return the code of several nodes; neighbours under the same condition share it."""
+        out: list[Node] = []
+        shared: list[Affine] = []
+        pending: list[Node] = []
+        for node in nodes:
+            guard = [] if isinstance(node, Barrier) else self._guard((node,), context, known)
+            if guard != shared:
+                out += self._guarded(shared, tuple(pending), context)
+                shared, pending = guard, []
+            pending += self._node(node, context.add(guard), known)
+        out += self._guarded(shared, tuple(pending), context)
+        return tuple(out)
+
+    def _guarded(self, rows: Sequence[Affine], body: Block, context: Context) -> Block:
+        if not rows or not body:
+            return body
+        return (If(condition_text(rows, self.scope, context).text, body),)
+
+    def _guard(self, nodes: Tree, context: Context, known: frozenset[str]) -> list[Affine]:
+        """Return what all statements of *nodes* need and *context* does not imply."""
+        names = tuple(runs(nodes))
+        if not names:
+            return []
+        keep = self._visible(nodes, known)
+        common = hull(chain.from_iterable(self._pieces(name, keep) for name in names))
+        rows = [row for terms, const in common.items() if not context.implies(row := Affine(terms, const))]
+        if rows and all(isinstance(node, Loop) for node in nodes):
+            rows = [row for row in rows if not self._enforced(row, nodes, context, known)]
+        return minimal(rows, context)
+
+    def _enforced(self, row: Affine, nodes: Tree, context: Context, known: frozenset[str]) -> bool:
+        """Return whether the bounds of the loops *nodes* imply *row* anyway."""
+        for node in nodes:
+            if not isinstance(node, Loop) or isinstance(self.schedule.loop_tags.get(node.iname), Unroll):
+                return False
+            inside = context.add(self._bounds(node, context, known).facts)
+            if inside.implies(row):
+                continue
+            if not self._enforced(row, node.body, inside, known | {node.iname}):
+                return False
+        return bool(nodes)
+
+    def _visible(self, nodes: Tree, known: frozenset[str]) -> frozenset[str]:
+        """Return the variables that conditions around *nodes* may depend on: no threads around a barrier."""
+        return known - self.threads if has_barrier(nodes) else known
+
+    def _pieces(self, name: str, keep: frozenset[str]) -> tuple[Piece, ...]:
+        return pieces_of(self.statements[name], keep, self.scope.divisibility)
+
+    def _node(self, node: Loop | Run | Barrier, context: Context, known: frozenset[str]) -> Block:
+        match node:
+            case Loop():
+                return self._loop(node, context, known)
+            case Run(name):
+                return self._leaf(self.statements[name], context)
+            case Barrier(scope):
+                language = self.scope.language
+                text = language.warp_barrier if scope is BarrierScope.WARP else language.block_barrier
+                return (Sync(text),)
+
+    def _leaf(self, statement: Statement, context: Context) -> Block:
+        """Return a statement under every condition that is not known to hold."""
+        exact = self._pieces(statement.name, frozenset(statement.dims))
+        cases = [
+            [row for terms, const in piece.items() if not context.implies(row := Affine(terms, const))]
+            for piece in exact
+        ]
+        self.expressions.reads = set()
+        inside = context.add(cases[0]) if len(cases) == 1 else context
+        conditions = []
+        if all(cases):
+            conditions.append(self._union_text(cases, context))
+        conditions += [self.expressions.value(part, inside) for part in statement.predicates]
+        reads = frozenset(self.expressions.reads)
+        assign = self._assign(statement, inside)
+        if not conditions:
+            return (assign,)
+        return (If(_conjunction(conditions), (assign,), (), reads),)
+
+    def _union_text(self, cases: Sequence[Sequence[Affine]], context: Context) -> Text:
+        """Return that at least one of *cases* holds."""
+        common = [row for row in cases[0] if all(row in case for case in cases)]
+        texts = [condition_text(common, self.scope, context)] if common else []
+        rests = [[row for row in case if row not in common] for case in cases]
+        if all(rests):
+            inside = context.add(common)
+            parts = [condition_text(rest, self.scope, inside) for rest in rests]
+            if len(parts) == 1:
+                texts.append(parts[0])
+            else:
+                texts.append(Text(" || ".join(part.within(4) for part in parts), 2))
+        return texts[0] if len(texts) == 1 else Text(_conjunction(texts), 3)
+
+    def _assign(self, statement: Statement, context: Context) -> Assign:
+        self.expressions.reads = set()
+        target, name, dtype = self.expressions.target(statement.lhs, context)
+        update = statement.update
+        operator = _ASSIGNMENTS.get(update, "=")
+        if update in ("max", "min"):
+            value = self.expressions.combine(update, Text(target), dtype, statement.rhs).text
+        elif update in ("any", "all"):
+            text = self.expressions.value(statement.rhs, context)
+            value = f"{target} || {text.within(3)}" if update == "any" else f"{target} && {text.within(4)}"
+        else:
+            value = self.expressions.value(statement.rhs, context, dtype).text
+        if update is not None and name in self.scope.storage:
+            self.expressions.reads.add(name)
+        writes = name if name in self.scope.storage else None
+        return Assign(target, operator, value, statement.instruction, writes, frozenset(self.expressions.reads))
+
+    # }}}
+    # {{{ loops
+
+    def _bounds(self, node: Loop, context: Context, known: frozenset[str]) -> Bounds:
+        """Return the bounds of a loop over all statements that it numbers."""
+        name = node.iname
+        keep = self._visible(node.body, known | {name})
+        names = tuple(runs(node.body))
+        pieces: list[Piece] = []
+        for statement in names:
+            if name in self.statements[statement].dims:
+                pieces += self._pieces(statement, keep)
+            elif name in self.extents:
+                pieces.append({((name, 1),): 0, ((name, -1),): self.extents[name] - 1})
+        assert pieces, f"no statement in loop '{name}' runs over it"
+        stride = stride_of(name, (self.statements[s] for s in names), pieces, keep, self.scope.divisibility)
+        bounds = bounds_of(name, pieces, context, stride)
+        if bounds is None:
+            raise self.scope.error(
+                Diagnostic(
+                    "unbounded-loop",
+                    f"loop '{name}' has no bounds",
+                    notes=tuple(f"domain of '{s}': {self.statements[s].domain}" for s in names),
+                    hints=(f"bound '{name}' from below and above in the domain of the kernel",),
+                )
+            )
+        return bounds
+
+    def _loop(self, node: Loop, context: Context, known: frozenset[str]) -> Block:
+        name = node.iname
+        bounds = self._bounds(node, context, known)
+        inside = context.add(bounds.facts)
+        if bounds.stride is not None:
+            inside = inside.add([bounds.stride.row(name)])
+        inner = known | {name}
+        constants = bounds.constants()
+        if constants is not None and constants[1] - constants[0] <= 1:
+            return self._single(node, constants[0], context, inner) if constants[1] > constants[0] else ()
+        self._name(name, bounds, inside)
+        tag = self.schedule.loop_tags.get(name)
+        if isinstance(tag, Unroll):
+            return self._unrolled(node, bounds, context, inside, inner)
+        front, back = self.schedule.slabs.get(name, (0, 0))
+        if (front or back) and bounds.stride is None:
+            return self._slabs(node, bounds, (front, back), context, inner)
+        if name in self.schedule.tile_inames and self.may_peel and bounds.stride is None:
+            full = self._full_iterations(node, inside, known)
+            if full:
+                return self._peeled(node, bounds, full, context, inner)
+        pragma = self.scope.language.unroll_hint if isinstance(tag, UnrollHint) else ""
+        step = 1 if bounds.stride is None else bounds.stride.step
+        start, test = self._lower_text(bounds.lower, context), self._test(name, bounds.upper, context)
+        return self._for(node, start, test, inside, inner, pragma, step)
+
+    def _name(self, iname: str, bounds: Bounds, inside: Context) -> None:
+        """Choose the C name of a loop variable, and note how large it can become."""
+        if iname not in self.scope.values:
+            self.scope.values[iname] = self.scope.names.fresh(iname)
+        _, high = inside.interval(iname)
+        upper = bounds.upper if high is None else ((Affine((), high + 1),),)
+        self.scope.magnitudes.define(iname, (*upper, *bounds.lower))
+
+    def _single(self, node: Loop, value: int, context: Context, inner: frozenset[str]) -> Block:
+        """Return the body of a loop that runs once: its variable becomes a constant."""
+        name = node.iname
+        saved = self.scope.values.get(name)
+        self.scope.values[name] = value
+        rows = [Affine(((name, 1),), -value), Affine(((name, -1),), value)]
+        body = self.block(node.body, context.add(rows), inner)
+        if saved is None:
+            del self.scope.values[name]
+        else:
+            self.scope.values[name] = saved
+        return body
+
+    def _for(
+        self, node: Loop, start: str, test: str, inside: Context, inner: frozenset[str], pragma: str = "",
+        step: int = 1,
+    ) -> Block:  # fmt: skip
+        body = self.block(node.body, inside, inner)
+        if not body:
+            return ()
+        var = str(self.scope.values[node.iname])
+        axis = node.iname[0] if node.iname[1:2] == "." else ""
+        return (For(self.scope.index_type, var, start, test, body, step, pragma, axis),)
+
+    def _unrolled(
+        self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a loop with a constant trip count; what the constants do not say becomes conditions inside."""
+        name = node.iname
+        low, high = inside.interval(name)
+        if low is None or high is None:
+            lower, upper = self._lower_text(bounds.lower, context), self._upper_text(bounds.upper, context)
+            raise self.scope.error(
+                Diagnostic(
+                    "unroll-not-constant",
+                    f"loop '{name}' cannot be unrolled: its trip count is not constant",
+                    notes=(f"it runs from {lower} to below {upper}",),
+                    hints=("split it by a constant and unroll the inner loop, or tag it 'unr_hint'",),
+                )
+            )
+        if high < low:
+            return ()
+        step = 1
+        rows = [Affine(((name, 1),), -low), Affine(((name, -1),), high)]
+        if bounds.stride is not None and not bounds.stride.offset.terms:
+            step = bounds.stride.step
+            low += (bounds.stride.offset.const - low) % step
+            rows.append(bounds.stride.row(name))
+        count = (high - low) // step + 1
+        pragma = self.scope.language.unroll.format(count=count)
+        return self._for(node, str(low), self._below(name, high + 1), context.add(rows), inner, pragma, step)
+
+    def _slabs(
+        self, node: Loop, bounds: Bounds, counts: tuple[int, int], context: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a loop with iterations split off at its ends."""
+        name = node.iname
+        front, back = counts
+        start, limit = self._lower_text(bounds.lower, context), self._upper_text(bounds.upper, context)
+        first = self._shifted(bounds.lower, front, context, self._lower_text)
+        last = self._shifted(bounds.upper, -back, context, self._upper_text)
+        middle = [_strengthened(row, name, front) for row in bounds.lower_rows]
+        middle += [_strengthened(row, name, back) for row in bounds.upper_rows]
+        out = self._for(node, first, self._below(name, last), context.add(middle), inner)
+        saved, self.may_peel = self.may_peel, False
+        outside = context.add(bounds.facts)
+        if front:
+            end = self.scope.index_extreme("min", (first, limit))
+            out = self._for(node, start, self._below(name, end), outside, inner) + out
+        if back:
+            begin = self.scope.index_extreme("max", (first, last))
+            out += self._for(node, begin, self._below(name, limit), outside, inner)
+        self.may_peel = saved
+        return out
+
+    def _shifted(
+        self, bound: Bound, distance: int, context: Context, show: Callable[[Bound, Context], str]
+    ) -> str:
+        return show(tuple(tuple(form.add(Affine((), distance)) for form in forms) for forms in bound), context)
+
+    def _full_iterations(self, node: Loop, inside: Context, known: frozenset[str]) -> list[Affine]:
+        """Return upper bounds on a tile loop below which every tile is full; empty if that does not pay."""
+        name = node.iname
+        tile = Tile(frozenset({name}), (known | {name}) - self.threads, has_barrier(node.body))
+        rows = self._full(tile, (node,), inside)
+        return [row for row in rows if row.coefficient(name) < 0]
+
+    def _peeled(
+        self, node: Loop, bounds: Bounds, full: Sequence[Affine], context: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a tile loop as full tiles, then the others."""
+        name = node.iname
+        start, limit = self._lower_text(bounds.lower, context), self._upper_text(bounds.upper, context)
+        clean = context.add(bounds.facts).add(full)
+        within = context.add(bounds.lower_rows).add(full)
+        bound = [limit_value(row, name) for row in full]
+        bound += [limit_value(row, name) for row in bounds.upper_rows if not within.implies(row)]
+        if not bounds.upper_rows:
+            middle = self.scope.index_extreme("min", (self._upper_text((tuple(bound),), context), limit))
+        else:
+            middle = self._upper_text((tuple(bound),), context)
+        var = str(self.scope.values[name])
+        split = self.scope.names.fresh(f"{var}_full")
+        first = Declare(f"const {self.scope.index_type}", split, (), middle)
+        fast = self._for(node, start, self._below(name, split), clean, inner)
+        saved, self.may_peel = self.may_peel, False
+        rest_rows = [negated(full[0])] if len(bound) == 1 else []
+        lower_forms = bounds.lower[0] if len(bounds.lower) == 1 else ()
+        before = [full[0].substitute({name: form.add(Affine((), -1))}) for form in lower_forms]
+        is_ordered = bool(before) and all(context.implies(tightened(row)) for row in before)
+        begin = split if is_ordered and len(bound) == 1 else self.scope.index_extreme("max", (start, split))
+        rest = self._for(node, begin, self._test(name, bounds.upper, context), context.add(bounds.facts).add(rest_rows), inner)
+        self.may_peel = saved
+        return (first, *fast, *rest)
+
+    def _below(self, iname: str, limit: str | int) -> str:
+        """Return the condition that a loop has not reached *limit*."""
+        return f"{self.scope.values[iname]} < {limit}"
+
+    def _test(self, iname: str, limit: Bound, context: Context) -> str:
+        """Return the condition of a loop, as ``j <= i`` rather than ``j < i + 1``; *context* is that of the loop."""
+        form = limit[0][0]
+        plain = form.const == 1 and form.terms and all(type(v) is str for v, _ in form.terms)
+        if plain and len(limit) == 1 and len(limit[0]) == 1:
+            most = form_text(form.add(Affine((), -1)), self.scope, context).text
+            return f"{self.scope.values[iname]} <= {most}"
+        return self._below(iname, self._upper_text(limit, context))
+
+    def _lower_text(self, bound: Bound, context: Context) -> str:
+        return self._bound_text(bound, context, "min", "max")
+
+    def _upper_text(self, bound: Bound, context: Context) -> str:
+        return self._bound_text(bound, context, "max", "min")
+
+    def _bound_text(self, bound: Bound, context: Context, outer: str, inner: str) -> str:
+        extreme = self.scope.index_extreme
+        return extreme(
+            outer,
+            [extreme(inner, [form_text(form, self.scope, context).text for form in forms]) for forms in bound],
+        )
+
+    # }}}
+
+
+def _conjunction(parts: Sequence[Text]) -> str:
+    """Return all of several conditions."""
+    if len(parts) == 1:
+        return parts[0].text
+    return " && ".join(part.within(3) for part in parts)
+
+
+def _strengthened(row: Affine, name: str, distance: int) -> Affine:
+    """Return *row* as it reads *distance* iterations further out."""
+    return Affine(row.terms, row.const - abs(row.coefficient(name)) * distance)

@@ -1,0 +1,68 @@
+"""The CUDA target: CUDA C++ as NVRTC accepts it, without any header."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from polyloop.codegen.language import Language
+from polyloop.kernel.limits import DeviceLimits
+from polyloop.target.base import Target
+from polyloop.target.mathtable import math_functions
+
+__all__ = ["CUDA_LANGUAGE", "CudaTarget"]
+
+_LIMITS: Final = DeviceLimits()
+_EXTREME_TYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+CUDA_LANGUAGE: Final = Language(
+    name="cuda",
+    types={
+        "bool": "bool",
+        "int8": "signed char",
+        "int16": "short",
+        "int32": "int",
+        "int64": "long long",
+        "uint8": "unsigned char",
+        "uint16": "unsigned short",
+        "uint32": "unsigned int",
+        "uint64": "unsigned long long",
+        "float32": "float",
+        "float64": "double",
+    },
+    index_types={32: "int", 64: "long long"},
+    header="",
+    function='extern "C" __global__ void',
+    restrict="__restrict__",
+    launch_bounds="__launch_bounds__({threads})",
+    helper="static __device__ __forceinline__",
+    axes={
+        "g.0": "blockIdx.x",
+        "g.1": "blockIdx.y",
+        "g.2": "blockIdx.z",
+        "l.0": "threadIdx.x",
+        "l.1": "threadIdx.y",
+        "l.2": "threadIdx.z",
+    },
+    shared="__shared__ ",
+    block_barrier="__syncthreads();",
+    warp_barrier="__syncwarp();",
+    unroll="#pragma unroll",
+    unroll_hint="#pragma unroll",
+    # NVRTC knows neither INFINITY nor NAN: bit patterns of IEEE 754.
+    infinity={"float32": "__int_as_float(0x7f800000)", "float64": "__longlong_as_double(0x7ff0000000000000ll)"},
+    not_a_number={"float32": "__int_as_float(0x7fc00000)", "float64": "__longlong_as_double(0x7ff8000000000000ll)"},
+    functions={**math_functions(), ("rsqrt", "float32"): "rsqrtf", ("rsqrt", "float64"): "rsqrt"},
+    extremes={(operation, dtype): operation for operation in ("min", "max") for dtype in _EXTREME_TYPES},
+    limits=_LIMITS,
+)
+
+
+def CudaTarget(arch: str = "sm_90") -> Target:  # noqa: N802 - reads as the class that it is to users
+    """Return the CUDA target.
+
+    Parameters
+    ----------
+    arch
+        Architecture to compile for, such as ``"sm_80"``.
+    """
+    return Target("cuda", CUDA_LANGUAGE, _LIMITS, arch)
