@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-
 import pytest
 
-
-def _missing_gpu() -> str | None:
-    if importlib.util.find_spec("pycuda") is None:
-        return "PyCUDA is not installed"
-    try:
-        driver = importlib.import_module("pycuda.driver")
-        driver.init()
-        count = driver.Device.count()
-    except (ImportError, RuntimeError) as error:
-        return f"no CUDA driver: {error}"
-    return None if count else "no NVIDIA GPU"
-
-
-def _missing_nvrtc() -> str | None:
-    try:
-        importlib.import_module("cuda.core")
-        nvrtc = importlib.import_module("cuda.bindings.nvrtc")
-        nvrtc.nvrtcVersion()
-    except (ImportError, RuntimeError) as error:
-        return f"NVRTC is not installed: {error}"
-    return None
+from polyloop.runtime.gpu import gpu_available
+from polyloop.runtime.nvrtc import nvrtc_available
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip tests marked ``gpu`` or ``nvrtc`` where there is none."""
-    for marker, missing in (("gpu", _missing_gpu), ("nvrtc", _missing_nvrtc)):
+    for marker, available in (("gpu", gpu_available), ("nvrtc", nvrtc_available)):
         marked = [item for item in items if item.get_closest_marker(marker)]
-        reason = missing() if marked else None
-        if reason is not None:
+        is_there, reason = available() if marked else (True, "")
+        if not is_there:
             for item in marked:
                 item.add_marker(pytest.mark.skip(reason=reason))

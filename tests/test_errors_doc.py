@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
+SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def trees() -> Iterator[ast.Module]:
@@ -16,15 +16,13 @@ def trees() -> Iterator[ast.Module]:
         yield ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def parameter_positions(modules: list[ast.Module]) -> dict[str, int]:
-    """Return the functions and classes that take a code, and at which position."""
-    found = {"Diagnostic": 0, "unknown_name": 0, "LaunchCheck": 2}
-    for module in modules:
-        for node in ast.walk(module):
-            if isinstance(node, ast.FunctionDef):
-                names = [argument.arg for argument in node.args.args if argument.arg not in {"self", "cls"}]
-                if "code" in names:
-                    found[node.name] = names.index("code")
+def functions_with_a_code(module: ast.Module) -> dict[str, int | None]:
+    """Return the functions that a module defines, and at which position each takes a code."""
+    found: dict[str, int | None] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef):
+            names = [argument.arg for argument in node.args.args if argument.arg not in {"self", "cls"}]
+            found[node.name] = names.index("code") if "code" in names else None
     return found
 
 
@@ -37,22 +35,41 @@ def literals(node: ast.expr) -> Iterator[str]:
             yield from literals(orelse)
 
 
-def codes_of(call: ast.Call, positions: dict[str, int]) -> Iterator[str]:
+def codes_of(call: ast.Call, positions: dict[str, int | None]) -> Iterator[str]:
     name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
-    if name not in positions:
+    position = positions.get(name)
+    if position is None:
         return
     given = [keyword.value for keyword in call.keywords if keyword.arg in {"code", "kind"}]
-    given += call.args[positions[name] : positions[name] + 1]
-    for value in given:
+    for value in (*given, *call.args[position : position + 1]):
         for text in literals(value):
             yield f"unknown-{text.replace(' ', '-')}" if name == "unknown_name" else text
 
 
+def default_codes(module: ast.Module) -> Iterator[str]:
+    """Yield the defaults of parameters and fields that are called ``code``."""
+    for node in ast.walk(module):
+        match node:
+            case ast.FunctionDef(args=ast.arguments(args=arguments, defaults=[_, *_] as defaults)):
+                for argument, default in zip(arguments[-len(defaults) :], defaults, strict=True):
+                    if argument.arg == "code":
+                        yield from literals(default)
+            case ast.AnnAssign(target=ast.Name(id="code"), value=ast.expr() as default):
+                yield from literals(default)
+
+
 def codes_in_source() -> set[str]:
     modules = list(trees())
-    positions = parameter_positions(modules)
-    calls = (node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call))
-    return {code for call in calls for code in codes_of(call, positions)} | {"assumption-violated"}
+    everywhere: dict[str, int | None] = {"Diagnostic": 0, "unknown_name": 0, "LaunchCheck": 2}
+    for module in modules:
+        everywhere |= {name: at for name, at in functions_with_a_code(module).items() if at is not None}
+    found: set[str] = set()
+    for module in modules:
+        found.update(default_codes(module))
+        positions = everywhere | functions_with_a_code(module)
+        calls = (node for node in ast.walk(module) if isinstance(node, ast.Call))
+        found.update(code for call in calls for code in codes_of(call, positions))
+    return found
 
 
 def sections() -> dict[str, str]:

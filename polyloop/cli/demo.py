@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,14 @@ from polyloop.cli.kernels import DEMO_KERNELS, DemoKernel
 from polyloop.cli.pictures import Picture, read_picture, shipped_picture
 from polyloop.cli.problems import Problem, axpy_problem, matmul_problem, stencil_problem
 from polyloop.codegen.program import GeneratedProgram
-from polyloop.runtime.fibres import run_on_fibres
+from polyloop.runtime.fibres import agree, run_on_fibres
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.nvrtc import nvrtc_available
 from polyloop.runtime.resources import Resources
 
 __all__ = ["Outcome", "run"]
+
+Output: TypeAlias = NDArray[np.generic]
 
 _TIMINGS: Final = 3
 
@@ -94,9 +96,14 @@ class _Ran:
     seconds: float
 
 
-def _judge(place: str, problem: Problem, got: NDArray[np.generic], seconds: float) -> _Ran:
+def _judge(place: str, problem: Problem, outputs: Sequence[Output], seconds: float) -> _Ran:
+    errors = [problem.error(output) for output in outputs]
     return _Ran(
-        f"{place} ({problem.size})", problem.error(got), float(problem.bound.max()), problem.accepts(got), seconds
+        place=f"{place} ({problem.size})",
+        error=float(np.max(errors)),
+        allowed=float(problem.bound.max()),
+        ok=all(problem.accepts(output) for output in outputs),
+        seconds=seconds,
     )
 
 
@@ -104,14 +111,15 @@ def _on_target(place: str, compiled: pl.CompiledKernel, problem: Problem) -> _Ra
     output = problem.poisoned_output()
     start = time.perf_counter()
     compiled(**problem.inputs, **{problem.output: output})
-    return _judge(place, problem, output, time.perf_counter() - start)
+    return _judge(place, problem, [output], time.perf_counter() - start)
 
 
 def _on_fibres(program: GeneratedProgram, problem: Problem) -> _Ran:
-    output = problem.poisoned_output()
     start = time.perf_counter()
-    run_on_fibres(program, **problem.inputs, **{problem.output: output})
-    return _judge("the CUDA C on fibres", problem, output, time.perf_counter() - start)
+    by_order = run_on_fibres(program, problem.inputs)
+    seconds = time.perf_counter() - start
+    ran = _judge("the CUDA C on fibres", problem, [result[problem.output] for result in by_order.values()], seconds)
+    return replace(ran, ok=ran.ok and agree(by_order))
 
 
 def _seconds_to_source(demo: DemoKernel) -> float:
@@ -133,7 +141,7 @@ def _run_case(case: _Case) -> tuple[pl.LoopKernel, GeneratedProgram, Outcome]:
     else:
         compiled = pl.compile(knl, target=pl.CTarget())
         runs = [_on_target("the C target", compiled, case.full), _on_fibres(program, case.small)]
-    worst = max(runs, key=lambda ran: (not ran.ok, ran.error / ran.allowed))
+    worst = next((ran for ran in runs if not ran.ok), max(runs, key=lambda ran: ran.error / ran.allowed))
     outcome = Outcome(
         name=case.demo.name,
         ran_on=" and ".join(ran.place for ran in runs),

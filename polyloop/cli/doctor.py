@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+import polyloop as pl
 from polyloop.errors import CompilerError
 from polyloop.runtime.ccompile import find_compiler
 from polyloop.runtime.gpu import gpu_available
@@ -50,7 +51,7 @@ def _first_line(text: str) -> str:
 def findings() -> Iterator[Finding]:
     """Yield everything that was looked for, what is needed first."""
     yield Finding("Python", True, platform.python_version())
-    yield _package("polyloop")
+    yield Finding("polyloop", True, pl.__version__)
     yield _package("islpy")
     yield _package("pymbolic")
     yield _package("numpy")
@@ -68,4 +69,4 @@ def report() -> str:
     """Return the findings as text, one a line."""
     found = tuple(findings())
     width = max(len(finding.name) for finding in found)
-    return "\n".join(f"{'yes' if f.is_there else 'no ':3}  {f.name:<{width}}  {f.detail}" for f in found)
+    return "\n".join(f"{'yes' if f.is_there else 'no':3}  {f.name:<{width}}  {f.detail}" for f in found)

@@ -38,7 +38,9 @@ def load_kernel(where: str) -> pl.LoopKernel:
             Diagnostic("bad-kernel-path", f"'{where}' does not name a kernel", hints=("write it FILE.py:NAME",))
         )
     if not path.is_file():
-        raise _refusal(Diagnostic("bad-kernel-path", f"there is no file '{path}'"))
+        raise _refusal(
+            Diagnostic("bad-kernel-path", f"there is no file '{path}'", hints=("write it FILE.py:NAME",))
+        )
     module = _execute(path)
     if not hasattr(module, name):
         raise _refusal(unknown_name("kernel", name, _kernel_names(module)))
@@ -48,7 +50,7 @@ def load_kernel(where: str) -> pl.LoopKernel:
         raise _refusal(
             Diagnostic(
                 "not-a-kernel",
-                f"'{name}' in '{path}' is a {type(knl).__name__}, not a kernel",
+                f"'{name}' in '{path}' is of type {type(knl).__name__}, not a kernel",
                 hints=("name a LoopKernel, or a function without arguments that returns one",),
             )
         )
@@ -56,10 +58,13 @@ def load_kernel(where: str) -> pl.LoopKernel:
 
 
 def _execute(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(f"_polyloop_show_{path.stem}", path)
     if spec is None or spec.loader is None:
-        raise _refusal(Diagnostic("bad-kernel-path", f"'{path}' is not a Python file"))
+        raise _refusal(
+            Diagnostic("bad-kernel-path", f"'{path}' is not a Python file", hints=("name a file that ends in .py",))
+        )
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up there
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
