@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from polyloop.runtime.resources import Resources
 
 __all__ = ["Outcome", "run"]
 
-Output: TypeAlias = NDArray[np.generic]
+Output: TypeAlias = NDArray[np.floating]
 
 _TIMINGS: Final = 3
 
@@ -109,8 +109,9 @@ def _judge(place: str, problem: Problem, outputs: Sequence[Output], seconds: flo
 
 def _on_target(place: str, compiled: pl.CompiledKernel, problem: Problem) -> _Ran:
     output = problem.poisoned_output()
+    arguments: dict[str, Any] = {**problem.inputs, problem.output: output}
     start = time.perf_counter()
-    compiled(**problem.inputs, **{problem.output: output})
+    compiled(**arguments)
     return _judge(place, problem, [output], time.perf_counter() - start)
 
 

@@ -23,7 +23,7 @@ _MIN_EXTENT: Final = 3
 def shipped_picture() -> Picture:
     """Return the photograph that comes with the package (254 x 217, see ``data/README.md``)."""
     with files("polyloop").joinpath("data/portrait.npy").open("rb") as stream:
-        return np.load(stream, allow_pickle=False).astype(np.float32)
+        return np.asarray(np.load(stream, allow_pickle=False), np.float32)
 
 
 def read_picture(path: Path) -> Picture:

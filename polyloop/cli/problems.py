@@ -46,11 +46,11 @@ class Problem:
         """Return an output array full of NaN, so that an element that is not written shows."""
         return np.full(self.want.shape, np.nan, dtype=np.float32)
 
-    def error(self, got: NDArray[np.generic]) -> float:
+    def error(self, got: NDArray[np.floating]) -> float:
         """Return the largest error; NaN where an element was not written."""
         return float(np.abs(got - self.want).max())
 
-    def accepts(self, got: NDArray[np.generic]) -> bool:
+    def accepts(self, got: NDArray[np.floating]) -> bool:
         """Tell whether every element is within its bound."""
         return got.shape == self.want.shape and bool((np.abs(got - self.want) <= self.bound).all())
 
