@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import islpy as isl
 
 from polyloop.analysis.lowering import Access
-from polyloop.analysis.placement import Placed, Placement, storage_map
+from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import map_from_forms
+from polyloop.poly.sets import lex_relation, map_from_forms
 
 __all__ = ["Flow", "flow_of", "is_exact", "readers_of", "time_forms", "writers_of"]
 
@@ -100,6 +100,11 @@ def flow_of(
     writers = writers_of(placement, array) if sources is None else list(sources)
     if not reads or not writers:
         return Flow(reads, ((),) * len(reads), tuple(s.domain for s, _ in reads))
+    if len(writers) == 1 and not writers[0].lowered.is_conditional:
+        direct = [_direct(placement, writers[0], reader, access) for reader, access in reads]
+        if all(link is not None for link in direct):
+            links = tuple(((writers[0], link),) for link in direct if link is not None)
+            return Flow(reads, links, tuple(isl.Set.empty(s.domain.get_space()) for s, _ in reads))
     space = placement.spaces[array]
     depth = max(len(placement.program.places[s.name]) for s in (*writers, *(s for s, _ in reads)))
     schedule, sink_maps, source_maps = [], [], []
@@ -127,6 +132,26 @@ def flow_of(
         number = int(piece.get_tuple_name(_IN)[1:])
         initial[number] = initial[number].union(_plain(piece).domain())
     return Flow(reads, tuple(tuple(entry) for entry in found), tuple(initial))
+
+
+def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access) -> isl.Map | None:
+    """Return the flow from the only writer where it is plain to see, None otherwise.
+
+    That is so where every instance read was written earlier in the same iteration of the loops that both share, by
+    one instance: no other write can come in between.
+    """
+    loops, earlier = common_loops(placement, writer, reader)
+    if not earlier:
+        return None
+    space = placement.spaces[access.array]
+    left = storage_map(reader, access, space, placement.axes)
+    right = storage_map(writer, writer.lowered.write, space, placement.axes)
+    pairs = [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops]
+    link = left.apply_range(right.reverse())
+    link = link.intersect(lex_relation(link.get_space(), pairs, None))
+    if reader.domain.is_subset(link.domain()) and link.is_single_valued():
+        return link
+    return None
 
 
 def _named(relation: isl.Map, name: str) -> isl.Map:

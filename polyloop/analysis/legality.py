@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import islpy as isl
 
@@ -52,9 +53,12 @@ class _Comparison:
         reference = kernel.reference
         assert reference is not None, "a reference program has no reference"
         self.kernel = kernel
-        self.new = place(kernel)
         self.old = place(reference.kernel)
         self.flows: dict[str, Flow] = {}
+
+    @cached_property
+    def new(self) -> Placement:
+        return place(self.kernel)
 
     def flow(self, array: str) -> Flow:
         if array not in self.flows:
@@ -117,9 +121,10 @@ def order_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def _array_violations(comparison: _Comparison, array: str) -> Iterator[Diagnostic]:
-    new, old = comparison.new, comparison.old
-    if not _needs_order(old, array):
+    old = comparison.old
+    if array not in _ordered_arrays(old):
         return
+    new = comparison.new
     if not is_exact(old, array) or not is_exact(new, array):
         yield from _may_violations(comparison, array)
         return
@@ -136,6 +141,13 @@ def _array_violations(comparison: _Comparison, array: str) -> Iterator[Diagnosti
         yield from _compare(comparison, (reader, access), sources, initial, (reference, wanted, wanted_initial), to_reference)
     if new.spaces[array] is AddressSpace.GLOBAL:
         yield from _final_violations(comparison, array)
+
+
+@memoised
+def _ordered_arrays(placement: Placement) -> frozenset[str]:
+    """Return the written arrays of a reference program for which the order of accesses can matter."""
+    written = {statement.lowered.write.array for statement in placement.statements.values()}
+    return frozenset(array for array in written if _needs_order(placement, array))
 
 
 def _needs_order(placement: Placement, array: str) -> bool:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import islpy as isl
 
 from polyloop.analysis.lowering import Access
-from polyloop.analysis.placement import Placed, Placement, storage_map
+from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
 from polyloop.poly.sets import lex_relation
 
-__all__ = ["Conflict", "common_loops", "conflict_pairs", "conflicts", "equal_on"]
+__all__ = ["Conflict", "conflict_pairs", "conflicts", "equal_on"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,21 +27,6 @@ class Conflict:
     relation: isl.Map
     loop: str | None = None
     simultaneous: bool = False
-
-
-def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[tuple[str, ...], bool]:
-    """Return the loops that two statements share, and whether the first stands before the second inside them."""
-    a, b = placement.program.places[first.name], placement.program.places[second.name]
-    depth = 0
-    while depth < min(len(a), len(b)) and a[depth] == b[depth]:
-        depth += 1
-    loops = tuple(x for x in a[:depth] if isinstance(x, str))
-    if first is second:
-        return loops, False
-    x, y = a[depth], b[depth]
-    assert isinstance(x, int), f"{first.name} and {second.name} diverge at a loop"
-    assert isinstance(y, int), f"{first.name} and {second.name} diverge at a loop"
-    return loops, x < y
 
 
 def equal_on(relation: isl.Map, first: Placed, second: Placed, axes: tuple[str, ...]) -> isl.Map:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import islpy as isl
 
@@ -65,20 +67,42 @@ def _auto_space(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> 
     if not axes.all:
         return AddressSpace.PRIVATE
     space = AddressSpace.PRIVATE
-    for left, right, pairs in _meant_pairs(kernel, program, axes, name):
-        if not _same(pairs, left, right, axes.group):
+    for meant in _meant_pairs(kernel, program, axes, name):
+        if not all(meant.agrees_on(axis) for axis in axes.group):
             return AddressSpace.GLOBAL
-        if not _same(pairs, left, right, axes.all):
+        if space is AddressSpace.PRIVATE and not all(meant.agrees_on(axis) for axis in axes.local):
             space = AddressSpace.LOCAL
     return space
 
 
-def _meant_pairs(
-    kernel: LoopKernel, program: Program, axes: Axes, name: str
-) -> Iterator[tuple[Placed, Placed, isl.Map]]:
-    """Yield (writer, reader, pairs of instances) that should meet in temporary *name*.
+@dataclass(frozen=True, eq=False)
+class _Meant:
+    """Pairs of instances of a writer and a reader that should meet in a temporary.
 
-    For a temporary of the user's these follow from the reference program's dataflow; for one that a transform
+    ``equal`` lists forms of the writer and the reader that are equal in all of them.
+    """
+
+    writer: Placed
+    reader: Placed
+    equal: tuple[tuple[Affine, Affine], ...]
+    find: Callable[[], isl.Map]
+
+    def agrees_on(self, axis: str) -> bool:
+        """Return whether both sides of every pair run on the same index of *axis*, which a repeating writer can."""
+        if axis in self.writer.repeated:
+            return True
+        this = Affine.variable(axis)
+        if (this, this) in self.equal:
+            return True
+        pairs = self.find()
+        i, j = self.writer.dims.index(axis), self.reader.dims.index(axis)
+        return bool(pairs.is_subset(pairs.equate(_IN, i, _OUT, j)))
+
+
+def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> Iterator[_Meant]:
+    """Yield who should meet whom in temporary *name*.
+
+    For a temporary of the user's this follows from the reference program's dataflow; for one that a transform
     made, from equal values of the inames that filling and reading share.
     """
     private = AddressSpace.PRIVATE
@@ -93,7 +117,7 @@ def _meant_pairs(
     if name in kernel.evaluations or reference is None or not is_exact(reference, name):
         for writer in writers:
             for reader, access in readers:
-                yield writer, reader, _meetings(writer, writer.lowered.write, reader, access)
+                yield _meetings(writer, reader, access)
         return
     flow = flow_of(reference, name)
     for (original, _), sources in zip(flow.reads, flow.sources, strict=True):
@@ -102,8 +126,8 @@ def _meant_pairs(
                 for writer in writers:
                     if _is_copy(reader, original) and _is_copy(writer, source):
                         there = _to_reference(reader, original).apply_range(link)
-                        pairs = there.apply_range(_to_reference(writer, source).reverse())
-                        yield writer, reader, pairs.reverse()
+                        pairs = there.apply_range(_to_reference(writer, source).reverse()).reverse()
+                        yield _Meant(writer, reader, (), partial(_constant, pairs))
 
 
 def _is_copy(statement: Placed, reference: Placed) -> bool:
@@ -122,25 +146,19 @@ def _to_reference(statement: Placed, reference: Placed) -> isl.Map:
     return map_from_forms(statement.domain, statement.dims, forms)
 
 
-def _meetings(left: Placed, write: Access, right: Placed, read: Access) -> isl.Map:
+def _constant(pairs: isl.Map) -> isl.Map:
+    return pairs
+
+
+def _meetings(left: Placed, right: Placed, read: Access) -> _Meant:
     """Return the pairs that touch one element in the same iteration of the inames that both have."""
     common = [x for x in left.lowered.inames if x in right.lowered.inames]
-    a = [left.forms.get(x) or Affine.variable(x) for x in common]
-    b = [right.forms.get(x) or Affine.variable(x) for x in common]
-    first = map_from_forms(left.domain, left.dims, [*a, *left.indices(write)])
-    second = map_from_forms(right.domain, right.dims, [*b, *right.indices(read)])
-    return first.apply_range(second.reverse())
+    a = [*(left.forms.get(x) or Affine.variable(x) for x in common), *left.indices(left.lowered.write)]
+    b = [*(right.forms.get(x) or Affine.variable(x) for x in common), *right.indices(read)]
+    equal = tuple((x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None)
 
+    def find() -> isl.Map:
+        first = map_from_forms(left.domain, left.dims, a)
+        return first.apply_range(map_from_forms(right.domain, right.dims, b).reverse())
 
-def _same(pairs: isl.Map, left: Placed, right: Placed, axes: Sequence[str]) -> bool:
-    """Return whether both sides of every pair can be on the same index of each of *axes*.
-
-    An axis that the writer repeats agrees with anything.
-    """
-    for axis in axes:
-        if axis in left.repeated:
-            continue
-        i, j = left.dims.index(axis), right.dims.index(axis)
-        if not pairs.is_subset(pairs.equate(_IN, i, _OUT, j)):
-            return False
-    return True
+    return _Meant(left, right, equal, find)

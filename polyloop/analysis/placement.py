@@ -16,12 +16,12 @@ import islpy as isl
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.kernel.tags import axis_name
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, map_from_forms
 
-__all__ = ["Axes", "Placed", "Placement", "axes_of", "place_statement", "storage_map"]
+__all__ = ["Axes", "Placed", "Placement", "axes_of", "common_loops", "place_statement", "storage_map"]
 
 _SET = isl.dim_type.set
 
@@ -105,25 +105,21 @@ def axes_of(kernel: LoopKernel) -> Axes:
     low: dict[str, int] = {}
     high: dict[str, int] = {}
     open_ended: set[str] = set()
+    homes = {iname: domain for domain in kernel.domains for iname in domain.inames}
+    done: set[str] = set()
     for statement in lower(kernel).statements.values():
         seen: dict[str, str] = {}
-        for position, iname in enumerate(statement.inames):
-            tag = kernel.tag(iname)
-            axis = axis_name(tag)
+        for iname in statement.inames:
+            axis = axis_name(kernel.tag(iname))
             if axis is None:
                 continue
             if axis in seen:
-                raise _error(
-                    kernel,
-                    Diagnostic(
-                        "axis-twice",
-                        f"inames '{seen[axis]}' and '{iname}' of one instruction are both '{axis}'",
-                        hints=("tag one of them with another axis, or leave it sequential",),
-                        sites=(statement.instruction.site(),),
-                    ),
-                )
+                raise _error(kernel, _twice(seen[axis], iname, axis, statement))
             seen[axis] = iname
-            least, most = constant_bounds(statement.domain.intersect_params(kernel.assumptions), position)
+            if iname in done:
+                continue
+            done.add(iname)
+            least, most = _bounds(homes[iname], iname, kernel.assumptions)
             if least is None:
                 raise _error(kernel, _unbounded(iname, axis, statement))
             low[axis] = min(low.get(axis, least), least)
@@ -134,6 +130,25 @@ def axes_of(kernel: LoopKernel) -> Axes:
     first = {axis: low[axis] if low[axis] < 0 or axis[0] == "l" else 0 for axis in low}
     local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
     return Axes(group, local, first)
+
+
+def _twice(first: str, second: str, axis: str, statement: Lowered) -> Diagnostic:
+    return Diagnostic(
+        "axis-twice",
+        f"inames '{first}' and '{second}' of one instruction are both '{axis}'",
+        hints=("tag one of them with another axis, or leave it sequential",),
+        sites=(statement.instruction.site(),),
+    )
+
+
+def _bounds(home: Domain, iname: str, assumptions: isl.Set) -> tuple[int | None, int | None]:
+    """Return the least and the greatest value of *iname* in its domain."""
+    key = (iname, id(assumptions))
+    if key not in home.known_bounds:
+        domain = home.set.intersect_params(assumptions)
+        home.known_bounds[key] = (*constant_bounds(domain, home.inames.index(iname)), assumptions)
+    least, most, _ = home.known_bounds[key]
+    return least, most
 
 
 def _unbounded(iname: str, axis: str, statement: Lowered) -> Diagnostic:
@@ -198,6 +213,21 @@ def _shift(domain: isl.Set, position: int, first: int) -> isl.Set:
     forms = [Affine(((name, 1),), -first if i == position else 0) for i, name in enumerate(names)]
     whole = isl.Set.universe(domain.get_space())
     return map_from_forms(whole, names, forms).intersect_domain(domain).range()
+
+
+def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[tuple[str, ...], bool]:
+    """Return the loops that two statements share, and whether the first stands before the second inside them."""
+    a, b = placement.program.places[first.name], placement.program.places[second.name]
+    depth = 0
+    while depth < min(len(a), len(b)) and a[depth] == b[depth]:
+        depth += 1
+    loops = tuple(x for x in a[:depth] if isinstance(x, str))
+    if first is second:
+        return loops, False
+    x, y = a[depth], b[depth]
+    assert isinstance(x, int), f"{first.name} and {second.name} diverge at a loop"
+    assert isinstance(y, int), f"{first.name} and {second.name} diverge at a loop"
+    return loops, x < y
 
 
 def storage_map(placed: Placed, access: Access, space: AddressSpace, axes: Axes) -> isl.Map:

@@ -9,10 +9,10 @@ import islpy as isl
 
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.order import Conflict, conflict_pairs, conflicts, equal_on
-from polyloop.analysis.placement import Placed, Placement
+from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Scope
-from polyloop.poly.sets import lex_relation
+from polyloop.poly.affine import Affine
 
 __all__ = ["Need", "needs", "shared_arrays"]
 
@@ -67,6 +67,8 @@ def _pair(
 ) -> Iterator[Need]:
     (first, a), (second, b) = left, right
     axes = placement.axes
+    if agreeing_axes(placement, first, a, second, b).issuperset(axes.all):
+        return
     pairs = conflict_pairs(placement, first, a, second, b)
     if pairs.is_empty():
         return
@@ -115,6 +117,33 @@ def _adjacent(conflict: Conflict, crossing: isl.Map) -> bool:
     return not crossing.intersect(one).is_empty()
 
 
-def order_map(space: isl.Space, loops: list[tuple[int, int]]) -> isl.Map:
-    """Return the pairs that agree on *loops*."""
-    return lex_relation(space, loops, None)
+
+def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed, b: Access) -> frozenset[str]:
+    """Return axes on which two accesses to one cell must have the same index, as the forms show at once.
+
+    That is so for an axis that both use alone as a subscript, and for all axes of a mixed-radix subscript such
+    as ``16*g.0 + l.0`` with ``l.0 < 16``.
+    """
+    space = placement.spaces[a.array]
+    found: set[str] = set()
+    if space is AddressSpace.LOCAL:
+        found.update(placement.axes.group)
+    for x, y in zip(first.indices(a), second.indices(b), strict=True):
+        if x is not None and x == y:
+            found |= _mixed_radix(x, placement.axes)
+    return frozenset(found)
+
+
+def _mixed_radix(form: Affine, axes: Axes) -> frozenset[str]:
+    """Return the axes of *form* if equal values of it imply equal values of all of them."""
+    span = 1
+    names = []
+    for var, coefficient in sorted(form.terms, key=lambda term: abs(term[1])):
+        if not isinstance(var, str) or var not in axes.all or coefficient < span:
+            return frozenset()
+        extent = axes.local.get(var)
+        names.append(var)
+        if extent is None and len(names) < len(form.terms):
+            return frozenset()
+        span += coefficient * ((extent or 1) - 1)
+    return frozenset(names)

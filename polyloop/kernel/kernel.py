@@ -43,6 +43,8 @@ class Domain:
 
     inames: tuple[str, ...]
     set: isl.Set
+    known_bounds: dict[tuple[str, int], tuple[int | None, int | None, isl.Set]] = field(default_factory=dict)
+    """Constant bounds of inames, once somebody asked; the set of assumptions is kept with its identity."""
 
 
 @dataclass(frozen=True, eq=False)

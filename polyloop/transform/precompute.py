@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from polyloop.analysis.legality import order_violations, value_violations
-from polyloop.analysis.placement import axes_of
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import axis_name
+from polyloop.kernel.tags import LocalAxis, axis_name
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.staging import Plan, Use, find_uses, stage
 from polyloop.transform.tag import tag_violations
@@ -83,7 +82,7 @@ def placement_note(after: LoopKernel, instruction: str) -> str:
     parts.append(f"in loop {', '.join(inside)}" if inside else "before all loops")
     if spread:
         parts.append(", ".join(spread))
-    elif axes_of(after).local:
+    elif any(isinstance(tag, LocalAxis) for tag in after.iname_tags.values()):
         parts.append("by one thread")
     shape = after.temporaries[new.writes].shape or ()
     return f"{new.writes}{list(shape)} filled {'; '.join(parts)}"
