@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 import islpy as isl
 
 from polyloop.codegen.context import Context
-from polyloop.codegen.rows import Divisibility, Piece, hull, mentions, projected, rewrite
-from polyloop.poly.affine import Affine
+from polyloop.codegen.rows import Divisibility, Piece, hull, mentions, projected, rewrite, tightened
+from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.schedule.plan import Statement
 
 __all__ = ["Bound", "Bounds", "Stride", "bounds_of", "first_value", "limit_value", "minimal", "stride_of"]
@@ -104,6 +104,31 @@ def _on(piece: Piece, name: str) -> list[Affine]:
     ]
 
 
+def _relaxed(piece: Piece, name: str) -> list[Affine]:
+    """Return rows on *name* that follow from those in which it occurs inside floors.
+
+    Because ``x - d < d * floor(x / d) <= x``.
+    """
+    found = []
+    for terms, const in piece.items():
+        row = Affine(terms, const)
+        while inside := [(v, c) for v, c in row.terms if isinstance(v, Floor) and mentions(v, name)]:
+            floor, coefficient = inside[0]
+            assert isinstance(floor, Floor), "only floors mention names inside"
+            rest = Affine(tuple(term for term in row.terms if term[0] != floor), row.const)
+            numerator = Affine(floor.terms, floor.const - (floor.den - 1 if coefficient < 0 else 0))
+            row = tightened(rest.scale(floor.den).add(numerator, coefficient))
+        if row.coefficient(name):
+            found.append(row)
+    return found
+
+
+def _side(piece: Piece, name: str, context: Context, *, is_lower: bool) -> tuple[Affine, ...]:
+    """Return the bounds on one side of *name* that one piece gives."""
+    rows = _minimal_sides(_on(piece, name), name, context)
+    return _bound(rows, name, is_lower=is_lower) or _bound(_relaxed(piece, name), name, is_lower=is_lower)
+
+
 def _bound(rows: Iterable[Affine], name: str, *, is_lower: bool) -> tuple[Affine, ...]:
     if is_lower:
         return tuple(first_value(row, name) for row in rows if row.coefficient(name) > 0)
@@ -126,8 +151,7 @@ def bounds_of(
         if rows:
             sides.append((_bound(rows, name, is_lower=is_lower),))
             continue
-        each = [_minimal_sides(_on(piece, name), name, context) for piece in pieces]
-        alternatives = dict.fromkeys(_bound(own, name, is_lower=is_lower) for own in each)
+        alternatives = dict.fromkeys(_side(piece, name, context, is_lower=is_lower) for piece in pieces)
         if not alternatives or () in alternatives:
             return None
         sides.append(tuple(alternatives))
@@ -195,8 +219,8 @@ def _plain_form(aff: isl.Aff, dims: Sequence[str]) -> Affine | None:
     if aff.dim(_DIV) or aff.get_denominator_val().to_python() != 1:
         return None
     space = aff.get_domain_space()
-    names = ([space.get_dim_name(_PARAM, i) for i in range(aff.dim(_PARAM))], dims)
-    terms = [
+    names = ([str(space.get_dim_name(_PARAM, i)) for i in range(aff.dim(_PARAM))], dims)
+    terms: list[tuple[Var, int]] = [
         (name, aff.get_coefficient_val(kind, position).to_python())
         for kind, group in zip((_PARAM, _IN), names, strict=True)
         for position, name in enumerate(group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isinf, isnan
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import pymbolic.primitives as p
@@ -117,10 +117,10 @@ class Expressions:
         return text
 
     # }}}
-    # {{{ dispatch and leaves
+    # {{{ leaves
 
     def _render(self, expr: Expression, want: DType | None) -> Text:
-        method = _METHODS.get(type(expr))
+        method = self._METHODS.get(type(expr))
         if method is not None:
             return method(self, expr, want)
         if isinstance(expr, np.generic):
@@ -135,7 +135,7 @@ class Expressions:
             )
         )
 
-    def _constant(self, value: Any, want: DType | None) -> Text:
+    def _constant(self, value: object, want: DType | None) -> Text:
         if isinstance(value, bool) or (want is not None and want.kind == "b" and isinstance(value, int)):
             return Text("true" if value else "false")
         if isinstance(value, int) and (want is None or want.kind != "f"):
@@ -192,6 +192,7 @@ class Expressions:
         return f"{name}[{self._address(indices, array.strides)}]"
 
     def _subscript(self, expr: p.Subscript, want: DType | None) -> Text:
+        assert isinstance(expr.aggregate, p.Variable), f"subscript of '{expr.aggregate}'"
         name = expr.aggregate.name
         if name in self.scope.storage:
             self.reads.add(name)
@@ -357,6 +358,7 @@ class Expressions:
         return Text(f"{spelling}({', '.join(texts)})")
 
     def _call(self, expr: p.Call, want: DType | None) -> Text:
+        assert isinstance(expr.function, p.Variable), f"call of '{expr.function}'"
         name = expr.function.name
         dtype = self._common(expr.parameters, want)
         if name in ("min", "max"):
@@ -398,7 +400,7 @@ class Expressions:
     def _logical_not(self, expr: p.LogicalNot, want: DType | None) -> Text:
         return Text(f"!{self._render(expr.child, None).within(UNARY)}", UNARY)
 
-    def _bitwise(self, expr: Any, want: DType | None) -> Text:
+    def _bitwise(self, expr: p.BitwiseOr | p.BitwiseXor | p.BitwiseAnd, want: DType | None) -> Text:
         operator, level = _BIT_LEVELS[type(expr)]
         dtype = self._common(expr.children, want)
         texts = [text.within(UNARY) for text in self._operands(expr.children, dtype)]
@@ -419,29 +421,28 @@ class Expressions:
 
     # }}}
 
-
-_METHODS: Final[Mapping[type, Callable[[Expressions, Any, DType | None], Text]]] = {
-    p.Variable: Expressions._variable,
-    p.Subscript: Expressions._subscript,
-    p.Sum: Expressions._sum,
-    p.Product: Expressions._product,
-    p.Quotient: Expressions._quotient,
-    p.FloorDiv: Expressions._floor_division,
-    p.Remainder: Expressions._floor_division,
-    p.Power: Expressions._power,
-    p.Min: Expressions._min_max,
-    p.Max: Expressions._min_max,
-    p.Call: Expressions._call,
-    TypeCast: Expressions._type_cast,
-    p.If: Expressions._if,
-    p.Comparison: Expressions._comparison,
-    p.LogicalAnd: Expressions._logical,
-    p.LogicalOr: Expressions._logical,
-    p.LogicalNot: Expressions._logical_not,
-    p.BitwiseAnd: Expressions._bitwise,
-    p.BitwiseOr: Expressions._bitwise,
-    p.BitwiseXor: Expressions._bitwise,
-    p.BitwiseNot: Expressions._bitwise_not,
-    p.LeftShift: Expressions._shift,
-    p.RightShift: Expressions._shift,
-}
+    _METHODS: ClassVar[Mapping[type, Callable[[Expressions, Any, DType | None], Text]]] = {
+        p.Variable: _variable,
+        p.Subscript: _subscript,
+        p.Sum: _sum,
+        p.Product: _product,
+        p.Quotient: _quotient,
+        p.FloorDiv: _floor_division,
+        p.Remainder: _floor_division,
+        p.Power: _power,
+        p.Min: _min_max,
+        p.Max: _min_max,
+        p.Call: _call,
+        TypeCast: _type_cast,
+        p.If: _if,
+        p.Comparison: _comparison,
+        p.LogicalAnd: _logical,
+        p.LogicalOr: _logical,
+        p.LogicalNot: _logical_not,
+        p.BitwiseAnd: _bitwise,
+        p.BitwiseOr: _bitwise,
+        p.BitwiseXor: _bitwise,
+        p.BitwiseNot: _bitwise_not,
+        p.LeftShift: _shift,
+        p.RightShift: _shift,
+    }

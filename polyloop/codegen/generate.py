@@ -27,8 +27,9 @@ from polyloop.codegen.walk import Walker
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
-from polyloop.kernel.arrays import AddressSpace, ArrayArg, Argument, ValueArg
-from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope as BarrierScope, Tree, runs
+from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
+from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 
@@ -191,16 +192,15 @@ class _Program:
 
     def _check_launch(self, launch: Launch) -> None:
         limits = self.language.limits
-        found: list[Diagnostic] = []
-        for storage in launch.temporaries:
-            if storage.address_space is AddressSpace.GLOBAL:
-                found.append(
-                    Diagnostic(
-                        "global-temporary",
-                        f"temporary '{storage.name}' lives in global memory, which no target allocates yet",
-                        hints=(f"make '{storage.name}' an argument of the kernel",),
-                    )
-                )
+        found = [
+            Diagnostic(
+                "global-temporary",
+                f"temporary '{storage.name}' lives in global memory, which no target allocates",
+                hints=(f"make '{storage.name}' an argument of the kernel",),
+            )
+            for storage in launch.temporaries
+            if storage.address_space is AddressSpace.GLOBAL
+        ]
         if _has_grid_barrier(launch.tree):
             found.append(
                 Diagnostic(
@@ -217,7 +217,7 @@ class _Program:
                     Diagnostic(
                         "block-too-large",
                         f"a block of {' x '.join(map(str, launch.local_size))} threads is too large",
-                        notes=(f"at most {limits.max_threads_per_block} threads, {limits.max_block_dims} along x, y, z",),
+                        notes=(f"the limit is {limits.max_threads_per_block}, {limits.max_block_dims} along x, y, z",),
                         hints=("split the inames with local tags by smaller factors",),
                     )
                 )

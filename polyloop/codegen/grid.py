@@ -62,7 +62,7 @@ def _bound_expression(bound: Bound, divisibility: Divisibility, *, is_lower: boo
     return _extreme(outer, alternatives)
 
 
-def _extreme(kind: type[p.Min] | type[p.Max], parts: Sequence[Expression]) -> Expression:
+def _extreme(kind: type[p.Min | p.Max], parts: Sequence[Expression]) -> Expression:
     distinct = tuple(dict.fromkeys(parts))
     return distinct[0] if len(distinct) == 1 else kind(distinct)
 

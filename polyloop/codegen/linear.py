@@ -38,6 +38,7 @@ def join_terms(terms: Sequence[tuple[A, int]], const: int, atom: Callable[[A], T
 
 
 def form_order(term: tuple[Var, int]) -> tuple[bool, int, int, str]:
+    """Return the key that sorts terms: positive ones, large factors, blocks, loops, then threads."""
     var, coefficient = term
     rank = 3 if isinstance(var, Floor) else _RANK.get(var[0], 1) if var[1:2] == "." else 1
     return (coefficient < 0, -abs(coefficient), rank, str(var))
@@ -93,7 +94,7 @@ def form_text(form: Affine, scope: Scope, context: Context) -> Text:
     if len(form.terms) > 1 or form.const:
         scope.magnitudes.record(form)
     plain, floor, factor = _take_modulo(form)
-    terms: list[tuple[Var | tuple[str, Floor], int]] = list(sorted(plain.terms, key=form_order))
+    terms: list[tuple[Var | tuple[str, Floor], int]] = [*sorted(plain.terms, key=form_order)]
     if floor is not None:
         terms.insert(0, (("%", floor), factor))
     return join_terms(terms, plain.const, atom)
@@ -161,7 +162,7 @@ def _inequality_text(row: Affine, scope: Scope, context: Context) -> str:
     def text(terms: tuple[tuple[Var, int], ...], const: int) -> str:
         return form_text(Affine(terms, const), scope, context).text
 
-    rest, floor, factor = _take_modulo(row)
+    rest, floor, _ = _take_modulo(row)
     if floor is not None and not rest.terms:
         return f"{form_text(Affine(row.terms, 0), scope, context).text} >= {-row.const}"
     positive = tuple((v, c) for v, c in row.terms if c > 0)

@@ -51,7 +51,7 @@ class Magnitudes:
         """Return what the recorded forms, or parts of them, can amount to."""
         found: dict[Affine, None] = {}
         for form in self._seen:
-            bound = {name: ceil(round(factor, 6)) for name, factor in self._of(*form).items()}
+            bound: dict[Var, int] = {name: ceil(round(factor, 6)) for name, factor in self._of(*form).items()}
             const = bound.pop("", 0)
             found[Affine.make(bound, const)] = None
         return list(found)

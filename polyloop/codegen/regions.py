@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, has_barrier, runs
+from polyloop.kernel.tree import Barrier, Loop, Node, Tree, has_barrier, runs
 from polyloop.schedule.plan import Launch, Statement
 
 __all__ = ["SequentialTree", "sequential_tree"]
@@ -42,7 +42,7 @@ def sequential_tree(launch: Launch, statements: Mapping[str, Statement]) -> Sequ
     body = _with_threads(launch.tree, local, kept, statements)
     for axis in sorted(launch.group_axes):
         body = (Loop(axis, body),)
-    return SequentialTree(body, {name: local for name in sorted(kept)})
+    return SequentialTree(body, dict.fromkeys(sorted(kept), local))
 
 
 def _split(tree: Tree) -> Iterator[Tree]:
@@ -87,9 +87,10 @@ def _with_threads(
             axes = local
         else:
             axes = tuple(axis for axis in local if any(axis in statements[name].dims for name in names))
+        enclosed = part
         for axis in reversed(axes):
-            part = (Loop(axis, part),)
-        out += part
+            enclosed = (Loop(axis, enclosed),)
+        out += enclosed
     return tuple(out)
 
 

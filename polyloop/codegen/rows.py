@@ -84,7 +84,7 @@ class _Reader:
         self.columns: list[tuple[isl.dim_type, int, Affine]] = []
         plain = True
         for position in range(space.dim(PARAM)):
-            name = space.get_dim_name(PARAM, position)
+            name = str(space.get_dim_name(PARAM, position))
             self.columns.append((PARAM, position, rewrite(Affine.variable(name), divisibility)))
             plain = plain and name not in divisibility
         self.columns += [(SET, position, Affine.variable(name)) for position, name in enumerate(dims)]
@@ -176,7 +176,7 @@ def residues(assumptions: isl.Set) -> dict[str, tuple[int, int]]:
         return {}
     found: dict[str, tuple[int, int]] = {}
     for position in range(assumptions.dim(PARAM)):
-        name = assumptions.get_dim_name(PARAM, position)
+        name = str(assumptions.get_dim_name(PARAM, position))
         as_set = isl.Set.from_params(assumptions).move_dims(SET, 0, PARAM, position, 1)
         info = as_set.get_stride_info(0)
         modulus = info.get_stride().to_python()

@@ -14,7 +14,7 @@ from polyloop.codegen.bounds import minimal
 from polyloop.codegen.context import Context
 from polyloop.codegen.rows import Divisibility, Piece, negated, pieces_of, tightened
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier
-from polyloop.poly.affine import Affine, Floor
+from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.schedule.plan import Statement
 
 __all__ = ["Place", "Tile", "full_tile", "places"]
@@ -41,7 +41,9 @@ class Tile:
     holds_barrier: bool
 
 
-def places(tree: Tree, statements: Mapping[str, Statement], loops: tuple[tuple[str, bool], ...] = ()) -> Iterator[Place]:
+def places(
+    tree: Tree, statements: Mapping[str, Statement], loops: tuple[tuple[str, bool], ...] = ()
+) -> Iterator[Place]:
     """Yield every statement of *tree* with the loops around it."""
     for node in tree:
         match node:
@@ -73,7 +75,7 @@ def _worst(row: Affine, tile: Tile, context: Context, piece: Piece) -> Affine | 
 
 def _worst_by_box(row: Affine, tile: Tile, context: Context, piece: Piece) -> Affine | None:
     """Return *row* with everything that *tile* does not know at its worst, None if that has no end."""
-    terms = []
+    terms: list[tuple[Var, int]] = []
     const = row.const
     for var, coefficient in row.terms:
         if isinstance(var, Floor):

@@ -20,7 +20,8 @@ from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile, full_tile, places
 from polyloop.errors import Diagnostic
 from polyloop.kernel.tags import Unroll, UnrollHint
-from polyloop.kernel.tree import Barrier, Loop, Run, Scope as BarrierScope, Tree, has_barrier, runs
+from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier, runs
+from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine
 from polyloop.schedule.plan import Schedule, Statement
 
@@ -369,7 +370,8 @@ class Walker:
         before = [full[0].substitute({name: form.add(Affine((), -1))}) for form in lower_forms]
         is_ordered = bool(before) and all(context.implies(tightened(row)) for row in before)
         begin = split if is_ordered and len(bound) == 1 else self.scope.index_extreme("max", (start, split))
-        rest = self._for(node, begin, self._test(name, bounds.upper, context), context.add(bounds.facts).add(rest_rows), inner)
+        test = self._test(name, bounds.upper, context)
+        rest = self._for(node, begin, test, context.add(bounds.facts).add(rest_rows), inner)
         self.may_peel = saved
         return (first, *fast, *rest)
 

@@ -7,9 +7,10 @@ from typing import Final
 __all__ = ["math_functions"]
 
 _NAMES: Final = (
-    "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh fabs floor ceil erf "
-    "atan2 pow fmin fmax hypot copysign fma"
-).split()
+    *("sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "fabs", "floor", "ceil", "erf"),
+    *("atan2", "pow", "fmin", "fmax", "hypot", "copysign", "fma"),
+)
 
 
 def math_functions() -> dict[tuple[str, str], str]:

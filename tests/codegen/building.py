@@ -48,10 +48,12 @@ def statement(
 
 def array(name: str, shape: str, dtype: Any = F32, *, output: bool = False) -> ArrayArg:
     """Return a row-major array argument."""
-    extents = tuple(parse(part) if not part.strip().isdigit() else int(part) for part in shape.split(","))
+    extents: tuple[Any, ...] = tuple(
+        int(part) if part.strip().isdigit() else parse(part) for part in shape.split(",")
+    )
     strides: list[Any] = [1]
     for extent in reversed(extents[1:]):
-        strides.insert(0, extent if type(strides[0]) is int and strides[0] == 1 else p.Product((extent, strides[0])))
+        strides.insert(0, extent if len(strides) == 1 else extent * strides[0])
     return ArrayArg(name, np.dtype(dtype), extents, tuple(strides), is_input=True, is_output=output)
 
 

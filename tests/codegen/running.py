@@ -27,7 +27,8 @@ def compile_c(source: str, folder: Path) -> ctypes.CDLL:
     stem = hashlib.sha256(source.encode()).hexdigest()[:16]
     path, library = folder / f"{stem}.c", folder / f"{stem}.so"
     path.write_text(source)
-    flags = ["-std=c11", "-O1", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-Wno-maybe-uninitialized"]
+    flags = ["-std=c11", "-O1", "-shared", "-fPIC"]
+    flags += ["-Wall", "-Wextra", "-Werror", "-Wno-unused", "-Wno-maybe-uninitialized"]
     done = subprocess.run(
         [COMPILER, *flags, str(path), "-o", str(library), "-lm"], capture_output=True, text=True, check=False
     )
@@ -43,11 +44,11 @@ def run_c(program: GeneratedProgram, folder: Path, **values: Any) -> None:
     arguments = []
     for name in program.launches[0].arguments:
         argument, given = by_name[name], values[name]
-        assert argument.dtype is not None
+        dtype: Any = argument.dtype
         if isinstance(argument, ArrayArg):
-            assert given.dtype == argument.dtype
+            assert given.dtype == dtype
             assert given.flags.c_contiguous
             arguments.append(given.ctypes.data_as(ctypes.c_void_p))
         else:
-            arguments.append(np.ctypeslib.as_ctypes_type(argument.dtype)(given))
+            arguments.append(np.ctypeslib.as_ctypes_type(dtype)(given))
     function(*arguments)

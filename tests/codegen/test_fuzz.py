@@ -13,17 +13,17 @@ from pathlib import Path
 
 import islpy as isl
 import numpy as np
-import pytest
-from tests.codegen.building import array, schedule, value
-from tests.codegen.running import COMPILER, needs_compiler
-
-from pymbolic import parse
 import pymbolic.primitives as p
+import pytest
+from pymbolic import parse
 
 from polyloop.codegen.generate import generate
+from polyloop.expr.rewrite import substitute
 from polyloop.kernel.tree import Loop, Run, Tree
 from polyloop.schedule.plan import Schedule, Statement
 from polyloop.target.c import C_LANGUAGE
+from tests.codegen.building import array, schedule, value
+from tests.codegen.running import COMPILER, needs_compiler
 
 SIZES = (1, 4, 7, 12)
 SET, PARAM = isl.dim_type.set, isl.dim_type.param
@@ -91,8 +91,6 @@ def code(number: int, i: str, j: str) -> object:
 
 
 def axes(expr: object) -> object:
-    from polyloop.expr.rewrite import substitute
-
     return substitute(expr, {"bx": p.Variable("g.0"), "tx": p.Variable("l.0")})
 
 
@@ -102,13 +100,16 @@ def random_case(number: int, rng: random.Random) -> Case | None:
     domains = {name: random_domain(rng, name, extra) for name in "AB"}
     shape = rng.randrange(3)
     tree = TREES[shape]
-    tiles, slabs, local = [], {}, ()
+    tiles: list[str] = []
+    slabs: dict[str, tuple[int, int]] = {}
+    local: tuple[int, ...] = ()
     statements = []
-    for index, (name, domain) in enumerate(domains.items()):
+    for index, (name, original) in enumerate(domains.items()):
+        domain = original
         dims: tuple[str, ...] = ("i", "j")
         text = code(index, "i", "j")
         if kind == "tiled":
-            domain, dims = split(domain, name, 4), ("io", "ii", "j")
+            domain, dims = split(original, name, 4), ("io", "ii", "j")
             text = code(index, "4*io + ii", "j")
         elif kind == "axes":
             dims, text = ("g.0", "l.0"), axes(code(index, "bx", "tx"))
@@ -159,9 +160,9 @@ def executed(cases: list[Case], folder: Path) -> dict[tuple[int, int], list[Poin
         program = generate(case.schedule, C_LANGUAGE)
         preamble, function = program.device_code.split("\nvoid ", 1)
         helpers.update(dict.fromkeys(preamble.splitlines()))
-        functions.append("static void " + re.sub(r"rec\[0\] \+= (.*?);( *//.*)?$", r"PUSH((int)(\1));", function, flags=re.M))
-        for n in case.order:
-            calls.append(f'    printf("# {number} {n}\\n"); {case.schedule.name}(&rec, {n});')
+        recorded = re.sub(r"rec\[0\] \+= (.*?);( *//.*)?$", r"PUSH((int)(\1));", function, flags=re.MULTILINE)
+        functions.append(f"static void {recorded}")
+        calls += [f'    printf("# {number} {n}\\n"); {case.schedule.name}(&rec, {n});' for n in case.order]
     main = "\n".join(["int main(void) {", "    int64_t rec = 0;", *calls, "    return 0;", "}"])
     source = "\n".join([*helpers, HEAD, *functions, main])
     path = folder / "fuzz.c"
@@ -188,7 +189,8 @@ def check(seed: int, count: int, folder: Path) -> None:
         for n, expected in case.order.items():
             got = found.get((number, n), [])
             if not case.is_ordered:
-                got, expected = sorted(got), sorted(expected)
+                got.sort()
+                expected.sort()
             domains = [str(s.domain) for s in case.schedule.statements.values()]
             text = generate(case.schedule, C_LANGUAGE).device_code
             assert got == expected, f"case {number} of seed {seed} at n={n}: {domains}\n{text}"
