@@ -1,0 +1,367 @@
+"""The reference interpreter: the reference program, executed literally, one instance at a time.
+
+Slow and meant to be obviously right: it is the oracle that every other target is compared with.  It walks
+``knl.reference.tree`` as it is printed, evaluates with NumPy scalars, and knows nothing of transforms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import islpy as isl
+import numpy as np
+
+from polyloop.analysis.infer import INDEX_DTYPE, dtype_table, require_dtypes
+from polyloop.errors import ArgumentError, Diagnostic, unknown_name
+from polyloop.expr.dtypes import DType
+from polyloop.expr.nodes import Expression, Reduction
+from polyloop.expr.rewrite import expand_rules, variables
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tree import Loop, Run, Tree, runs
+from polyloop.poly.affine import affine_of
+from polyloop.target.scalars import Closure, Compiler, converted
+
+__all__ = ["Outputs", "interpret"]
+
+_PARAM = isl.dim_type.param
+_SET = isl.dim_type.set
+
+Array: TypeAlias = np.ndarray[Any, Any]
+Trie: TypeAlias = "dict[int, Any]"
+"""Points by their first coordinate, then their second, ..; a leaf is an empty dictionary."""
+
+
+class Outputs(dict[str, Array]):
+    """The outputs of one call: a mapping by name, whose entries are also attributes."""
+
+    def __getattr__(self, name: str) -> Array:
+        if name not in self:
+            raise AttributeError(f"no output '{name}'; outputs: {', '.join(self)}")
+        return self[name]
+
+
+def interpret(kernel: LoopKernel, **arguments: object) -> Outputs:
+    """Run the reference program of *kernel* and return its outputs.
+
+    What transforms made of the kernel does not matter: this is what it means.  Every instance is executed by itself,
+    in Python; use it on small sizes.
+
+    Parameters
+    ----------
+    **arguments
+        NumPy arrays and numbers by name.  Integer sizes that are not passed are solved from shapes, outputs that are
+        not passed are allocated and hold NaN (or 0xFF bytes) where the kernel writes nothing.  Arrays that are passed
+        are not changed: the result has copies.
+
+    Returns
+    -------
+    Outputs
+        Every array that the kernel writes, by name and as attribute.
+
+    Raises
+    ------
+    ArgumentError
+        ``missing-argument``, ``unknown-argument``, ``wrong-type``, ``wrong-dtype``, ``wrong-shape``,
+        ``inconsistent-size``, ``assumption`` for the arguments; ``out-of-bounds`` and ``division-by-zero`` for the
+        instance that does that.
+    VerificationError
+        ``unknown-dtype``.
+    """
+    reference = kernel.reference
+    assert reference is not None, "the kernel has no reference program"
+    typed = require_dtypes(reference.kernel)
+    call = _Call(typed, arguments)
+    call.bind()
+    with np.errstate(all="ignore"):
+        _Execution(call).run(reference.tree)
+    return Outputs(
+        (argument.name, call.arrays[argument.name])
+        for argument in typed.arguments
+        if isinstance(argument, ArrayArg) and argument.is_output
+    )
+
+
+# {{{ arguments
+
+
+class _Call:
+    """The arguments of one call: sizes, scalars and arrays by name."""
+
+    def __init__(self, kernel: LoopKernel, given: Mapping[str, object]) -> None:
+        self.kernel = kernel
+        self.given = {name: value for name, value in given.items() if value is not None}
+        self.sizes: dict[str, int] = {}
+        self.scalars: dict[str, Any] = {}
+        self.arrays: dict[str, Array] = {}
+
+    def error(self, code: str, message: str, notes: Sequence[str], hint: str) -> ArgumentError:
+        return ArgumentError("interpret", self.kernel.name, [Diagnostic(code, message, tuple(notes), (hint,))])
+
+    def bind(self) -> None:
+        """Check the arguments, solve the sizes, allocate what is missing."""
+        kernel = self.kernel
+        array_args = [argument for argument in kernel.arguments if isinstance(argument, ArrayArg)]
+        known = {argument.name for argument in kernel.arguments} | set(kernel.parameters)
+        for name in self.given:
+            if name not in known:
+                raise ArgumentError("interpret", kernel.name, [unknown_name("argument", name, known)])
+        self.scalar_arguments()
+        for argument in array_args:
+            if argument.name in self.given:
+                self.arrays[argument.name] = self.copied(argument)
+            elif argument.is_input:
+                message = f"the array '{argument.name}' was not passed"
+                what = "read and written" if argument.is_output else "an input"
+                raise self.error("missing-argument", message, (f"it is {what}",), f"pass {argument.name}=")
+        self.solve(array_args)
+        self.check_sizes()
+        for argument in array_args:
+            assert argument.shape is not None and argument.dtype is not None, f"'{argument.name}' is not complete"
+            shape = self.extents(argument.name, argument.shape)
+            passed = self.arrays.get(argument.name)
+            if passed is None:
+                self.arrays[argument.name] = _poisoned(shape, argument.dtype)
+            elif passed.shape != shape:
+                wanted = f"the kernel wants {shape}" + "".join(f", {n} = {v}" for n, v in self.sizes.items())
+                message = f"'{argument.name}' has the shape {passed.shape}"
+                raise self.error("wrong-shape", message, (wanted,), f"reshape '{argument.name}'")
+        for name, temporary in kernel.temporaries.items():
+            assert temporary.shape is not None and temporary.dtype is not None, f"'{name}' is not complete"
+            self.arrays[name] = _poisoned(self.extents(name, temporary.shape), temporary.dtype)
+
+    def scalar_arguments(self) -> None:
+        """Take what was passed by value."""
+        values = self.kernel.values()
+        for name in {**values, **dict.fromkeys(self.kernel.parameters)}:
+            dtype = values[name].dtype if name in values else INDEX_DTYPE
+            assert dtype is not None, f"the type of '{name}' is unknown"
+            if name in self.given:
+                self.scalars[name] = self.scalar(name, self.given[name], dtype)
+                if dtype.kind in "iu":
+                    self.sizes[name] = int(self.scalars[name])
+            elif dtype.kind not in "iu":
+                raise self.error("missing-argument", f"the value '{name}' was not passed", (), f"pass {name}= as {dtype}")
+
+    def scalar(self, name: str, value: object, dtype: DType) -> Any:  # noqa: ANN401
+        number = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+        fits = {"b": (bool, np.bool_), "i": (int, np.integer), "u": (int, np.integer)}
+        accepted = fits.get(dtype.kind, (int, float, np.integer, np.floating))
+        good = isinstance(number, accepted) and (dtype.kind == "b" or not isinstance(number, bool))
+        if good and dtype.kind in "iu":
+            limits = np.iinfo(dtype)  # type: ignore[type-var]  # an integer type
+            good = limits.min <= int(number) <= limits.max  # type: ignore[call-overload]
+        if not good:
+            message = f"'{name}' must be {dtype}, not {type(number).__name__} {str(number)[:60]}"
+            raise self.error("wrong-type", message, (), f"the kernel takes '{name}' as {dtype}")
+        return converted(number, dtype)
+
+    def copied(self, argument: ArrayArg) -> Array:
+        value, name = self.given[argument.name], argument.name
+        if not isinstance(value, np.ndarray):
+            note = f"it is a {type(value).__module__}.{type(value).__qualname__}"
+            raise self.error("wrong-type", f"'{name}' must be an array", (note,), f"pass np.asarray({name})")
+        if value.dtype != argument.dtype:
+            message = f"'{name}' has dtype {value.dtype}, expected {argument.dtype}"
+            raise self.error("wrong-dtype", message, (), f"pass {name}.astype(np.{argument.dtype})")
+        assert argument.shape is not None, f"the shape of '{name}' is unknown"
+        if value.ndim != len(argument.shape):
+            message = f"'{name}' has {value.ndim} axes, and the kernel has {len(argument.shape)}"
+            raise self.error("wrong-shape", message, (f"its shape is {value.shape}",), f"reshape '{name}'")
+        return value.copy()
+
+    def solve(self, array_args: Sequence[ArrayArg]) -> None:
+        """Find the sizes that were not passed: equations with one unknown, until no more follows."""
+        pending = [
+            (extent, length, argument.name)
+            for argument in array_args
+            if argument.name in self.arrays
+            for extent, length in zip(argument.shape or (), self.arrays[argument.name].shape, strict=True)
+        ]
+        progress = True
+        while progress:
+            progress = False
+            for extent, length, array in pending:
+                form = affine_of(extent)
+                unknown = sorted(variables(extent) - self.sizes.keys())
+                if form is None or len(unknown) != 1 or not form.coefficient(unknown[0]):
+                    continue
+                name = unknown[0]
+                at_zero = form.evaluate({**self.sizes, name: 0})
+                value, rest = divmod(length - at_zero, form.coefficient(name))
+                if rest or form.evaluate({**self.sizes, name: value}) != length:
+                    message = f"no integer '{name}' fits '{array}'"
+                    raise self.error("inconsistent-size", message, (), f"check the shape of '{array}'")
+                self.sizes[name] = value
+                dtype = next((a.dtype for a in self.kernel.arguments if a.name == name), None) or INDEX_DTYPE
+                self.scalars[name] = self.scalar(name, value, dtype)
+                progress = True
+
+    def check_sizes(self) -> None:
+        """Check that every size that matters is known, and what the kernel assumes of them."""
+        for name in sorted({*self.kernel.values(), *self.kernel.parameters} - self.scalars.keys()):
+            if self.needs(name):
+                message = f"the size '{name}' follows from no array that was passed"
+                raise self.error("missing-argument", message, (), f"pass {name}= as an integer")
+        if self.fixed(self.kernel.assumptions).is_empty():
+            sizes = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
+            message = f"the kernel assumes {self.kernel.assumptions}"
+            raise self.error("assumption", message, (f"it is false for {sizes}",), "pass sizes that the kernel was made for")
+
+    def needs(self, name: str) -> bool:
+        """Return whether *name* occurs anywhere but in strides, which mean nothing here."""
+        kernel = self.kernel
+        shapes = [v.shape or () for v in kernel.arrays().values()]
+        if any(name in variables(extent) for shape in shapes for extent in shape):
+            return True
+        for instruction in kernel.instructions:
+            sets = [instruction.domain, *(term.domain for term in instruction.terms)]
+            if name in instruction.reads or name in variables(instruction.assignee):
+                return True
+            for domain in sets:
+                position = domain.find_dim_by_name(_PARAM, name)
+                if position >= 0 and domain.involves_dims(_PARAM, position, 1):
+                    return True
+        return False
+
+    def fixed(self, domain: isl.Set) -> isl.Set:
+        """Return *domain* with the sizes put in, and without parameters."""
+        for name, value in self.sizes.items():
+            position = domain.find_dim_by_name(_PARAM, name)
+            if position >= 0:
+                domain = domain.fix_val(_PARAM, position, value)
+        return domain.project_out(_PARAM, 0, domain.dim(_PARAM))
+
+    def extents(self, name: str, shape: Sequence[Expression]) -> tuple[int, ...]:
+        """Return the shape of an array for the present sizes."""
+        point: dict[str, int] = {}
+        compiler = Compiler(self.kernel.name, point, self.scalars, {}, dtype_table(self.kernel))
+        found = tuple(compiler.index(extent)() for extent in shape)
+        if min(found, default=0) < 0:
+            message = f"'{name}' would have the negative shape {found}"
+            raise self.error("wrong-shape", message, (), "pass larger arrays or sizes")
+        return found
+
+
+def _poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
+    """Return an array of 0xFF bytes, which are NaN in every floating-point type (true, if bool)."""
+    array = np.empty(shape, dtype)
+    if dtype.kind == "b":
+        array.fill(True)
+    elif array.size:
+        array.reshape(-1).view(np.uint8).fill(0xFF)
+    return array
+
+
+# }}}
+# {{{ execution
+
+
+@dataclass(frozen=True)
+class _Statement:
+    """One instruction: where it executes, whether, and how."""
+
+    points: Trie
+    condition: Closure
+    execute: Callable[[], None]
+
+
+class _Execution:
+    """The state while the tree is walked: the value of each iname."""
+
+    def __init__(self, call: _Call) -> None:
+        self.call = call
+        self.point: dict[str, int] = {}
+        kernel = call.kernel
+        self.compiler = Compiler(kernel.name, self.point, call.scalars, call.arrays, dtype_table(kernel))
+
+    def run(self, tree: Tree) -> None:
+        """Execute the whole program."""
+        statements = {i.id: self.statement(i) for i in self.call.kernel.instructions}
+        occupied = [i.id for i in self.call.kernel.instructions if not self.call.fixed(i.domain).is_empty()]
+        self.walk(tree, statements, {name: statements[name].points for name in occupied})
+
+    def walk(self, tree: Tree, statements: Mapping[str, _Statement], here: Mapping[str, Trie]) -> None:
+        """Execute *tree* for the instances in *here*: what is left of each statement's points, if anything."""
+        for node in tree:
+            if isinstance(node, Run):
+                if node.name in here:
+                    statement = statements[node.name]
+                    if statement.condition():
+                        statement.execute()
+            elif isinstance(node, Loop):
+                inside = [name for name in runs(node.body) if name in here]
+                for value in sorted({value for name in inside for value in here[name]}):
+                    self.point[node.iname] = value
+                    below = {name: here[name][value] for name in inside if value in here[name]}
+                    self.walk(node.body, statements, below)
+                self.point.pop(node.iname, None)
+
+    def statement(self, instruction: Instruction) -> _Statement:
+        """Return *instruction*, ready to be executed."""
+        compiler, call = self.compiler, self.call
+        terms = iter(instruction.terms)
+        compiler.terms = lambda reduction: self.steps(reduction, next(terms))
+        target = call.arrays[instruction.writes]
+        expression = expand_rules(instruction.expression, call.kernel.substitutions)
+        value = compiler.value(expression, target.dtype)
+        assert next(terms, None) is None, f"'{instruction.id}' has more term domains than reductions"
+        compiler.terms = None
+        place = compiler.place(instruction.assignee)
+        predicates = [compiler.value(predicate) for predicate in instruction.predicates]
+
+        def execute() -> None:
+            where = place()
+            target[where] = converted(value(), target.dtype)
+
+        points = self.trie(instruction.domain)
+        return _Statement(points, lambda: all(predicate() for predicate in predicates), execute)
+
+    def steps(self, reduction: Reduction, term: Term) -> Callable[[Closure], Iterator[Any]]:
+        """Return what evaluates a closure at every term of *reduction*, in order."""
+        count = len(reduction.inames)
+        assert term.inames[-count:] == reduction.inames, f"terms over {term.inames} for {reduction}"
+        outer, inner = term.inames[:-count], reduction.inames
+        points, here = self.trie(term.domain), self.point
+
+        def over(trie: Trie, depth: int, closure: Closure) -> Iterator[Any]:
+            if depth == count:
+                yield closure()
+                return
+            for value, below in trie.items():
+                here[inner[depth]] = value
+                yield from over(below, depth + 1, closure)
+
+        def step(closure: Closure) -> Iterator[Any]:
+            trie = points
+            for name in outer:
+                trie = trie.get(here[name], {})
+            if trie:
+                yield from over(trie, 0, closure)
+                for name in inner:
+                    here.pop(name, None)
+
+        return step
+
+    def trie(self, domain: isl.Set) -> Trie:
+        """Return the points of *domain* for the sizes of this call, in ascending order."""
+        found: list[tuple[int, ...]] = []
+        fixed = self.call.fixed(domain)
+        count = fixed.dim(_SET)
+
+        def note(point: isl.Point) -> None:
+            found.append(tuple([point.get_coordinate_val(_SET, k).to_python() for k in range(count)]))
+
+        fixed.foreach_point(note)
+        root: Trie = {}
+        for coordinates in sorted(found):
+            trie = root
+            for value in coordinates:
+                trie = trie.setdefault(value, {})
+        return root
+
+
+# }}}

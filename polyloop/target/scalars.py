@@ -1,0 +1,374 @@
+"""Expressions as Python closures over NumPy scalars: the arithmetic of the reference interpreter.
+
+Every operation converts its operands to their common type (``expr/typing.py``) and then applies the NumPy operation
+of that type.  Subscripts are exact Python integers.  An expression is compiled once and evaluated for every instance.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import reduce
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.errors import ArgumentError, Diagnostic
+from polyloop.expr.dtypes import DType
+from polyloop.expr.functions import FUNCTIONS, ResultType
+from polyloop.expr.nodes import Expression, Reduction, TypeCast
+from polyloop.expr.printer import show
+from polyloop.expr.rewrite import children
+from polyloop.expr.typing import DEFAULT_FLOAT, ScalarType, Weak, infer_type, promote, settle
+
+__all__ = ["Closure", "Compiler", "converted", "neutral"]
+
+Closure: TypeAlias = Callable[[], Any]
+"""An expression, ready to be evaluated where the inames have their present values."""
+
+_BOOL: Final[DType] = np.dtype(np.bool_)
+_INT: Final[DType] = np.dtype(np.int32)
+_COMPARE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_BITWISE: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
+    p.BitwiseAnd: operator.and_,
+    p.BitwiseOr: operator.or_,
+    p.BitwiseXor: operator.xor,
+    p.LeftShift: operator.lshift,
+    p.RightShift: operator.rshift,
+}
+
+
+def converted(value: Any, dtype: DType) -> Any:  # noqa: ANN401 - a scalar of any type
+    """Return *value* as a scalar of *dtype*, as a C cast does."""
+    if isinstance(value, np.generic) and value.dtype == dtype:
+        return value
+    return np.asarray(value).astype(dtype)[()]
+
+
+def _convert(closure: Closure, have: ScalarType, want: ScalarType) -> Closure:
+    """Return *closure* with its value as *want*; constants that met no typed value stay Python numbers."""
+    if have == want or isinstance(want, Weak):
+        return closure
+    return lambda: converted(closure(), want)
+
+
+def neutral(operation: str, kind: ScalarType) -> Any:  # noqa: ANN401 - a scalar of any type
+    """Return the value with which a reduction over terms of type *kind* begins."""
+    dtype = settle(kind)
+    if operation in ("any", "all"):
+        return np.bool_(operation == "all")
+    if operation in ("sum", "product"):
+        value = 0 if operation == "sum" else 1
+        return value if isinstance(kind, Weak) else (_INT if dtype == _BOOL else dtype).type(value)
+    if dtype.kind == "f":
+        return dtype.type(-math.inf if operation == "max" else math.inf)
+    if dtype == _BOOL:
+        return np.bool_(operation == "min")
+    limits = np.iinfo(dtype)  # type: ignore[type-var]  # an integer type, the only kind left
+    return dtype.type(limits.min if operation == "max" else limits.max)
+
+
+def _smaller(a: Any, b: Any) -> Any:  # noqa: ANN401
+    return np.fmin(a, b)
+
+
+def _larger(a: Any, b: Any) -> Any:  # noqa: ANN401
+    return np.fmax(a, b)
+
+
+_COMBINE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "sum": operator.add,
+    "product": operator.mul,
+    "min": _smaller,
+    "max": _larger,
+    "any": operator.or_,
+    "all": operator.and_,
+}
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        return a * b + c
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    return a.dtype.type(float(exact)) if exact else a * b + c
+
+
+def _erf(x: Any) -> Any:  # noqa: ANN401
+    return x.dtype.type(math.erf(x))
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "pow": np.power,
+    "erf": _erf,
+    "fma": _fma,
+    "abs": np.abs,
+    **{
+        name: getattr(np, name)
+        for name in (
+            "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh fabs floor ceil fmin fmax hypot "
+            "copysign isnan isinf"
+        ).split()
+    },
+}
+
+
+class Compiler:
+    """Turns the expressions of one call into closures.
+
+    Parameters
+    ----------
+    kernel
+        Name of the kernel, for messages.
+    point
+        Present values of the inames; the closures look them up here.
+    scalars
+        Value arguments and parameters, as scalars of their types.
+    arrays
+        Arguments and temporaries.
+    types
+        Type of every name.
+
+    Attributes
+    ----------
+    terms
+        Called with each reduction, from left to right and an outer one before those inside it; returns a function
+        that steps through the points of its terms and evaluates a closure at each.
+    """
+
+    def __init__(
+        self,
+        kernel: str,
+        point: Mapping[str, int],
+        scalars: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray[Any, Any]],
+        types: Mapping[str, DType | None],
+    ) -> None:
+        self.kernel = kernel
+        self.point = point
+        self.scalars = scalars
+        self.arrays = arrays
+        self.types = types
+        self.terms: Callable[[Reduction], Callable[[Closure], Any]] | None = None
+
+    def type_of(self, expr: Expression) -> ScalarType:
+        """Return the type of *expr*; a constant that met no typed value is weak."""
+        found = infer_type(expr, self.types.get)
+        assert found is not None, f"untyped expression {show(expr)}"
+        return found
+
+    def error(self, code: str, message: str, notes: Sequence[str], hint: str) -> ArgumentError:
+        """Return the error for an instance that cannot be executed."""
+        at = ", ".join(f"{name} = {value}" for name, value in self.point.items())
+        return ArgumentError(
+            "interpret", self.kernel, [Diagnostic(code, message, (*notes, f"at {at}") if at else tuple(notes), (hint,))]
+        )
+
+    # {{{ subscripts
+
+    def index(self, expr: Expression) -> Closure:
+        """Return a closure for a subscript: a Python integer."""
+        kind = type(expr)
+        if kind is p.Variable and expr.name not in self.arrays:
+            name = expr.name
+            if name in self.scalars:
+                value = int(self.scalars[name])
+                return lambda: value
+            point = self.point
+            return lambda: point[name]
+        if kind is int or isinstance(expr, np.integer):
+            value = int(expr)
+            return lambda: value
+        if kind is p.Sum:
+            parts = [self.index(child) for child in expr.children]
+            return lambda: sum(part() for part in parts)
+        if kind is p.Product:
+            parts = [self.index(child) for child in expr.children]
+            return lambda: math.prod(part() for part in parts)
+        if kind is p.FloorDiv or kind is p.Remainder:
+            apply = self.divider(kind is p.FloorDiv, expr)
+            left, right = self.index(expr.numerator), self.index(expr.denominator)
+            return lambda: apply(left(), right())
+        closure = self.value(expr)
+        return lambda: int(closure())
+
+    def place(self, expr: Expression) -> Callable[[], tuple[int, ...]]:
+        """Return a closure for the element that a variable or subscript stands for, which is checked to exist."""
+        if isinstance(expr, p.Variable):
+            return tuple
+        name = expr.aggregate.name
+        shape = self.arrays[name].shape
+        indices = [self.index(index) for index in expr.index_tuple]
+        assert len(indices) == len(shape), f"{show(expr)}: '{name}' has {len(shape)} axes"
+
+        def locate() -> tuple[int, ...]:
+            where = tuple([index() for index in indices])
+            for value, extent in zip(where, shape, strict=True):
+                if not 0 <= value < extent:
+                    raise self.error(
+                        "out-of-bounds",
+                        f"{name}[{', '.join(map(str, where))}] does not exist",
+                        (f"{show(expr)}; the shape of '{name}' is {shape}",),
+                        "check the indices, or the sizes that were passed",
+                    )
+            return where
+
+        return locate
+
+    # }}}
+    # {{{ values
+
+    def value(self, expr: Expression, want: ScalarType | None = None) -> Closure:
+        """Return a closure for the value of *expr*, as *want* if that is given."""
+        have = self.type_of(expr)
+        closure = self._value(expr, have)
+        return closure if want is None else _convert(closure, have, want)
+
+    def _value(self, expr: Expression, have: ScalarType) -> Closure:
+        kind = type(expr)
+        if kind is p.Variable and expr.name not in self.arrays:
+            return self.name(expr.name)
+        if kind is p.Variable or kind is p.Subscript:
+            array = self.arrays[expr.name if kind is p.Variable else expr.aggregate.name]
+            place = self.place(expr)
+            return lambda: array[place()]
+        if not isinstance(expr, p.ExpressionNode):
+            constant = expr if isinstance(have, Weak) else converted(expr, have)
+            return lambda: constant
+        if kind is Reduction:
+            return self.reduction(expr)
+        if kind is TypeCast:
+            return self.value(expr.child, have)
+        if kind is p.If:
+            return self.choice(expr, have)
+        if kind is p.Call:
+            return self.call(expr)
+        if kind is p.Comparison or kind in (p.LogicalAnd, p.LogicalOr, p.LogicalNot):
+            return self.truth(expr)
+        return self.operation(expr, have)
+
+    def name(self, name: str) -> Closure:
+        if name in self.scalars:
+            value = self.scalars[name]
+            return lambda: value
+        point, scalar = self.point, _INT.type
+        return lambda: scalar(point[name])
+
+    def common(self, exprs: Sequence[Expression]) -> ScalarType:
+        return reduce(promote, [self.type_of(expr) for expr in exprs])
+
+    def reduction(self, expr: Reduction) -> Closure:
+        assert self.terms is not None, f"a reduction where none can be: {show(expr)}"
+        steps = self.terms(expr)
+        kind = self.type_of(expr.expr)
+        start = neutral(expr.operation, kind)
+        want = kind
+        if expr.operation in ("any", "all"):
+            want = _BOOL
+        elif kind == _BOOL and expr.operation in ("sum", "product"):
+            want = _INT
+        term = self.value(expr.expr, want)
+        combine = _COMBINE[expr.operation]
+
+        def accumulate() -> Any:  # noqa: ANN401
+            total = start
+            for value in steps(term):
+                total = combine(total, value)
+            return total
+
+        return accumulate
+
+    def choice(self, expr: p.If, have: ScalarType) -> Closure:
+        condition = self.value(expr.condition)
+        then, orelse = self.value(expr.then, have), self.value(expr.else_, have)
+        return lambda: then() if condition() else orelse()
+
+    def truth(self, expr: Expression) -> Closure:
+        kind = type(expr)
+        if kind is p.Comparison:
+            common = self.common((expr.left, expr.right))
+            left, right = self.value(expr.left, common), self.value(expr.right, common)
+            compare = _COMPARE[str(getattr(expr.operator, "value", expr.operator))]
+            return lambda: np.bool_(compare(left(), right()))
+        parts = [self.value(child) for child in children(expr)]
+        if kind is p.LogicalAnd:
+            return lambda: np.bool_(all(part() for part in parts))
+        if kind is p.LogicalOr:
+            return lambda: np.bool_(any(part() for part in parts))
+        return lambda: np.bool_(not parts[0]())
+
+    def call(self, expr: p.Call) -> Closure:
+        function = FUNCTIONS[expr.function.name]
+        common = settle(self.common(expr.parameters))
+        if common.kind != "f" and function.result is not ResultType.SAME:
+            common = DEFAULT_FLOAT
+        parts = [self.value(parameter, common) for parameter in expr.parameters]
+        if function.name in ("min", "max"):
+            combine = _COMBINE[function.name]
+            return lambda: reduce(combine, [part() for part in parts])
+        apply = _FUNCTIONS[function.name]
+        return lambda: apply(*[part() for part in parts])
+
+    def operation(self, expr: Expression, have: ScalarType) -> Closure:
+        kind = type(expr)
+        parts = [self.value(child, have) for child in children(expr)]
+        if kind is p.Sum or kind is p.Product:
+            return _chain(operator.add if kind is p.Sum else operator.mul, parts)
+        if kind is p.Min or kind is p.Max:
+            return _chain(_smaller if kind is p.Min else _larger, parts)
+        if kind is p.BitwiseNot:
+            return lambda: ~parts[0]()
+        if kind in _BITWISE:
+            return _chain(_BITWISE[kind], parts)
+        left, right = parts
+        if kind is p.Quotient:
+            as_weak = isinstance(have, Weak)
+            return lambda: float(np.float64(left()) / np.float64(right())) if as_weak else left() / right()
+        if kind is p.Power:
+            return lambda: left() ** right()
+        assert kind is p.FloorDiv or kind is p.Remainder, f"unexpected node {kind.__name__}"
+        apply = self.divider(kind is p.FloorDiv, expr)
+        return lambda: apply(left(), right())
+
+    def divider(self, is_quotient: bool, expr: Expression) -> Callable[[Any, Any], Any]:
+        """Return division, or remainder, rounding downward; an integer divided by zero is an error."""
+        apply = operator.floordiv if is_quotient else operator.mod
+
+        def divide(left: Any, right: Any) -> Any:  # noqa: ANN401
+            if not right and not isinstance(right, float | np.floating):
+                hint = "guard it with if(..., ..., ...), or a predicate"
+                raise self.error("division-by-zero", "an integer is divided by zero", (show(expr),), hint)
+            return apply(left, right)
+
+        return divide
+
+    # }}}
+
+
+def _chain(combine: Callable[[Any, Any], Any], parts: Sequence[Closure]) -> Closure:
+    if len(parts) == 2:
+        left, right = parts
+        return lambda: combine(left(), right())
+    first, *rest = parts
+
+    def total() -> Any:  # noqa: ANN401
+        value = first()
+        for part in rest:
+            value = combine(value, part())
+        return value
+
+    return total
