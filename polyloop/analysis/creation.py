@@ -10,6 +10,7 @@ import islpy as isl
 from polyloop.analysis.bounds import bounds_violations, footprint_shape, rank_violations, unbounded_inames
 from polyloop.analysis.dataflow import flow_of, is_exact
 from polyloop.analysis.infer import infer_dtypes
+from polyloop.analysis.lowering import instruction_tree, lower
 from polyloop.analysis.place import place
 from polyloop.errors import Diagnostic, KernelError, VerificationError
 from polyloop.kernel.arrays import ArrayArg
@@ -103,10 +104,7 @@ def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, _unwritten(kernel))
     kernel = infer_dtypes(kernel)
     kernel = _with_directions(kernel)
-    reference = kernel.reference
-    assert reference is not None
-    base = replace(kernel, reference=None)
-    return replace(kernel, reference=Reference(base, reference.tree))
+    return replace(kernel, reference=Reference(kernel, instruction_tree(lower(kernel))))
 
 
 def _with_shapes(kernel: LoopKernel) -> LoopKernel:
@@ -142,8 +140,8 @@ def _unwritten(kernel: LoopKernel) -> Iterator[Diagnostic]:
                     hints=(f"assign it first: <> {name} = ...",),
                     sites=(instruction.site(),),
                 )
-        if instruction.writes in kernel.values() or instruction.writes in kernel.inames:
-            what = "an iname" if instruction.writes in kernel.inames else "a scalar argument"
+        if instruction.writes in kernel.values() or instruction.writes in kernel.parameters:
+            what = "a parameter" if instruction.writes in kernel.parameters else "a scalar argument"
             yield Diagnostic(
                 "not-assignable",
                 f"'{instruction.writes}' is {what} and cannot be assigned",

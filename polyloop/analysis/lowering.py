@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -21,11 +22,11 @@ from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
 from polyloop.kernel.tags import axis_name
-from polyloop.kernel.tree import Tree, paths
+from polyloop.kernel.tree import Loop, Node, Run, Tree, paths
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.poly.sets import constant_bounds, reorder
+from polyloop.poly.sets import constant_bounds, increasing, map_from_forms, reorder
 
-__all__ = ["Access", "Accumulator", "Lowered", "Program", "lower", "loop_order"]
+__all__ = ["Access", "Accumulator", "Lowered", "Program", "instruction_tree", "loop_order", "lower"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,8 +300,41 @@ def lower(kernel: LoopKernel) -> Program:
             statements[statement.name] = statement
             items.append(_item(kernel, statement, after))
         last[instruction.id] = group[-1].name
-    tree = build_tree(items)
+    tree = build_tree(items, partial(_may_share, kernel, statements))
     return Program(kernel, statements, tree, accumulators, paths(tree))
+
+
+def _may_share(
+    kernel: LoopKernel, statements: Mapping[str, Lowered], item: Item, inside: Sequence[Item], loops: Sequence[str]
+) -> bool:
+    """Return whether a statement may join a loop without reading an element before it is first written there.
+
+    That would be so where an earlier statement of the loop writes the element in a later iteration only
+    (rule 3c of the reference program).
+    """
+    reader = statements[item.name]
+    for other in inside:
+        writer = statements[other.name]
+        if writer.write.array not in item.reads or writer.write.array in kernel.evaluations:
+            continue
+        for access in reader.reads:
+            if access.array != writer.write.array or access.leaf is None:
+                continue
+            same = access.indices == writer.write.indices and set(writer.inames) <= set(reader.inames)
+            if not same and _reads_too_early(reader, access, writer, loops):
+                return False
+    return True
+
+
+def _reads_too_early(reader: Lowered, access: Access, writer: Lowered, loops: Sequence[str]) -> bool:
+    if not access.is_affine() or not writer.write.is_affine():
+        return True
+    around = [Affine.variable(loop) for loop in loops]
+    read = map_from_forms(reader.domain, reader.inames, [*around, *access.indices]).range()
+    written = map_from_forms(writer.domain, writer.inames, [*around, *writer.write.indices]).range()
+    known = written.apply(increasing(read.get_space(), len(loops) - 1, 0))
+    later = written.apply(increasing(read.get_space(), len(loops) - 1, 1).reverse())
+    return not read.intersect(later).subtract(known).is_empty()
 
 
 def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str]) -> Item:
@@ -308,3 +342,21 @@ def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str]) -> Item
     reads = frozenset(access.array for access in statement.reads)
     writes = frozenset((statement.write.array,))
     return Item(statement.name, nest, reads, writes, after, dict(statement.instruction.blocks))
+
+
+def instruction_tree(program: Program) -> Tree:
+    """Return the loop tree of whole instructions: reductions are one step, as the user wrote them."""
+    ids = {instruction.id for instruction in program.kernel.instructions}
+
+    def kept(nodes: Tree) -> Tree:
+        found: list[Node] = []
+        for node in nodes:
+            if isinstance(node, Loop):
+                body = kept(node.body)
+                if body:
+                    found.append(Loop(node.iname, body))
+            elif isinstance(node, Run) and node.name in ids:
+                found.append(node)
+        return tuple(found)
+
+    return kept(program.tree)

@@ -17,14 +17,14 @@ from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueA
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, condition_set, domain_for, outer_inames, parameters_of
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
-from polyloop.kernel.kernel import Domain, LoopKernel, Reference
-from polyloop.kernel.order import Item, build_tree, nest_order, stable_order
+from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.order import nest_order, stable_order
 from polyloop.kernel.parser import ParsedInstruction, ParsedRule, parse_instructions
 from polyloop.kernel.specs import KernelData, expand_data
-from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 
-__all__ = ["build_kernel", "reference_items", "term_domains"]
+__all__ = ["build_kernel", "term_domains"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -88,8 +88,7 @@ def build_kernel(
         loop_priority=tuple(tuple(x.strip() for x in chain.split(",")) for chain in loop_priority),
         fixed=dict(fixed_parameters),
     )
-    kernel = replace(kernel, instructions=_finish(kernel, drafts, space))
-    return replace(kernel, reference=Reference(kernel, build_tree(reference_items(kernel))))
+    return replace(kernel, instructions=_finish(kernel, drafts, space))
 
 
 def _fix(expr: Expression, fixed: Mapping[str, int]) -> Expression:
@@ -487,24 +486,3 @@ def _text_order(
             site=built[order[0]].site(),
         )
     return order
-
-
-def reference_items(kernel: LoopKernel) -> list[Item]:
-    """Return the instructions of *kernel* as items of the reference tree."""
-    return [
-        Item(
-            instruction.id,
-            instruction.inames,
-            instruction.reads,
-            frozenset((instruction.writes,)),
-            instruction.depends_on,
-            dict(instruction.blocks),
-        )
-        for instruction in kernel.instructions
-    ]
-
-
-def is_affine_subscript(index: Expression, names: Iterable[str]) -> bool:
-    """Return whether *index* is quasi-affine in *names*."""
-    form = affine_of(index)
-    return form is not None and form.names() <= set(names)

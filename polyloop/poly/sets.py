@@ -21,6 +21,7 @@ __all__ = [
     "constant_bounds",
     "form_to_aff",
     "gcd_normal",
+    "increasing",
     "insert_dims",
     "lex_relation",
     "map_from_forms",
@@ -170,6 +171,16 @@ def lex_relation(space: isl.Space, equal: Sequence[tuple[int, int]], less: tuple
         constraint = constraint.set_coefficient_val(IN, less[0], -1).set_coefficient_val(OUT, less[1], 1)
         basic = basic.add_constraint(constraint.set_constant_val(-1))
     return basic.to_map()
+
+
+def increasing(space: isl.Space, position: int, least: int) -> isl.Map:
+    """Return ``{ x -> y : y_p - x_p >= least, all other dimensions equal }`` over a set space."""
+    map_space = space.map_from_set()
+    equal = [(i, i) for i in range(space.dim(SET)) if i != position]
+    result = lex_relation(map_space, equal, None)
+    constraint = isl.Constraint.inequality_alloc(isl.LocalSpace.from_space(map_space))
+    constraint = constraint.set_coefficient_val(IN, position, -1).set_coefficient_val(OUT, position, 1)
+    return result.intersect(isl.BasicMap.universe(map_space).add_constraint(constraint.set_constant_val(-least)).to_map())
 
 
 def gcd_normal(form: Affine) -> Affine:

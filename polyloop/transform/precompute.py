@@ -31,8 +31,10 @@ def sweep_violations(
     kernel: LoopKernel, source: str, is_rule: bool, sweep: Sequence[str], outer: Sequence[str] | None
 ) -> Iterator[Diagnostic]:
     """Yield what is wrong with sweeping the uses of *source* over *sweep*."""
-    for iname in (*sweep, *(outer or ())):
-        yield from iname_violations(kernel, iname)
+    unknown = [finding for iname in (*sweep, *(outer or ())) for finding in iname_violations(kernel, iname)]
+    if unknown:
+        yield from unknown
+        return
     found = list(find_uses(kernel, source, is_rule))
     uses = [use for use in found if isinstance(use, Use)]
     for entry in found:

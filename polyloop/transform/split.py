@@ -50,7 +50,9 @@ class SplitIname(Transform):
         return tuple((iname, tag) for iname, tag in wanted if tag is not None)
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        yield from iname_violations(kernel, self.split_iname)
+        if found := tuple(iname_violations(kernel, self.split_iname)):
+            yield from found
+            return
         length: object = self.inner_length
         if not isinstance(length, int) or isinstance(length, bool) or length < 1:
             yield Diagnostic(

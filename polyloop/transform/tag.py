@@ -63,7 +63,6 @@ class TagInames(Transform):
                     f"iname '{iname}' is already tagged '{old}'",
                     hints=("pass force=True to replace the tag",),
                 )
-            yield from _reduction_violations(kernel, iname, text)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         tags = dict(kernel.iname_tags)
@@ -98,6 +97,10 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
     axes = {iname: text for iname, text in tags if axis_name(parse_tag(text) or Sequential()) is not None}
     if not axes:
         return
+    for iname, text in axes.items():
+        if found := tuple(_reduction_violations(kernel, iname, text)):
+            yield from found
+            return
     placement = place(kernel)
     made = set(kernel.evaluations)
     for array in shared_arrays(placement):
