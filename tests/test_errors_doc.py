@@ -40,22 +40,24 @@ def codes_of(call: ast.Call, positions: dict[str, int | None]) -> Iterator[str]:
     position = positions.get(name)
     if position is None:
         return
-    given = [keyword.value for keyword in call.keywords if keyword.arg in {"code", "kind"}]
-    for value in (*given, *call.args[position : position + 1]):
+    kinds = [keyword.value for keyword in call.keywords if keyword.arg == "kind"]
+    for value in (*kinds, *call.args[position : position + 1]):
         for text in literals(value):
             yield f"unknown-{text.replace(' ', '-')}" if name == "unknown_name" else text
 
 
-def default_codes(module: ast.Module) -> Iterator[str]:
-    """Yield the defaults of parameters and fields that are called ``code``."""
+def named_codes(module: ast.Module) -> Iterator[str]:
+    """Yield what is given to parameters, fields and variables that are called ``code``."""
     for node in ast.walk(module):
         match node:
             case ast.FunctionDef(args=ast.arguments(args=arguments, defaults=[_, *_] as defaults)):
                 for argument, default in zip(arguments[-len(defaults) :], defaults, strict=True):
                     if argument.arg == "code":
                         yield from literals(default)
-            case ast.AnnAssign(target=ast.Name(id="code"), value=ast.expr() as default):
-                yield from literals(default)
+            case ast.AnnAssign(target=ast.Name(id="code"), value=ast.expr() as value):
+                yield from literals(value)
+            case ast.Assign(targets=[ast.Name(id="code")], value=value) | ast.keyword(arg="code", value=value):
+                yield from literals(value)
 
 
 def codes_in_source() -> set[str]:
@@ -65,7 +67,7 @@ def codes_in_source() -> set[str]:
         everywhere |= {name: at for name, at in functions_with_a_code(module).items() if at is not None}
     found: set[str] = set()
     for module in modules:
-        found.update(default_codes(module))
+        found.update(named_codes(module))
         positions = everywhere | functions_with_a_code(module)
         calls = (node for node in ast.walk(module) if isinstance(node, ast.Call))
         found.update(code for call in calls for code in codes_of(call, positions))

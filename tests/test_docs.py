@@ -1,0 +1,35 @@
+"""The code in README and tutorial runs, and prints what is shown."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FENCE = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+PAGES = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_the_code_of_a_page_prints_what_is_shown(page: str) -> None:
+    namespace: dict[str, object] = {"__name__": "page"}
+    printed = ""
+    for kind, body in FENCE.findall(ROOT.joinpath(page).read_text(encoding="utf-8")):
+        if kind == "text":
+            assert printed.rstrip() == body.rstrip()
+            continue
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            exec(compile(body, page, "exec"), namespace)
+        printed = output.getvalue()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    path = ROOT / page
+    targets = LINK.findall(path.read_text(encoding="utf-8"))
+    assert [target for target in targets if not path.parent.joinpath(target).exists()] == []
