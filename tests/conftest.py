@@ -15,4 +15,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_there, reason = available() if marked else (True, "")
         if not is_there:
             for item in marked:
-                item.add_marker(pytest.mark.skip(reason=reason))
+                item.add_marker(pytest.mark.skip(reason=reason.partition("\n")[0]))

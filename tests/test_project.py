@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from polyloop.runtime.nvrtc import nvrtc_available
 
 ROOT = Path(__file__).parents[1]
 MAX_LINES = 600
@@ -21,8 +25,10 @@ print(time.perf_counter() - start)
 """
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+def run(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, env=environment
+    )
 
 
 def test_ruff_finds_nothing() -> None:
@@ -47,9 +53,12 @@ def test_no_file_has_more_than_600_lines(folder: str) -> None:
     assert {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > MAX_LINES} == {}
 
 
-def test_import_takes_less_than_250_ms() -> None:
-    best = min(float(run("-c", IMPORT_PROGRAM).stdout) for _ in range(5))
-    assert best < MAX_IMPORT_SECONDS, f"import polyloop took {1000 * best:.0f} ms (best of 5)"
+def test_import_takes_less_than_250_ms(tmp_path: Path) -> None:
+    # With byte code, as after an installation: the first run writes it here, wherever the package is.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
+    best = min(float(run("-c", IMPORT_PROGRAM, environment=environment).stdout) for _ in range(10))
+    assert best < MAX_IMPORT_SECONDS, f"import polyloop took {1000 * best:.0f} ms (best of 10)"
 
 
 @pytest.mark.parametrize("module", ["cuda", "pycuda", "PIL", "matplotlib", "IPython"])
@@ -70,3 +79,9 @@ def test_the_package_is_marked_as_typed() -> None:
     assert spec is not None
     assert spec.origin is not None
     assert Path(spec.origin).with_name("py.typed").exists()
+
+
+@pytest.mark.skipif("POLYLOOP_REQUIRE_NVRTC" not in os.environ, reason="NVRTC is required in .ci/run only")
+def test_nvrtc_is_there_where_it_is_required() -> None:
+    is_there, detail = nvrtc_available()
+    assert is_there, detail
