@@ -31,13 +31,13 @@ def generate_code(kernel: LoopKernel, target: Target | None = None, *, index_bit
     target
         :func:`CudaTarget` (the default) or :func:`CTarget`.
     index_bits
-        Width of index arithmetic [bits], 32 or 64.  With 32 the caller has to check ``index_checks``; compiled kernels
-        do, and switch to 64 by themselves.
+        Width of index arithmetic [bits], 32 or 64.  With 32 the caller has to check ``index_checks``; compiled
+        kernels do, and switch to 64 by themselves.
 
     Returns
     -------
     GeneratedProgram
-        ``device_code`` (text), ``grid`` and ``block`` (expressions in the parameters), ``arguments`` in order, ``checks``.
+        ``device_code`` (text), ``grid`` and ``block`` (expressions in the parameters), ``arguments``, ``checks``.
 
     Raises
     ------

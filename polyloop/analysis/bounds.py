@@ -12,7 +12,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.affine import Affine, Var, affine_of, to_expression
 from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set
 
 __all__ = ["accesses_to", "bounds_violations", "footprint_shape", "rank_violations", "unbounded_inames"]
@@ -128,8 +128,8 @@ def _form(aff: isl.Aff) -> Affine | None:
     if aff.dim(isl.dim_type.div) or not aff.get_denominator_val().is_one():
         return None
     space = aff.get_domain_space()
-    terms = {
-        space.get_dim_name(_PARAM, i): aff.get_coefficient_val(_PARAM, i).to_python()
+    terms: dict[Var, int] = {
+        space.get_dim_name(_PARAM, i) or "": aff.get_coefficient_val(_PARAM, i).to_python()
         for i in range(space.dim(_PARAM))
     }
     return Affine.make(terms, aff.get_constant_val().to_python())
@@ -167,9 +167,7 @@ def _out_of_bounds(
 ) -> Diagnostic:
     values = sample_set(bad, statement.inames)
     assert values is not None
-    indices = []
-    for form in access.indices:
-        indices.append("?" if form is None else str(form.evaluate(values)))
+    indices = ["?" if form is None else str(form.evaluate(values)) for form in access.indices]
     at = ", ".join(f"{name}={value}" for name, value in values.items() if name in statement.inames)
     sizes = ", ".join(f"{name}={value}" for name, value in values.items() if name not in statement.inames)
     where = f"instance ({at})" + (f" with {sizes}" if sizes else "")

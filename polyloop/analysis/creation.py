@@ -13,7 +13,8 @@ from polyloop.analysis.infer import infer_dtypes
 from polyloop.analysis.lowering import instruction_tree, lower
 from polyloop.analysis.place import place
 from polyloop.errors import Diagnostic, KernelError, VerificationError
-from polyloop.kernel.arrays import ArrayArg
+from polyloop.expr.nodes import Expression
+from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.specs import KernelData, row_major
@@ -65,8 +66,8 @@ def make_kernel(
     Raises
     ------
     KernelError
-        With a caret: ``syntax``, ``syntax-domain``, ``unknown-option``, ``reserved-name`` and the other codes of the parser;
-        with the instruction: ``iname-twice``, ``unknown-iname``, ``undeclared-name``, ``wrong-rank``,
+        With a caret: ``syntax``, ``syntax-domain``, ``unknown-option``, ``reserved-name`` and the other codes of the
+        parser; with the instruction: ``iname-twice``, ``unknown-iname``, ``undeclared-name``, ``wrong-rank``,
         ``unbounded-domain``, ``out-of-bounds`` (with the instance), ``dependency-cycle``, ``read-before-write``,
         ``output-not-written``, ``shape-not-inferred``.
 
@@ -108,25 +109,26 @@ def _completed(kernel: LoopKernel) -> LoopKernel:
 
 
 def _with_shapes(kernel: LoopKernel) -> LoopKernel:
-    arguments = []
+    arguments: list[Argument] = []
     for argument in kernel.arguments:
         if isinstance(argument, ArrayArg) and argument.shape is None:
-            shape = footprint_shape(kernel, argument.name)
-            if isinstance(shape, Diagnostic):
-                raise KernelError("make_kernel", kernel.name, [shape])
+            shape = _footprint(kernel, argument.name)
             strides = argument.strides or row_major(shape, argument.order)
             arguments.append(replace(argument, shape=shape, strides=strides))
         else:
             arguments.append(argument)
     temporaries = {}
     for name, temporary in kernel.temporaries.items():
-        if temporary.shape is None:
-            shape = footprint_shape(kernel, name)
-            if isinstance(shape, Diagnostic):
-                raise KernelError("make_kernel", kernel.name, [shape])
-            temporary = replace(temporary, shape=shape)
-        temporaries[name] = temporary
+        shape = _footprint(kernel, name) if temporary.shape is None else temporary.shape
+        temporaries[name] = replace(temporary, shape=shape)
     return replace(kernel, arguments=tuple(arguments), temporaries=temporaries)
+
+
+def _footprint(kernel: LoopKernel, name: str) -> tuple[Expression, ...]:
+    shape = footprint_shape(kernel, name)
+    if isinstance(shape, Diagnostic):
+        raise KernelError("make_kernel", kernel.name, [shape])
+    return shape
 
 
 def _unwritten(kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -158,10 +160,10 @@ def _unwritten(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def _with_directions(kernel: LoopKernel) -> LoopKernel:
-    """An array is an output where it is written, an input where some read sees its initial value."""
+    """Mark arrays as outputs where they are written, as inputs where some read sees their initial value."""
     written = {instruction.writes for instruction in kernel.instructions}
     read = {name for instruction in kernel.instructions for name in instruction.reads}
-    arguments = []
+    arguments: list[Argument] = []
     for argument in kernel.arguments:
         if isinstance(argument, ArrayArg):
             name = argument.name

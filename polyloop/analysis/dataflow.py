@@ -61,8 +61,9 @@ def readers_of(placement: Placement, array: str) -> list[tuple[Placed, Access]]:
 
 def is_exact(placement: Placement, array: str) -> bool:
     """Return whether every access to *array* is affine and every write unconditional."""
-    return all(s.lowered.write.is_affine() and not s.lowered.is_conditional for s in writers_of(placement, array)) and all(
-        a.is_affine() for _, a in readers_of(placement, array)
+    writers = [statement.lowered for statement in writers_of(placement, array)]
+    return all(writer.write.is_affine() and not writer.is_conditional for writer in writers) and all(
+        access.is_affine() for _, access in readers_of(placement, array)
     )
 
 

@@ -16,7 +16,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, VerificationError
-from polyloop.expr.nodes import Expression, Reduction
+from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import children, expand_rules, rebuild
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
@@ -270,7 +270,7 @@ def access_of(expr: Expression, visible: frozenset[str]) -> Access:
     for index in expr.index_tuple:
         form = affine_of(index)
         forms.append(form if form is not None and form.names() <= visible else None)
-    return Access(expr.aggregate.name, tuple(forms))
+    return Access(array_name(expr), tuple(forms))
 
 
 @memoised

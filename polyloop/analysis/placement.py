@@ -30,7 +30,8 @@ _SET = isl.dim_type.set
 class Axes:
     """The hardware axes of a kernel.
 
-    ``local`` maps each thread axis to its extent (None where that is not a constant), ``group`` lists the block axes; ``first`` gives
+    ``local`` maps each thread axis to its extent (None where that is not a constant),
+    ``group`` lists the block axes; ``first`` gives
     the iname value that runs on index 0 of each axis.
     """
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pymbolic.primitives import ExpressionNode, Product, expr_dataclass
 
-__all__ = ["Expression", "Reduction", "TypeCast", "negate"]
+__all__ = ["Expression", "Reduction", "TypeCast", "array_name", "function_name", "negate"]
 
 Expression: TypeAlias = Any
 """A pymbolic node, a Python number or a NumPy scalar."""
@@ -52,3 +52,18 @@ def negate(expr: Expression) -> Expression:
             return Product((-first, *rest))
         return Product((-1, *expr.children))
     return Product((-1, expr))
+
+
+def array_name(expr: Expression) -> str:
+    """Return the name that a variable or a subscript accesses."""
+    variable: Expression = getattr(expr, "aggregate", expr)
+    name = variable.name
+    assert isinstance(name, str), f"{expr} accesses no variable"
+    return name
+
+
+def function_name(expr: Expression) -> str:
+    """Return the name of the function that a call calls."""
+    name = expr.function.name
+    assert isinstance(name, str), f"{expr} calls no named function"
+    return name

@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError, Site
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression, Reduction
+from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import expand_rules, reductions, substitute, variables
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.domain_text import parse_domain
@@ -30,7 +30,9 @@ _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
 
 
-def _fail(code: str, message: str, *, hints: Iterable[str] = (), notes: Iterable[str] = (), site: Site | None = None) -> KernelError:
+def _fail(
+    code: str, message: str, *, hints: Iterable[str] = (), notes: Iterable[str] = (), site: Site | None = None
+) -> KernelError:
     sites = () if site is None else (site,)
     return KernelError("make_kernel", None, [Diagnostic(code, message, tuple(notes), tuple(hints), sites=sites)])
 
@@ -70,10 +72,10 @@ def build_kernel(
     statements = [_fixed(entry, fixed_parameters) for entry in parsed if isinstance(entry, ParsedInstruction)]
     if not statements:
         raise _fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
-    arguments, temporaries, infer_rest = _read_data(kernel_data, statements)
+    listed, temporaries, infer_rest = _read_data(kernel_data, statements)
     parameters = _parameters(pieces, assumptions, inames)
     drafts = _drafts(statements, rules, frozenset(inames), temporaries)
-    arguments = _complete_arguments(arguments, infer_rest, drafts, temporaries, inames, rules, parameters)
+    arguments = _complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters)
     parameters = _order_parameters(parameters, arguments, pieces)
     space = parameter_space(parameters)
     kernel = LoopKernel(
@@ -160,7 +162,7 @@ def _read_data(
     for statement in statements:
         if not statement.declared:
             continue
-        name = _assigned(statement.assignee)
+        name = array_name(statement.assignee)
         known = temporaries.get(name)
         if any(argument.name == name for argument in arguments):
             raise _fail("name-taken", f"temporary '{name}' has the name of an argument", site=_site(statement))
@@ -172,10 +174,6 @@ def _read_data(
 
 def _site(parsed: ParsedInstruction, name: str | None = None) -> Site:
     return Site(parsed.text, parsed.line, name or parsed.id)
-
-
-def _assigned(assignee: Expression) -> str:
-    return str(getattr(assignee, "aggregate", assignee).name)
 
 
 def _parameters(
@@ -254,20 +252,21 @@ def _ids(statements: Sequence[ParsedInstruction]) -> list[str]:
         name = statement.id
         if name is None:
             base = statement.id_prefix or "insn"
-            name = next(x for i in range(len(statements) + len(taken) + 1) if (x := f"{base}_{i}" if i else base) not in taken)
+            wishes = (f"{base}_{i}" if i else base for i in range(len(statements) + len(taken) + 1))
+            name = next(wish for wish in wishes if wish not in taken)
             taken.add(name)
         ids.append(name)
     return ids
 
 
 def _inherit_inames(drafts: Sequence[_Draft], temporaries: Mapping[str, TemporaryVariable]) -> None:
-    """A reader of a temporary runs inside the loops in which all its writers run, unless it says otherwise.
+    """Put a reader of a temporary inside the loops in which all its writers run, unless it says otherwise.
 
     Loops that subscript the temporary at the write do not count: the value outlives them.
     """
     shared: dict[str, list[_Draft]] = {}
     for draft in drafts:
-        name = _assigned(draft.parsed.assignee)
+        name = array_name(draft.parsed.assignee)
         if name in temporaries:
             shared.setdefault(name, []).append(draft)
     changed = True
@@ -293,18 +292,12 @@ def _complete_arguments(
     drafts: Sequence[_Draft],
     temporaries: Mapping[str, TemporaryVariable],
     inames: Sequence[str],
-    rules: Mapping[str, SubstitutionRule],
     parameters: Sequence[str],
 ) -> tuple[Argument, ...]:
     known = {argument.name for argument in arguments} | set(temporaries) | set(inames)
     complete = list(arguments)
-    written = {_assigned(draft.parsed.assignee) for draft in drafts}
-    subscripted: set[str] = set()
-    order: dict[str, _Draft] = {}
-    for draft in drafts:
-        for expr in (draft.parsed.assignee, draft.expanded, *draft.parsed.predicates):
-            for name in _in_order(expr, subscripted):
-                order.setdefault(name, draft)
+    written = {array_name(draft.parsed.assignee) for draft in drafts}
+    order, subscripted = _names_in_order(drafts)
     for name, draft in order.items():
         if name in known:
             continue
@@ -312,22 +305,34 @@ def _complete_arguments(
             raise _fail(
                 "undeclared-name",
                 f"'{name}' is not declared",
-                hints=(f"add it to kernel_data, or end kernel_data with ... to have it inferred",),
+                hints=("add it to kernel_data, or end kernel_data with ... to have it inferred",),
                 site=_site(draft.parsed, draft.id),
             )
         known.add(name)
         if name in subscripted or name in written:
-            complete.append(ArrayArg(name, shape=None if name in subscripted else (), strides=None if name in subscripted else ()))
+            shape = None if name in subscripted else ()
+            complete.append(ArrayArg(name, shape=shape, strides=shape))
         else:
             complete.append(ValueArg(name))
-    for argument in arguments:
-        if isinstance(argument, ArrayArg) and argument.shape is not None:
-            for extent in argument.shape:
-                for name in sorted(variables(extent) - known):
-                    known.add(name)
-                    complete.append(ValueArg(name))
-    complete.extend(ValueArg(name) for name in parameters if name not in known)
+    sizes = [name for argument in arguments for name in _size_names(argument) if name not in known]
+    complete.extend(ValueArg(name) for name in dict.fromkeys((*sizes, *parameters)) if name not in known)
     return tuple(complete)
+
+
+def _names_in_order(drafts: Sequence[_Draft]) -> tuple[dict[str, _Draft], set[str]]:
+    """Return every name with the statement where it appears first, and the names that are subscripted."""
+    subscripted: set[str] = set()
+    order: dict[str, _Draft] = {}
+    for draft in drafts:
+        for expr in (draft.parsed.assignee, draft.expanded, *draft.parsed.predicates):
+            for name in _in_order(expr, subscripted):
+                order.setdefault(name, draft)
+    return order, subscripted
+
+
+def _size_names(argument: Argument) -> list[str]:
+    shape = argument.shape if isinstance(argument, ArrayArg) else None
+    return [name for extent in shape or () for name in sorted(variables(extent))]
 
 
 def _in_order(expr: Expression, subscripted: set[str]) -> Iterable[str]:
@@ -338,15 +343,15 @@ def _in_order(expr: Expression, subscripted: set[str]) -> Iterable[str]:
         if isinstance(node, p.Variable):
             yield node.name
         elif isinstance(node, p.Subscript):
-            subscripted.add(node.aggregate.name)
-            yield node.aggregate.name
+            subscripted.add(array_name(node))
+            yield array_name(node)
             stack.extend(reversed(node.index_tuple))
         elif isinstance(node, p.Call):
             stack.extend(reversed(node.parameters))
         elif isinstance(node, Reduction):
             stack.append(node.expr)
         elif isinstance(node, p.ExpressionNode):
-            stack.extend(reversed([child for child in _children(node)]))
+            stack.extend(reversed(_children(node)))
 
 
 def _children(node: p.ExpressionNode) -> list[Expression]:
@@ -395,7 +400,7 @@ def _widen(domain: isl.Set, universe: isl.Set, count: int) -> isl.Set:
     extra = universe.dim(_SET) - count
     result = domain.insert_dims(_SET, count, extra)
     for position in range(count, count + extra):
-        result = result.set_dim_name(_SET, position, universe.get_dim_name(_SET, position))
+        result = result.set_dim_name(_SET, position, universe.get_dim_name(_SET, position) or "")
     return result
 
 

@@ -20,7 +20,7 @@ _PARAM = isl.dim_type.param
 
 def parameters_of(domain: isl.Set) -> tuple[str, ...]:
     """Return the parameter names of *domain* in its order."""
-    return tuple(domain.get_dim_name(_PARAM, i) for i in range(domain.dim(_PARAM)))
+    return tuple(domain.get_dim_name(_PARAM, i) or "" for i in range(domain.dim(_PARAM)))
 
 
 def outer_inames(domains: Sequence[Domain]) -> dict[str, frozenset[str]]:
@@ -78,11 +78,11 @@ def substitute_iname(domain: isl.Set, position: int, names: Sequence[str], form:
 
     *box* are further constraints over the new names.
     """
-    old = domain.get_dim_name(_SET, position)
+    old = domain.get_dim_name(_SET, position) or ""
     domain = domain.insert_dims(_SET, position, len(names))
     for offset, name in enumerate(names):
         domain = domain.set_dim_name(_SET, position + offset, name)
-    dims = [domain.get_dim_name(_SET, i) for i in range(domain.dim(_SET))]
+    dims = [domain.get_dim_name(_SET, i) or "" for i in range(domain.dim(_SET))]
     dims[position + len(names)] = old
     equation = Row(form.add(Affine.variable(old), -1), True)
     domain = add_rows(domain, dims, [equation, *box])

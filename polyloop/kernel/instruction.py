@@ -9,7 +9,7 @@ from typing import TypeAlias
 import islpy as isl
 
 from polyloop.errors import Site
-from polyloop.expr.nodes import Expression
+from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
 from polyloop.poly.affine import Affine
 
@@ -101,10 +101,7 @@ class Instruction:
     @property
     def writes(self) -> str:
         """Name of the variable that the instruction assigns."""
-        aggregate = getattr(self.assignee, "aggregate", self.assignee)
-        name = aggregate.name
-        assert isinstance(name, str)
-        return name
+        return array_name(self.assignee)
 
     def site(self) -> Site:
         """Return the place for a diagnostic."""

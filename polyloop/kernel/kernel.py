@@ -106,7 +106,7 @@ class LoopKernel:
     gone: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, int] = field(default_factory=dict)
     reference: Reference | None = None
-    trace: Trace = Trace()
+    trace: Trace = field(default_factory=Trace)
 
     @property
     def inames(self) -> tuple[str, ...]:

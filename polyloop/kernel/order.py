@@ -151,9 +151,9 @@ def build_tree(
 
 
 def _freeze(nodes: Sequence[_OpenLoop | Item]) -> Tree:
-    frozen: list[Node] = []
-    for node in nodes:
-        frozen.append(Run(node.name) if isinstance(node, Item) else Loop(node.iname, _freeze(node.children)))
+    frozen: list[Node] = [
+        Run(node.name) if isinstance(node, Item) else Loop(node.iname, _freeze(node.children)) for node in nodes
+    ]
     return tuple(frozen)
 
 

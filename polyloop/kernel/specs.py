@@ -97,8 +97,8 @@ def _extents(what: Shape) -> tuple[Expression, ...] | None:
         return None
     if isinstance(what, str):
         return tuple(parse_expression(part.strip()) for part in _top_level_commas(what))
-    if isinstance(what, int | np.integer | p.ExpressionNode):
-        return (what if isinstance(what, p.ExpressionNode) else int(what),)
+    if isinstance(what, int):
+        return (what,)
     return tuple(_extent(entry) for entry in what)
 
 
@@ -144,7 +144,8 @@ def expand_data(entry: KernelData) -> Iterator[ArrayArg | ValueArg | TemporaryVa
         if strides is None and shape is not None:
             strides = row_major(shape, entry.order)
         for name in _split(entry.name):
-            yield ArrayArg(name, _dtype(entry.dtype), shape, strides, entry.order, entry.is_input is not False, entry.is_output is True)
+            directions = (entry.is_input is not False, entry.is_output is True)
+            yield ArrayArg(name, _dtype(entry.dtype), shape, strides, entry.order, *directions)
     elif isinstance(entry, ValueArg):
         for name in _split(entry.name):
             yield ValueArg(name, _dtype(entry.dtype))

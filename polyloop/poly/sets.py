@@ -61,9 +61,15 @@ def universe(parameters: isl.Set, dims: Sequence[str]) -> isl.Set:
     return isl.Set.universe(space)
 
 
+def _dim_name(space: isl.Space, kind: isl.dim_type, position: int) -> str:
+    name = space.get_dim_name(kind, position)
+    assert name is not None, f"dimension {position} of {space} has no name"
+    return name
+
+
 def _positions(space: isl.Space, dims: Sequence[str]) -> dict[str, tuple[isl.dim_type, int]]:
     """Return where each name lives; a set dimension hides a parameter of the same name."""
-    where = {space.get_dim_name(PARAM, i): (PARAM, i) for i in range(space.dim(PARAM))}
+    where = {_dim_name(space, PARAM, i): (PARAM, i) for i in range(space.dim(PARAM))}
     for position, name in enumerate(dims):
         where[name] = (IN, position)
     return where
@@ -180,7 +186,8 @@ def increasing(space: isl.Space, position: int, least: int) -> isl.Map:
     result = lex_relation(map_space, equal, None)
     constraint = isl.Constraint.inequality_alloc(isl.LocalSpace.from_space(map_space))
     constraint = constraint.set_coefficient_val(IN, position, -1).set_coefficient_val(OUT, position, 1)
-    return result.intersect(isl.BasicMap.universe(map_space).add_constraint(constraint.set_constant_val(-least)).to_map())
+    ordered = isl.BasicMap.universe(map_space).add_constraint(constraint.set_constant_val(-least))
+    return result.intersect(ordered.to_map())
 
 
 def gcd_normal(form: Affine) -> Affine:
@@ -202,7 +209,7 @@ def _gcd(a: int, b: int) -> int:
 def rows_of(basic: isl.BasicSet, dims: Sequence[str]) -> tuple[Row, ...]:
     """Return the constraints of *basic* as rows; unknown divs must have been removed before."""
     space = basic.get_space()
-    parameters = [space.get_dim_name(PARAM, i) for i in range(space.dim(PARAM))]
+    parameters = [_dim_name(space, PARAM, i) for i in range(space.dim(PARAM))]
     divs: list[Var] = []
     for number in range(basic.dim(DIV)):
         divs.append(_div_var(basic.get_div(number), parameters, dims, divs))
@@ -211,7 +218,8 @@ def rows_of(basic: isl.BasicSet, dims: Sequence[str]) -> tuple[Row, ...]:
         if divs and constraint.is_div_constraint():
             continue
         terms: dict[Var, int] = {}
-        for kind, names in ((PARAM, parameters), (SET, dims), (DIV, divs)):
+        groups: tuple[tuple[isl.dim_type, Sequence[Var]], ...] = ((PARAM, parameters), (SET, dims), (DIV, divs))
+        for kind, names in groups:
             for position, name in enumerate(names):
                 value = constraint.get_coefficient_val(kind, position).to_python()
                 if value:
@@ -224,7 +232,8 @@ def rows_of(basic: isl.BasicSet, dims: Sequence[str]) -> tuple[Row, ...]:
 def _div_var(aff: isl.Aff, parameters: Sequence[str], dims: Sequence[str], divs: Sequence[Var]) -> Floor:
     den = aff.get_denominator_val()
     terms: dict[Var, int] = {}
-    for kind, names in ((PARAM, parameters), (IN, dims), (DIV, divs)):
+    groups: tuple[tuple[isl.dim_type, Sequence[Var]], ...] = ((PARAM, parameters), (IN, dims), (DIV, divs))
+    for kind, names in groups:
         for position, name in enumerate(names):
             value = aff.get_coefficient_val(kind, position).mul(den).to_python()
             if value:
@@ -276,7 +285,7 @@ def sample_set(domain: isl.Set, dims: Sequence[str]) -> dict[str, int] | None:
         return None
     space = point.get_space()
     values = {
-        space.get_dim_name(PARAM, i): point.get_coordinate_val(PARAM, i).to_python()
+        _dim_name(space, PARAM, i): point.get_coordinate_val(PARAM, i).to_python()
         for i in range(space.dim(PARAM))
     }
     for position, name in enumerate(dims):
@@ -293,7 +302,7 @@ def sample_pair(
         return None
     space = point.get_space()
     parameters = {
-        space.get_dim_name(PARAM, i): point.get_coordinate_val(PARAM, i).to_python()
+        _dim_name(space, PARAM, i): point.get_coordinate_val(PARAM, i).to_python()
         for i in range(space.dim(PARAM))
     }
     values: Iterator[int] = (

@@ -10,10 +10,11 @@ import islpy as isl
 import numpy as np
 
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
-from polyloop.analysis.legality import order_violations, value_violations
+from polyloop.analysis.legality import order_violations
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.race import Need, needs, shared_arrays
+from polyloop.analysis.values import value_violations
 from polyloop.analysis.witness import element, instance, pair, threads
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
@@ -39,8 +40,8 @@ def build_schedule(kernel: LoopKernel, limits: DeviceLimits) -> Schedule:
     Raises
     ------
     VerificationError
-        ``unknown-dtype``, ``local-size-not-constant``, ``block-too-large``, ``shared-too-large``, ``needs-global-temporary``,
-        ``grid-dependence``, ``private-across-launches``, ``race``, and what the checks of values find.
+        ``unknown-dtype``, ``local-size-not-constant``, ``block-too-large``, ``shared-too-large``,
+        ``needs-global-temporary``, ``private-across-launches``, ``race``, and what the checks of values find.
     """
     found = _known.setdefault(kernel, {})
     if limits not in found:
@@ -134,7 +135,8 @@ def _races(placement: Placement, found: Iterable[Need]) -> Iterator[Diagnostic]:
             continue
         first, second = need.conflict.first, need.conflict.second
         left, right = pair(need.witness, first, second)
-        verbs = tuple("writes" if a is s.lowered.write else "reads" for a, s in ((need.first, first), (need.second, second)))
+        accesses = ((need.first, first), (need.second, second))
+        verbs = tuple("writes" if access is s.lowered.write else "reads" for access, s in accesses)
         yield Diagnostic(
             "race",
             f"two threads access '{need.array}' at the same time",
@@ -258,7 +260,7 @@ def _launches(
         if isinstance(node, Loop | Run):
             segments[_segment(position, cuts)].append(node)
             position += 1
-        elif 0 < position and position not in cuts:
+        elif position > 0 and position not in cuts:
             segments[_segment(position, cuts)].append(node)
     size = _local_size(placement.axes.local)
     for number, nodes in enumerate(segments):

@@ -21,7 +21,9 @@ __all__ = ["Replacement", "replace_iname"]
 class Replacement:
     """``old`` becomes ``form`` over ``names``, which also fulfil ``box``."""
 
-    def __init__(self, old: str, names: tuple[str, ...], form: Affine, box: Iterable[Row] = (), text: Expression = None) -> None:
+    def __init__(
+        self, old: str, names: tuple[str, ...], form: Affine, box: Iterable[Row] = (), text: Expression = None
+    ) -> None:
         self.old = old
         self.names = names
         self.form = form

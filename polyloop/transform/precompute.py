@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from polyloop.analysis.legality import order_violations, value_violations
+from polyloop.analysis.legality import order_violations
+from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
@@ -214,8 +215,9 @@ def precompute(
     Raises
     ------
     TransformError
-        ``unknown-substitution-rule``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``, ``outer-missing``,
-        ``footprint-not-constant``, ``name-taken``, ``copy-incomplete``, ``copy-wrong-element``, ``illegal-order``.
+        ``unknown-substitution-rule``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``,
+        ``outer-missing``, ``footprint-not-constant``, ``name-taken``, ``copy-incomplete``,
+        ``copy-wrong-element``, ``illegal-order``.
 
     Notes
     -----

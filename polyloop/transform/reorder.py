@@ -102,8 +102,8 @@ def prioritize_loops(kernel: LoopKernel, loop_priority: str | Sequence[str]) -> 
     Raises
     ------
     TransformError
-        ``unknown-iname``, ``bad-priority``, ``priority-conflict``; ``illegal-order``, with two concrete instances, where
-        the new order would change a value.
+        ``unknown-iname``, ``bad-priority``, ``priority-conflict``; ``illegal-order``, with two concrete instances,
+        where the new order would change a value.
 
     Notes
     -----

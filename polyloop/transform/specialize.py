@@ -117,7 +117,7 @@ class FixParameters(Transform):
         for name, value in self.values:
             if name not in kernel.parameters:
                 yield unknown_name("parameter", name, kernel.parameters)
-            elif not isinstance(value, int | np.integer) or isinstance(value, bool):
+            elif type(value) is not int:
                 yield Diagnostic("bad-value", f"parameter '{name}' cannot be {value!r}", hints=("give an integer",))
             elif _fixed_set(kernel.assumptions, {name: int(value)}).is_empty():
                 yield Diagnostic(
@@ -150,7 +150,7 @@ def _fixed_set(domain: isl.Set, values: Mapping[str, int]) -> isl.Set:
 def _folded(expr: Expression, values: Mapping[str, int]) -> Expression:
     new = substitute(expr, values)
     if isinstance(new, p.Product | p.Sum) and all(isinstance(child, int) for child in new.children):
-        total = 1 if isinstance(new, p.Product) else 0
+        total: Expression = 1 if isinstance(new, p.Product) else 0
         for child in new.children:
             total = total * child if isinstance(new, p.Product) else total + child
         return total
@@ -221,7 +221,12 @@ def fix_parameters(kernel: LoopKernel, **values: int) -> LoopKernel:
     -----
     Changes the meaning on purpose.  Source: Loopy's transform of the same name.
     """
-    return FixParameters(tuple(values.items()))(kernel)
+    return FixParameters(tuple((name, _plain_integer(value)) for name, value in values.items()))(kernel)
+
+
+def _plain_integer(value: object) -> int:
+    """Return a NumPy integer as an int; anything else is left for the checks."""
+    return int(value) if isinstance(value, np.integer) else value  # type: ignore[return-value] # wrong types are refused later
 
 
 @dataclass(frozen=True)
@@ -283,7 +288,7 @@ def add_dtypes(kernel: LoopKernel, dtypes: Mapping[str, object]) -> LoopKernel:
     TransformError
         ``unknown-variable``, ``unknown-dtype``, ``type-conflict``.
     """
-    names = []
+    names: list[tuple[str, str]] = []
     for key, dtype in dtypes.items():
         spelt = dtype if isinstance(dtype, str) else np.dtype(dtype).name  # type: ignore[call-overload]
         names.extend((name, spelt) for name in names_of(key))

@@ -54,7 +54,7 @@ class SplitIname(Transform):
             yield from found
             return
         length: object = self.inner_length
-        if not isinstance(length, int) or isinstance(length, bool) or length < 1:
+        if type(length) is not int or length < 1:
             yield Diagnostic(
                 "bad-factor",
                 f"cannot split by {length!r}",
@@ -67,7 +67,8 @@ class SplitIname(Transform):
         if self.outer == self.inner:
             yield Diagnostic("name-taken", f"both new inames would be called '{self.outer}'")
         yield from new_name_violations(kernel, (self.outer, self.inner))
-        if len(self.slabs) != 2 or any(not isinstance(n, int) or n < 0 for n in self.slabs):
+        slabs: tuple[object, ...] = self.slabs
+        if len(slabs) != 2 or any(type(count) is not int or count < 0 for count in slabs):
             yield Diagnostic(
                 "bad-slabs",
                 f"slabs={self.slabs!r} is not a pair of counts",
@@ -85,7 +86,7 @@ class SplitIname(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         outer, inner, length = self.outer, self.inner, self.inner_length
-        form = Affine.make({outer: length, inner: 1})
+        form = Affine.make([(outer, length), (inner, 1)])
         text = p.Sum((p.Product((length, p.Variable(outer))), p.Variable(inner)))
         box = (Row(Affine.variable(inner)), Row(Affine(((inner, -1),), length - 1)))
         change = Replacement(self.split_iname, (outer, inner), form, box, text)
@@ -153,5 +154,5 @@ def split_iname(
     Without tags always legal: instances keep their order.  Source: Wolf and Lam, PLDI 1991,
     https://doi.org/10.1145/113445.113449.
     """
-    transform = SplitIname(split_iname, inner_length, outer_iname, inner_iname, outer_tag, inner_tag, tuple(slabs))
+    transform = SplitIname(split_iname, inner_length, outer_iname, inner_iname, outer_tag, inner_tag, slabs)
     return transform(kernel)

@@ -1,4 +1,4 @@
-"""Values computed or fetched ahead of their use, into a temporary: the work behind ``precompute`` and ``add_prefetch``."""
+"""Values computed or fetched ahead of their use: the work behind ``precompute`` and ``add_prefetch``."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from polyloop.analysis.bounds import bounds_violations
 from polyloop.analysis.infer import infer_dtypes
 from polyloop.analysis.placement import axes_of
 from polyloop.errors import Diagnostic, TransformError
-from polyloop.expr.nodes import Expression, Reduction
+from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
 from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.builder import term_domains
-from polyloop.kernel.instruction import Evaluation, Instruction
+from polyloop.kernel.instruction import Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.tags import AutoLocal, LocalAxis, Unroll, parse_tag
 from polyloop.poly.affine import Affine, affine_of, to_expression
@@ -101,9 +101,9 @@ def _collect(
         number = next(terms)
         _collect(expr.expr, source, is_rule, found, number, terms)
         return
-    if is_rule and isinstance(expr, p.Call) and expr.function.name == source:
+    if is_rule and isinstance(expr, p.Call) and function_name(expr) == source:
         found.append((tuple(expr.parameters), term))
-    elif not is_rule and isinstance(expr, p.Subscript) and expr.aggregate.name == source:
+    elif not is_rule and isinstance(expr, p.Subscript) and array_name(expr) == source:
         found.append((tuple(expr.index_tuple), term))
     elif not is_rule and isinstance(expr, p.Variable) and expr.name == source:
         found.append(((), term))
@@ -165,7 +165,8 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
         extents.append(extent)
         pieces = flat.get_basic_sets()
         hull = pieces[0].to_set() if len(pieces) == 1 else flat.simple_hull().to_set()
-        lifted = hull.insert_dims(_SET, len(outer), number).insert_dims(_SET, len(outer) + number + 1, rank - number - 1)
+        lifted = hull.insert_dims(_SET, len(outer), number)
+        lifted = lifted.insert_dims(_SET, len(outer) + number + 1, rank - number - 1)
         ls = isl.LocalSpace.from_space(lifted.get_space())
         inside = form_to_aff(Affine.variable(axis).add(base, -1), ls, dims)
         zero = isl.Aff.zero_on_domain(ls)
@@ -321,14 +322,14 @@ def _count_reductions(expr: Expression) -> int:
     return isinstance(expr, Reduction) + sum(_count_reductions(child) for child in children(expr))
 
 
-def _kept_terms(kernel: LoopKernel, old: Instruction, plan: Plan) -> tuple[object, ...]:  # type: ignore[type-arg]
+def _kept_terms(kernel: LoopKernel, old: Instruction, plan: Plan) -> tuple[Term, ...]:
     """Return the terms whose reductions are not inside a use of the staged rule."""
-    kept = []
+    kept: list[Term] = []
     terms = iter(old.terms)
 
     def visit(expr: Expression, inside: bool) -> None:
-        if isinstance(expr, p.Call) and expr.function.name in kernel.substitutions:
-            rule = kernel.substitutions[expr.function.name]
+        if isinstance(expr, p.Call) and function_name(expr) in kernel.substitutions:
+            rule = kernel.substitutions[function_name(expr)]
             body = substitute(rule.expression, dict(zip(rule.arguments, expr.parameters, strict=True)))
             visit(body, inside or rule.name == plan.source)
             return
@@ -348,14 +349,12 @@ def _replace_uses(
 ) -> Expression:
     old = children(expr)
     new = tuple(_replace_uses(child, source, is_rule, staged) for child in old)
-    if is_rule and isinstance(expr, p.Call) and expr.function.name == source:
+    if is_rule and isinstance(expr, p.Call) and function_name(expr) == source:
         return staged(new)
-    if not is_rule and isinstance(expr, p.Subscript) and expr.aggregate.name == source:
+    if not is_rule and isinstance(expr, p.Subscript) and array_name(expr) == source:
         return staged(new)
     if not is_rule and isinstance(expr, p.Variable) and expr.name == source:
         return staged(())
-    if isinstance(expr, p.Call) or not old:
-        return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
     return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
 
 
@@ -399,7 +398,7 @@ def _spread(
             outer, inner = kernel.fresh(f"{iname}_outer"), kernel.fresh(f"{iname}_inner")
             box = (Row(Affine.variable(inner)), Row(Affine(((inner, -1),), size - 1)))
             text = p.Sum((p.Product((size, p.Variable(outer))), p.Variable(inner)))
-            change = Replacement(iname, (outer, inner), Affine.make({outer: size, inner: 1}), box, text)
+            change = Replacement(iname, (outer, inner), Affine.make([(outer, size), (inner, 1)]), box, text)
             kernel = replace_iname(kernel, change, f"spreading '{iname}' over {axis}")
             extents[outer] = -(-extent // size)
             waiting.append(outer)

@@ -176,8 +176,8 @@ def tag_inames(
     Raises
     ------
     TransformError
-        ``unknown-iname``, ``bad-tag``, ``iname-tagged``, ``parallel-reduction``; ``write-race`` and ``illegal-parallel``,
-        with two concrete instances, where threads would conflict and no barrier could order them.
+        ``unknown-iname``, ``bad-tag``, ``iname-tagged``, ``parallel-reduction``; ``write-race`` and
+        ``illegal-parallel``, with two concrete instances, where threads would conflict and no barrier could order them.
 
     Notes
     -----

@@ -1,0 +1,108 @@
+"""A transformed program beside its reference program: which instance copies which, which read is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import islpy as isl
+
+from polyloop.analysis.dataflow import Flow, flow_of
+from polyloop.analysis.lowering import Access
+from polyloop.analysis.place import place
+from polyloop.analysis.placement import Placed, Placement
+from polyloop.kernel.instruction import Copy
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.poly.sets import map_from_forms
+
+__all__ = ["Comparison", "copies", "leaf_count", "original_read", "reference_flow"]
+
+
+class Comparison:
+    """A transformed program (``new``) beside its reference program (``old``)."""
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        reference = kernel.reference
+        assert reference is not None, "a reference program has no reference"
+        self.kernel = kernel
+        self.old = place(reference.kernel)
+        self.flows: dict[str, Flow] = {}
+
+    @cached_property
+    def new(self) -> Placement:
+        """The transformed program."""
+        return place(self.kernel)
+
+    def flow(self, array: str) -> Flow:
+        """Return the transformed program's dataflow of *array*, which must be exact."""
+        if array not in self.flows:
+            self.flows[array] = flow_of(self.new, array)
+        return self.flows[array]
+
+    def to_reference(self, statement: Placed, reference: Placed) -> isl.Map:
+        """Return ``{ instance -> instance of the reference statement }``."""
+        origin = statement.lowered.instruction.origin
+        assert isinstance(origin, Copy), "only a copy has a reference instance"
+        forms = [origin.forms[iname].substitute(statement.forms) for iname in reference.lowered.inames]
+        return map_from_forms(statement.domain, statement.dims, forms)
+
+    def counterpart(self, statement: Placed) -> Placed:
+        """Return the reference statement that plays the same part."""
+        lowered = statement.lowered
+        origin = lowered.instruction.origin
+        assert isinstance(origin, Copy), "only a copy has a counterpart"
+        same = [
+            other
+            for other in self.new.statements.values()
+            if other.lowered.instruction is lowered.instruction and other.lowered.role == lowered.role
+        ]
+        candidates = [
+            other
+            for other in self.old.statements.values()
+            if other.lowered.instruction.id == origin.instruction and other.lowered.role == lowered.role
+        ]
+        return candidates[same.index(statement)]
+
+
+@memoised
+def _reference_flows(placement: Placement) -> dict[str, Flow]:
+    return {}
+
+
+def reference_flow(placement: Placement, array: str) -> Flow:
+    """Return the reference program's dataflow of *array*, which must be exact."""
+    known = _reference_flows(placement)
+    if array not in known:
+        known[array] = flow_of(placement, array)
+    return known[array]
+
+
+def original_read(comparison: Comparison, reader: Placed, access: Access) -> tuple[Placed, Access]:
+    """Return the reference program's read for a read that a transform left in its place."""
+    instruction = reader.lowered.instruction
+    origin = instruction.origin
+    assert isinstance(origin, Copy), "only a copy has a reference read"
+    number = 0
+    for _, candidate in comparison.new.program.leaves(instruction.id):
+        if candidate is access:
+            break
+        number += leaf_count(comparison, candidate)
+    statement, original = comparison.old.program.leaves(origin.instruction)[number]
+    return comparison.old.statements[statement.name], original
+
+
+def leaf_count(comparison: Comparison, access: Access) -> int:
+    """Return how many reads of the user's text an access stands for."""
+    filler = comparison.kernel.evaluations.get(access.array)
+    if filler is None:
+        return 1
+    return sum(leaf_count(comparison, inner) for _, inner in comparison.new.program.leaves(filler))
+
+
+def copies(comparison: Comparison, reference: Placed) -> Iterator[Placed]:
+    """Yield the transformed statements that execute instances of *reference*."""
+    for statement in comparison.new.statements.values():
+        origin = statement.lowered.instruction.origin
+        same = isinstance(origin, Copy) and origin.instruction == reference.lowered.instruction.id
+        if same and comparison.counterpart(statement) is reference:
+            yield statement

@@ -1,0 +1,265 @@
+"""Values taken through temporaries that transforms made, and through accumulators of reductions.
+
+Each must be the value that the reference program's read would see: nothing uninitialised, no other element, no
+other write; every term of a reduction exactly once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polyloop.analysis.comparison import Comparison, copies, leaf_count, reference_flow
+from polyloop.analysis.dataflow import flow_of, is_exact, readers_of, writers_of
+from polyloop.analysis.legality import compare
+from polyloop.analysis.lowering import Access
+from polyloop.analysis.placement import Placed, Placement
+from polyloop.analysis.witness import element, instance, pair
+from polyloop.errors import Diagnostic
+from polyloop.kernel.instruction import Copy
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import map_from_forms
+
+__all__ = ["value_violations"]
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+
+
+@dataclass(frozen=True, eq=False)
+class _Leaf:
+    """One read of an instruction, found through the temporaries that transforms put in between.
+
+    ``relation`` leads from instances of the reading statement to those of ``statement``,
+    which makes the access.
+    """
+
+    statement: Placed
+    access: Access
+    relation: isl.Map
+
+
+@memoised
+def _value_violations(kernel: LoopKernel) -> tuple[Diagnostic, ...]:
+    comparison = Comparison(kernel)
+    return tuple(
+        finding
+        for part in (_coverage(comparison), _evaluations(comparison), _accumulators(comparison))
+        for finding in part
+    )
+
+
+def value_violations(kernel: LoopKernel) -> Iterable[Diagnostic]:
+    """Return why values taken through transform-made temporaries and accumulators are not the reference program's."""
+    return _value_violations(kernel)
+
+
+def _coverage(comparison: Comparison) -> Iterator[Diagnostic]:
+    """Every reference instance is executed; terms of a reduction exactly once."""
+    for reference in comparison.old.statements.values():
+        instances = list(copies(comparison, reference))
+        covered = None
+        for statement in instances:
+            relation = comparison.to_reference(statement, reference)
+            if statement.repeated:
+                relation = _drop_repeated(relation, statement)
+            if statement.lowered.role == "update" and not relation.is_injective():
+                yield Diagnostic(
+                    "term-twice",
+                    f"a term of the reduction in '{reference.lowered.instruction.id}' would be counted twice",
+                    sites=(statement.lowered.instruction.site(),),
+                )
+            image = relation.range()
+            covered = image if covered is None else covered.union(image)
+        missing = reference.domain if covered is None else reference.domain.subtract(covered)
+        if not missing.is_empty():
+            yield Diagnostic(
+                "instance-lost",
+                f"instances of '{reference.lowered.instruction.id}' would not be executed: {missing}",
+                sites=(reference.lowered.instruction.site(),),
+            )
+
+
+def _drop_repeated(relation: isl.Map, statement: Placed) -> isl.Map:
+    for position in range(len(statement.dims) - 1, -1, -1):
+        if statement.dims[position] in statement.repeated:
+            relation = relation.project_out(_IN, position, 1)
+    return relation
+
+
+def _evaluations(comparison: Comparison) -> Iterator[Diagnostic]:
+    """Each read through a transform-made temporary sees the element, or the write, of the original read."""
+    if not comparison.kernel.evaluations:
+        return
+    for instruction in comparison.kernel.instructions:
+        if not isinstance(instruction.origin, Copy):
+            continue
+        originals = comparison.old.program.leaves(instruction.origin.instruction)
+        number = 0
+        for lowered, access in comparison.new.program.leaves(instruction.id):
+            count = leaf_count(comparison, access)
+            if access.array in comparison.kernel.evaluations:
+                statement = comparison.new.statements[lowered.name]
+                identity = _identity(statement)
+                found = list(_resolve(comparison, statement, access, identity))
+                for finding in found:
+                    if isinstance(finding, Diagnostic):
+                        yield finding
+                        return
+                leaves = [leaf for leaf in found if isinstance(leaf, _Leaf)]
+                for leaf, (original, wanted) in zip(leaves, originals[number : number + count], strict=True):
+                    reference = comparison.old.statements[original.name]
+                    yield from _same_value(comparison, statement, leaf, reference, wanted)
+            number += count
+
+
+def _identity(statement: Placed) -> isl.Map:
+    forms = [Affine.variable(name) for name in statement.dims]
+    return map_from_forms(statement.domain, statement.dims, forms)
+
+
+def _resolve(
+    comparison: Comparison, statement: Placed, access: Access, relation: isl.Map
+) -> Iterator[_Leaf | Diagnostic]:
+    """Yield the reads that stand behind a read of a transform-made temporary, through any number of them."""
+    filler = comparison.kernel.evaluations.get(access.array)
+    if filler is None:
+        yield _Leaf(statement, access, relation)
+        return
+    sources, initial = comparison.flow(access.array).of(statement, access)
+    if not initial.is_empty():
+        yield _uninitialised(statement, access, initial)
+        return
+    for lowered, inner in comparison.new.program.leaves(filler):
+        inside = comparison.new.statements[lowered.name]
+        for source, link in sources:
+            step = link if source is inside else link.apply_range(_same_instance(source, inside))
+            yield from _resolve(comparison, inside, inner, relation.apply_range(step))
+
+
+def _same_instance(outer: Placed, inner: Placed) -> isl.Map:
+    """Return ``{ instance of outer -> instances of inner }`` that agree on the dimensions they share."""
+    space = outer.domain.get_space().map_from_domain_and_range(inner.domain.get_space())
+    whole = isl.Map.universe(space).intersect_domain(outer.domain).intersect_range(inner.domain)
+    for position, name in enumerate(outer.dims):
+        if name in inner.dims:
+            whole = whole.equate(_IN, position, _OUT, inner.dims.index(name))
+    return whole
+
+
+def _uninitialised(statement: Placed, access: Access, initial: isl.Set) -> Diagnostic:
+    identity = isl.Map.from_domain_and_range(initial, initial)
+    at, _ = pair(identity, statement, statement)
+    return Diagnostic(
+        "copy-incomplete",
+        f"'{access.array}' would be read where nothing has been stored",
+        (f"instance {instance(statement, at)} reads {element(statement, access, at)}",),
+        sites=(statement.lowered.instruction.site(),),
+    )
+
+
+def _same_value(
+    comparison: Comparison, statement: Placed, leaf: _Leaf, original: Placed, wanted: Access
+) -> Iterator[Diagnostic]:
+    new, old = comparison.new, comparison.old
+    array = leaf.access.array
+    assert array == wanted.array, f"read {wanted.array} became a read of {array}"
+    to_reference = comparison.to_reference(statement, original)
+    got = leaf.relation.apply_range(_elements(leaf.statement, leaf.access))
+    expected = to_reference.apply_range(_elements(original, wanted))
+    wrong = got.subtract(expected)
+    if not wrong.is_empty():
+        at, _ = pair(leaf.relation.intersect_domain(wrong.domain()), statement, leaf.statement)
+        yield Diagnostic(
+            "copy-wrong-element",
+            f"a read of '{array}' would see another element",
+            (f"instance {instance(statement, at)} of '{statement.lowered.instruction.id}'",),
+            sites=(statement.lowered.instruction.site(),),
+        )
+        return
+    if not writers_of(old, array):
+        return
+    if not is_exact(new, array) or not is_exact(old, array):
+        yield Diagnostic(
+            "not-proven",
+            f"'{array}' is written and copied ahead of its use, and its accesses are not known exactly",
+            hints=("leave the array out of the prefetch",),
+            sites=(statement.lowered.instruction.site(),),
+        )
+        return
+    sources, initial = comparison.flow(array).of(leaf.statement, leaf.access)
+    known, known_initial = reference_flow(old, array).of(original, wanted)
+    through = [(writer, leaf.relation.apply_range(link)) for writer, link in sources]
+    before = leaf.relation.intersect_range(initial).domain()
+    reference = (original, known, known_initial)
+    yield from compare(comparison, (statement, leaf.access), through, before, reference, to_reference)
+
+
+def _elements(statement: Placed, access: Access) -> isl.Map:
+    return map_from_forms(statement.domain, statement.dims, statement.indices(access))
+
+
+def _accumulators(comparison: Comparison) -> Iterator[Diagnostic]:
+    """Yield reductions that would not collect their own terms.
+
+    No other instance may reset the accumulator in between.
+    """
+    new = comparison.new
+    for name, accumulator in new.program.accumulators.items():
+        group = [s for s in new.statements.values() if s.lowered.write.array == name]
+        init = next(s for s in group if s.lowered.role == "init")
+        users = readers_of(new, name)
+        if _is_nested(new, init, [s for s, _ in users]):
+            continue
+        flow = flow_of(new, name, users, [init])
+        for (user, access), sources, initial in zip(flow.reads, flow.sources, flow.initial, strict=True):
+            bad = not initial.is_empty()
+            for source, link in sources:
+                same = _same_instance(user, source)
+                bad = bad or not link.is_subset(same)
+            if bad or not _precedes(new, group, user):
+                yield Diagnostic(
+                    "accumulator-clobbered",
+                    f"the reduction in '{accumulator.instruction}' would mix the terms of several instances",
+                    (f"its accumulator '{access.array}' is reset inside its own reduction",),
+                    ("keep the reduction's loops inside the loops of its instruction",),
+                    sites=(user.lowered.instruction.site(),),
+                )
+                return
+
+
+def _precedes(placement: Placement, group: Sequence[Placed], user: Placed) -> bool:
+    places = placement.program.places
+    return all(places[s.name] <= places[user.name] for s in group if s.lowered.role == "init")
+
+
+def _is_nested(placement: Placement, init: Placed, users: Sequence[Placed]) -> bool:
+    """Return whether *init* and its users share every loop of *init* that does not index the accumulator."""
+    places = placement.program.places
+    indexing = {name for form in init.lowered.write.indices if form is not None for name in form.names()}
+    mine = places[init.name]
+    for user in users:
+        theirs = places[user.name]
+        depth = 0
+        while depth < min(len(mine), len(theirs)) and mine[depth] == theirs[depth]:
+            depth += 1
+        own = [x for x in mine[depth:] if isinstance(x, str)]
+        if not set(own) <= indexing or not mine[depth] < theirs[depth]:  # type: ignore[operator]
+            return False
+    updates = [s for s in users if s.lowered.role == "update"]
+    rest = [s for s in users if s.lowered.role != "update"]
+    for update in updates:
+        for reader in rest:
+            a, b = places[update.name], places[reader.name]
+            depth = 0
+            while depth < min(len(a), len(b)) and a[depth] == b[depth]:
+                depth += 1
+            if not a[depth] < b[depth]:  # type: ignore[operator]
+                return False
+            loops = [x for x in b[depth:] if isinstance(x, str)]
+            if not set(loops) <= indexing:
+                return False
+    return True
