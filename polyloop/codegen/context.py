@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from math import gcd
 
 from polyloop.codegen.rows import tightened
 from polyloop.poly.affine import Affine, Floor, Var
@@ -27,12 +28,14 @@ def _floor_facts(terms: tuple[tuple[Var, int], ...]) -> Iterator[Affine]:
 class Context:
     """A conjunction of rows ``form >= 0``, with the interval of each variable that follows from them."""
 
-    __slots__ = ("_memo", "box", "rows")
+    __slots__ = ("_by_terms", "_failed", "_proved", "box", "rows")
 
     def __init__(self) -> None:
         self.rows: dict[tuple[tuple[Var, int], ...], int] = {}
         self.box: dict[Var, tuple[int | None, int | None]] = {}
-        self._memo: dict[Affine, bool] = {}
+        self._proved: set[Affine] = set()
+        self._failed: set[Affine] = set()
+        self._by_terms: dict[frozenset[tuple[Var, int]], int] | None = None
 
     def add(self, rows: Iterable[Affine]) -> Context:
         """Return the context that knows *rows* as well."""
@@ -42,6 +45,7 @@ class Context:
         child = Context()
         child.rows.update(self.rows)
         child.box.update(self.box)
+        child._proved.update(self._proved)
         for terms, const in new:
             old = child.rows.get(terms)
             if old is None or const < old:
@@ -104,9 +108,12 @@ class Context:
         known = self.rows.get(terms)
         if known is not None and known <= const:
             return True
-        answer = self._memo.get(row)
-        if answer is None:
-            answer = self._memo[row] = self._prove(terms, const)
+        if row in self._proved:
+            return True
+        if row in self._failed:
+            return False
+        answer = self._prove(terms, const)
+        (self._proved if answer else self._failed).add(row)
         return answer
 
     def _has(self, row: Affine) -> bool:
@@ -142,7 +149,10 @@ class Context:
         wanted = dict(terms)
         size = len(wanted) + 1
         for known, known_const in chain(self.rows.items(), _floor_facts(terms)):
-            if not any(var in wanted for var, _ in known):
+            for var, _ in known:
+                if var in wanted:
+                    break
+            else:
                 continue
             left = dict(wanted)
             for var, coefficient in known:
@@ -150,12 +160,22 @@ class Context:
                 if value:
                     left[var] = value
                 else:
-                    left.pop(var, None)
+                    del left[var]
             if len(left) > size:
                 continue
             least = self.low(left.items(), const - known_const)
             if least is not None and least >= 0:
                 return True
-            if left and self._has(Affine.make(left, const - known_const)):
+            if left and self._has_multiple(left, const - known_const):
                 return True
         return False
+
+    def _has_multiple(self, terms: dict[Var, int], const: int) -> bool:
+        """Return whether an unsorted row, divided by the gcd of its coefficients, is known."""
+        if self._by_terms is None:
+            self._by_terms = {frozenset(known): known_const for known, known_const in self.rows.items()}
+        common = gcd(*terms.values())
+        if common > 1:
+            terms = {var: coefficient // common for var, coefficient in terms.items()}
+        known = self._by_terms.get(frozenset(terms.items()))
+        return known is not None and known <= const // common

@@ -65,8 +65,9 @@ class Expressions:
     def combine(self, operation: str, left: Text, left_type: DType, expr: Expression) -> Text:
         """Return the maximum or minimum of a rendered text and an expression."""
         dtype = settle(promote(left_type, self._type(expr)))
-        right = self._render(expr, dtype)
-        return self._extreme(operation, dtype, left.text, right.text)
+        if left_type != dtype and dtype.kind != "f":
+            left = self._cast(dtype, left)
+        return self._extreme(operation, dtype, left.text, self._exact(expr, dtype).text)
 
     # }}}
     # {{{ types
@@ -110,6 +111,13 @@ class Expressions:
     def _cast(self, dtype: DType, text: Text) -> Text:
         return Text(f"({self.scope.ctype(dtype)}){text.within(UNARY)}", UNARY)
 
+    def _exact(self, expr: Expression, dtype: DType) -> Text:
+        """Render an argument of an overloaded function of integers, which must have exactly type *dtype*."""
+        text = self._render(expr, dtype)
+        if dtype.kind == "f" or self._type(expr) == dtype:
+            return text
+        return self._cast(dtype, text) if dtype.itemsize == 8 or not self._is_weak(expr) else text
+
     def _narrowed(self, dtype: DType | None, text: Text) -> Text:
         """Return what C computes in ``int`` as the small type that NumPy gives it."""
         if dtype is not None and dtype.kind in "iu" and dtype.itemsize < 4:
@@ -145,7 +153,7 @@ class Expressions:
 
     def _integer(self, value: int, want: DType | None) -> Text:
         suffix = "u" if want is not None and want.kind == "u" and want.itemsize >= 4 else ""
-        if not -(2**31) <= value < 2**31:
+        if not -(2**31) <= value < (2**32 if suffix else 2**31):
             suffix = "ull" if suffix or value >= 2**63 else "ll"
         if value in (-(2**31), -(2**63)):
             return Text(f"({value + 1}{suffix} - 1)")
@@ -328,7 +336,7 @@ class Expressions:
     def _min_max(self, expr: p.Min | p.Max, want: DType | None) -> Text:
         operation = "min" if isinstance(expr, p.Min) else "max"
         dtype = self._common(expr.children, want) or self.scope.index_dtype
-        texts = [self._render(child, dtype) for child in expr.children]
+        texts = [self._exact(child, dtype) for child in expr.children]
         result = texts[0]
         for text in texts[1:]:
             result = self._extreme(operation, dtype, result.text, text.text)

@@ -103,7 +103,12 @@ class Walker:
     def _guarded(self, rows: Sequence[Affine], body: Block, context: Context) -> Block:
         if not rows or not body:
             return body
-        return (If(condition_text(rows, self.scope, context).text, body),)
+        condition = condition_text(rows, self.scope, context).text
+        if len(body) == 1 and isinstance(body[0], If) and not body[0].orelse:
+            inner = body[0]
+            own = f"({inner.condition})" if " || " in inner.condition or " ? " in inner.condition else inner.condition
+            return (If(f"{condition} && {own}", inner.body, (), inner.reads),)
+        return (If(condition, body),)
 
     def _guard(self, nodes: Tree, context: Context, known: frozenset[str]) -> list[Affine]:
         """Return what all statements of *nodes* need and *context* does not imply."""

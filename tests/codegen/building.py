@@ -1,4 +1,5 @@
 """Schedules built by hand: statements from text, arrays with row-major strides."""
+# types of elements and constants come in every spelling that NumPy takes
 
 from __future__ import annotations
 
@@ -46,18 +47,16 @@ def statement(
     )
 
 
-def array(name: str, shape: str, dtype: Any = F32, *, output: bool = False) -> ArrayArg:
+def array(name: str, shape: str, dtype: Any = F32, *, output: bool = False) -> Argument:
     """Return a row-major array argument."""
-    extents: tuple[Any, ...] = tuple(
-        int(part) if part.strip().isdigit() else parse(part) for part in shape.split(",")
-    )
+    extents: tuple[Any, ...] = tuple(int(part) if part.strip().isdigit() else parse(part) for part in shape.split(","))
     strides: list[Any] = [1]
     for extent in reversed(extents[1:]):
         strides.insert(0, extent if len(strides) == 1 else extent * strides[0])
     return ArrayArg(name, np.dtype(dtype), extents, tuple(strides), is_input=True, is_output=output)
 
 
-def value(name: str, dtype: Any = np.int32) -> ValueArg:
+def value(name: str, dtype: Any = np.int32) -> Argument:
     """Return a scalar argument."""
     return ValueArg(name, np.dtype(dtype))
 

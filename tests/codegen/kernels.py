@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from polyloop.kernel.arrays import Argument
 from polyloop.kernel.tags import Sequential, Unroll
 from polyloop.kernel.tree import Barrier, Loop, Run
 from polyloop.schedule.plan import Schedule
@@ -16,7 +15,7 @@ __all__ = [
 
 def axpy() -> Schedule:
     s = statement("S", "io:g.0, ii:l.0", "n", "0<=ii<256 and 0<=256io+ii<n", "y[256*io+ii]", "a*x[256*io+ii]", "sum")
-    arguments: list[Argument] = [value("a", "float32"), array("x", "n"), array("y", "n", output=True), value("n")]
+    arguments = [value("a", "float32"), array("x", "n"), array("y", "n", output=True), value("n")]
     return schedule("axpy", "n", "n>=1", arguments, [s], (Run("S"),), local_size=(256,))
 
 
@@ -24,7 +23,7 @@ def axpy_unrolled() -> Schedule:
     i = "1024*io + 256*iu + ii"
     domain = "0<=ii<256 and 0<=iu<4 and 0<=1024io+256iu+ii<n"
     s = statement("S", "io:g.0, iu, ii:l.0", "n", domain, f"y[{i}]", f"a*x[{i}] + y[{i}]")
-    arguments: list[Argument] = [value("a", "float32"), array("x", "n"), array("y", "n", output=True), value("n")]
+    arguments = [value("a", "float32"), array("x", "n"), array("y", "n", output=True), value("n")]
     tree = (Loop("iu", (Run("S"),)),)
     return schedule("axpy4", "n", "n>=1", arguments, [s], tree, local_size=(256,), tags={"iu": Unroll()})
 
@@ -56,7 +55,7 @@ def matmul(assumptions: str = "n>=1", tile: int = 16) -> Schedule:
     ]  # fmt: skip
     body = (Barrier(), Run("FETCH_A"), Run("FETCH_B"), Barrier(), Loop("k_inner", (Run("UPDATE"),)))
     tree = (Run("INIT"), Loop("k_outer", body), Run("STORE"))
-    arguments: list[Argument] = [array("a", "n, n"), array("b", "n, n"), array("c", "n, n", output=True), value("n")]
+    arguments = [array("a", "n, n"), array("b", "n, n"), array("c", "n, n", output=True), value("n")]
     return schedule(
         "matmul", "n", assumptions, arguments, statements, tree, local_size=(t, t),
         temporaries=[local("a_s", t, t, padding=1), local("b_s", t, t), private("acc")],
@@ -105,7 +104,7 @@ def matmul_registers(block: int = 32, depth: int = 8, each: int = 4, assumptions
     fetch = (Loop("ac", (Run("FETCH_A"),)), Loop("bc", (Run("FETCH_B"),)))
     body = (Barrier(), *fetch, Barrier(), Loop("ki", (both("UPDATE"),)))
     tree = (both("INIT"), Loop("ko", body), both("STORE"))
-    arguments: list[Argument] = [array("a", "n, n"), array("b", "n, n"), array("c", "n, n", output=True), value("n")]
+    arguments = [array("a", "n, n"), array("b", "n, n"), array("c", "n, n", output=True), value("n")]
     return schedule(
         "matmul_reg", "n", assumptions, arguments, statements, tree, local_size=(side, side),
         temporaries=[local("a_s", depth, block), local("b_s", depth, block), private("acc", each, each)],
@@ -118,7 +117,7 @@ def triangular() -> Schedule:
     x = "x[16*io+ii, 16*jo+ji]"
     s = statement("S", "io:g.0, jo, ii:l.1, ji:l.0", "n", domain, x, f"{x}*2")
     tree = (Loop("jo", (Run("S"),)),)
-    arguments: list[Argument] = [array("x", "n, n", output=True), value("n")]
+    arguments = [array("x", "n, n", output=True), value("n")]
     return schedule("tri", "n", "n>=1", arguments, [s], tree, local_size=(16, 16), tiles=["jo"])
 
 
@@ -126,7 +125,7 @@ def triangular_plain() -> Schedule:
     s = statement("S", "i, j", "n", "0<=i<n and 0<=j<=i", "x[i, j]", "x[i, j]*2")
     t = statement("T", "i", "n", "0<=i<n", "d[i]", "x[i, i]")
     tree = (Loop("i", (Loop("j", (Run("S"),)), Run("T"))),)
-    arguments: list[Argument] = [array("x", "n, n", output=True), array("d", "n", output=True), value("n")]
+    arguments = [array("x", "n, n", output=True), array("d", "n", output=True), value("n")]
     return schedule("tri_plain", "n", "n>=1", arguments, [s, t], tree)
 
 
@@ -145,7 +144,7 @@ def jacobi(assumptions: str = "n>=3") -> Schedule:
         statement("STEP", "io:g.1, jo:g.0, ii:l.1, ji:l.0", "n", inner, "v[16*io+ii+1, 16*jo+ji+1]", star),
     ]  # fmt: skip
     tree = (Loop("hc", (Loop("hd", (Run("HALO"),)),)), Barrier(), Run("STEP"))
-    arguments: list[Argument] = [array("u", "n, n"), array("v", "n, n", output=True), value("n")]
+    arguments = [array("u", "n, n"), array("v", "n, n", output=True), value("n")]
     return schedule(
         "jacobi", "n", assumptions, arguments, statements, tree, local_size=(16, 16),
         temporaries=[local("u_s", 18, 18)], tags={"hc": Unroll(), "hd": Unroll()},
@@ -163,7 +162,7 @@ def row_normalise() -> Schedule:
         statement("KEEP", dims, "n, m", row, "sums[128*io+ii]", "s"),
     ]
     tree = (Run("INIT"), Loop("j", (Run("ADD"),)), Run("INVERT"), Loop("j2", (Run("SCALE"),)), Run("KEEP"))
-    arguments: list[Argument] = [
+    arguments = [
         array("x", "n, m"), array("y", "n, m", output=True), array("sums", "n", output=True), value("n"), value("m"),
     ]  # fmt: skip
     return schedule(
@@ -178,7 +177,7 @@ def two_bounds() -> Schedule:
         statement("B", "i, j", "n, m", "0<=i<n and 2<=j<m", "y[i, j]", 2.0),
     ]
     tree = (Loop("i", (Loop("j", (Run("A"), Run("B"))),)),)
-    arguments: list[Argument] = [array("x", "n, n", output=True), array("y", "n, m", output=True), value("n"), value("m")]
+    arguments = [array("x", "n, n", output=True), array("y", "n, m", output=True), value("n"), value("m")]
     return schedule("two_bounds", "n, m", "n>=1 and m>=1", arguments, statements, tree)
 
 

@@ -1,4 +1,5 @@
 """Compile generated C with gcc and call it."""
+# types of elements and constants come in every spelling that NumPy takes
 
 from __future__ import annotations
 
