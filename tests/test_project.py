@@ -16,12 +16,13 @@ from polyloop.runtime.nvrtc import nvrtc_available
 ROOT = Path(__file__).parents[1]
 MAX_LINES = 600
 MAX_IMPORT_SECONDS = 0.25
+DEPENDENCIES_SECONDS = 0.15
 
 IMPORT_PROGRAM = """
 import time
-start = time.perf_counter()
-import polyloop
-print(time.perf_counter() - start)
+start = time.process_time()
+import {modules}
+print(time.process_time() - start)
 """
 
 
@@ -53,12 +54,20 @@ def test_no_file_has_more_than_600_lines(folder: str) -> None:
     assert {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > MAX_LINES} == {}
 
 
-def test_import_takes_less_than_250_ms(tmp_path: Path) -> None:
-    # With byte code, as after an installation: the first run writes it here, wherever the package is.
+def seconds_to_import(modules: str, byte_code: Path) -> float:
+    """Return the best of several runs, with byte code as after an installation: the first run writes it."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
-    best = min(float(run("-c", IMPORT_PROGRAM, environment=environment).stdout) for _ in range(10))
-    assert best < MAX_IMPORT_SECONDS, f"import polyloop took {1000 * best:.0f} ms (best of 10)"
+    environment["PYTHONPYCACHEPREFIX"] = str(byte_code)
+    program = IMPORT_PROGRAM.format(modules=modules)
+    return min(float(run("-c", program, environment=environment).stdout) for _ in range(8))
+
+
+def test_import_takes_less_than_250_ms(tmp_path: Path) -> None:
+    """The dependencies alone take 150 ms on an idle machine of the project's; on a busy one, all limits grow alike."""
+    slowness = max(1.0, seconds_to_import("islpy, numpy, pymbolic", tmp_path) / DEPENDENCIES_SECONDS)
+    taken = seconds_to_import("polyloop", tmp_path)
+    limit = MAX_IMPORT_SECONDS * slowness
+    assert taken < limit, f"import polyloop took {1000 * taken:.0f} ms, limit {1000 * limit:.0f} ms"
 
 
 @pytest.mark.parametrize("module", ["cuda", "pycuda", "PIL", "matplotlib", "IPython"])

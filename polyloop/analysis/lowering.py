@@ -8,9 +8,11 @@ the order of its text (*leaves*), and a transform keeps that order.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Final
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -273,9 +275,35 @@ def access_of(expr: Expression, visible: frozenset[str]) -> Access:
     return Access(array_name(expr), tuple(forms))
 
 
+_RECENT: Final = 64
+_recent: OrderedDict[tuple[int, ...], tuple[tuple[object, ...], Program]] = OrderedDict()
+
+
 @memoised
 def lower(kernel: LoopKernel) -> Program:
-    """Return the statements and the loop tree of *kernel*."""
+    """Return the statements and the loop tree of *kernel*.
+
+    Kernels that differ only in what lowering does not look at (shapes, types, the trace) share the work.
+    """
+    parts = (
+        kernel.instructions,
+        kernel.iname_tags,
+        kernel.loop_priority,
+        kernel.substitutions,
+        kernel.evaluations,
+        kernel.parameters,
+        kernel.assumptions,
+    )
+    key = (*(id(part) for part in parts), hash(kernel.names()))
+    found = _recent.get(key)
+    if found is None:
+        found = _recent[key] = (parts, _lower(kernel))
+        if len(_recent) > _RECENT:
+            _recent.popitem(last=False)
+    return replace(found[1], kernel=kernel)
+
+
+def _lower(kernel: LoopKernel) -> Program:
     taken = set(kernel.names()) | {instruction.id for instruction in kernel.instructions}
 
     def fresh(wish: str) -> str:

@@ -9,13 +9,14 @@ writes private memory).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import islpy as isl
 
-from polyloop.analysis.lowering import Access, Lowered, Program, lower
+from polyloop.analysis.lowering import Access, Lowered, Program
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.kernel.tags import axis_name
 from polyloop.poly.affine import Affine
@@ -69,6 +70,8 @@ class Placed:
     forms: Mapping[str, Affine]
     repeated: frozenset[str]
     own: frozenset[str]
+    cells: dict[tuple[int, AddressSpace], isl.Map] = field(default_factory=dict)
+    """Storage maps of the accesses, once somebody asked; by the identity of the access."""
 
     @property
     def name(self) -> str:
@@ -108,21 +111,22 @@ def axes_of(kernel: LoopKernel) -> Axes:
     open_ended: set[str] = set()
     homes = {iname: domain for domain in kernel.domains for iname in domain.inames}
     done: set[str] = set()
-    for statement in lower(kernel).statements.values():
+    groups = [(i, inames) for i in kernel.instructions for inames in (i.inames, *(term.inames for term in i.terms))]
+    for instruction, inames in groups:
         seen: dict[str, str] = {}
-        for iname in statement.inames:
+        for iname in inames:
             axis = axis_name(kernel.tag(iname))
             if axis is None:
                 continue
             if axis in seen:
-                raise _error(kernel, _twice(seen[axis], iname, axis, statement))
+                raise _error(kernel, _twice(seen[axis], iname, axis, instruction))
             seen[axis] = iname
             if iname in done:
                 continue
             done.add(iname)
             least, most = _bounds(homes[iname], iname, kernel.assumptions)
             if least is None:
-                raise _error(kernel, _unbounded(iname, axis, statement))
+                raise _error(kernel, _unbounded(iname, axis, instruction))
             low[axis] = min(low.get(axis, least), least)
             open_ended |= {axis} if most is None else set()
             high[axis] = max(high.get(axis, 0), most or 0)
@@ -133,12 +137,12 @@ def axes_of(kernel: LoopKernel) -> Axes:
     return Axes(group, local, first)
 
 
-def _twice(first: str, second: str, axis: str, statement: Lowered) -> Diagnostic:
+def _twice(first: str, second: str, axis: str, instruction: Instruction) -> Diagnostic:
     return Diagnostic(
         "axis-twice",
         f"inames '{first}' and '{second}' of one instruction are both '{axis}'",
         hints=("tag one of them with another axis, or leave it sequential",),
-        sites=(statement.instruction.site(),),
+        sites=(instruction.site(),),
     )
 
 
@@ -152,12 +156,12 @@ def _bounds(home: Domain, iname: str, assumptions: isl.Set) -> tuple[int | None,
     return least, most
 
 
-def _unbounded(iname: str, axis: str, statement: Lowered) -> Diagnostic:
+def _unbounded(iname: str, axis: str, instruction: Instruction) -> Diagnostic:
     return Diagnostic(
         "axis-unbounded",
         f"iname '{iname}' is tagged '{axis}' but its least value depends on parameters",
         hints=("shift the iname so that it begins at a constant, or state a bound with assumptions=",),
-        sites=(statement.instruction.site(),),
+        sites=(instruction.site(),),
     )
 
 
@@ -233,10 +237,15 @@ def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[t
 
 def storage_map(placed: Placed, access: Access, space: AddressSpace, axes: Axes) -> isl.Map:
     """Return ``{ instance -> array[thread or block, element] }``: which cell *access* touches."""
+    key = (id(access), space)
+    known = placed.cells.get(key)
+    if known is not None:
+        return known
     owner: Iterable[str] = ()
     if space is AddressSpace.PRIVATE:
         owner = axes.all
     elif space is AddressSpace.LOCAL:
         owner = axes.group
     forms = [*(Affine.variable(axis) for axis in owner), *placed.indices(access)]
-    return map_from_forms(placed.domain, placed.dims, forms, access.array)
+    result = placed.cells[key] = map_from_forms(placed.domain, placed.dims, forms, access.array)
+    return result

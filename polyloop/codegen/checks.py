@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import islpy as isl
+import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.codegen.context import Context
@@ -12,7 +13,7 @@ from polyloop.codegen.program import LaunchCheck
 from polyloop.codegen.rows import Piece, rows_of
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
-from polyloop.kernel.arrays import Argument, ArrayArg
+from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.poly.affine import Affine, Floor, to_expression
 
 __all__ = ["assumption_checks", "index_checks"]
@@ -82,13 +83,23 @@ def _all(conditions: Sequence[Expression]) -> Expression:
     return conditions[0] if len(conditions) == 1 else p.LogicalAnd(tuple(conditions))
 
 
-def index_checks(arguments: Iterable[Argument], forms: Iterable[Affine], context: Context) -> tuple[LaunchCheck, ...]:
+def _is_wide(argument: ValueArg) -> bool:
+    """Return whether a parameter can be too large for int32 by its type."""
+    dtype = argument.dtype
+    return dtype is not None and dtype.kind in "iu" and not np.can_cast(dtype, np.int32)
+
+
+def index_checks(
+    arguments: Iterable[Argument], parameters: Collection[str], forms: Iterable[Affine], context: Context
+) -> tuple[LaunchCheck, ...]:
     """Return the conditions under which 32-bit index arithmetic is exact.
 
     Parameters
     ----------
     arguments
         Arrays of more than 2^31 - 1 elements need wider indices.
+    parameters
+        Names of the arguments that are used in index arithmetic.
     forms
         Upper bounds, in the parameters, of what bounds and conditions compute on the way.
     context
@@ -96,6 +107,9 @@ def index_checks(arguments: Iterable[Argument], forms: Iterable[Affine], context
     """
     checks = []
     for argument in arguments:
+        if isinstance(argument, ValueArg) and argument.name in parameters and _is_wide(argument):
+            condition = p.Comparison(p.Variable(argument.name), "<=", _INT_MAX)
+            checks.append(LaunchCheck(condition, f"{argument.name} does not fit into 32 bits", "index-overflow"))
         if isinstance(argument, ArrayArg) and argument.shape and argument.strides:
             for count in _extents(argument):
                 if isinstance(count, int) and count <= _INT_MAX:

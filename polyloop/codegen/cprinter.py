@@ -33,7 +33,7 @@ class _Printer:
     def node(self, node: Node, indent: str) -> Iterator[str]:
         match node:
             case Assign(target, operator, value, instruction):
-                comment = f"  // {instruction}" if self.name_instructions else ""
+                comment = f"  // {instruction}" if self.name_instructions and instruction.isidentifier() else ""
                 yield f"{indent}{target} {operator} {value};{comment}"
             case Declare(ctype, name, dims, value, storage):
                 extents = "".join(f"[{extent}]" for extent in dims)

@@ -117,7 +117,7 @@ class _Program:
     def _index_checks(self) -> tuple[LaunchCheck, ...]:
         if self.index_bits != 32:
             return ()
-        return index_checks(self.arguments, self.magnitudes.bounds(), self.context)
+        return index_checks(self.arguments, self.schedule.parameters, self.magnitudes.bounds(), self.context)
 
     # {{{ functions
 

@@ -66,7 +66,7 @@ def interpret(kernel: LoopKernel, **arguments: object) -> Outputs:
     ------
     ArgumentError
         ``missing-argument``, ``unknown-argument``, ``wrong-type``, ``wrong-dtype``, ``wrong-shape``,
-        ``inconsistent-size``, ``assumption`` for the arguments; ``out-of-bounds`` and ``division-by-zero`` for the
+        ``inconsistent-size``, ``assumption-violated`` for the arguments; ``out-of-bounds`` and ``division-by-zero`` for the
         instance that does that.
     VerificationError
         ``unknown-dtype``.
@@ -120,7 +120,8 @@ class _Call:
         self.solve(array_args)
         self.check_sizes()
         for argument in array_args:
-            assert argument.shape is not None and argument.dtype is not None, f"'{argument.name}' is not complete"
+            assert argument.shape is not None, f"the shape of '{argument.name}' is unknown"
+            assert argument.dtype is not None, f"the type of '{argument.name}' is unknown"
             shape = self.extents(argument.name, argument.shape)
             passed = self.arrays.get(argument.name)
             if passed is None:
@@ -130,7 +131,8 @@ class _Call:
                 message = f"'{argument.name}' has the shape {passed.shape}"
                 raise self.error("wrong-shape", message, (wanted,), f"reshape '{argument.name}'")
         for name, temporary in kernel.temporaries.items():
-            assert temporary.shape is not None and temporary.dtype is not None, f"'{name}' is not complete"
+            assert temporary.shape is not None, f"the shape of '{name}' is unknown"
+            assert temporary.dtype is not None, f"the type of '{name}' is unknown"
             self.arrays[name] = _poisoned(self.extents(name, temporary.shape), temporary.dtype)
 
     def scalar_arguments(self) -> None:
@@ -144,7 +146,8 @@ class _Call:
                 if dtype.kind in "iu":
                     self.sizes[name] = int(self.scalars[name])
             elif dtype.kind not in "iu":
-                raise self.error("missing-argument", f"the value '{name}' was not passed", (), f"pass {name}= as {dtype}")
+                message = f"the value '{name}' was not passed"
+                raise self.error("missing-argument", message, (), f"pass {name}= as {dtype}")
 
     def scalar(self, name: str, value: object, dtype: DType) -> Any:  # noqa: ANN401
         number = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
@@ -209,7 +212,8 @@ class _Call:
         if self.fixed(self.kernel.assumptions).is_empty():
             sizes = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
             message = f"the kernel assumes {self.kernel.assumptions}"
-            raise self.error("assumption", message, (f"it is false for {sizes}",), "pass sizes that the kernel was made for")
+            hint = "pass sizes that the kernel was made for"
+            raise self.error("assumption-violated", message, (f"it is false for {sizes}",), hint)
 
     def needs(self, name: str) -> bool:
         """Return whether *name* occurs anywhere but in strides, which mean nothing here."""

@@ -78,6 +78,10 @@ def neutral(operation: str, kind: ScalarType) -> Any:  # noqa: ANN401 - a scalar
     return dtype.type(limits.min if operation == "max" else limits.max)
 
 
+def _is_constant(expr: Expression) -> bool:
+    return not isinstance(expr, p.ExpressionNode)
+
+
 def _smaller(a: Any, b: Any) -> Any:  # noqa: ANN401
     return np.fmin(a, b)
 
@@ -107,6 +111,10 @@ def _erf(x: Any) -> Any:  # noqa: ANN401
     return x.dtype.type(math.erf(x))
 
 
+_NUMPY_NAMES: Final = (
+    "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh fabs floor ceil fmin fmax hypot "
+    "copysign isnan isinf"
+)
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),
     "asin": np.arcsin,
@@ -117,13 +125,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "erf": _erf,
     "fma": _fma,
     "abs": np.abs,
-    **{
-        name: getattr(np, name)
-        for name in (
-            "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh fabs floor ceil fmin fmax hypot "
-            "copysign isnan isinf"
-        ).split()
-    },
+    **{name: getattr(np, name) for name in _NUMPY_NAMES.split()},
 }
 
 
@@ -239,39 +241,39 @@ class Compiler:
         return closure if want is None else _convert(closure, have, want)
 
     def _value(self, expr: Expression, have: ScalarType) -> Closure:
-        kind = type(expr)
+        kind: type = type(expr)
         if kind is p.Variable and expr.name not in self.arrays:
-            return self.name(expr.name)
+            return self._name(expr.name)
         if kind is p.Variable or kind is p.Subscript:
             array = self.arrays[expr.name if kind is p.Variable else expr.aggregate.name]
             place = self.place(expr)
             return lambda: array[place()]
-        if not isinstance(expr, p.ExpressionNode):
+        if _is_constant(expr):
             constant = expr if isinstance(have, Weak) else converted(expr, have)
             return lambda: constant
         if kind is Reduction:
-            return self.reduction(expr)
+            return self._reduction(expr)
         if kind is TypeCast:
             return self.value(expr.child, have)
         if kind is p.If:
-            return self.choice(expr, have)
+            return self._choice(expr, have)
         if kind is p.Call:
-            return self.call(expr)
+            return self._call(expr)
         if kind is p.Comparison or kind in (p.LogicalAnd, p.LogicalOr, p.LogicalNot):
-            return self.truth(expr)
-        return self.operation(expr, have)
+            return self._truth(expr)
+        return self._operation(expr, have)
 
-    def name(self, name: str) -> Closure:
+    def _name(self, name: str) -> Closure:
         if name in self.scalars:
             value = self.scalars[name]
             return lambda: value
         point, scalar = self.point, _INT.type
         return lambda: scalar(point[name])
 
-    def common(self, exprs: Sequence[Expression]) -> ScalarType:
+    def _common(self, exprs: Sequence[Expression]) -> ScalarType:
         return reduce(promote, [self.type_of(expr) for expr in exprs])
 
-    def reduction(self, expr: Reduction) -> Closure:
+    def _reduction(self, expr: Reduction) -> Closure:
         assert self.terms is not None, f"a reduction where none can be: {show(expr)}"
         steps = self.terms(expr)
         kind = self.type_of(expr.expr)
@@ -292,15 +294,15 @@ class Compiler:
 
         return accumulate
 
-    def choice(self, expr: p.If, have: ScalarType) -> Closure:
+    def _choice(self, expr: p.If, have: ScalarType) -> Closure:
         condition = self.value(expr.condition)
         then, orelse = self.value(expr.then, have), self.value(expr.else_, have)
         return lambda: then() if condition() else orelse()
 
-    def truth(self, expr: Expression) -> Closure:
+    def _truth(self, expr: Expression) -> Closure:
         kind = type(expr)
         if kind is p.Comparison:
-            common = self.common((expr.left, expr.right))
+            common = self._common((expr.left, expr.right))
             left, right = self.value(expr.left, common), self.value(expr.right, common)
             compare = _COMPARE[str(getattr(expr.operator, "value", expr.operator))]
             return lambda: np.bool_(compare(left(), right()))
@@ -311,9 +313,9 @@ class Compiler:
             return lambda: np.bool_(any(part() for part in parts))
         return lambda: np.bool_(not parts[0]())
 
-    def call(self, expr: p.Call) -> Closure:
+    def _call(self, expr: Expression) -> Closure:
         function = FUNCTIONS[expr.function.name]
-        common = settle(self.common(expr.parameters))
+        common = settle(self._common(expr.parameters))
         if common.kind != "f" and function.result is not ResultType.SAME:
             common = DEFAULT_FLOAT
         parts = [self.value(parameter, common) for parameter in expr.parameters]
@@ -323,7 +325,7 @@ class Compiler:
         apply = _FUNCTIONS[function.name]
         return lambda: apply(*[part() for part in parts])
 
-    def operation(self, expr: Expression, have: ScalarType) -> Closure:
+    def _operation(self, expr: Expression, have: ScalarType) -> Closure:
         kind = type(expr)
         parts = [self.value(child, have) for child in children(expr)]
         if kind is p.Sum or kind is p.Product:

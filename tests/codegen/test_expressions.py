@@ -49,7 +49,8 @@ def inputs() -> dict[str, np.ndarray[Any, Any]]:
 
 
 def dtype_of(expr: Any) -> np.dtype[np.generic]:
-    lookup: dict[str, np.dtype[np.generic]] = {**{name: np.dtype(dtype) for name, dtype in TYPES.items()}, "i": np.dtype("int32")}
+    lookup: dict[str, np.dtype[np.generic]] = {name: np.dtype(dtype) for name, dtype in TYPES.items()}
+    lookup["i"] = np.dtype("int32")
     found = infer(expr, lookup.get)
     assert found is not None
     return found

@@ -322,6 +322,8 @@ def test_nvrtc_accepts_neutral_elements(update: str, dtype: Any, neutral: Any) -
     built = schedule("k", "n", "n >= 1", arguments, statements, tree, temporaries=[private("acc", dtype=dtype)])
     text = cuda(built)
     assert "const int n = (int)n_arg;" in text
+    too_large = {check.condition for check in generate(built, CUDA_LANGUAGE).index_checks}
+    assert p.Comparison(p.Variable("n"), "<=", 2**31 - 1) in too_large
     assert compile_cuda(text, "sm_90").cubin
 
 
