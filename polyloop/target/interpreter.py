@@ -66,8 +66,8 @@ def interpret(kernel: LoopKernel, **arguments: object) -> Outputs:
     ------
     ArgumentError
         ``missing-argument``, ``unknown-argument``, ``wrong-type``, ``wrong-dtype``, ``wrong-shape``,
-        ``inconsistent-size``, ``assumption-violated`` for the arguments; ``out-of-bounds`` and ``division-by-zero`` for the
-        instance that does that.
+        ``inconsistent-size``, ``assumption-violated`` for the arguments; ``out-of-bounds`` and ``division-by-zero``
+        for the instance that does that.
     VerificationError
         ``unknown-dtype``.
     """
