@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 
 from polyloop.analysis.bounds import bounds_violations
 from polyloop.analysis.infer import infer_dtypes
+from polyloop.analysis.lowering import loop_order
 from polyloop.analysis.placement import axes_of
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
@@ -19,7 +20,7 @@ from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.builder import term_domains
 from polyloop.kernel.instruction import Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
-from polyloop.kernel.tags import AutoLocal, LocalAxis, Unroll, parse_tag
+from polyloop.kernel.tags import AutoLocal, LocalAxis, Unroll, axis_name, parse_tag
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import (
     Row,
@@ -122,16 +123,24 @@ class _Footprint:
 
 
 def _outer_inames(kernel: LoopKernel, uses: Sequence[Use], sweep: Sequence[str]) -> tuple[str, ...]:
-    """Return the loops around the new instruction: all that are not swept, save threads that all need the same."""
+    """Return the loops around the new instruction, the outermost first.
+
+    These are all that are not swept, save those that the elements do not depend on and that are threads of the block
+    or lie inside a swept loop.
+    """
     needed = {name for use in uses for form in use.arguments for name in form.names()}
     order: dict[str, None] = {}
     for use in uses:
-        for iname in use.inames:
-            thread = isinstance(kernel.tag(iname), LocalAxis)
-            if iname not in sweep and (not thread or iname in needed):
+        inside = False
+        for iname in loop_order(use.inames, kernel.loop_priority):
+            if iname in sweep:
+                inside = axis_name(kernel.tag(iname)) is None
+            elif iname in needed or not (
+                isinstance(kernel.tag(iname), LocalAxis) or (inside and axis_name(kernel.tag(iname)) is None)
+            ):
                 order.setdefault(iname)
     common = fold(frozenset.intersection, (frozenset(use.inames) for use in uses))
-    return tuple(iname for iname in order if iname in common or iname in needed)
+    return loop_order([iname for iname in order if iname in common or iname in needed], kernel.loop_priority)
 
 
 def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple[str, ...]) -> _Footprint | Diagnostic:
