@@ -38,6 +38,8 @@ def element(statement: Placed, access: Access, values: Mapping[str, int]) -> str
     if not access.indices:
         return access.array
     indices = statement.indices(access)
+    if any(form is not None and not form.names() <= values.keys() for form in indices):
+        return access.array  # the access of a copy that another statement's witness says nothing about
     shown = ("?" if form is None else str(form.evaluate(values)) for form in indices)
     return f"{access.array}[{', '.join(shown)}]"
 

@@ -244,7 +244,7 @@ def _new_instruction(
     domain = _shifted(footprint, new)
     expanded = expand_rules(expression, kernel.substitutions)
     space = parameter_space(kernel.parameters)
-    terms = term_domains(kernel.domains, inames, domain, expanded, space)
+    terms = term_domains((*kernel.domains, _piece(footprint, new, domain)), inames, domain, expanded, space)
     blocks = tuple(entry for entry in uses[0].instruction.blocks if entry[0] in footprint.outer)
     bound = {iname for term in terms for iname in term.inames}
     return Instruction(
@@ -259,6 +259,12 @@ def _new_instruction(
         line=None,
         reads=variables(expanded) - bound - set(inames),
     )
+
+
+def _piece(footprint: _Footprint, new: tuple[str, ...], domain: isl.Set) -> Domain:
+    """Return the domain of the new inames, in which those around them are parameters."""
+    count = len(footprint.outer)
+    return Domain(new, domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, 0, count) if count else domain)
 
 
 def _element(name: str, indices: Sequence[Expression]) -> Expression:
@@ -299,13 +305,9 @@ def _with_instruction(
     if not plan.is_rule:
         source = kernel.arrays()[plan.source]
         temporary = replace(temporary, dtype=source.dtype)
-    piece = instruction.domain
-    count = len(footprint.outer)
-    if count:
-        piece = piece.move_dims(_PARAM, piece.dim(_PARAM), _SET, 0, count)
     return replace(
         kernel,
-        domains=(*kernel.domains, Domain(new, piece)),
+        domains=(*kernel.domains, _piece(footprint, new, instruction.domain)),
         instructions=tuple(instructions),
         temporaries={**kernel.temporaries, plan.temporary: temporary},
         evaluations={**kernel.evaluations, plan.temporary: plan.instruction},
