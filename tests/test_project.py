@@ -62,7 +62,7 @@ def seconds_to_import(modules: str, byte_code: Path) -> float:
 
 
 def test_import_takes_less_than_250_ms(tmp_path: Path) -> None:
-    """The dependencies alone take about 150 ms where nothing else runs; on a busy machine the limit grows as they do."""
+    """The dependencies alone take about 150 ms on an idle machine; on a busy one the limit grows as they do."""
     pairs = [
         (seconds_to_import("islpy, numpy, pymbolic", tmp_path), seconds_to_import("polyloop", tmp_path))
         for _ in range(8)
