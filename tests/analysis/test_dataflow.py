@@ -1,0 +1,66 @@
+"""Flows: what is plain to see must be what ISL's dataflow analysis says, and both must be right."""
+
+from __future__ import annotations
+
+import islpy as isl
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.analysis import dataflow
+from polyloop.analysis.dataflow import flow_of
+from polyloop.analysis.place import place
+from polyloop.cli import kernels
+from tests.analysis.kernels import exchange, on_threads
+
+
+@pytest.mark.parametrize(
+    ("knl", "array"),
+    [
+        (kernels.matmul(), "a_fetch"),
+        (kernels.matmul(), "b_fetch"),
+        (kernels.stencil(), "u_fetch"),
+        (on_threads(exchange("7 - y, 31 - x")), "t"),
+    ],
+    ids=["matmul a", "matmul b", "stencil", "exchange"],
+)
+def test_the_direct_flow_is_isls_flow(knl: pl.LoopKernel, array: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    placement = place(knl)
+    direct = flow_of(placement, array)
+    monkeypatch.setattr(dataflow, "_direct", lambda *_: None)
+    full = flow_of(placement, array)
+    assert len(direct.reads) > 0
+    for mine, isls in zip(direct.sources, full.sources, strict=True):
+        ((_, a),), ((_, b),) = mine, isls
+        assert a.is_equal(b)
+    assert all(initial.is_empty() for initial in (*direct.initial, *full.initial))
+
+
+def recurrence(distance: int) -> pl.LoopKernel:
+    return pl.make_kernel(
+        f"{{[i]: {distance} <= i < n}}",
+        f"x[i] = x[i - {distance}] + 1",
+        [pl.GlobalArg("x", np.float32, shape="n"), ...],
+    )
+
+
+@pytest.mark.parametrize("distance", [1, 3])
+def test_a_recurrence_reads_the_instance_before_it(distance: int) -> None:
+    flow = flow_of(place(recurrence(distance)), "x")
+    (((_, link),),) = flow.sources
+    d = distance
+    assert str(link.gist_domain(flow.reads[0][0].domain)) == f"[n] -> {{ [i] -> [i' = -{d} + i] : i >= {2 * d} }}"
+    assert flow.initial[0].is_equal(isl.Set(f"[n] -> {{ [i] : {d} <= i < n and i < {2 * d} }}"))
+
+
+def test_an_array_that_is_overwritten_before_it_is_read_is_no_input() -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}", "a[i] = 1\nb[i] = a[i]", [pl.GlobalArg("a, b", np.float32, shape="n"), ...]
+    )
+    directions = {argument.name: (argument.is_input, argument.is_output) for argument in knl.arguments[:2]}
+    assert directions == {"a": (False, True), "b": (False, True)}
+
+
+def test_an_array_whose_start_value_is_read_is_an_input() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "a[i] = a[i] + 1", [pl.GlobalArg("a", np.float32, shape="n"), ...])
+    assert (knl.arguments[0].is_input, knl.arguments[0].is_output) == (True, True)

@@ -1,0 +1,89 @@
+"""Which conflicts between threads are found, and what they need."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.analysis.place import place
+from polyloop.analysis.race import Need, needs, shared_arrays
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.tree import Scope
+from tests.analysis.kernels import exchange, on_threads
+
+
+def all_needs(knl: pl.LoopKernel) -> list[Need]:
+    placement = place(knl)
+    return [need for array in shared_arrays(placement) for need in needs(placement, array)]
+
+
+@pytest.mark.parametrize("reader", ["y, 31 - x", "7 - y, x", "7 - y, 31 - x", "y, (x + 1) % 32"])
+def test_a_read_of_another_threads_element_needs_a_block_barrier(reader: str) -> None:
+    knl = on_threads(exchange(reader))
+    assert place(knl).spaces["t"] is AddressSpace.LOCAL
+    found = {(n.conflict.first.name, n.conflict.second.name, n.scope) for n in all_needs(knl)}
+    assert found == {("put", "get", Scope.BLOCK)}
+
+
+def test_a_thread_that_reads_its_own_element_keeps_it_private_and_needs_nothing() -> None:
+    knl = on_threads(exchange("y, x"))
+    assert place(knl).spaces["t"] is AddressSpace.PRIVATE
+    assert all_needs(knl) == []
+
+
+def test_own_elements_in_shared_memory_need_nothing() -> None:
+    knl = pl.set_temporary_address_space(on_threads(exchange("y, x")), "t", "local")
+    assert all_needs(knl) == []
+
+
+def test_private_memory_for_an_exchange_is_refused() -> None:
+    knl = pl.set_temporary_address_space(on_threads(exchange("y, 31 - x")), "t", "private")
+    with pytest.raises(pl.VerificationError) as caught:
+        pl.generate_code(knl)
+    assert set(caught.value.codes) <= {"illegal-order"}
+    assert "'t'" in str(caught.value)
+
+
+def test_blocks_that_exchange_through_global_memory_need_a_new_launch() -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}",
+        """
+        b[i] = a[i] {id=put}
+        c[i] = b[n - 1 - i] {id=get}
+        """,
+        [pl.GlobalArg("a, b, c", np.float32, shape="n"), ...],
+    )
+    knl = pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    assert Scope.GRID in {need.scope for need in all_needs(knl)}
+    program = pl.generate_code(knl)
+    assert [launch.name for launch in program.launches] == ["loop_kernel_0", "loop_kernel_1"]
+
+
+def test_two_blocks_that_write_one_element_are_a_race() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "s[0] = a[i]", [pl.GlobalArg("a", np.float32), ...])
+    with pytest.raises(pl.TransformError) as caught:
+        pl.split_iname(knl, "i", 32, outer_tag="g.0")
+    assert caught.value.codes == ("write-race",)
+
+
+def brute_force_conflict(distance: int, threads: int) -> bool:
+    """Return whether a thread reads what another one writes, both running i in [distance, threads)."""
+    running = range(distance, threads)
+    return any(reader - distance == writer != reader for reader in running for writer in running)
+
+
+@pytest.mark.parametrize("distance", [0, 1, 5, 15, 16, 40])
+def test_a_race_is_found_exactly_where_enumeration_finds_one(distance: int) -> None:
+    knl = pl.make_kernel(
+        f"{{[i]: {distance} <= i < 16}}" if distance < 16 else "{[i]: 0 <= i < 16}",
+        f"a[i] = a[i - {distance}] + 1" if distance < 16 else "a[i] = a[i + 16] + 1",
+        [pl.GlobalArg("a", np.float32, shape="64"), ...],
+    )
+    expected = brute_force_conflict(distance, 16) if distance < 16 else False
+    if expected:
+        with pytest.raises(pl.TransformError) as caught:
+            pl.tag_inames(knl, "i:l.0")
+        assert caught.value.codes == ("illegal-parallel",)
+    else:
+        pl.tag_inames(knl, "i:l.0")
