@@ -10,13 +10,15 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import pymbolic.primitives as p
 from pymbolic import parse
 
 import polyloop as pl
 from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import accesses, variables
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.specs import KernelData
 
@@ -27,6 +29,8 @@ Step: TypeAlias = Callable[[LoopKernel], LoopKernel]
 MARGIN = 3
 """Elements before the first and after the last that a plain subscript touches."""
 
+FIXED = ("0 <= i < 10", "0 <= i < 9 and 0 <= j < 6", "0 <= i < 7 and 0 <= j <= i")
+"""Domains whose extents are numbers, so that temporaries fit into shared memory."""
 ONE = ("0 <= i < n", "1 <= i < n", "0 <= i < n - 1", "0 <= i < n and i mod 2 = 0", "2 <= i <= n + 1", "0 <= i < 6")
 TWO = (
     "0 <= i, j < n",
@@ -64,8 +68,9 @@ class Source:
 class _Writer:
     """Writes the instructions of one kernel."""
 
-    def __init__(self, rng: random.Random, dims: int) -> None:
+    def __init__(self, rng: random.Random, dims: int, *, is_plain: bool) -> None:
         self.rng = rng
+        self.is_plain = is_plain
         self.inames = ("i", "j")[:dims]
         self.one = ["x", "y"]
         self.two = ["a", "b"]
@@ -82,6 +87,8 @@ class _Writer:
         return f"{iname} + {MARGIN + rng.choice((0, 0, 0, 0, 1, -1, 2))}"
 
     def element(self, name: str, inames: tuple[str, ...]) -> str:
+        if self.is_plain and name[0] in "ot" and "k" not in inames:
+            return f"{name}[{', '.join(f'{iname} + {MARGIN}' for iname in self.inames)}]"
         rank = 2 if name in self.two else 1
         chosen = [self.rng.choice(inames) for _ in range(rank)]
         if rank == 2 and len(inames) >= 2 and self.rng.random() < 0.85:
@@ -118,14 +125,14 @@ class _Writer:
         return f"{rng.choice(inames)} + {rng.randint(0, 3)}"
 
 
-def _declared(rng: random.Random, writer: _Writer, dtype: str, outputs: list[str]) -> list[KernelData]:
+def _declared(writer: _Writer, dtype: str, outputs: list[str], extent: str) -> list[KernelData]:
     size = f"n + {2 * MARGIN + 2}"
     kind = np.dtype(dtype)
     data: list[KernelData] = []
     for name in (*writer.one, *writer.two):
         shape = (size, size) if name in writer.two else (size,)
         if name in outputs and name.startswith("t"):
-            data.append(pl.TemporaryVariable(name, kind, shape=_parsed(shape)))
+            data.append(pl.TemporaryVariable(name, kind, shape=_parsed((extent,) * len(shape))))
         else:
             data.append(pl.GlobalArg(name, kind, shape=", ".join(shape)))
     return data
@@ -139,8 +146,11 @@ def random_source(seed: int) -> Source:
     """Return the text of a random kernel of one to three statements."""
     rng = random.Random(seed)
     dims = rng.choice((1, 2, 2))
+    is_plain, is_fixed = rng.random() < 0.6, rng.random() < 0.25
     domain = rng.choice(ONE if dims == 1 else TWO)
-    writer = _Writer(rng, dims)
+    if is_fixed:
+        domain = FIXED[0] if dims == 1 else rng.choice(FIXED[1:])
+    writer = _Writer(rng, dims, is_plain=is_plain)
     inames = writer.inames
     lines: list[str] = []
     if rng.random() < 0.35:
@@ -159,7 +169,7 @@ def random_source(seed: int) -> Source:
         else:
             letter = "t" if number + 1 < count and draw < 0.5 else "o"
             name = f"{letter}{number}"
-            (writer.two if dims == 2 and rng.random() < 0.8 else writer.one).append(name)
+            (writer.two if dims == 2 and (is_plain or rng.random() < 0.7) else writer.one).append(name)
             targets.append(name)
         rank = 2 if name in writer.two else 1
         place = ", ".join(f"{iname} + {MARGIN}" for iname in inames[:rank])
@@ -170,7 +180,7 @@ def random_source(seed: int) -> Source:
     if writer.has_reduction:
         terms = rng.choice(TERMS)
         domains.append(f"[n, i] -> {{[k]: {terms}}}" if "i" in terms else f"[n] -> {{[k]: {terms}}}")
-    data = _declared(rng, writer, dtype, targets)
+    data = _declared(writer, dtype, targets, "24" if is_fixed else f"n + {2 * MARGIN + 2}")
     return Source(f"random_{seed}", domains, lines, dtype, data)
 
 
@@ -234,6 +244,13 @@ _STEPS: tuple[Callable[[random.Random, LoopKernel], LoopKernel], ...] = (
 )  # fmt: skip
 
 
+def _subscript_inames(kernel: LoopKernel, name: str) -> frozenset[str]:
+    """Return the inames in the subscripts of an array, rules left alone."""
+    expressions = [*(i.expression for i in kernel.instructions)]
+    nodes: list[Any] = [node for expr in expressions for node in accesses(expr) if isinstance(node, p.Subscript)]
+    return frozenset[str]().union(*(variables(e) for n in nodes if n.aggregate.name == name for e in n.index_tuple))
+
+
 def random_recipe(rng: random.Random, kernel: LoopKernel) -> list[Step]:
     """Return the beginning of a chain as people write it for a GPU: tiles, and what the threads read kept near them."""
     steps: list[Step] = []
@@ -249,7 +266,8 @@ def random_recipe(rng: random.Random, kernel: LoopKernel) -> list[Step]:
         inner.append("k_inner")
     read = sorted(name for name in ("x", "y", "a", "b") if any(name in i.reads for i in kernel.instructions))
     for name in rng.sample(read, min(len(read), rng.choice((0, 1, 1, 2)))):
-        sweep = [iname for iname in inner if rng.random() < 0.7]
+        used = _subscript_inames(kernel, name)
+        sweep = [iname for iname in inner if iname.removesuffix("_inner") in used and rng.random() < 0.9]
         steps.append(partial(pl.add_prefetch, var_name=name, sweep_inames=sweep))
     if kernel.substitutions and rng.random() < 0.7:
         steps.append(partial(pl.precompute, subst_use="f", sweep_inames=[x for x in inner if rng.random() < 0.7]))
