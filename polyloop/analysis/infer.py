@@ -53,7 +53,7 @@ def infer_dtypes(kernel: LoopKernel) -> LoopKernel:
         changed = False
         for name in sorted(open_names):
             dtype = _assigned_dtype(name, expressions, table)
-            if dtype is not None and dtype != table[name]:
+            if dtype is not None and (table[name] is None or dtype != table[name]):  # float64 == None holds
                 table[name] = dtype
                 changed = True
     return _with_dtypes(kernel, table)
