@@ -39,6 +39,8 @@ class Applied:
 def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return [_plain(entry) for entry in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, np.dtype):
         return value.name
     if isinstance(value, isl.Set | isl.Map):

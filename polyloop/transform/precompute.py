@@ -9,6 +9,7 @@ from typing import ClassVar
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic, unknown_name
+from polyloop.expr.names import check_identifier
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
@@ -17,7 +18,15 @@ from polyloop.transform.base import Transform, iname_violations, new_name_violat
 from polyloop.transform.staging import Plan, Use, find_uses, stage
 from polyloop.transform.tag import tag_violations
 
-__all__ = ["Precompute", "names_of", "placement_note", "precompute", "staged_violations", "sweep_violations"]
+__all__ = [
+    "Precompute",
+    "names_of",
+    "placement_note",
+    "precompute",
+    "staged_violations",
+    "staging_violations",
+    "sweep_violations",
+]
 
 
 def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -58,7 +67,7 @@ def sweep_violations(
         )
         return
     if len({len(use.arguments) for use in uses}) > 1:
-        yield Diagnostic("wrong-rank", f"{kind} '{source}' is used with different numbers of indices")
+        yield Diagnostic("wrong-rank", f"{kind} '{source}' is used with different numbers of indices", hints=("give every use as many",))
     if outer is not None:
         for use in uses:
             needed = {name for form in use.arguments for name in form.names()} - set(kernel.parameters)
@@ -71,6 +80,28 @@ def sweep_violations(
                     sites=(use.instruction.site(),),
                 )
                 return
+
+
+def staging_violations(
+    kernel: LoopKernel, temporary: str, inames: Sequence[str], instruction: str, space: str
+) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the names of a new temporary, of its inames and its instruction, and with its space."""
+    for name, kind in ((temporary, "temporary"), *((iname, "iname") for iname in inames)):
+        problem = check_identifier(name, kind)
+        if problem is not None:
+            yield problem
+    yield from new_name_violations(kernel, (temporary, *inames))
+    names = (temporary, *inames)
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Diagnostic("name-taken", f"two new names are '{name}'", hints=("choose another name for one of them",))
+    if any(instruction == other.id for other in kernel.instructions):
+        yield Diagnostic(
+            "name-taken", f"an instruction is already called '{instruction}'", hints=("choose another id",)
+        )
+    if space not in {known.value for known in AddressSpace}:
+        yield Diagnostic(
+            "bad-address-space", f"no address space '{space}'", hints=("one of auto, private, local, global",)
+        )
 
 
 def placement_note(after: LoopKernel, instruction: str) -> str:
@@ -130,12 +161,15 @@ class Precompute(Transform):
         yield from sweep_violations(kernel, self.subst_use, True, self.sweep_inames, self.precompute_outer_inames)
         if self.default_tag is not None:
             yield from tag_violations(self.default_tag)
-        yield from new_name_violations(kernel, (self.temporary, *(self.precompute_inames or ())))
+        yield from staging_violations(
+            kernel, self.temporary, self.precompute_inames or (), self.instruction, self.temporary_address_space
+        )
         count = len(kernel.substitutions[self.subst_use].arguments)
         if self.precompute_inames is not None and len(self.precompute_inames) != count:
             yield Diagnostic(
                 "wrong-rank",
                 f"rule '{self.subst_use}' has {count} arguments, and {len(self.precompute_inames)} inames were given",
+                hints=("give one iname for each argument",),
             )
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:

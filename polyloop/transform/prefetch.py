@@ -9,8 +9,14 @@ from typing import ClassVar
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.transform.base import Transform, new_name_violations
-from polyloop.transform.precompute import names_of, placement_note, staged_violations, sweep_violations
+from polyloop.transform.base import Transform
+from polyloop.transform.precompute import (
+    names_of,
+    placement_note,
+    staged_violations,
+    staging_violations,
+    sweep_violations,
+)
 from polyloop.transform.staging import Plan, stage
 from polyloop.transform.tag import tag_violations
 
@@ -49,12 +55,15 @@ class AddPrefetch(Transform):
         yield from sweep_violations(kernel, self.var_name, False, self.sweep_inames, self.fetch_outer_inames)
         if self.default_tag is not None:
             yield from tag_violations(self.default_tag)
-        yield from new_name_violations(kernel, (self.temporary, *(self.dim_arg_names or ())))
+        yield from staging_violations(
+            kernel, self.temporary, self.dim_arg_names or (), self.instruction, self.temporary_address_space
+        )
         shape = arrays[self.var_name].shape or ()
         if self.dim_arg_names is not None and len(self.dim_arg_names) != len(shape):
             yield Diagnostic(
                 "wrong-rank",
                 f"'{self.var_name}' has {len(shape)} axes, and {len(self.dim_arg_names)} inames were given for them",
+                hints=("give one iname for each axis",),
             )
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:

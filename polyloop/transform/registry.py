@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from polyloop.errors import TransformError, unknown_name
+from polyloop.errors import Diagnostic, TransformError, unknown_name
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Trace
 from polyloop.transform.base import Applied, Transform
@@ -76,10 +76,18 @@ def trace_from_json(text: str) -> Trace:
     Raises
     ------
     TransformError
-        ``unknown-transform``.
+        ``bad-trace``, ``unknown-transform``.
     """
+    try:
+        entries = json.loads(text)
+    except ValueError as error:
+        raise _bad_trace(str(error)) from error
+    if not isinstance(entries, list):
+        raise _bad_trace("it is not an array")
     steps = []
-    for entry in json.loads(text):
+    for entry in entries:
+        if not isinstance(entry, dict) or entry.keys() != {"name", "arguments"}:
+            raise _bad_trace(f"no step: {json.dumps(entry)}")
         kind = TRANSFORMS.get(entry["name"])
         if kind is None:
             raise TransformError("trace_from_json", None, [unknown_name("transform", entry["name"], TRANSFORMS)])
@@ -91,10 +99,20 @@ def _value(kind: type[Transform], arguments: Mapping[str, Any]) -> Transform:
     values = {name: _frozen(value) for name, value in arguments.items()}
     if kind is FixParameters:
         return FixParameters(tuple(values.items()))
-    return kind(**values)
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise _bad_trace(f"{kind.name}: {error}") from error
+
+
+def _bad_trace(why: str) -> TransformError:
+    hints = ("pass what Trace.to_json() returned",)
+    return TransformError("trace_from_json", None, [Diagnostic("bad-trace", "this is not a trace", (why,), hints)])
 
 
 def _frozen(value: Any) -> Any:  # noqa: ANN401 - JSON values
+    if isinstance(value, dict):
+        return tuple((name, _frozen(entry)) for name, entry in value.items())
     return tuple(_frozen(entry) for entry in value) if isinstance(value, list) else value
 
 

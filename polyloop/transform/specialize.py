@@ -13,7 +13,7 @@ import pymbolic.primitives as p
 from polyloop.analysis.bounds import bounds_violations
 from polyloop.analysis.infer import infer_dtypes
 from polyloop.errors import Diagnostic, KernelError, unknown_name
-from polyloop.expr.dtypes import to_dtype
+from polyloop.expr.dtypes import find_dtype, to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg
@@ -238,7 +238,7 @@ class AddDtypes(Transform):
     dtypes: tuple[tuple[str, str], ...]
 
     def given(self) -> dict[str, object]:
-        return {"dtypes": tuple(self.dtypes)}
+        return {"dtypes": dict(self.dtypes)}
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         known = {argument.name: argument.dtype for argument in kernel.arguments}
@@ -290,7 +290,8 @@ def add_dtypes(kernel: LoopKernel, dtypes: Mapping[str, object]) -> LoopKernel:
     """
     names: list[tuple[str, str]] = []
     for key, dtype in dtypes.items():
-        spelt = dtype if isinstance(dtype, str) else np.dtype(dtype).name  # type: ignore[call-overload]
+        found = find_dtype(dtype)
+        spelt = str(dtype) if found is None else found.name  # what is no type is refused by the checks
         names.extend((name, spelt) for name in names_of(key))
     return AddDtypes(tuple(names))(kernel)
 

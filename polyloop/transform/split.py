@@ -65,7 +65,7 @@ class SplitIname(Transform):
             if problem is not None:
                 yield problem
         if self.outer == self.inner:
-            yield Diagnostic("name-taken", f"both new inames would be called '{self.outer}'")
+            yield Diagnostic("name-taken", f"both new inames would be called '{self.outer}'", hints=("give two names",))
         yield from new_name_violations(kernel, (self.outer, self.inner))
         slabs: tuple[object, ...] = self.slabs
         if len(slabs) != 2 or any(type(count) is not int or count < 0 for count in slabs):

@@ -70,9 +70,7 @@ def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | 
     """Yield every occurrence of the rule or array *source* on a right-hand side, or why it cannot be staged."""
     for instruction in kernel.instructions:
         found: list[tuple[tuple[Expression, ...], int | None]] = []
-        expression = instruction.expression
-        if not is_rule:
-            expression = expand_rules(expression, kernel.substitutions)
+        expression = _expanded_but(kernel, instruction.expression, source)
         _collect(expression, source, is_rule, found, None, iter(range(len(instruction.terms))))
         for arguments, term in found:
             inames = instruction.inames if term is None else instruction.terms[term].inames
@@ -88,6 +86,11 @@ def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | 
                 )
             else:
                 yield Use(instruction, tuple(form for form in forms if form is not None), inames, domain)
+
+
+def _expanded_but(kernel: LoopKernel, expr: Expression, source: str) -> Expression:
+    """Return *expr* with every rule but *source* expanded, so that each use of *source* can be seen."""
+    return expand_rules(expr, {name: rule for name, rule in kernel.substitutions.items() if name != source})
 
 
 def _collect(
@@ -144,6 +147,14 @@ def _outer_inames(kernel: LoopKernel, uses: Sequence[Use], sweep: Sequence[str])
 
 
 def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple[str, ...]) -> _Footprint | Diagnostic:
+    for use in uses:
+        if missing := set(outer) - set(use.inames):
+            return Diagnostic(
+                "uses-apart",
+                f"not every use of '{plan.source}' inside the swept loops is inside loop '{min(missing)}'",
+                hints=(f"sweep '{min(missing)}' as well, so that only the uses inside it are redirected",),
+                sites=(use.instruction.site(),),
+            )
     rank = len(uses[0].arguments)
     axes = tuple(f"x{number}'" for number in range(rank))
     dims = (*outer, *axes)
@@ -317,8 +328,8 @@ def _with_instruction(
 def _redirected(
     kernel: LoopKernel, old: Instruction, plan: Plan, staged: Callable[[Sequence[Expression]], Expression]
 ) -> Instruction:
-    expression = old.expression if plan.is_rule else expand_rules(old.expression, kernel.substitutions)
-    new = _replace_uses(expression, plan.source, plan.is_rule, staged)
+    expression = _expanded_but(kernel, old.expression, plan.source)
+    new = _replace_uses(expression, plan, frozenset(old.inames), staged)
     expanded = expand_rules(new, kernel.substitutions)
     bound = {iname for term in old.terms for iname in term.inames}
     reads = variables(expanded) - bound - set(old.inames)
@@ -356,16 +367,21 @@ def _kept_terms(kernel: LoopKernel, old: Instruction, plan: Plan) -> tuple[Term,
 
 
 def _replace_uses(
-    expr: Expression, source: str, is_rule: bool, staged: Callable[[Sequence[Expression]], Expression]
+    expr: Expression, plan: Plan, inames: frozenset[str], staged: Callable[[Sequence[Expression]], Expression]
 ) -> Expression:
+    """Return *expr*, which is inside the loops *inames*, with the uses that are inside all swept loops redirected."""
+    if isinstance(expr, Reduction):
+        inames = inames.union(expr.inames)
     old = children(expr)
-    new = tuple(_replace_uses(child, source, is_rule, staged) for child in old)
-    if is_rule and isinstance(expr, p.Call) and function_name(expr) == source:
-        return staged(new)
-    if not is_rule and isinstance(expr, p.Subscript) and array_name(expr) == source:
-        return staged(new)
-    if not is_rule and isinstance(expr, p.Variable) and expr.name == source:
-        return staged(())
+    new = tuple(_replace_uses(child, plan, inames, staged) for child in old)
+    if inames.issuperset(plan.sweep):
+        match expr:
+            case p.Call() if plan.is_rule and expr.function.name == plan.source:
+                return staged(new)
+            case p.Subscript() if not plan.is_rule and expr.aggregate.name == plan.source:
+                return staged(new)
+            case p.Variable() if not plan.is_rule and expr.name == plan.source:
+                return staged(())
     return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
 
 

@@ -51,6 +51,9 @@ class TagInames(Transform):
     force: bool = False
     ignore_nonexistent: bool = False
 
+    def given(self) -> dict[str, object]:
+        return {**super().given(), "iname_to_tag": dict(self.iname_to_tag)}
+
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         for iname, text in self.iname_to_tag:
             if not self.ignore_nonexistent:
