@@ -1,6 +1,6 @@
 """How long it takes from ``make_kernel`` to CUDA source, all checks on, and where the time goes.
 
-Run it as ``python benchmarks/codegen.py``: it needs neither a compiler nor a GPU. Times are the best of
+Run it as ``python -m benchmarks.codegen``: it needs neither a compiler nor a GPU. Times are the best of
 several runs in one warm process: every run makes its kernel anew, so nothing is remembered from the last.
 """
 
