@@ -198,7 +198,7 @@ def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
     for first in writers_of(old, array):
         for second in writers_of(old, array):
             pairs = conflict_pairs(old, first, first.lowered.write, second, second.lowered.write)
-            for conflict in conflicts(old, first, first.lowered.write, second, second.lowered.write, pairs):
+            for conflict in conflicts(old, first, second, pairs):
                 key = (first.name, second.name)
                 if key in seen:
                     continue
@@ -225,7 +225,7 @@ def _may_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
             if not (first_writes or second_writes):
                 continue
             pairs = conflict_pairs(old, first, a, second, b)
-            for conflict in conflicts(old, first, a, second, b, pairs):
+            for conflict in conflicts(old, first, second, pairs):
                 violation = _reordered(comparison, array, conflict, a, b)
                 if violation is not None:
                     yield violation
@@ -245,7 +245,7 @@ def _reordered(
             if pairs.is_empty():
                 continue
             reversed_pairs = pairs.reverse()
-            for backward in conflicts(new, second, second.lowered.write, first, first.lowered.write, reversed_pairs):
+            for backward in conflicts(new, second, first, reversed_pairs):
                 right, left = pair(backward.relation, second, first)
                 together = backward.simultaneous
                 what = "run at the same time" if together else "run in the other order"

@@ -11,7 +11,10 @@ from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
 from polyloop.poly.sets import lex_relation
 
-__all__ = ["Conflict", "conflict_pairs", "conflicts", "equal_on"]
+__all__ = ["Conflict", "conflict_pairs", "conflicts", "crossing", "crossing_conflicts", "equal_on"]
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +23,7 @@ class Conflict:
 
     ``loop`` is the common loop that orders them, None where the order of the text does;
     ``simultaneous`` says that nothing orders them: they run at one time, on different threads.
+    ``adjacent`` is False for a conflict that never joins neighbouring iterations of ``loop``.
     """
 
     first: Placed
@@ -27,12 +31,27 @@ class Conflict:
     relation: isl.Map
     loop: str | None = None
     simultaneous: bool = False
+    adjacent: bool = True
 
 
 def equal_on(relation: isl.Map, first: Placed, second: Placed, axes: tuple[str, ...]) -> isl.Map:
     """Return the pairs of *relation* that agree on *axes*."""
-    pairs = [(first.dims.index(axis), second.dims.index(axis)) for axis in axes]
-    return relation.intersect(lex_relation(relation.get_space(), pairs, None))
+    for axis in axes:
+        relation = relation.equate(_IN, first.dims.index(axis), _OUT, second.dims.index(axis))
+    return relation
+
+
+def crossing(relation: isl.Map, first: Placed, second: Placed, axes: tuple[str, ...]) -> isl.Map | None:
+    """Return pairs of *relation* that differ on one of *axes*, None if there are none.
+
+    Not all such pairs: those that are lower, or higher, on the first axis that has any.
+    """
+    for axis in axes:
+        i, j = first.dims.index(axis), second.dims.index(axis)
+        for part in (relation.order_lt(_IN, i, _OUT, j), relation.order_gt(_IN, i, _OUT, j)):
+            if not part.is_empty():
+                return part
+    return None
 
 
 def conflict_pairs(
@@ -45,27 +64,55 @@ def conflict_pairs(
     return left.apply_range(right.reverse())
 
 
-def conflicts(
-    placement: Placement, first: Placed, a: Access, second: Placed, b: Access, pairs: isl.Map
-) -> Iterator[Conflict]:
+def conflicts(placement: Placement, first: Placed, second: Placed, pairs: isl.Map) -> Iterator[Conflict]:
     """Yield *pairs* in which *first* runs before *second*, one entry for each way of being ordered.
 
     Pairs that nothing orders come last, as ``simultaneous``; a statement is not in conflict with its own instance.
     """
+    for conflict in _ordered(placement, first, second, pairs):
+        if not conflict.relation.is_empty():
+            yield conflict
+
+
+def _ordered(placement: Placement, first: Placed, second: Placed, pairs: isl.Map) -> Iterator[Conflict]:
     loops, earlier = common_loops(placement, first, second)
-    space = pairs.get_space()
     rest = pairs
     for loop in loops:
         i, j = first.dims.index(loop), second.dims.index(loop)
-        carried = rest.intersect(lex_relation(space, (), (i, j)))
-        if not carried.is_empty():
-            yield Conflict(first, second, carried, loop)
-        rest = rest.intersect(lex_relation(space, [(i, j)], None))
+        yield Conflict(first, second, rest.order_lt(_IN, i, _OUT, j), loop)
+        rest = rest.equate(_IN, i, _OUT, j)
     if earlier:
-        if not rest.is_empty():
-            yield Conflict(first, second, rest)
+        yield Conflict(first, second, rest)
     elif first is second:
-        same = lex_relation(space, [(i, i) for i in range(len(first.dims))], None)
-        rest = rest.subtract(same)
-        if not rest.is_empty():
-            yield Conflict(first, second, rest, simultaneous=True)
+        same = lex_relation(rest.get_space(), [(i, i) for i in range(len(first.dims))], None)
+        yield Conflict(first, second, rest.subtract(same), simultaneous=True)
+
+
+def crossing_conflicts(
+    placement: Placement, first: Placed, second: Placed, pairs: isl.Map, axes: tuple[str, ...]
+) -> Iterator[Conflict]:
+    """Yield the conflicts of :func:`conflicts` whose two sides can differ on *axes*, with some such pairs.
+
+    *axes* must hold every axis on which the two sides of a pair can differ at all.
+    """
+    loops, earlier = common_loops(placement, first, second)
+    rest = pairs
+    for loop in loops:
+        i, j = first.dims.index(loop), second.dims.index(loop)
+        part = crossing(rest.order_lt(_IN, i, _OUT, j), first, second, axes)
+        if part is not None:
+            yield Conflict(first, second, part, loop, adjacent=_adjacent(rest, (first, second), (i, j), axes))
+        rest = rest.equate(_IN, i, _OUT, j)
+    if earlier or first is second:
+        part = crossing(rest, first, second, axes)
+        if part is not None:
+            yield Conflict(first, second, part, simultaneous=first is second)
+
+
+def _adjacent(pairs: isl.Map, sides: tuple[Placed, Placed], loop: tuple[int, int], axes: tuple[str, ...]) -> bool:
+    """Return whether some crossing pair joins neighbouring iterations of a loop."""
+    space = pairs.get_space()
+    constraint = isl.Constraint.equality_alloc(isl.LocalSpace.from_space(space))
+    constraint = constraint.set_coefficient_val(_IN, loop[0], 1).set_coefficient_val(_OUT, loop[1], -1)
+    one = isl.BasicMap.universe(space).add_constraint(constraint.set_constant_val(1)).to_map()
+    return crossing(pairs.intersect(one), *sides, axes) is not None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import islpy as isl
 
@@ -171,6 +172,24 @@ def place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, space: A
     Memory that others see is written by one owner: by the first thread of an axis without an iname,
     and, if all blocks see it, by the first block.
     """
+    used = {axis_name(kernel.tag(iname)) for iname in statement.inames}
+    owned = frozenset(
+        axis
+        for axis in axes.all
+        if axis not in used and (space is AddressSpace.GLOBAL or (space is AddressSpace.LOCAL and axis in axes.local))
+    )
+    key = (id(axes), owned)
+    known = _placed.setdefault(statement, {})
+    if key not in known:
+        known[key] = (axes, _place_statement(kernel, statement, axes, owned))
+    return known[key][1]
+
+
+_placed: WeakKeyDictionary[Lowered, dict[tuple[int, frozenset[str]], tuple[Axes, Placed]]] = WeakKeyDictionary()
+"""Statements on their threads, by the axes (kept with their identity) and those that their first thread owns."""
+
+
+def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
     dims: list[str] = []
     forms: dict[str, Affine] = {}
     domain = statement.domain.intersect_params(kernel.assumptions)
@@ -193,7 +212,7 @@ def place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, space: A
             continue
         domain = insert_dims(domain, 0, [axis])
         dims.insert(0, axis)
-        if space is AddressSpace.GLOBAL or (space is AddressSpace.LOCAL and axis in axes.local):
+        if axis in owned:
             rows.append(Row(Affine.variable(axis), True))
         else:
             repeated.append(axis)

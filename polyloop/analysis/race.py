@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from polyloop.analysis.lowering import Access
-from polyloop.analysis.order import Conflict, conflict_pairs, conflicts, equal_on
+from polyloop.analysis.order import Conflict, conflict_pairs, crossing, crossing_conflicts, equal_on
 from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Scope
@@ -16,17 +16,12 @@ from polyloop.poly.affine import Affine
 
 __all__ = ["Need", "needs", "shared_arrays"]
 
-_IN = isl.dim_type.in_
-_OUT = isl.dim_type.out
-
-
 @dataclass(frozen=True, eq=False)
 class Need:
     """Two accesses to one cell from different threads, one of them a write.
 
-    ``scope`` is None where nothing can order them: a race.  ``adjacent`` is False for a conflict
-    carried by a loop whose cross-thread part never joins neighbouring iterations, so that
-    any one barrier in the body separates it.
+    ``scope`` is None where nothing can order them: a race.  The conflict's relation holds some of
+    the pairs on different threads.
     """
 
     array: str
@@ -34,8 +29,6 @@ class Need:
     second: Access
     conflict: Conflict
     scope: Scope | None
-    witness: isl.Map
-    adjacent: bool = True
 
 
 def shared_arrays(placement: Placement) -> list[str]:
@@ -66,28 +59,25 @@ def _pair(
     placement: Placement, array: str, left: tuple[Placed, Access], right: tuple[Placed, Access], once: bool
 ) -> Iterator[Need]:
     (first, a), (second, b) = left, right
+    if first is second and a is not first.lowered.write and b is not first.lowered.write:
+        return
     axes = placement.axes
-    if agreeing_axes(placement, first, a, second, b).issuperset(axes.all):
+    agreeing = agreeing_axes(placement, first, a, second, b)
+    differing = tuple(axis for axis in axes.all if axis not in agreeing)
+    if not differing:
         return
     pairs = conflict_pairs(placement, first, a, second, b)
-    if pairs.is_empty():
-        return
-    if axes.group and placement.spaces[array] is AddressSpace.GLOBAL:
-        inside = equal_on(pairs, first, second, axes.group)
-        across = pairs.subtract(inside)
-        if not across.is_empty():
+    blocks = tuple(axis for axis in axes.group if axis in differing)
+    if blocks and placement.spaces[array] is AddressSpace.GLOBAL:
+        across = crossing(pairs, first, second, blocks)
+        if across is not None:
             if once:
                 yield from _across_blocks(placement, array, left, right, across)
-            pairs = inside
-    if first is second and a is not b and a is not first.lowered.write and b is not first.lowered.write:
-        return
-    for conflict in conflicts(placement, first, a, second, b, pairs):
-        same = equal_on(conflict.relation, first, second, axes.all)
-        crossing = conflict.relation.subtract(same)
-        if crossing.is_empty():
-            continue
+            pairs = equal_on(pairs, first, second, blocks)
+            differing = tuple(axis for axis in differing if axis not in blocks)
+    for conflict in crossing_conflicts(placement, first, second, pairs, differing):
         scope = None if conflict.simultaneous else Scope.BLOCK
-        yield Need(array, a, b, conflict, scope, crossing, _adjacent(conflict, crossing))
+        yield Need(array, a, b, conflict, scope)
 
 
 def _across_blocks(
@@ -95,27 +85,15 @@ def _across_blocks(
 ) -> Iterator[Need]:
     (first, a), (second, b) = left, right
     if first is second:
-        yield Need(array, a, b, Conflict(first, second, across, simultaneous=True), None, across)
+        yield Need(array, a, b, Conflict(first, second, across, simultaneous=True), None)
         return
     place_a, place_b = placement.program.places[first.name], placement.program.places[second.name]
     if place_a[0] == place_b[0]:
-        yield Need(array, a, b, Conflict(first, second, across, simultaneous=True), None, across)
+        yield Need(array, a, b, Conflict(first, second, across, simultaneous=True), None)
     elif place_a < place_b:
-        yield Need(array, a, b, Conflict(first, second, across), Scope.GRID, across)
+        yield Need(array, a, b, Conflict(first, second, across), Scope.GRID)
     else:
-        yield Need(array, b, a, Conflict(second, first, across.reverse()), Scope.GRID, across.reverse())
-
-
-def _adjacent(conflict: Conflict, crossing: isl.Map) -> bool:
-    if conflict.loop is None:
-        return True
-    i, j = conflict.first.dims.index(conflict.loop), conflict.second.dims.index(conflict.loop)
-    space = crossing.get_space()
-    constraint = isl.Constraint.equality_alloc(isl.LocalSpace.from_space(space))
-    constraint = constraint.set_coefficient_val(_IN, i, 1).set_coefficient_val(_OUT, j, -1).set_constant_val(1)
-    one = isl.BasicMap.universe(space).add_constraint(constraint).to_map()
-    return not crossing.intersect(one).is_empty()
-
+        yield Need(array, b, a, Conflict(second, first, across.reverse()), Scope.GRID)
 
 
 def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed, b: Access) -> frozenset[str]:

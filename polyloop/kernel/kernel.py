@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import islpy as isl
 
+from polyloop.expr.printer import show
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import Instruction, SubstitutionRule
 from polyloop.kernel.tags import InameTag, Sequential
@@ -35,6 +36,10 @@ def memoised(function: Callable[[_K], _R]) -> Callable[[_K], _R]:
             return value
 
     return look_up
+
+
+class _Printer(Protocol):
+    def text(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +113,17 @@ class LoopKernel:
     reference: Reference | None = None
     trace: Trace = field(default_factory=Trace)
 
+    def __str__(self) -> str:
+        return show_kernel(self)
+
+    def __repr__(self) -> str:
+        return f"<LoopKernel '{self.name}': {len(self.instructions)} instructions, inames {', '.join(self.inames)}>"
+
+    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
+        """Show the whole kernel in a notebook."""
+        del cycle
+        printer.text(str(self))
+
     @property
     def inames(self) -> tuple[str, ...]:
         """Every loop iname and reduction iname, in the order of the domains."""
@@ -161,3 +177,43 @@ class LoopKernel:
         """Return the scalar arguments."""
         return {argument.name: argument for argument in self.arguments if isinstance(argument, ValueArg)}
 
+
+def show_kernel(kernel: LoopKernel) -> str:
+    """Return *kernel* as text for people: arguments, domains, tags, instructions; stable, one fact a line."""
+    sections: list[tuple[str, list[str]]] = [
+        ("arguments", [_show_argument(argument) for argument in kernel.arguments]),
+        ("temporaries", [_show_temporary(temporary) for temporary in kernel.temporaries.values()]),
+        ("domains", [str(domain.set) for domain in kernel.domains]),
+        ("assumptions", [] if kernel.assumptions.plain_is_universe() else [str(kernel.assumptions)]),
+        ("tags", [f"{iname}: {tag}" for iname, tag in kernel.iname_tags.items()]),
+        ("rules", [str(rule) for rule in kernel.substitutions.values()]),
+        ("instructions", [f"{_show_nest(i)}{i}    {{id={i.id}}}" for i in kernel.instructions]),
+    ]
+    lines = [f"kernel {kernel.name}"]
+    for title, entries in sections:
+        if entries:
+            lines.append(f"{title}:")
+            lines.extend(f"    {entry}" for entry in entries)
+    return "\n".join(lines)
+
+
+def _show_nest(instruction: Instruction) -> str:
+    return f"[{', '.join(instruction.inames)}]  " if instruction.inames else ""
+
+
+def _show_argument(argument: Argument) -> str:
+    dtype = argument.dtype.name if argument.dtype is not None else "?"
+    if isinstance(argument, ValueArg):
+        return f"{argument.name}: {dtype}"
+    shape = "?" if argument.shape is None else ", ".join(show(extent) for extent in argument.shape)
+    use = " and ".join(
+        word for word, holds in (("in", argument.is_input), ("out", argument.is_output)) if holds
+    )
+    order = "" if argument.order == "C" else f", order {argument.order}"
+    return f"{argument.name}: {dtype}[{shape}]{order}" + (f" ({use})" if use else "")
+
+
+def _show_temporary(temporary: TemporaryVariable) -> str:
+    dtype = temporary.dtype.name if temporary.dtype is not None else "?"
+    shape = "?" if temporary.shape is None else ", ".join(show(extent) for extent in temporary.shape)
+    return f"{temporary.name}: {dtype}" + (f"[{shape}]" if shape else "") + f" ({temporary.address_space})"

@@ -57,7 +57,7 @@ def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requiremen
         assert isinstance(a, int), "a path alternates positions and loops"
         assert isinstance(b, int), "a path alternates positions and loops"
         wraps = need.conflict.loop is not None
-        found.setdefault(Requirement(first[:depth], a, b, wraps, need.adjacent))
+        found.setdefault(Requirement(first[:depth], a, b, wraps, need.conflict.adjacent))
     return list(found)
 
 

@@ -134,7 +134,7 @@ def _races(placement: Placement, found: Iterable[Need]) -> Iterator[Diagnostic]:
         if need.scope is not None:
             continue
         first, second = need.conflict.first, need.conflict.second
-        left, right = pair(need.witness, first, second)
+        left, right = pair(need.conflict.relation, first, second)
         accesses = ((need.first, first), (need.second, second))
         verbs = tuple("writes" if access is s.lowered.write else "reads" for access, s in accesses)
         yield Diagnostic(

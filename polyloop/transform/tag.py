@@ -121,7 +121,7 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
 
 def _race(placement: Placement, need: Need, axes: Mapping[str, str]) -> Diagnostic:
     first, second = need.conflict.first, need.conflict.second
-    left, right = pair(need.witness, first, second)
+    left, right = pair(need.conflict.relation, first, second)
     kernel = placement.program.kernel
     culprits = _culprits(kernel, axes, left, right)
     listed = " and ".join(f"iname '{iname}' cannot be '{tag}'" for iname, tag in culprits.items())
