@@ -15,10 +15,10 @@ from polyloop.errors import (
     TransformError,
     VerificationError,
 )
-from polyloop.kernel.arrays import AddressSpace, TemporaryVariable, ValueArg
+from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
-from polyloop.kernel.specs import GlobalArg, auto
+from polyloop.kernel.specs import GlobalArg, TemporaryVariable, ValueArg, auto
 from polyloop.kernel.trace import Trace
 from polyloop.runtime.invoke import CompiledKernel
 from polyloop.target.base import Target

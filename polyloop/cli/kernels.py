@@ -41,7 +41,7 @@ def _define_axpy() -> pl.LoopKernel:
     return pl.make_kernel(
         "{[i]: 0 <= i < n}",
         "z[i] = alpha * x[i] + y[i]",
-        [pl.GlobalArg("x, y, z", np.float32, shape="n"), pl.ValueArg("alpha", np.dtype(np.float32)), ...],
+        [pl.GlobalArg("x, y, z", np.float32, shape="n"), pl.ValueArg("alpha", np.float32), ...],
         name="axpy",
         assumptions="n >= 1",
     )

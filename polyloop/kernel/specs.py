@@ -14,12 +14,13 @@ from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
-from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
+from polyloop.kernel import arrays
+from polyloop.kernel.arrays import AddressSpace, ArrayArg
 
 if TYPE_CHECKING:
     from types import EllipsisType
 
-__all__ = ["GlobalArg", "KernelData", "auto", "expand_data", "row_major"]
+__all__ = ["GlobalArg", "KernelData", "TemporaryVariable", "ValueArg", "auto", "expand_data", "row_major"]
 
 
 class _Auto:
@@ -65,7 +66,49 @@ class GlobalArg:
     is_output: bool | None = None
 
 
-KernelData: TypeAlias = "GlobalArg | ArrayArg | ValueArg | TemporaryVariable | str | EllipsisType"
+@dataclass(frozen=True)
+class ValueArg:
+    """One or several scalar arguments, passed by value.
+
+    Parameters
+    ----------
+    name
+        ``"n"``, or ``"n, m"`` for several of one type.
+    dtype
+        NumPy type or its name; None infers it (int32 for parameters of the domains).
+    """
+
+    name: str
+    dtype: object = None
+
+
+@dataclass(frozen=True)
+class TemporaryVariable:
+    """One or several variables that live only while the kernel runs.
+
+    Parameters
+    ----------
+    name
+        ``"t"``, or ``"t, u"`` for several with the same facts.
+    dtype
+        NumPy type or its name; None infers it.
+    shape
+        Extents [elements] as for :class:`GlobalArg`; ``()`` (the default) is a scalar.
+    address_space
+        Where it lives: an ``AddressSpace`` or its name; ``"auto"`` takes the narrowest that its readers allow.
+    padding
+        Extra elements at the end of each row: other addresses, same meaning.
+    """
+
+    name: str
+    dtype: object = None
+    shape: Shape = ()
+    address_space: AddressSpace | str = AddressSpace.AUTO
+    padding: int = 0
+
+
+KernelData: TypeAlias = "GlobalArg | ValueArg | TemporaryVariable | str | EllipsisType"
+Declared: TypeAlias = ArrayArg | arrays.ValueArg | arrays.TemporaryVariable
 
 
 def _split(names: str) -> list[str]:
@@ -133,7 +176,16 @@ def row_major(shape: Sequence[Expression], order: str = "C") -> tuple[Expression
     return tuple(reversed(strides)) if order == "C" else tuple(strides)
 
 
-def expand_data(entry: KernelData) -> Iterator[ArrayArg | ValueArg | TemporaryVariable]:
+def _address_space(given: AddressSpace | str) -> AddressSpace:
+    if isinstance(given, AddressSpace):
+        return given
+    if given in {space.value for space in AddressSpace}:
+        return AddressSpace(given)
+    hints = ("one of auto, private, local, global",)
+    raise KernelError("make_kernel", None, [Diagnostic("bad-address-space", f"no address space '{given}'", hints=hints)])
+
+
+def expand_data(entry: object) -> Iterator[Declared]:
     """Yield one value for each name in *entry*."""
     if isinstance(entry, GlobalArg):
         if entry.order not in {"C", "F"}:
@@ -148,14 +200,11 @@ def expand_data(entry: KernelData) -> Iterator[ArrayArg | ValueArg | TemporaryVa
             yield ArrayArg(name, _dtype(entry.dtype), shape, strides, entry.order, *directions)
     elif isinstance(entry, ValueArg):
         for name in _split(entry.name):
-            yield ValueArg(name, _dtype(entry.dtype))
+            yield arrays.ValueArg(name, _dtype(entry.dtype))
     elif isinstance(entry, TemporaryVariable):
         for name in _split(entry.name):
-            yield TemporaryVariable(
-                name, _dtype(entry.dtype), _extents(entry.shape), entry.address_space, entry.padding
-            )
-    elif isinstance(entry, ArrayArg):
-        yield entry
+            space = _address_space(entry.address_space)
+            yield arrays.TemporaryVariable(name, _dtype(entry.dtype), _extents(entry.shape), space, entry.padding)
     else:
         problem = Diagnostic(
             "bad-kernel-data",
