@@ -1,9 +1,10 @@
 """polyloop: loop programs as values, transformed under proof, into CUDA C that people can read."""
 
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
 from polyloop.analysis.creation import make_kernel
-from polyloop.api import compile_kernel as compile  # noqa: A004 - the field's word
-from polyloop.api import generate_code
-from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
 from polyloop.errors import (
     ArgumentError,
     CodegenError,
@@ -20,11 +21,6 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.specs import GlobalArg, TemporaryVariable, ValueArg, auto
 from polyloop.kernel.trace import Trace
-from polyloop.runtime.invoke import CompiledKernel
-from polyloop.target.base import Target
-from polyloop.target.c import CTarget
-from polyloop.target.cuda import CudaTarget
-from polyloop.target.interpreter import interpret
 from polyloop.transform.precompute import precompute
 from polyloop.transform.prefetch import add_prefetch
 from polyloop.transform.registry import install_methods, replay, trace_from_json
@@ -33,6 +29,16 @@ from polyloop.transform.reorder import prioritize_loops
 from polyloop.transform.specialize import add_dtypes, assume, fix_parameters, set_temporary_address_space
 from polyloop.transform.split import split_iname
 from polyloop.transform.tag import tag_inames
+
+if TYPE_CHECKING:
+    from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
+    from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
+    from polyloop.runtime.invoke import CompiledKernel
+    from polyloop.target.base import Target
+    from polyloop.target.c import CTarget
+    from polyloop.target.cuda import CudaTarget
+    from polyloop.target.interpreter import interpret
+    from polyloop.target.source import generate_code
 
 __version__ = "0.1.0"
 
@@ -80,3 +86,29 @@ __all__ = [
 ]
 
 install_methods()
+
+_LATER = {
+    "CTarget": "target.c",
+    "CompiledKernel": "runtime.invoke",
+    "CudaTarget": "target.cuda",
+    "DeviceLaunch": "codegen.program",
+    "GeneratedProgram": "codegen.program",
+    "LaunchCheck": "codegen.program",
+    "Target": "target.base",
+    "compile": "runtime.compile",
+    "generate_code": "target.source",
+    "interpret": "target.interpreter",
+}
+"""Names that generate or run code, and the modules that they are loaded from when first used."""
+
+
+def __getattr__(name: str) -> _Any:  # noqa: ANN401 - whatever the name stands for
+    if name not in _LATER:
+        raise AttributeError(f"module 'polyloop' has no attribute {name!r}")
+    module = _import_module(f"polyloop.{_LATER[name]}")
+    value = globals()[name] = getattr(module, "compile_kernel" if name == "compile" else name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

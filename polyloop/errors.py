@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Span:
     """A piece of the text that the user wrote.
 
@@ -52,7 +52,7 @@ class Span:
         return " " * self.column + "^" * max(1, self.width)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Site:
     """The statement that a diagnostic is about, as one line of text."""
 
@@ -70,7 +70,7 @@ class Site:
         return f"({', '.join(parts)})" if parts else ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Diagnostic:
     """One finding, as data.
 

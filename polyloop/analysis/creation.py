@@ -12,6 +12,7 @@ from polyloop.analysis.dataflow import flow_of, is_exact
 from polyloop.analysis.infer import infer_dtypes
 from polyloop.analysis.lowering import instruction_tree, lower
 from polyloop.analysis.place import place
+from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic, KernelError, VerificationError
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
@@ -103,6 +104,7 @@ def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, rank_violations(kernel))
     _raise_if(kernel, bounds_violations(kernel))
     _raise_if(kernel, _unwritten(kernel))
+    _raise_if(kernel, _uninitialised(kernel))
     kernel = infer_dtypes(kernel)
     kernel = _with_directions(kernel)
     return replace(kernel, reference=Reference(kernel, instruction_tree(lower(kernel))))
@@ -157,6 +159,30 @@ def _unwritten(kernel: LoopKernel) -> Iterator[Diagnostic]:
                 f"array '{argument.name}' is declared an output, and no instruction writes it",
                 hints=("assign it, or drop is_output=True",),
             )
+
+
+def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield reads of temporary elements that nothing has written, with the instance."""
+    read = {name for instruction in kernel.instructions for name in instruction.reads}
+    for name in kernel.temporaries:
+        if name not in read:
+            continue
+        placement = place(kernel)
+        if not is_exact(placement, name):
+            continue
+        flow = flow_of(placement, name)
+        for (statement, access), initial in zip(flow.reads, flow.initial, strict=True):
+            if not initial.is_empty():
+                at, _ = pair(isl.Map.from_domain_and_range(initial, initial), statement, statement)
+                note = f"instance {instance(statement, at)} reads {element(statement, access, at)}"
+                yield Diagnostic(
+                    "read-before-write",
+                    f"temporary '{name}' is read where nothing has written it",
+                    (note,),
+                    ("write every element first, or shrink the domain of the read",),
+                    sites=(statement.lowered.instruction.site(),),
+                )
+                break
 
 
 def _with_directions(kernel: LoopKernel) -> LoopKernel:

@@ -22,7 +22,7 @@ class ResultType(Enum):
     """Always bool."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Function:
     """A known function; ``max_arity`` is None where any larger number of arguments is accepted."""
 

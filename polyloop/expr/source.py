@@ -10,7 +10,7 @@ from polyloop.errors import Span
 __all__ = ["Segment", "Source", "split_outside_brackets"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Segment:
     """Part of one line of the user's: it begins at ``offset`` of the source and at ``column`` of ``text``."""
 
@@ -20,7 +20,7 @@ class Segment:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Source:
     """One logical line, without newlines, put together from segments of the user's lines."""
 

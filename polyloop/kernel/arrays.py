@@ -25,7 +25,7 @@ class AddressSpace(Enum):
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ArrayArg:
     """An array argument in global memory.
 
@@ -50,7 +50,7 @@ class ArrayArg:
     is_output: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ValueArg:
     """A scalar argument passed by value; integer ones may be parameters of the domains."""
 
@@ -58,7 +58,7 @@ class ValueArg:
     dtype: np.dtype[np.generic] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TemporaryVariable:
     """A variable that lives only while the kernel runs.
 

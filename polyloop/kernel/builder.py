@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 from polyloop.errors import Diagnostic, KernelError, Site
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Reduction, array_name
-from polyloop.expr.rewrite import expand_rules, reductions, substitute, variables
+from polyloop.expr.rewrite import children, expand_rules, reductions, substitute, variables
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, condition_set, domain_for, outer_inames, parameters_of
@@ -73,7 +73,8 @@ def build_kernel(
     if not statements:
         raise _fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
     listed, temporaries, infer_rest = _read_data(kernel_data, statements)
-    parameters = _parameters(pieces, assumptions, inames)
+    condition = _condition(assumptions)
+    parameters = _parameters(pieces, condition, inames)
     drafts = _drafts(statements, rules, frozenset(inames), temporaries)
     arguments = _complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters)
     parameters = _order_parameters(parameters, arguments, pieces)
@@ -81,7 +82,7 @@ def build_kernel(
     kernel = LoopKernel(
         name=name,
         parameters=parameters,
-        assumptions=_assumptions(assumptions, space),
+        assumptions=space if condition is None else align(condition, space).intersect(space),
         domains=pieces,
         instructions=(),
         arguments=arguments,
@@ -176,25 +177,22 @@ def _site(parsed: ParsedInstruction, name: str | None = None) -> Site:
     return Site(parsed.text, parsed.line, name or parsed.id)
 
 
-def _parameters(
-    pieces: Sequence[Domain], assumptions: str | isl.Set | None, inames: Iterable[str]
-) -> tuple[str, ...]:
+def _parameters(pieces: Sequence[Domain], condition: isl.Set | None, inames: Iterable[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     own = set(inames)
     for piece in pieces:
         found.update((name, None) for name in parameters_of(piece.set) if name not in own)
-    if isinstance(assumptions, str) and assumptions.strip():
-        found.update((name, None) for name in parameters_of(parse_domain(f"{{ : {assumptions} }}")))
-    elif isinstance(assumptions, isl.Set):
-        found.update((name, None) for name in parameters_of(assumptions))
+    if condition is not None:
+        found.update((name, None) for name in parameters_of(condition))
     return tuple(found)
 
 
-def _assumptions(assumptions: str | isl.Set | None, space: isl.Set) -> isl.Set:
+def _condition(assumptions: str | isl.Set | None) -> isl.Set | None:
+    """Return the parameter set that *assumptions* describes, None if there are none."""
     if assumptions is None or (isinstance(assumptions, str) and not assumptions.strip()):
-        return space
+        return None
     given = parse_domain(f"{{ : {assumptions} }}") if isinstance(assumptions, str) else assumptions
-    return align(given.params() if not given.is_params() else given, space).intersect(space)
+    return given if given.is_params() else given.params()
 
 
 def _drafts(
@@ -345,23 +343,7 @@ def _in_order(expr: Expression, subscripted: set[str]) -> Iterable[str]:
         elif isinstance(node, p.Subscript):
             subscripted.add(array_name(node))
             yield array_name(node)
-            stack.extend(reversed(node.index_tuple))
-        elif isinstance(node, p.Call):
-            stack.extend(reversed(node.parameters))
-        elif isinstance(node, Reduction):
-            stack.append(node.expr)
-        elif isinstance(node, p.ExpressionNode):
-            stack.extend(reversed(_children(node)))
-
-
-def _children(node: p.ExpressionNode) -> list[Expression]:
-    found: list[Expression] = []
-    for value in vars(node).values():
-        if isinstance(value, tuple):
-            found.extend(value)
-        elif isinstance(value, p.ExpressionNode):
-            found.append(value)
-    return found
+        stack.extend(reversed(children(node)))
 
 
 def _order_parameters(
@@ -406,14 +388,9 @@ def _widen(domain: isl.Set, universe: isl.Set, count: int) -> isl.Set:
 
 def _outermost(expr: Expression) -> list[Reduction]:
     """Return the reductions of *expr* that are not inside another one, left to right."""
-    inner: set[int] = set()
-    found = []
-    for reduction in reductions(expr):
-        if id(reduction) in inner:
-            continue
-        found.append(reduction)
-        inner.update(id(nested) for nested in reductions(reduction.expr))
-    return found
+    if isinstance(expr, Reduction):
+        return [expr]
+    return [reduction for child in children(expr) for reduction in _outermost(child)]
 
 
 def _finish(kernel: LoopKernel, drafts: Sequence[_Draft], space: isl.Set) -> tuple[Instruction, ...]:

@@ -40,7 +40,7 @@ _INSTEAD: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Piece:
     """``[i, j] : condition``, one piece of a set."""
 

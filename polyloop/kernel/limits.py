@@ -7,7 +7,7 @@ from dataclasses import dataclass
 __all__ = ["DeviceLimits"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DeviceLimits:
     """Limits that schedules and generated code must respect.
 

@@ -16,7 +16,7 @@ from polyloop.kernel.lines import OPERATION, fail
 __all__ = ["Options", "parse_options"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Options:
     """What the braces after an instruction say; see :class:`polyloop.kernel.parser.ParsedInstruction`."""
 

@@ -25,7 +25,7 @@ from polyloop.kernel.statements import RuleText, parse_assignment
 __all__ = ["ParsedInstruction", "ParsedRule", "parse_instructions"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ParsedInstruction:
     """An assignment as the user wrote it.
 
@@ -72,7 +72,7 @@ class ParsedInstruction:
     expression_span: Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ParsedRule:
     """A substitution rule ``name(arguments) := expression``."""
 

@@ -182,7 +182,8 @@ def _address_space(given: AddressSpace | str) -> AddressSpace:
     if given in {space.value for space in AddressSpace}:
         return AddressSpace(given)
     hints = ("one of auto, private, local, global",)
-    raise KernelError("make_kernel", None, [Diagnostic("bad-address-space", f"no address space '{given}'", hints=hints)])
+    problem = Diagnostic("bad-address-space", f"no address space '{given}'", hints=hints)
+    raise KernelError("make_kernel", None, [problem])
 
 
 def expand_data(entry: object) -> Iterator[Declared]:

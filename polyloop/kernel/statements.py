@@ -20,7 +20,7 @@ from polyloop.kernel.lines import OPERATION, fail, match_bracket
 __all__ = ["Assignment", "RuleText", "parse_assignment"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Assignment:
     """``assignee = expression``; ``declared`` with ``<>`` or ``<dtype>`` in front."""
 
@@ -32,7 +32,7 @@ class Assignment:
     expression_source: Source
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class RuleText:
     """``name(arguments) := expression``."""
 

@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sequential:
     """``for`` (the default) or ``ord``: an ordinary loop, run upward."""
 
@@ -27,7 +27,7 @@ class Sequential:
         return "for"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Unroll:
     """``unr``: unrolled in full; needs a constant trip count."""
 
@@ -35,7 +35,7 @@ class Unroll:
         return "unr"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UnrollHint:
     """``unr_hint``: the compiler is asked to unroll; the trip count may vary."""
 
@@ -43,7 +43,7 @@ class UnrollHint:
         return "unr_hint"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupAxis:
     """``g.N``: one block of the grid for each value, along axis ``N`` (0, 1 or 2)."""
 
@@ -53,7 +53,7 @@ class GroupAxis:
         return f"g.{self.axis}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LocalAxis:
     """``l.N``: one thread of the block for each value, along axis ``N`` (0, 1 or 2)."""
 
@@ -63,7 +63,7 @@ class LocalAxis:
         return f"l.{self.axis}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AutoLocal:
     """``l.auto``: spread over the threads of the block; resolved when the block size is known."""
 

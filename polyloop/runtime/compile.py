@@ -1,0 +1,43 @@
+"""From a kernel to something that is called with arrays."""
+
+from __future__ import annotations
+
+from polyloop.codegen.program import GeneratedProgram
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.runtime.gpu import gpu_available
+from polyloop.runtime.invoke import CompiledKernel, load
+from polyloop.target.base import Target
+from polyloop.target.c import CTarget
+from polyloop.target.cuda import CudaTarget
+from polyloop.target.source import generate_code
+
+__all__ = ["compile_kernel"]
+
+
+def compile_kernel(kernel: LoopKernel, target: Target | None = None) -> CompiledKernel:
+    """Compile *kernel* into something that is called with arrays.
+
+    ::
+
+        run = pl.compile(knl)
+        c = run(a=a, b=b).c
+
+    Parameters
+    ----------
+    target
+        By default CUDA where there is a GPU, otherwise C.
+
+    Raises
+    ------
+    VerificationError, CodegenError
+        As :func:`generate_code`.
+    CompilerError
+        ``no-c-compiler``, ``no-nvrtc`` and what the compilers report.
+    """
+    chosen = target if target is not None else (CudaTarget() if gpu_available()[0] else CTarget())
+
+    def regenerate(index_bits: int) -> GeneratedProgram:
+        return generate_code(kernel, chosen, index_bits=index_bits)
+
+    architecture = chosen.arch if target is not None and chosen.arch else None
+    return load(generate_code(kernel, chosen), regenerate, architecture)
