@@ -62,6 +62,7 @@ class Assume(Transform):
                 "contradiction",
                 f"no parameters fulfil '{self.assumptions}' together with the earlier assumptions",
                 (f"assumed so far: {kernel.assumptions}",),
+                ("leave one of the two out",),
             )
 
     def _together(self, kernel: LoopKernel) -> isl.Set:
@@ -124,6 +125,7 @@ class FixParameters(Transform):
                     "contradiction",
                     f"{name} = {value} contradicts the assumptions",
                     (f"assumed: {kernel.assumptions}",),
+                    ("give a value that the kernel was made for, or make it with other assumptions",),
                 )
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:

@@ -115,7 +115,9 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
                 return
     for finding in order_violations(kernel):
         listed = ", ".join(f"'{iname}' as '{tag}'" for iname, tag in axes.items())
-        yield replace(finding, code="illegal-parallel", message=f"cannot run {listed}: {finding.message}")
+        message = f"cannot run {listed}: {finding.message}"
+        hints = finding.hints or ("keep the loop sequential, or run another loop of the nest in parallel",)
+        yield replace(finding, code="illegal-parallel", message=message, hints=hints)
         return
 
 
