@@ -1,0 +1,58 @@
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+static inline int min_int32(int a, int b) { return a < b ? a : b; }
+
+void matmul(const float *restrict a, const float *restrict b, float *restrict c, int n)
+{
+    for (int by = 0; by < (n + 15) / 16; ++by) {
+        for (int bx = 0; bx < (n + 15) / 16; ++bx) {
+            float acc[16][16];
+            for (int ty = 0; ty < min_int32(n - 16 * by, 16); ++ty) {
+                for (int tx = 0; tx < min_int32(n - 16 * bx, 16); ++tx)
+                    acc[ty][tx] = 0.0f;  // insn
+            }
+            const int k_outer_full = n / 16;
+            float a_fetch[16][16];
+            float b_fetch[16][16];
+            for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
+                for (int ty = 0; ty < 16; ++ty) {
+                    for (int tx = 0; tx < 16; ++tx) {
+                        if (16 * by + ty < n)
+                            a_fetch[ty][tx] = a[(16 * by + ty) * n + 16 * k_outer + tx];  // fetch_a
+                        if (16 * bx + tx < n)
+                            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
+                    }
+                }
+                for (int ty = 0; ty < min_int32(16, n - 16 * by); ++ty) {
+                    for (int tx = 0; tx < min_int32(16, n - 16 * bx); ++tx) {
+                        for (int k_inner = 0; k_inner < 16; ++k_inner)
+                            acc[ty][tx] += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
+                    }
+                }
+            }
+            for (int k_outer = k_outer_full; k_outer < (n + 15) / 16; ++k_outer) {
+                for (int ty = 0; ty < 16; ++ty) {
+                    for (int tx = 0; tx < 16; ++tx) {
+                        if (16 * by + ty < n && 16 * k_outer + tx < n)
+                            a_fetch[ty][tx] = a[(16 * by + ty) * n + 16 * k_outer + tx];  // fetch_a
+                        if (16 * k_outer + ty < n && 16 * bx + tx < n)
+                            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
+                    }
+                }
+                for (int ty = 0; ty < min_int32(16, n - 16 * by); ++ty) {
+                    for (int tx = 0; tx < min_int32(16, n - 16 * bx); ++tx) {
+                        for (int k_inner = 0; k_inner < n - 16 * k_outer; ++k_inner)
+                            acc[ty][tx] += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
+                    }
+                }
+            }
+            for (int ty = 0; ty < min_int32(n - 16 * by, 16); ++ty) {
+                for (int tx = 0; tx < min_int32(n - 16 * bx, 16); ++tx)
+                    c[(16 * by + ty) * n + 16 * bx + tx] = acc[ty][tx];  // insn
+            }
+        }
+    }
+}

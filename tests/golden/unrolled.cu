@@ -1,0 +1,14 @@
+extern "C" __global__ void matmul(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, int n)
+{
+    for (int i = 0; i < n; ++i) {
+        for (int j = 0; j < n; ++j) {
+            float acc = 0.0f;
+            for (int k_outer = 0; k_outer < n / 4; ++k_outer) {
+                #pragma unroll
+                for (int k_inner = 0; k_inner < 4; ++k_inner)
+                    acc += a[i * n + 4 * k_outer + k_inner] * b[(4 * k_outer + k_inner) * n + j];
+            }
+            c[i * n + j] = acc;
+        }
+    }
+}

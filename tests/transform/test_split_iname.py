@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import polyloop as pl
+from tests.transform.checking import cuda, refused, same_after_replay
+from tests.transform.kernels import blur, check_blur, check_matmul, matmul, spread, sweep
+
+Golden = Callable[[str, str], None]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [("i", 16, {})],
+        [("i", 1, {})],
+        [("i", 100, {})],
+        [("i", 16, {"slabs": (0, 1)})],
+        [("i", 16, {"slabs": (1, 1)})],
+        [("i", 16, {"slabs": (2, 0), "outer_tag": "g.0", "inner_tag": "l.0"})],
+        [("i", 16, {"slabs": (1, 1), "outer_tag": "g.0", "inner_tag": "l.0"})],
+        [("i", 16, {"outer_tag": "g.0", "inner_tag": "l.0"})],
+        [("i", 16, {"inner_tag": "l.0"})],
+        [("i", 16, {"outer_tag": "g.2", "inner_tag": "l.2"})],
+        [("i", 4, {"inner_tag": "unr_hint"})],
+        [("i", 24, {"outer_tag": "g.0"}), ("i_inner", 5, {"inner_tag": "l.0"})],
+        [("i", 5, {"outer_iname": "block", "inner_iname": "lane"}), ("block", 3, {"slabs": (0, 1)})],
+    ],
+)
+def test_a_split_loop_computes_the_same(steps: list[tuple[str, int, dict[str, Any]]]) -> None:
+    base = knl = blur()
+    for iname, length, options in steps:
+        knl = pl.split_iname(knl, iname, length, **options)
+    check_blur(knl)
+    same_after_replay(base, knl)
+
+
+@pytest.mark.xfail(reason="code generation refuses to unroll in the last tile", raises=pl.CodegenError, strict=False)
+def test_an_unrolled_inner_loop_need_not_divide_the_outer_one() -> None:
+    check_blur(pl.split_iname(blur(), "i", 4, inner_tag="unr"))
+
+
+def test_a_reduction_is_split_as_well() -> None:
+    check_matmul(pl.split_iname(matmul(), "k", 4))
+    check_matmul(pl.split_iname(matmul(), "k", 4, slabs=(0, 1)))
+
+
+def test_slabs_take_the_conditionals_out_of_the_bulk(golden: Golden) -> None:
+    golden("golden/split_slabs.cu", cuda(pl.split_iname(blur(), "i", 16, slabs=(1, 1))))
+    golden("golden/split_blocks.cu", cuda(spread(blur())))
+
+
+def test_the_method_is_the_function() -> None:
+    knl = blur().split_iname("i", 16, inner_tag="l.0")  # type: ignore[attr-defined]
+    assert cuda(knl) == cuda(pl.split_iname(blur(), "i", 16, inner_tag="l.0"))
+
+
+def test_the_trace_shows_what_differs_from_the_defaults() -> None:
+    knl = pl.split_iname(blur(), "i", 16, slabs=(0, 1), inner_tag="l.0")
+    assert str(knl.trace) == (
+        "knl = pl.split_iname(knl, split_iname='i', inner_length=16, inner_tag='l.0', slabs=[0, 1])"
+    )
+
+
+@pytest.mark.parametrize("length", [0, -1, -16, 2.5, True, "16", None])
+def test_the_length_is_a_positive_integer(length: object) -> None:
+    text = refused(matmul(), lambda knl: pl.split_iname(knl, "i", length), "bad-factor")  # type: ignore[arg-type]
+    assert text == (
+        f"split_iname on kernel 'matmul': cannot split by {length!r} [bad-factor]\n"
+        "  Hint: inner_length is the extent of the inner loop: an integer of at least 1"
+    )
+
+
+@pytest.mark.parametrize("slabs", [(1,), (0, -1), (0, 1.5), (1, 2, 3)])
+def test_slabs_are_two_counts(slabs: Any) -> None:
+    text = refused(blur(), lambda knl: pl.split_iname(knl, "i", 16, slabs=slabs), "bad-slabs")
+    assert text == (
+        f"split_iname on kernel 'blur': slabs={slabs!r} is not a pair of counts [bad-slabs]\n"
+        "  Hint: slabs=(front, back): iterations of the outer loop to separate at either end"
+    )
+
+
+REFUSALS: dict[str, tuple[Callable[[], pl.LoopKernel], Callable[[pl.LoopKernel], pl.LoopKernel], str]] = {
+    "unknown_iname": (matmul, lambda knl: pl.split_iname(knl, "ii", 16), "unknown-iname"),
+    "consumed_iname": (
+        lambda: pl.split_iname(matmul(), "i", 16),
+        lambda knl: pl.split_iname(knl, "i", 16),
+        "unknown-iname",
+    ),
+    "outer_name_taken": (matmul, lambda knl: pl.split_iname(knl, "i", 4, outer_iname="j"), "name-taken"),
+    "default_name_taken": (
+        lambda: pl.rename_iname(matmul(), "j", "i_inner"),
+        lambda knl: pl.split_iname(knl, "i", 4),
+        "name-taken",
+    ),
+    "reserved_name": (matmul, lambda knl: pl.split_iname(knl, "i", 4, inner_iname="int"), "reserved-name"),
+    "bad_name": (matmul, lambda knl: pl.split_iname(knl, "i", 4, inner_iname="i-1"), "bad-identifier"),
+    "one_name_twice": (
+        matmul,
+        lambda knl: pl.split_iname(knl, "i", 4, inner_iname="x", outer_iname="x"),
+        "name-taken",
+    ),
+    "tagged": (
+        lambda: spread(blur()),
+        lambda knl: pl.split_iname(knl, "i_inner", 4),
+        "iname-tagged",
+    ),
+    "no_such_tag": (matmul, lambda knl: pl.split_iname(knl, "i", 4, outer_tag="g.3"), "bad-tag"),
+    "recurrence_on_threads": (sweep, lambda knl: pl.split_iname(knl, "i", 16, inner_tag="l.0"), "illegal-parallel"),
+    "recurrence_on_blocks": (sweep, lambda knl: pl.split_iname(knl, "i", 16, outer_tag="g.0"), "illegal-parallel"),
+    "reduction_on_threads": (matmul, lambda knl: pl.split_iname(knl, "k", 16, inner_tag="l.0"), "parallel-reduction"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_refusals(case: str, golden: Golden) -> None:
+    make, call, code = REFUSALS[case]
+    golden(f"messages/split_iname_{case}.txt", refused(make(), call, code))
