@@ -14,7 +14,8 @@ __all__ = ["Assign", "Block", "Comment", "Declare", "For", "Group", "If", "Node"
 class Assign:
     """``target operator value;`` where ``operator`` is ``=``, ``+=`` or ``*=``.
 
-    ``writes`` and ``reads`` name the temporaries concerned, as the user calls them.
+    ``writes`` and ``reads`` name the temporaries concerned, as the user calls them.  With a ``type`` the statement
+    declares its target.
     """
 
     target: str
@@ -23,6 +24,7 @@ class Assign:
     instruction: str
     writes: str | None
     reads: frozenset[str]
+    type: str = ""
 
     @cached_property
     def uses(self) -> frozenset[str]:

@@ -117,8 +117,9 @@ def index_checks(
                 message = f"'{argument.name}' has more than 2^31 - 1 elements"
                 checks.append(LaunchCheck(p.Comparison(count, "<=", _INT_MAX), message, "index-overflow"))
     for form in _dominating(forms):
+        assert form.names() <= set(parameters), f"'{show(to_expression(form))}' holds more than parameters"
         row = Affine((), _INT_MAX).add(form, -1)
-        if form.terms and not context.implies(row):
+        if not context.implies(row):
             message = f"{show(to_expression(form))} does not fit into 32 bits"
             condition = p.Comparison(to_expression(form), "<=", _INT_MAX)
             checks.append(LaunchCheck(condition, message, "index-overflow"))

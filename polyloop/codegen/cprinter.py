@@ -32,9 +32,10 @@ class _Printer:
 
     def node(self, node: Node, indent: str) -> Iterator[str]:
         match node:
-            case Assign(target, operator, value, instruction):
+            case Assign(target, operator, value, instruction, type=ctype):
                 comment = f"  // {instruction}" if self.name_instructions and instruction.isidentifier() else ""
-                yield f"{indent}{target} {operator} {value};{comment}"
+                declared = f"{ctype} {target}" if ctype else target
+                yield f"{indent}{declared} {operator} {value};{comment}"
             case Declare(ctype, name, dims, value, storage):
                 extents = "".join(f"[{extent}]" for extent in dims)
                 init = "" if value is None else f" = {value}"
@@ -61,7 +62,7 @@ class _Printer:
 
     def body(self, head: str, block: Block, indent: str) -> Iterator[str]:
         lines = list(self.block(block, indent + _STEP))
-        is_single = len(block) == 1 and len(lines) == 1 and not isinstance(block[0], Declare)
+        is_single = len(block) == 1 and len(lines) == 1 and not _declares(block[0])
         yield f"{indent}{head}" if is_single else f"{indent}{head} {{"
         yield from lines
         if not is_single:
@@ -82,3 +83,8 @@ class _Printer:
         yield f"{indent}}} else {{"
         yield from self.block(node.orelse, indent + _STEP)
         yield f"{indent}}}"
+
+
+def _declares(node: Node) -> bool:
+    """Return whether a statement is a declaration, which C does not take as the body of a loop or condition."""
+    return isinstance(node, Declare) or (isinstance(node, Assign) and bool(node.type))

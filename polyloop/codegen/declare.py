@@ -69,8 +69,7 @@ def _place_inside(block: Block, name: str, declaration: Declare) -> Block | None
     users = [position for position, node in enumerate(block) if name in node.uses]
     first = block[users[0]]
     if isinstance(first, Assign) and _begins(first, name) and not declaration.dims:
-        merged = replace(declaration, value=first.value)
-        return (*block[: users[0]], _merged(first, merged), *block[users[0] + 1 :])
+        return (*block[: users[0]], replace(first, type=declaration.type), *block[users[0] + 1 :])
     out = list(block)
     for position in users:
         moved = _enclose(out[position], name, declaration)
@@ -78,11 +77,6 @@ def _place_inside(block: Block, name: str, declaration: Declare) -> Block | None
             return None
         out[position] = moved
     return tuple(out)
-
-
-def _merged(assign: Assign, declaration: Declare) -> Assign:
-    """Return an assignment that declares its target."""
-    return replace(assign, target=f"{declaration.type} {declaration.name}")
 
 
 def _begins(node: Assign, name: str) -> bool:

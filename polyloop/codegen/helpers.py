@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -14,9 +15,25 @@ _SIGNED: Final = {
 }
 _UNSIGNED: Final = {"floordiv": "return a / b;", "floormod": "return a % b;"}
 _FLOAT: Final = {
-    "floordiv": "return floor{f}(a / b);",
-    "floormod": "{t} r = fmod{f}(a, b); return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;",
+    "floordiv": (
+        "{t} r = fmod{f}(a, b), q = (a - r) / b;",
+        "if (b == 0)",
+        "    return a / b;",
+        "if (r != 0 && (r < 0) != (b < 0))",
+        "    q -= 1;",
+        "{t} whole = floor{f}(q);",
+        "if (q - whole > 0.5{f})",
+        "    whole += 1;",
+        "return q == 0 ? copysign{f}(q, a / b) : whole;",
+    ),
+    "floormod": (
+        "{t} r = fmod{f}(a, b);",
+        "if (r == 0)",
+        "    return copysign{f}(r, b);",
+        "return (r < 0) != (b < 0) ? r + b : r;",
+    ),
 }
+"""As NumPy computes them: ``floor(a / b)`` would be 10 for ``1 // 0.1``, because ``a / b`` is rounded."""
 _ANY: Final = {
     "min": "return a < b ? a : b;",
     "max": "return a > b ? a : b;",
@@ -40,6 +57,9 @@ def helper_source(operation: str, name: str, signature: str, ctype: str, dtype: 
     ctype, dtype
         Type of the arguments, in C and in NumPy.
     """
-    by_kind = {"f": _FLOAT, "u": _UNSIGNED, "b": _UNSIGNED}.get(dtype.kind, _SIGNED)
-    body = (by_kind | _ANY)[operation].format(t=ctype, f="f" if dtype.name == "float32" else "")
-    return f"{signature} {name}({ctype} a, {ctype} b) {{ {body} }}"
+    fill = partial(str.format, t=ctype, f="f" if dtype.name == "float32" else "")
+    head = f"{signature} {name}({ctype} a, {ctype} b)"
+    if dtype.kind == "f" and operation in _FLOAT:
+        return "\n".join([head, "{", *(f"    {fill(line)}" for line in _FLOAT[operation]), "}"])
+    body = ((_UNSIGNED if dtype.kind in "ub" else _SIGNED) | _ANY)[operation]
+    return f"{head} {{ {fill(body)} }}"

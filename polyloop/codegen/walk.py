@@ -269,6 +269,7 @@ class Walker:
         name = node.iname
         saved = self.scope.values.get(name)
         self.scope.values[name] = value
+        self.scope.magnitudes.define(name, ((Affine((), value),),))
         rows = [Affine(((name, 1),), -value), Affine(((name, -1),), value)]
         body = self.block(node.body, context.add(rows), inner)
         if saved is None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from polyloop.errors import CodegenError
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.typing import infer
 from polyloop.kernel.tree import Loop, Run
+from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.schedule.plan import Schedule
 from polyloop.target.c import C_LANGUAGE
@@ -144,6 +146,40 @@ def test_c_computes_what_numpy_computes(text: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
 
 
+def awkward_pairs(dtype: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return every pair of numbers that divisions get wrong."""
+    finite = [0.0, 0.1, 0.3, 0.5, 1.0, 1.5, 3.0, 7.0, 1e-30, 1e30, 0.7, 2.1]
+    numbers = np.array([sign * number for number in (*finite, np.inf) for sign in (1, -1)] + [np.nan], dtype)
+    a, b = np.meshgrid(numbers, numbers)
+    random = np.random.default_rng(5).uniform(-9, 9, (2, 400)).round(1).astype(dtype)
+    return np.concatenate([a.ravel(), random[0]]), np.concatenate([b.ravel(), random[1]])
+
+
+def divisions(dtype: Any, operator: str) -> Schedule:
+    s = statement("S", "i", "n", "0 <= i < n", "out[i]", parse_expression(f"a[i] {operator} b[i]"))
+    arguments = [array("a", "n", dtype), array("b", "n", dtype), array("out", "n", dtype, output=True), value("n")]
+    return schedule("divide", "n", "n >= 1", arguments, [s], (Loop("i", (Run("S"),)),))
+
+
+@needs_compiler
+@pytest.mark.parametrize("on_fibres", [False, True])
+@pytest.mark.parametrize("operator", ["//", "%"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_division_of_floats_is_numpys(dtype: Any, operator: str, on_fibres: bool, tmp_path: Path) -> None:
+    a, b = awkward_pairs(dtype)
+    with np.errstate(all="ignore"):
+        expected = a // b if operator == "//" else a % b
+    out = np.zeros_like(a)
+    if on_fibres:
+        program = generate(divisions(dtype, operator), CUDA_LANGUAGE)
+        out = run_on_fibres(program, {"a": a, "b": b, "out": out, "n": len(a)})["forward"].out
+    else:
+        run_c(generate(divisions(dtype, operator), C_LANGUAGE), tmp_path, a=a, b=b, out=out, n=len(a))
+    np.testing.assert_array_equal(out, expected)
+    is_number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(out[is_number]), np.signbit(expected[is_number]))
+
+
 @pytest.mark.nvrtc
 def test_nvrtc_accepts_every_expression() -> None:
     """One translation unit, one function an expression."""
@@ -152,7 +188,7 @@ def test_nvrtc_accepts_every_expression() -> None:
     for number, text in enumerate(CASES):
         source = generate(kernel(text), CUDA_LANGUAGE).device_code
         head, body = source.split('extern "C"', 1)
-        helpers |= dict.fromkeys(line for line in head.splitlines() if line)
+        helpers |= dict.fromkeys(re.split(r"\n(?=static)", head.strip()))
         functions.append('extern "C"' + body.replace(" expr(", f" expr{number}("))
     assert compile_cuda("\n".join([*helpers, *functions]), "sm_80").cubin
 

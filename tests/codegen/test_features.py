@@ -15,6 +15,7 @@ import pytest
 
 from polyloop.codegen.generate import generate
 from polyloop.errors import CodegenError
+from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.tags import Unroll, UnrollHint
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope
@@ -252,6 +253,20 @@ def test_private_values_that_cross_a_barrier_are_kept_for_each_thread(n: int, tm
     np.testing.assert_array_equal(y[:full], (blocks + blocks[:, ::-1]).reshape(-1))
 
 
+@needs_compiler
+def test_a_declaration_alone_in_a_loop_stands_in_braces(tmp_path: Path) -> None:
+    dead = statement("A", "j", "n", "0 <= j < n", "t", "x[j]")
+    under = statement("B", "", "n", "n >= 3", "u", "x[0]")
+    keep = statement("C", "i", "n", "0 <= i < n", "x[i]", "2*x[i]")
+    tree = (Loop("j", (Run("A"),)), Run("B"), Loop("i", (Run("C"),)))
+    built = schedule("k", "n", "n >= 1", X, [dead, under, keep], tree, temporaries=[private("t"), private("u")])
+    assert "    for (int j = 0; j < n; ++j) {\n        float t = x[j];  // a\n    }\n" in c(built)
+    assert "    if (n >= 3) {\n        float u = x[0];  // b\n    }\n" in c(built)
+    x = np.ones(4, np.float32)
+    run_c(generate(built, C_LANGUAGE), tmp_path, x=x, n=4)
+    np.testing.assert_array_equal(x, 2)
+
+
 def test_a_value_carried_by_a_loop_is_declared_outside() -> None:
     first = statement("FIRST", "i", "n", "i = 0 and n >= 1", "old", 0.0)
     use = statement("USE", "i", "n", "0 <= i < n", "y[i]", "old")
@@ -356,6 +371,35 @@ def test_index_checks_follow_sizes() -> None:
     wide = generate(kernels.matmul(), CUDA_LANGUAGE, index_bits=64)
     assert wide.index_checks == ()
     assert "const long long bx = blockIdx.x, by = blockIdx.y;" in wide.device_code
+
+
+def test_index_checks_hold_parameters_only() -> None:
+    domain = "0 <= bx < 5 and 0 <= 5by + bx < 4 and 0 <= 4o + 5by + bx < 7"
+    s = statement("S", "o, by:g.1, bx:g.0", "", domain, "x[4*o + 5*by + bx]", 1.0)
+    built = schedule("k", "", "", [array("x", "7", output=True)], [s], (Loop("o", (Run("S"),)),))
+    for language in (C_LANGUAGE, CUDA_LANGUAGE):
+        assert generate(built, language).index_checks == ()
+
+
+def test_index_checks_take_each_launch_by_itself() -> None:
+    dims = "io:g.0, ii:l.0"
+    a = statement("A", dims, "n, m", "0 <= ii < 32 and 0 <= 32io + ii < n", "x[32*io + ii]", 1.0)
+    b = statement("B", dims, "n, m", "0 <= ii < 32 and 0 <= 32io + ii < m", "y[32*io + ii]", 1.0)
+    arguments = [array("x", "n", output=True), array("y", "m", output=True), value("n"), value("m")]
+    built = schedule("k", "n, m", "n >= 1 and m >= 1", arguments, [a, b], (Run("A"), Run("B")), local_size=(32,))
+    launches = tuple(Launch(f"k_{i}", (Run(s),), (32,), ("g.0",), ()) for i, s in enumerate("AB"))
+    for language in (C_LANGUAGE, CUDA_LANGUAGE):
+        checks = generate(replace(built, launches=launches), language).index_checks
+        names = {name for check in checks if "fit" in check.message for name in variables(check.condition)}
+        assert names == {"n", "m"}
+
+
+def test_constant_bounds_beyond_32_bits_need_64() -> None:
+    s = statement("S", "i, j", "", "0 <= i < 3000000000 and 0 <= j < 4", "x[j]", 1.0, "sum")
+    built = schedule("k", "", "", [array("x", "4", output=True)], [s], (Loop("i", (Loop("j", (Run("S"),)),)),))
+    (check,) = generate(built, C_LANGUAGE).index_checks
+    assert check.condition == p.Comparison(3000000000, "<=", 2**31 - 1)
+    assert "for (int64_t i = 0; i < 3000000000; ++i)" in generate(built, C_LANGUAGE, index_bits=64).device_code
 
 
 def test_arrays_are_addressed_by_their_strides() -> None:
