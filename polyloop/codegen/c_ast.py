@@ -15,7 +15,7 @@ class Assign:
     """``target operator value;`` where ``operator`` is ``=``, ``+=`` or ``*=``.
 
     ``writes`` and ``reads`` name the temporaries concerned, as the user calls them.  With a ``type`` the statement
-    declares its target.
+    declares its target.  ``is_constant`` is whether the value is a literal.
     """
 
     target: str
@@ -25,6 +25,7 @@ class Assign:
     writes: str | None
     reads: frozenset[str]
     type: str = ""
+    is_constant: bool = False
 
     @cached_property
     def uses(self) -> frozenset[str]:

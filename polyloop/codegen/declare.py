@@ -15,7 +15,8 @@ def declare_private(block: Block, names: Iterable[str], declaration: Callable[[s
 
     A scalar that is first assigned, unconditionally and in the block of all its uses, is declared by that assignment.
     A declaration moves into a loop only if each iteration begins with such an assignment, because otherwise a value
-    may come from the iteration before; into the branches of a condition always.
+    may come from the iteration before; into the branches of a condition always.  Where the first use is a condition
+    under which a scalar becomes a constant, the declaration says that constant: without the condition nothing reads it.
     """
     for name in names:
         if any(name in node.uses for node in block):
@@ -46,7 +47,18 @@ def _place(block: Block, name: str, declaration: Declare) -> Block:
         moved = _into_alternatives(node, name, declaration)
         if moved is not None:
             return (*block[:first], moved, *block[first + 1 :])
-    return (*block[:first], declaration, *block[first:])
+    return (*block[:first], *_declared(block[first], name, declaration), *block[first + 1 :])
+
+
+def _declared(node: Node, name: str, declaration: Declare) -> Block:
+    """Return *name*'s declaration and its first use, *node*."""
+    if isinstance(node, If) and not node.orelse and not node.reads and not declaration.dims:
+        start = next(position for position, inner in enumerate(node.body) if name in inner.uses)
+        init = node.body[start]
+        if isinstance(init, Assign) and init.is_constant and _begins(init, name):
+            rest = (*node.body[:start], *node.body[start + 1 :])
+            return (replace(init, type=declaration.type), *((replace(node, body=rest),) if rest else ()))
+    return (declaration, node)
 
 
 def _into_alternatives(node: Node, name: str, declaration: Declare) -> Node | None:

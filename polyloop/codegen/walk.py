@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 
+import numpy as np
+
 from polyloop.codegen.bounds import Bound, Bounds, bounds_of, limit_value, minimal, stride_of
 from polyloop.codegen.c_ast import Assign, Block, Declare, For, If, Node, Sync
 from polyloop.codegen.context import Context
@@ -200,7 +202,9 @@ class Walker:
         if update is not None and name in self.scope.storage:
             self.expressions.reads.add(name)
         writes = name if name in self.scope.storage else None
-        return Assign(target, operator, value, statement.instruction, writes, frozenset(self.expressions.reads))
+        reads = frozenset(self.expressions.reads)
+        is_constant = update is None and isinstance(statement.rhs, int | float | np.generic)
+        return Assign(target, operator, value, statement.instruction, writes, reads, "", is_constant)
 
     # }}}
     # {{{ loops

@@ -267,6 +267,28 @@ def test_a_declaration_alone_in_a_loop_stands_in_braces(tmp_path: Path) -> None:
     np.testing.assert_array_equal(x, 2)
 
 
+def test_a_constant_under_a_condition_is_said_by_the_declaration() -> None:
+    text = cuda(kernels.matmul())
+    assert text.count("float acc = 0.0f;") == 2
+    assert "float acc;" not in text
+
+
+def test_values_under_a_condition_stay_there() -> None:
+    """Neither what is no constant, nor what follows another use."""
+    row = "0 <= i < n and i < 32"
+    statements = [
+        statement("A", "i:l.0", "n", row, "t", "x[i]"),
+        statement("B", "i:l.0", "n", f"{row} and i >= 3", "u", 1.0),
+        statement("C", "i:l.0", "n", row, "x[31 - i]", "t"),
+        statement("D", "i:l.0", "n", f"{row} and i >= 3", "x[31 - i]", "t + u"),
+    ]
+    tree = (Run("A"), Barrier(), Run("B"), Barrier(), Run("C"), Barrier(), Run("D"))
+    temporaries = [private("t"), private("u")]
+    text = cuda(schedule("k", "n", "n >= 1", X, statements, tree, local_size=(32,), temporaries=temporaries))
+    assert "    float t;\n    if (tx < n)\n        t = x[tx];  // a\n" in text
+    assert "    float u = 1.0f;  // b\n    __syncthreads();" in text
+
+
 def test_a_value_carried_by_a_loop_is_declared_outside() -> None:
     first = statement("FIRST", "i", "n", "i = 0 and n >= 1", "old", 0.0)
     use = statement("USE", "i", "n", "0 <= i < n", "y[i]", "old")
