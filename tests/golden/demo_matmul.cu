@@ -27,9 +27,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul(const float *__restrict
         }
         c[(16 * by + ty) * n + 16 * bx + tx] = acc;  // insn
     } else {
-        float acc;
-        if (16 * bx + tx < n && 16 * by + ty < n)
-            acc = 0.0f;  // insn
+        float acc = 0.0f;  // insn
         for (int k_outer = 0; k_outer < (n + 15) / 16; ++k_outer) {
             if (16 * by + ty < n && 16 * k_outer + tx < n)
                 a_fetch[ty][tx] = a[(16 * by + ty) * n + 16 * k_outer + tx];  // fetch_a
