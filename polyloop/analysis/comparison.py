@@ -27,6 +27,7 @@ class Comparison:
         self.kernel = kernel
         self.old = place(reference.kernel)
         self.flows: dict[str, Flow] = {}
+        self.counterparts: dict[str, Placed] = {}
 
     @cached_property
     def new(self) -> Placement:
@@ -51,17 +52,38 @@ class Comparison:
         lowered = statement.lowered
         origin = lowered.instruction.origin
         assert isinstance(origin, Copy), "only a copy has a counterpart"
-        same = [
-            other
-            for other in self.new.statements.values()
-            if other.lowered.instruction is lowered.instruction and other.lowered.role == lowered.role
-        ]
-        candidates = [
-            other
-            for other in self.old.statements.values()
-            if other.lowered.instruction.id == origin.instruction and other.lowered.role == lowered.role
-        ]
-        return candidates[same.index(statement)]
+        if statement.name not in self.counterparts:
+            old = [s for s in self.old.statements.values() if s.lowered.instruction.id == origin.instruction]
+            if lowered.role == "plain":
+                found = next(s for s in old if s.lowered.role == "plain")
+            else:
+                update = self._update_like(statement, [s for s in old if s.lowered.role == "update"])
+                array = update.lowered.write.array
+                found = next(s for s in old if s.lowered.role == lowered.role and s.lowered.write.array == array)
+            self.counterparts[statement.name] = found
+        return self.counterparts[statement.name]
+
+    def _update_like(self, statement: Placed, candidates: list[Placed]) -> Placed:
+        """Return the reference reduction that an init or update belongs to.
+
+        Another reduction of the instruction may have been moved into a temporary, so their order alone tells
+        nothing: the inames do, and where they do not, the reads.
+        """
+        origin = statement.lowered.instruction.origin
+        assert isinstance(origin, Copy), "only a copy has a counterpart"
+        array = statement.lowered.write.array
+        group = [s for s in self.new.statements.values() if s.lowered.instruction is statement.lowered.instruction]
+        updates = [s for s in group if s.lowered.role == "update"]
+        mine = next(s for s in updates if s.lowered.write.array == array)
+        inames = set(mine.lowered.inames)
+        fitting = [c for c in candidates if {x for i in c.lowered.inames for x in origin.forms[i].names()} == inames]
+        if len(fitting) == 1:
+            return fitting[0]
+        for access in mine.lowered.reads:
+            if access.leaf is not None and access.array not in self.kernel.evaluations:
+                return original_read(self, mine, access)[0]
+        alike = [u for u in updates if set(u.lowered.inames) == inames]
+        return fitting[alike.index(mine)]
 
 
 @memoised

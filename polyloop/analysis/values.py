@@ -17,8 +17,8 @@ from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.witness import element, instance, pair
-from polyloop.errors import Diagnostic
-from polyloop.kernel.instruction import Copy
+from polyloop.errors import Diagnostic, Site
+from polyloop.kernel.instruction import Copy, Evaluation
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import map_from_forms
@@ -59,8 +59,11 @@ def value_violations(kernel: LoopKernel) -> Iterable[Diagnostic]:
 
 def _coverage(comparison: Comparison) -> Iterator[Diagnostic]:
     """Every reference instance is executed; terms of a reduction exactly once."""
+    moved = _moved_reductions(comparison)
     for reference in comparison.old.statements.values():
         instances = list(copies(comparison, reference))
+        if not instances and reference.lowered.write.array in moved:
+            continue
         covered = None
         for statement in instances:
             relation = comparison.to_reference(statement, reference)
@@ -81,6 +84,26 @@ def _coverage(comparison: Comparison) -> Iterator[Diagnostic]:
                 f"instances of '{reference.lowered.instruction.id}' would not be executed: {missing}",
                 sites=(reference.lowered.instruction.site(),),
             )
+
+
+def _moved_reductions(comparison: Comparison) -> frozenset[str]:
+    """Return the accumulators of reductions that are computed ahead; :func:`_all_terms` proves their terms."""
+    moved: set[str] = set()
+    if not comparison.kernel.evaluations:
+        return frozenset()
+    for instruction in comparison.kernel.instructions:
+        if not isinstance(instruction.origin, Copy):
+            continue
+        originals = comparison.old.program.leaves(instruction.origin.instruction)
+        number = 0
+        for lowered, access in comparison.new.program.leaves(instruction.id):
+            count = leaf_count(comparison, access)
+            if access.array in comparison.kernel.evaluations:
+                mine = comparison.counterpart(comparison.new.statements[lowered.name]).lowered
+                behind = [statement for statement, _ in originals[number : number + count] if statement is not mine]
+                moved.update(statement.write.array for statement in behind if statement.role == "update")
+            number += count
+    return frozenset(moved)
 
 
 def _drop_repeated(relation: isl.Map, statement: Placed) -> isl.Map:
@@ -164,37 +187,97 @@ def _uninitialised(statement: Placed, access: Access, initial: isl.Set) -> Diagn
 def _same_value(
     comparison: Comparison, statement: Placed, leaf: _Leaf, original: Placed, wanted: Access
 ) -> Iterator[Diagnostic]:
-    new, old = comparison.new, comparison.old
+    """Yield where the read behind *leaf* sees another element, or another write, than the original read."""
     array = leaf.access.array
     assert array == wanted.array, f"read {wanted.array} became a read of {array}"
-    to_reference = comparison.to_reference(statement, original)
-    got = leaf.relation.apply_range(_elements(leaf.statement, leaf.access))
-    expected = to_reference.apply_range(_elements(original, wanted))
-    wrong = got.subtract(expected)
+    site = (statement.lowered.instruction.site(),)
+    moved = comparison.counterpart(statement) is not original
+    if moved:
+        reached = _reference_instances(statement, leaf, original)
+        if reached is None:
+            yield _not_proven(f"'{array}' is read in a reduction that is computed ahead inside another one", site)
+            return
+        yield from _all_terms(statement, leaf, original, reached)
+        got = leaf.relation.range_map().apply_range(_elements(leaf.statement, leaf.access))
+    else:
+        reached = comparison.to_reference(statement, original)
+        got = leaf.relation.apply_range(_elements(leaf.statement, leaf.access))
+    wrong = got.subtract(reached.apply_range(_elements(original, wanted)))
     if not wrong.is_empty():
-        at, _ = pair(leaf.relation.intersect_domain(wrong.domain()), statement, leaf.statement)
+        bad = wrong.domain().unwrap() if moved else leaf.relation.intersect_domain(wrong.domain())
+        at, _ = pair(bad, statement, leaf.statement)
         yield Diagnostic(
             "copy-wrong-element",
             f"a read of '{array}' would see another element",
             (f"instance {instance(statement, at)} of '{statement.lowered.instruction.id}'",),
-            sites=(statement.lowered.instruction.site(),),
+            sites=site,
         )
-        return
-    if not writers_of(old, array):
-        return
-    if not is_exact(new, array) or not is_exact(old, array):
+    elif writers_of(comparison.old, array):
+        yield from _same_write(comparison, statement, leaf, original, wanted)
+
+
+def _reference_instances(statement: Placed, leaf: _Leaf, original: Placed) -> isl.Map | None:
+    """Return ``{ [instance -> leaf instance] -> instance of the reference statement }``.
+
+    Loop inames follow from the reading statement, inames of reductions from the statement that the leaf is in; None
+    where neither knows an iname.
+    """
+    origin, inner = statement.lowered.instruction.origin, leaf.statement.lowered.instruction.origin
+    assert isinstance(origin, Copy), "only a copy has a reference instance"
+    primed = {name: Affine.variable(f"{name}'") for name in leaf.statement.dims}
+    forms: list[Affine] = []
+    for iname in original.lowered.inames:
+        mine = origin.forms.get(iname)
+        known = {*statement.lowered.inames}
+        if mine is not None and mine.names() <= known:
+            forms.append(mine.substitute(statement.forms))
+        elif isinstance(inner, Evaluation) and iname in inner.forms:
+            forms.append(inner.forms[iname].substitute(leaf.statement.forms).substitute(primed))
+        else:
+            return None
+    names = (*statement.dims, *(f"{name}'" for name in leaf.statement.dims))
+    pairs = leaf.relation.wrap()
+    return map_from_forms(pairs.flatten(), names, forms).apply_domain(pairs.flatten_map().reverse())
+
+
+def _all_terms(statement: Placed, leaf: _Leaf, original: Placed, to_reference: isl.Map) -> Iterator[Diagnostic]:
+    """Yield that a reduction computed ahead does not have each of its terms exactly once."""
+    reached = leaf.relation.domain_map().reverse().apply_range(to_reference)
+    base = [name for name in original.lowered.instruction.inames if name in original.lowered.inames]
+    keep = [Affine.variable(name) for name in base]
+    outer = map_from_forms(original.domain, original.dims, keep)
+    complete = reached.apply_range(outer).apply_range(outer.reverse())
+    if not complete.is_subset(reached) or not to_reference.range_product(leaf.relation.domain_map()).is_injective():
         yield Diagnostic(
-            "not-proven",
-            f"'{array}' is written and copied ahead of its use, and its accesses are not known exactly",
-            hints=("leave the array out of the prefetch",),
+            "term-twice",
+            f"the reduction in '{original.lowered.instruction.id}' would not count each of its terms once",
+            ("its values are computed ahead over other terms",),
             sites=(statement.lowered.instruction.site(),),
         )
+
+
+def _not_proven(message: str, sites: tuple[Site, ...]) -> Diagnostic:
+    return Diagnostic("not-proven", message, hints=("leave it out of the prefetch or precomputation",), sites=sites)
+
+
+def _same_write(
+    comparison: Comparison, statement: Placed, leaf: _Leaf, original: Placed, wanted: Access
+) -> Iterator[Diagnostic]:
+    """Yield where the value copied ahead comes from another write than the original read's."""
+    new, old, array = comparison.new, comparison.old, leaf.access.array
+    site = (statement.lowered.instruction.site(),)
+    if not is_exact(new, array) or not is_exact(old, array):
+        yield _not_proven(f"'{array}' is written and copied ahead of its use, and not all accesses are exact", site)
+        return
+    if comparison.counterpart(statement) is not original:
+        yield _not_proven(f"'{array}' is written and read in a reduction that is computed ahead", site)
         return
     sources, initial = comparison.flow(array).of(leaf.statement, leaf.access)
     known, known_initial = reference_flow(old, array).of(original, wanted)
     through = [(writer, leaf.relation.apply_range(link)) for writer, link in sources]
     before = leaf.relation.intersect_range(initial).domain()
     reference = (original, known, known_initial)
+    to_reference = comparison.to_reference(statement, original)
     yield from compare(comparison, (statement, leaf.access), through, before, reference, to_reference)
 
 

@@ -42,9 +42,13 @@ class Copy:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The instruction evaluates a substitution rule, or reads an array, ahead of its use."""
+    """The instruction evaluates a substitution rule, or reads an array, ahead of its use.
+
+    ``forms`` gives each iname of the rule's reductions as an affine form of the present inames.
+    """
 
     rule: str
+    forms: Mapping[str, Affine] = field(default_factory=dict)
 
 
 Origin: TypeAlias = Copy | Evaluation

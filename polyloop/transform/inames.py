@@ -49,8 +49,6 @@ class Replacement:
 
     def origin(self, origin: Origin) -> Origin:
         """Return *origin* in terms of the new names."""
-        if not isinstance(origin, Copy):
-            return origin
         values = {self.old: self.form}
         return replace(origin, forms={name: form.substitute(values) for name, form in origin.forms.items()})
 
