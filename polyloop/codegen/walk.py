@@ -25,6 +25,7 @@ from polyloop.kernel.tags import Unroll, UnrollHint
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine
+from polyloop.poly.sets import constant_bounds
 from polyloop.schedule.plan import Schedule, Statement
 
 __all__ = ["Walker"]
@@ -300,6 +301,8 @@ class Walker:
         name = node.iname
         low, high = inside.interval(name)
         if low is None or high is None:
+            low, high = self._static_box(node)
+        if low is None or high is None:
             lower, upper = self._lower_text(bounds.lower, context), self._upper_text(bounds.upper, context)
             raise self.scope.error(
                 Diagnostic(
@@ -320,6 +323,19 @@ class Walker:
         count = (high - low) // step + 1
         pragma = self.scope.language.unroll.format(count=count)
         return self._for(node, str(low), self._below(name, high + 1), context.add(rows), inner, pragma, step)
+
+    def _static_box(self, node: Loop) -> tuple[int | None, int | None]:
+        """Return the least and the greatest value of a loop's iname over all its statements and parameters."""
+        low: int | None = None
+        high: int | None = None
+        for name in runs(node.body):
+            statement = self.statements[name]
+            if node.iname in statement.dims:
+                least, most = constant_bounds(statement.domain, statement.dims.index(node.iname))
+                if least is None or most is None:
+                    return None, None
+                low, high = min(least, least if low is None else low), max(most, most if high is None else high)
+        return low, high
 
     def _slabs(
         self, node: Loop, bounds: Bounds, counts: tuple[int, int], context: Context, inner: frozenset[str]

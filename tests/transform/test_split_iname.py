@@ -38,7 +38,6 @@ def test_a_split_loop_computes_the_same(steps: list[tuple[str, int, dict[str, An
     same_after_replay(base, knl)
 
 
-@pytest.mark.xfail(reason="code generation refuses to unroll in the last tile", raises=pl.CodegenError, strict=False)
 def test_an_unrolled_inner_loop_need_not_divide_the_outer_one() -> None:
     check_blur(pl.split_iname(blur(), "i", 4, inner_tag="unr"))
 
