@@ -67,7 +67,8 @@ def sweep_violations(
         )
         return
     if len({len(use.arguments) for use in uses}) > 1:
-        yield Diagnostic("wrong-rank", f"{kind} '{source}' is used with different numbers of indices", hints=("give every use as many",))
+        message = f"{kind} '{source}' is used with different numbers of indices"
+        yield Diagnostic("wrong-rank", message, hints=("give every use as many",))
     if outer is not None:
         for use in uses:
             needed = {name for form in use.arguments for name in form.names()} - set(kernel.parameters)

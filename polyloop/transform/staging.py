@@ -264,7 +264,7 @@ def _new_instruction(
         domain=domain,
         assignee=_element(plan.temporary, [p.Variable(name) for name in new]),
         expression=expression,
-        origin=Evaluation(plan.source),
+        origin=Evaluation(plan.source, {name: Affine.variable(name) for name in sorted(bound - set(inames))}),
         terms=terms,
         blocks=blocks,
         line=None,
@@ -375,13 +375,11 @@ def _replace_uses(
     old = children(expr)
     new = tuple(_replace_uses(child, plan, inames, staged) for child in old)
     if inames.issuperset(plan.sweep):
-        match expr:
-            case p.Call() if plan.is_rule and expr.function.name == plan.source:
-                return staged(new)
-            case p.Subscript() if not plan.is_rule and expr.aggregate.name == plan.source:
-                return staged(new)
-            case p.Variable() if not plan.is_rule and expr.name == plan.source:
-                return staged(())
+        named = expr.function if isinstance(expr, p.Call) else expr.aggregate if isinstance(expr, p.Subscript) else None
+        if named == p.Variable(plan.source) and isinstance(expr, p.Call) == plan.is_rule:
+            return staged(new)
+        if isinstance(expr, p.Variable) and not plan.is_rule and expr.name == plan.source:
+            return staged(())
     return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
 
 
