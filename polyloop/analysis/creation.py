@@ -19,6 +19,8 @@ from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.specs import KernelData, row_major
+from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.sets import Row, add_rows
 
 __all__ = ["make_kernel"]
 
@@ -101,6 +103,7 @@ def _raise_if(kernel: LoopKernel, found: Iterator[Diagnostic]) -> None:
 def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, unbounded_inames(kernel))
     kernel = _with_shapes(kernel)
+    kernel = _with_extents(kernel)
     _raise_if(kernel, rank_violations(kernel))
     _raise_if(kernel, bounds_violations(kernel))
     _raise_if(kernel, _unwritten(kernel))
@@ -124,6 +127,18 @@ def _with_shapes(kernel: LoopKernel) -> LoopKernel:
         shape = _footprint(kernel, name) if temporary.shape is None else temporary.shape
         temporaries[name] = replace(temporary, shape=shape)
     return replace(kernel, arguments=tuple(arguments), temporaries=temporaries)
+
+
+def _with_extents(kernel: LoopKernel) -> LoopKernel:
+    """Assume of every array argument that its extents are not negative: no array has others."""
+    forms: dict[Affine, None] = {}
+    for argument in kernel.arguments:
+        for extent in (argument.shape or ()) if isinstance(argument, ArrayArg) else ():
+            form = affine_of(extent)
+            if form is not None and form.terms and form.names() <= set(kernel.parameters):
+                forms.setdefault(form)
+    rows = [Row(form) for form in forms]
+    return replace(kernel, assumptions=add_rows(kernel.assumptions, (), rows).coalesce()) if rows else kernel
 
 
 def _footprint(kernel: LoopKernel, name: str) -> tuple[Expression, ...]:
