@@ -1,6 +1,6 @@
 """The demo kernels on a GPU at edge sizes, against NumPy: what compute-sanitizer is run on.
 
-    compute-sanitizer --tool racecheck python benchmarks/gpu_demo_kernels.py
+For example ``compute-sanitizer --tool racecheck python benchmarks/gpu_demo_kernels.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def largest_error(sizes: tuple[int, ...]) -> float:
     """Return the largest error of the three demo kernels over *sizes*, relative to the largest value."""
     rng = np.random.default_rng(0)
     worst = 0.0
-    runs = {name: pl.compile(getattr(kernels, name)(), target=pl.CudaTarget()) for name in ("axpy", "matmul", "stencil")}
+    runs = {demo.name: pl.compile(demo.build(), target=pl.CudaTarget()) for demo in kernels.DEMO_KERNELS}
     for n in sizes:
         x, y = rng.random((2, n), dtype=np.float32)
         a, b = rng.random((2, n, n), dtype=np.float32)

@@ -185,7 +185,7 @@ class PolyloopWarning(UserWarning):
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> Diagnostic:
     """Return the ``unknown-KIND`` diagnostic, with the nearest known name as a hint."""
     names = sorted(known)
-    near = get_close_matches(name, names, n=1, cutoff=0.5)
+    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
     if near:
         hint = f"did you mean '{near[0]}'?"
     elif names:

@@ -9,7 +9,7 @@ import islpy as isl
 
 from polyloop.analysis.bounds import bounds_violations, footprint_shape, rank_violations, unbounded_inames
 from polyloop.analysis.dataflow import flow_of, is_exact
-from polyloop.analysis.infer import infer_dtypes
+from polyloop.analysis.infer import infer_dtypes, type_violations
 from polyloop.analysis.lowering import instruction_tree, lower
 from polyloop.analysis.place import place
 from polyloop.analysis.witness import element, instance, pair
@@ -18,7 +18,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
 from polyloop.kernel.kernel import LoopKernel, Reference
-from polyloop.kernel.specs import KernelData, row_major
+from polyloop.kernel.specs import GlobalArg, KernelData, row_major
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows
 
@@ -89,7 +89,9 @@ def make_kernel(
         loop_priority=loop_priority,
     )
     try:
-        return _completed(kernel)
+        kernel = _completed(kernel)
+        _raise_if(kernel, _wrong_directions(kernel, kernel_data or ()))
+        return kernel
     except VerificationError as error:
         raise KernelError("make_kernel", kernel.name, error.found) from error
 
@@ -108,6 +110,7 @@ def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, bounds_violations(kernel))
     _raise_if(kernel, _unwritten(kernel))
     _raise_if(kernel, _uninitialised(kernel))
+    _raise_if(kernel, type_violations(kernel))
     kernel = infer_dtypes(kernel)
     kernel = _with_directions(kernel)
     return replace(kernel, reference=Reference(kernel, instruction_tree(lower(kernel))))
@@ -174,6 +177,29 @@ def _unwritten(kernel: LoopKernel) -> Iterator[Diagnostic]:
                 f"array '{argument.name}' is declared an output, and no instruction writes it",
                 hints=("assign it, or drop is_output=True",),
             )
+
+
+def _wrong_directions(kernel: LoopKernel, kernel_data: Sequence[KernelData]) -> Iterator[Diagnostic]:
+    """Yield arrays that are not used as their declaration says."""
+    for entry in kernel_data:
+        if not isinstance(entry, GlobalArg):
+            continue
+        for name in (part.strip() for part in entry.name.split(",")):
+            array = kernel.argument(name)
+            if not isinstance(array, ArrayArg):
+                continue
+            for word, said, found in (
+                ("input", entry.is_input, array.is_input),
+                ("output", entry.is_output, array.is_output),
+            ):
+                if said is not None and said != found:
+                    yield Diagnostic(
+                        "wrong-direction",
+                        f"array '{name}' is declared is_{word}={said}, and its accesses say {found}",
+                        (f"it is {'' if array.is_input else 'not '}read before it is written, and "
+                         f"{'' if array.is_output else 'not '}written",),
+                        (f"drop is_{word}={said}, or change the instructions",),
+                    )  # fmt: skip
 
 
 def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +11,11 @@ from polyloop.analysis.lowering import lower
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import expand_rules
-from polyloop.expr.typing import infer
+from polyloop.expr.typing import TypeConflictError, infer
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.kernel import LoopKernel, memoised
 
-__all__ = ["INDEX_DTYPE", "accumulator_dtypes", "dtype_table", "infer_dtypes", "require_dtypes"]
+__all__ = ["INDEX_DTYPE", "accumulator_dtypes", "dtype_table", "infer_dtypes", "require_dtypes", "type_violations"]
 
 INDEX_DTYPE = np.dtype(np.int32)
 """Type of inames and of integer parameters that the user gave no type."""
@@ -64,9 +64,28 @@ def _assigned_dtype(
     expressions: list[tuple[str, Expression]],
     table: Mapping[str, np.dtype[np.generic] | None],
 ) -> np.dtype[np.generic] | None:
-    found = [infer(expression, table.get) for target, expression in expressions if target == name]
+    found = []
+    for target, expression in expressions:
+        if target == name:
+            try:
+                found.append(infer(expression, table.get))
+            except TypeConflictError:
+                return None  # type_violations says why
     known = [dtype for dtype in found if dtype is not None]
     return np.result_type(*known) if known else None
+
+
+def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield expressions that have no type: unknown functions, subscripts that are no integers, bits of floats."""
+    table = dtype_table(kernel)
+    for instruction in kernel.instructions:
+        expression = expand_rules(instruction.expression, kernel.substitutions)
+        for part in (expression, instruction.assignee, *instruction.predicates):
+            try:
+                infer(part, table.get)
+            except TypeConflictError as conflict:
+                yield replace(conflict.diagnostic, sites=(instruction.site(),))
+                break
 
 
 def _with_dtypes(kernel: LoopKernel, table: Mapping[str, np.dtype[np.generic] | None]) -> LoopKernel:
@@ -94,6 +113,8 @@ def require_dtypes(kernel: LoopKernel) -> LoopKernel:
     VerificationError
         ``unknown-dtype``, naming what is open.
     """
+    if found := tuple(type_violations(kernel)):
+        raise VerificationError("generate_code", kernel.name, found)
     kernel = infer_dtypes(kernel)
     open_names = [argument.name for argument in kernel.arguments if argument.dtype is None]
     open_names += [name for name, temporary in kernel.temporaries.items() if temporary.dtype is None]

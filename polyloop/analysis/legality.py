@@ -143,7 +143,8 @@ def _unwritten(
     if not notes:
         notes.append(f"instance {instance(reader, at)} would read {cell} before it is written")
     message = f"'{access.array}' would be read before it is written"
-    return Diagnostic("illegal-order", message, tuple(notes), sites=tuple(sites))
+    hint = "keep the loops of the write around or before those of the read"
+    return Diagnostic("illegal-order", message, tuple(notes), (hint,), sites=tuple(sites))
 
 
 def _wrong_source(
@@ -174,6 +175,7 @@ def _wrong_source(
         "illegal-order",
         f"'{access.array}' would be overwritten before it is read",
         (note, f"it should read {expected}"),
+        ("keep the order of the loops, or let a temporary hold the earlier value",),
         sites=tuple(sites),
     )
 
@@ -260,6 +262,7 @@ def _reordered(
                         f"instance {instance(first, left)} comes before instance {instance(second, right)} in the "
                         f"program, and both may touch {cell}",
                     ),
+                    ("keep the loops around these accesses sequential, in the order of the program",),
                     sites=tuple(sites),
                 )
     return None

@@ -180,6 +180,7 @@ def _uninitialised(statement: Placed, access: Access, initial: isl.Set) -> Diagn
         "copy-incomplete",
         f"'{access.array}' would be read where nothing has been stored",
         (f"instance {instance(statement, at)} reads {element(statement, access, at)}",),
+        ("sweep more inames, or let the copy run inside the loops that its elements depend on",),
         sites=(statement.lowered.instruction.site(),),
     )
 
@@ -210,6 +211,7 @@ def _same_value(
             "copy-wrong-element",
             f"a read of '{array}' would see another element",
             (f"instance {instance(statement, at)} of '{statement.lowered.instruction.id}'",),
+            ("let the copy run inside all the loops that its elements depend on",),
             sites=site,
         )
     elif writers_of(comparison.old, array):

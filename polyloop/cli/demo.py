@@ -198,7 +198,8 @@ def run(image: Path | None, *, as_json: bool) -> bool:
         outcomes.append(outcome)
         if not as_json:
             title = f"{outcome.name}: {case.full.size}"
-            print(title, "=" * len(title), "", knl, "", "Transforms", knl.trace, "", sep="\n")
+            written = case.demo.define()
+            print(title, "=" * len(title), "", written, "", "Transforms", knl.trace, "", sep="\n")
             print("CUDA C", program.device_code, _outcome_text(outcome), "", sep="\n")
     ok = all(outcome.ok for outcome in outcomes)
     if as_json:

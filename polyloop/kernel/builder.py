@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.errors import Diagnostic, KernelError, Site
+from polyloop.errors import Diagnostic, KernelError, Site, unknown_name
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import children, expand_rules, reductions, substitute, variables
@@ -21,10 +21,10 @@ from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.order import nest_order, stable_order
 from polyloop.kernel.parser import ParsedInstruction, ParsedRule, parse_instructions
 from polyloop.kernel.specs import KernelData, expand_data
-from polyloop.poly.affine import Affine
+from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import parameter_space
 
-__all__ = ["build_kernel", "term_domains"]
+__all__ = ["build_kernel", "fixed_argument", "fixed_extents", "term_domains"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -58,10 +58,14 @@ def build_kernel(
     loop_priority: Sequence[str],
 ) -> LoopKernel:
     """Return the kernel that the arguments of :func:`polyloop.make_kernel` describe, types still open."""
-    problem = check_identifier(name)
+    problem = check_identifier(name, "kernel name")
     if problem is not None:
         raise KernelError("make_kernel", None, [problem])
-    pieces = _read_domains(domains, fixed_parameters)
+    lines: object = instructions
+    if not isinstance(lines, str) and not (isinstance(lines, Sequence) and all(isinstance(x, str) for x in lines)):
+        hint = 'write them as text: "c[i] = a[i] + b[i]"'
+        raise _fail("bad-instructions", f"instructions cannot be {lines!r}", hints=(hint,))
+    pieces, found = _read_domains(domains, fixed_parameters)
     inames = tuple(iname for piece in pieces for iname in piece.inames)
     parsed = parse_instructions(instructions, frozenset(inames))
     rules = {
@@ -73,9 +77,15 @@ def build_kernel(
     if not statements:
         raise _fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
     listed, temporaries, infer_rest = _read_data(kernel_data, statements)
-    condition = _condition(assumptions)
+    given = listed
+    listed = [argument for entry in listed if (argument := fixed_argument(entry, fixed_parameters)) is not None]
+    temporaries = {
+        key: replace(entry, shape=fixed_extents(entry.shape, fixed_parameters)) for key, entry in temporaries.items()
+    }
+    condition = _condition(assumptions, fixed_parameters)
     parameters = _parameters(pieces, condition, inames)
     drafts = _drafts(statements, rules, frozenset(inames), temporaries)
+    _check_parameters(fixed_parameters, condition, pieces, given, found)
     arguments = _complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters)
     parameters = _order_parameters(parameters, arguments, pieces)
     space = parameter_space(parameters)
@@ -111,7 +121,9 @@ def _fixed(entry: ParsedInstruction, fixed: Mapping[str, int]) -> ParsedInstruct
 
 def _read_domains(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet], fixed: Mapping[str, int]
-) -> tuple[Domain, ...]:
+) -> tuple[tuple[Domain, ...], frozenset[str]]:
+    """Return the domains, and those of the *fixed* parameters that they had."""
+    found: set[str] = set()
     entries = [domains] if isinstance(domains, str | isl.Set | isl.BasicSet) else list(domains)
     pieces: list[Domain] = []
     owner: dict[str, int] = {}
@@ -122,10 +134,8 @@ def _read_domains(
             domain = entry.to_set() if isinstance(entry, isl.BasicSet) else entry
         if domain.is_params():
             domain = domain.from_params()
-        for parameter, value in fixed.items():
-            position = domain.find_dim_by_name(_PARAM, parameter)
-            if position >= 0:
-                domain = domain.fix_val(_PARAM, position, value).project_out(_PARAM, position, 1)
+        found.update(fixed.keys() & {*parameters_of(domain)})
+        domain = _fixed_set(domain, fixed)
         inames = tuple(domain.get_dim_name(_SET, i) or "" for i in range(domain.dim(_SET)))
         for iname in inames:
             problem = check_identifier(iname)
@@ -140,7 +150,38 @@ def _read_domains(
                 )
             owner[iname] = number
         pieces.append(Domain(inames, domain.reset_tuple_id() if domain.has_tuple_id() else domain))
-    return tuple(pieces)
+    return tuple(pieces), frozenset(found)
+
+
+def _fixed_set(domain: isl.Set, fixed: Mapping[str, int]) -> isl.Set:
+    for parameter, value in fixed.items():
+        position = domain.find_dim_by_name(_PARAM, parameter)
+        if position >= 0:
+            domain = domain.fix_val(_PARAM, position, value).project_out(_PARAM, position, 1)
+    return domain
+
+
+def fixed_extents(
+    shape: tuple[Expression, ...] | None, values: Mapping[str, int]
+) -> tuple[Expression, ...] | None:
+    """Return extents with parameters replaced by numbers, products and sums of numbers worked out."""
+    return shape if shape is None or not values else tuple(_folded(extent, values) for extent in shape)
+
+
+def _folded(expr: Expression, values: Mapping[str, int]) -> Expression:
+    new = substitute(expr, values)
+    form = affine_of(new)
+    return form.const if form is not None and not form.terms else new
+
+
+def fixed_argument(argument: Argument, values: Mapping[str, int]) -> Argument | None:
+    """Return *argument* with parameters replaced by numbers; None for a parameter that became one."""
+    if not isinstance(argument, ArrayArg):
+        return None if argument.name in values else argument
+    if not values:
+        return argument
+    shape, strides = fixed_extents(argument.shape, values), fixed_extents(argument.strides, values)
+    return replace(argument, shape=shape, strides=strides)
 
 
 def _read_data(
@@ -155,7 +196,8 @@ def _read_data(
             continue
         for item in expand_data(entry):
             if item.name in temporaries or any(item.name == other.name for other in arguments):
-                raise _fail("name-taken", f"'{item.name}' is declared twice in kernel_data")
+                message = f"'{item.name}' is declared twice in kernel_data"
+                raise _fail("name-taken", message, hints=("drop one of them",))
             if isinstance(item, TemporaryVariable):
                 temporaries[item.name] = item
             else:
@@ -166,7 +208,8 @@ def _read_data(
         name = array_name(statement.assignee)
         known = temporaries.get(name)
         if any(argument.name == name for argument in arguments):
-            raise _fail("name-taken", f"temporary '{name}' has the name of an argument", site=_site(statement))
+            message = f"temporary '{name}' has the name of an argument"
+            raise _fail("name-taken", message, site=_site(statement), hints=("rename it",))
         subscripted = isinstance(statement.assignee, p.Subscript)
         if known is None:
             temporaries[name] = TemporaryVariable(name, statement.declared_dtype, None if subscripted else ())
@@ -187,12 +230,36 @@ def _parameters(pieces: Sequence[Domain], condition: isl.Set | None, inames: Ite
     return tuple(found)
 
 
-def _condition(assumptions: str | isl.Set | None) -> isl.Set | None:
+def _check_parameters(
+    fixed: Mapping[str, int],
+    condition: isl.Set | None,
+    pieces: Sequence[Domain],
+    arguments: Sequence[Argument],
+    found: frozenset[str],
+) -> None:
+    """Refuse names that are no parameters in ``assumptions`` and ``fixed_parameters``.
+
+    *found* are the fixed parameters that the domains had.
+    """
+    known = {name for piece in pieces for name in parameters_of(piece.set)} | found
+    known |= {argument.name for argument in arguments if isinstance(argument, ValueArg)}
+    known |= {name for argument in arguments for name in _size_names(argument)}
+    used = {*parameters_of(condition)} if condition is not None else set()
+    for name in (*sorted(used), *fixed):
+        if name not in known:
+            raise KernelError("make_kernel", None, [unknown_name("parameter", name, known)])
+
+
+def _condition(assumptions: str | isl.Set | None, fixed: Mapping[str, int]) -> isl.Set | None:
     """Return the parameter set that *assumptions* describes, None if there are none."""
     if assumptions is None or (isinstance(assumptions, str) and not assumptions.strip()):
         return None
     given = parse_domain(f"{{ : {assumptions} }}") if isinstance(assumptions, str) else assumptions
-    return given if given.is_params() else given.params()
+    given = _fixed_set(given if given.is_params() else given.params(), fixed)
+    if given.is_empty():
+        message = f"no parameters fulfil the assumptions '{assumptions}'"
+        raise _fail("contradiction", message, hints=("drop one of them",))
+    return given
 
 
 def _drafts(
@@ -244,7 +311,7 @@ def _ids(statements: Sequence[ParsedInstruction]) -> list[str]:
         counts = Counter(statement.id for statement in statements if statement.id)
         twice = next(name for name, count in counts.items() if count > 1)
         site = next(_site(s) for s in reversed(statements) if s.id == twice)
-        raise _fail("name-taken", f"two instructions have the id '{twice}'", site=site)
+        raise _fail("name-taken", f"two instructions have the id '{twice}'", site=site, hints=("rename one of them",))
     ids = []
     for statement in statements:
         name = statement.id

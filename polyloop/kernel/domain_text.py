@@ -30,9 +30,11 @@ _WORD: Final = re.compile(r"(?<![\w'])(?:\d+)?([A-Za-z_]\w*)", re.ASCII)
 _WHOLE: Final = re.compile(r"\s*(?:\[(?P<params>[^\[\]{}]*)\]\s*->\s*)?\{(?P<body>[^{}]*)\}\s*\Z", re.ASCII)
 _EXISTS: Final = re.compile(r"\bexists\b\s*\(?([^:]*):", re.ASCII | re.IGNORECASE)
 _CONNECTIVE: Final = re.compile(r"\band\b|\bor\b|&&|\|\||\bimplies\b", re.ASCII | re.IGNORECASE)
-_NOT_ISL: Final = re.compile(r"==|\*\*|//|[^\w\s\[\](){}:;,<>=!+\-*/%&|]|'|->", re.ASCII)
+_NOT_ISL: Final = re.compile(r"==|<<=?|>>=?|\*\*|//|[^\w\s\[\](){}:;,<>=!+\-*/%&|]|'|->", re.ASCII)
 _INSTEAD: Final = {
     "==": "write '='",
+    "<<": "write '<'; ISL would compare lexicographically",
+    ">>": "write '>'; ISL would compare lexicographically",
     "//": "write floor(i/2)",
     "**": "only multiples of a variable are allowed, no powers",
     "^": "only multiples of a variable are allowed, no powers",

@@ -120,7 +120,10 @@ def add_rows(domain: isl.Set, dims: Sequence[str], rows: Iterable[Row]) -> isl.S
     ls = isl.LocalSpace.from_space(domain.get_space())
     where = _positions(domain.get_space(), dims)
     for form, is_equality in rows:
-        if all(type(v) is str for v, _ in form.terms):
+        if not form.terms:
+            if form.const < 0 or (is_equality and form.const):
+                domain = isl.Set.empty(domain.get_space())
+        elif all(type(v) is str for v, _ in form.terms):
             alloc = isl.Constraint.equality_alloc if is_equality else isl.Constraint.inequality_alloc
             constraint = alloc(ls)
             for var, coefficient in form.terms:

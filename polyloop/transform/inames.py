@@ -10,7 +10,7 @@ import islpy as isl
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.domains import substitute_iname
-from polyloop.kernel.instruction import Copy, Instruction, Origin, SubstitutionRule, Term
+from polyloop.kernel.instruction import Instruction, Origin, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.sets import Row

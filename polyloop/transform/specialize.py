@@ -8,15 +8,14 @@ from typing import ClassVar
 
 import islpy as isl
 import numpy as np
-import pymbolic.primitives as p
 
 from polyloop.analysis.bounds import bounds_violations
-from polyloop.analysis.infer import infer_dtypes
+from polyloop.analysis.infer import infer_dtypes, type_violations
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import find_dtype, to_dtype
-from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import substitute
-from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.builder import fixed_argument, fixed_extents
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, parameters_of
 from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
@@ -149,16 +148,6 @@ def _fixed_set(domain: isl.Set, values: Mapping[str, int]) -> isl.Set:
     return domain
 
 
-def _folded(expr: Expression, values: Mapping[str, int]) -> Expression:
-    new = substitute(expr, values)
-    if isinstance(new, p.Product | p.Sum) and all(isinstance(child, int) for child in new.children):
-        total: Expression = 1 if isinstance(new, p.Product) else 0
-        for child in new.children:
-            total = total * child if isinstance(new, p.Product) else total + child
-        return total
-    return new
-
-
 def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
     parameters = tuple(name for name in kernel.parameters if name not in values)
     space = parameter_space(parameters)
@@ -177,16 +166,7 @@ def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
             reads=old.reads - values.keys(),
         )
 
-    def extents(shape: tuple[Expression, ...] | None) -> tuple[Expression, ...] | None:
-        return None if shape is None else tuple(_folded(extent, values) for extent in shape)
-
-    arguments: list[Argument] = []
-    for argument in kernel.arguments:
-        if isinstance(argument, ArrayArg):
-            new = replace(argument, shape=extents(argument.shape), strides=extents(argument.strides))
-            arguments.append(new)
-        elif argument.name not in values:
-            arguments.append(argument)
+    arguments = tuple(new for old in kernel.arguments if (new := fixed_argument(old, values)) is not None)
     rules = {
         name: SubstitutionRule(name, rule.arguments, substitute(rule.expression, values))
         for name, rule in kernel.substitutions.items()
@@ -197,9 +177,9 @@ def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
         assumptions=fixed(kernel.assumptions),
         domains=tuple(Domain(piece.inames, _fixed_set(piece.set, values)) for piece in kernel.domains),
         instructions=tuple(instruction(old) for old in kernel.instructions),
-        arguments=tuple(arguments),
+        arguments=arguments,
         temporaries={
-            name: replace(temporary, shape=extents(temporary.shape))
+            name: replace(temporary, shape=fixed_extents(temporary.shape, values))
             for name, temporary in kernel.temporaries.items()
         },
         substitutions=rules,
@@ -261,6 +241,10 @@ class AddDtypes(Transform):
                     f"'{name}' is {old.name} already and cannot become {wanted.name}",
                     hints=("state the type in kernel_data",),
                 )
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        return type_violations(after)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         wanted = {name: to_dtype(dtype) for name, dtype in self.dtypes}

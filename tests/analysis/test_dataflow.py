@@ -11,6 +11,7 @@ from polyloop.analysis import dataflow
 from polyloop.analysis.dataflow import flow_of
 from polyloop.analysis.place import place
 from polyloop.cli import kernels
+from polyloop.kernel.arrays import ArrayArg
 from tests.analysis.kernels import exchange, on_threads
 
 
@@ -36,6 +37,10 @@ def test_the_direct_flow_is_isls_flow(knl: pl.LoopKernel, array: str, monkeypatc
     assert all(initial.is_empty() for initial in (*direct.initial, *full.initial))
 
 
+def arrays(knl: pl.LoopKernel) -> dict[str, ArrayArg]:
+    return {argument.name: argument for argument in knl.arguments if isinstance(argument, ArrayArg)}
+
+
 def recurrence(distance: int) -> pl.LoopKernel:
     return pl.make_kernel(
         f"{{[i]: {distance} <= i < n}}",
@@ -57,10 +62,10 @@ def test_an_array_that_is_overwritten_before_it_is_read_is_no_input() -> None:
     knl = pl.make_kernel(
         "{[i]: 0 <= i < n}", "a[i] = 1\nb[i] = a[i]", [pl.GlobalArg("a, b", np.float32, shape="n"), ...]
     )
-    directions = {argument.name: (argument.is_input, argument.is_output) for argument in knl.arguments[:2]}
+    directions = {name: (array.is_input, array.is_output) for name, array in arrays(knl).items()}
     assert directions == {"a": (False, True), "b": (False, True)}
 
 
 def test_an_array_whose_start_value_is_read_is_an_input() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "a[i] = a[i] + 1", [pl.GlobalArg("a", np.float32, shape="n"), ...])
-    assert (knl.arguments[0].is_input, knl.arguments[0].is_output) == (True, True)
+    assert (arrays(knl)["a"].is_input, arrays(knl)["a"].is_output) == (True, True)

@@ -1,5 +1,5 @@
 """Enough of PyCUDA, on host memory, to follow the arguments of a launch without a GPU."""
-# ruff: noqa: ANN401  # stands for a library without types
+# stands for a library without types
 
 from __future__ import annotations
 

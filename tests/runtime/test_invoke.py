@@ -22,7 +22,7 @@ def run() -> CompiledKernel:
     return load(axpy())
 
 
-def refusal(kernel: CompiledKernel, **arguments: Any) -> str:  # noqa: ANN401  # stream= and poison= among them
+def refusal(kernel: CompiledKernel, **arguments: Any) -> str:
     with pytest.raises(ArgumentError) as err:
         kernel(**arguments)
     return str(err.value)
