@@ -123,7 +123,7 @@ def index_checks(
             message = f"{show(to_expression(form))} does not fit into 32 bits"
             condition = p.Comparison(to_expression(form), "<=", _INT_MAX)
             checks.append(LaunchCheck(condition, message, "index-overflow"))
-    return tuple({show(check.condition): check for check in reversed(checks)}.values())[::-1]
+    return tuple({check.condition: check for check in reversed(checks)}.values())[::-1]
 
 
 def _extents(array: ArrayArg) -> list[Expression]:

@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from math import gcd
+from typing import TypeAlias
 
 from polyloop.codegen.rows import tightened
 from polyloop.poly.affine import Affine, Floor, Var
 
 __all__ = ["Context"]
 
+Terms: TypeAlias = tuple[tuple[Var, int], ...]
+_Named: TypeAlias = tuple[frozenset[Var], Terms, int]
+"""A row with its variables."""
 
-def _floor_facts(terms: tuple[tuple[Var, int], ...]) -> Iterator[Affine]:
+
+def _floor_facts(terms: Terms) -> Iterator[Affine]:
     """Yield what is true of every floor in *terms*: its remainder lies between 0 and the divisor."""
     for var, _ in terms:
         if isinstance(var, Floor):
@@ -28,14 +33,16 @@ def _floor_facts(terms: tuple[tuple[Var, int], ...]) -> Iterator[Affine]:
 class Context:
     """A conjunction of rows ``form >= 0``, with the interval of each variable that follows from them."""
 
-    __slots__ = ("_by_terms", "_failed", "_proved", "box", "rows")
+    __slots__ = ("_by_terms", "_failed", "_name_sets", "_named", "_proved", "box", "rows")
 
     def __init__(self) -> None:
-        self.rows: dict[tuple[tuple[Var, int], ...], int] = {}
+        self.rows: dict[Terms, int] = {}
         self.box: dict[Var, tuple[int | None, int | None]] = {}
         self._proved: set[Affine] = set()
         self._failed: set[Affine] = set()
         self._by_terms: dict[frozenset[tuple[Var, int]], int] | None = None
+        self._named: list[_Named] | None = None
+        self._name_sets: set[frozenset[Var]] = set()
 
     def add(self, rows: Iterable[Affine]) -> Context:
         """Return the context that knows *rows* as well."""
@@ -43,9 +50,9 @@ class Context:
         if not new:
             return self
         child = Context()
-        child.rows.update(self.rows)
-        child.box.update(self.box)
-        child._proved.update(self._proved)
+        child.rows = self.rows.copy()
+        child.box = self.box.copy()
+        child._proved = self._proved.copy()
         for terms, const in new:
             old = child.rows.get(terms)
             if old is None or const < old:
@@ -68,7 +75,7 @@ class Context:
             high = bound if high is None or bound < high else high
         self.box[var] = (low, high)
 
-    def _propagate(self, terms: tuple[tuple[Var, int], ...], const: int) -> None:
+    def _propagate(self, terms: Terms, const: int) -> None:
         """Narrow each variable of a row by the greatest values of the others."""
         tops: list[int | None] = []
         for var, coefficient in terms:
@@ -121,13 +128,13 @@ class Context:
         known = self.rows.get(terms)
         return known is not None and known <= const
 
-    def _prove(self, terms: tuple[tuple[Var, int], ...], const: int) -> bool:
+    def _prove(self, terms: Terms, const: int) -> bool:
         least = self.low(terms, const)
         if least is not None and least >= 0:
             return True
         return self._prove_worst_case(terms, const) or self._prove_by_difference(terms, const)
 
-    def _prove_worst_case(self, terms: tuple[tuple[Var, int], ...], const: int) -> bool:
+    def _prove_worst_case(self, terms: Terms, const: int) -> bool:
         """Put in the worst value of each variable between constants, round, and look up."""
         rest = []
         for var, coefficient in terms:
@@ -144,23 +151,28 @@ class Context:
         least = self.low(row.terms, row.const)
         return (least is not None and least >= 0) or self._prove_by_difference(row.terms, row.const)
 
-    def _prove_by_difference(self, terms: tuple[tuple[Var, int], ...], const: int) -> bool:
-        """Look for a known row K such that ``row - K`` is known to be nonnegative."""
+    def _prove_by_difference(self, terms: Terms, const: int) -> bool:
+        """Look for a known row K such that ``row - K`` is known to be nonnegative.
+
+        The least value of ``row`` over the box is known to be negative.  Then so is that of ``row - K`` for a K on one
+        variable, which the box contains; only a known multiple is left to look for.
+        """
         wanted = dict(terms)
+        names = frozenset(wanted)
         size = len(wanted) + 1
-        for known, known_const in chain(self.rows.items(), _floor_facts(terms)):
-            for var, _ in known:
-                if var in wanted:
-                    break
-            else:
+        if self._named is None:
+            self._named = [_named(known, known_const) for known, known_const in self.rows.items()]
+            self._name_sets = {known_names for known_names, _, _ in self._named if known_names}
+        floors = [_named(*fact) for fact in _floor_facts(terms)]
+        for known_names, known, known_const in chain(self._named, floors):
+            if names.isdisjoint(known_names):
                 continue
-            left = dict(wanted)
-            for var, coefficient in known:
-                value = left.get(var, 0) - coefficient
-                if value:
-                    left[var] = value
-                else:
-                    del left[var]
+            if len(known) == 1:
+                remain = names - known_names if wanted[known[0][0]] == known[0][1] else names
+                if remain in self._name_sets and self._has_multiple(_difference(wanted, known), const - known_const):
+                    return True
+                continue
+            left = _difference(wanted, known)
             if len(left) > size:
                 continue
             least = self.low(left.items(), const - known_const)
@@ -179,3 +191,19 @@ class Context:
             terms = {var: coefficient // common for var, coefficient in terms.items()}
         known = self._by_terms.get(frozenset(terms.items()))
         return known is not None and known <= const // common
+
+
+def _difference(wanted: dict[Var, int], known: Terms) -> dict[Var, int]:
+    """Return the coefficients of ``wanted - known``."""
+    left = wanted.copy()
+    for var, coefficient in known:
+        value = left.get(var, 0) - coefficient
+        if value:
+            left[var] = value
+        else:
+            del left[var]
+    return left
+
+
+def _named(terms: Terms, const: int) -> _Named:
+    return frozenset([var for var, _ in terms]), terms, const

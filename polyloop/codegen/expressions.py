@@ -32,13 +32,15 @@ DType = np.dtype[np.generic]
 class Expressions:
     """Renders expressions in one :class:`Scope`.
 
-    ``reads`` collects the temporaries that the rendered text reads; the caller empties it.
+    ``reads`` collects the temporaries that the rendered text reads; the caller empties it.  ``used_context`` becomes
+    true where the text depends on what is known; the caller sets it back.
     """
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.context = Context()
         self.reads: set[str] = set()
+        self.used_context = False
         self._types: dict[int, tuple[Expression, DType | Weak]] = {}
 
     # {{{ entry points
@@ -314,6 +316,7 @@ class Expressions:
         if not isinstance(denominator, int | np.integer) or denominator <= 0:
             return False
         form = affine_of(numerator)
+        self.used_context = True
         return form is not None and self.context.implies(rewrite(form, self.scope.divisibility))
 
     def _power(self, expr: p.Power, want: DType | None) -> Text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from math import prod
 
 import numpy as np
@@ -125,7 +125,7 @@ class _Program:
         storage = {t.name: t for t in launch.temporaries}
         own = {dim for name in used for dim in self.statements[name].dims}
         taken = {argument.name for argument in self.arguments} | set(storage) | {d for d in own if d[1:2] != "."}
-        taken |= {f"{operation}_{dtype}" for operation in OPERATIONS for dtype in self.language.types}
+        taken |= _helper_names(tuple(self.language.types))
         names = Names(taken)
         values: dict[str, str | int] = {p: p for p in self.schedule.parameters}
         values |= {axis: names.fresh(AXIS_NAMES[axis]) for axis in _AXES}
@@ -326,6 +326,11 @@ class _Program:
         return DeviceLaunch(launch.name, grid, (sizes[0], sizes[1], sizes[2]), _shared_bytes(launch), names)
 
     # }}}
+
+
+@cache
+def _helper_names(types: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(f"{operation}_{dtype}" for operation in OPERATIONS for dtype in types)
 
 
 def _completed(argument: Argument) -> Argument:

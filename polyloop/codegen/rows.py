@@ -7,7 +7,7 @@ pieces.  Parameters of which a residue is known, ``n = m * q + r``, are written 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
 from typing import Final, TypeAlias
 
@@ -27,6 +27,7 @@ SET: Final = isl.dim_type.set
 PARAM: Final = isl.dim_type.param
 DIV: Final = isl.dim_type.div
 IN: Final = isl.dim_type.in_
+CONSTANT: Final = isl.dim_type.cst
 
 
 def tightened(form: Affine) -> Affine:
@@ -76,20 +77,16 @@ def rewrite(form: Affine, divisibility: Divisibility) -> Affine:
 
 
 class _Reader:
-    """Reads the constraints of one basic set."""
+    """Reads the constraints of one basic set that has divs, or parameters of known residue."""
 
     def __init__(self, basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility) -> None:
-        space = basic.get_space()
-        self.divisibility = divisibility
-        self.columns: list[tuple[isl.dim_type, int, Affine]] = []
-        plain = True
-        for position in range(space.dim(PARAM)):
-            name = str(space.get_dim_name(PARAM, position))
-            self.columns.append((PARAM, position, rewrite(Affine.variable(name), divisibility)))
-            plain = plain and name not in divisibility
-        self.columns += [(SET, position, Affine.variable(name)) for position, name in enumerate(dims)]
+        names = [*_parameters(basic), *dims]
+        first = len(names) - len(dims)
+        self.columns: list[tuple[isl.dim_type, int, Affine]] = [
+            (PARAM if i < first else SET, i if i < first else i - first, rewrite(Affine.variable(name), divisibility))
+            for i, name in enumerate(names)
+        ]
         self.count = basic.dim(DIV)
-        self.plain = plain and not self.count
         for number in range(self.count):
             self.columns.append((DIV, number, self.floor(basic.get_div(number))))
 
@@ -103,23 +100,37 @@ class _Reader:
         return total.floordiv(den.to_python())
 
     def row(self, constraint: isl.Constraint) -> Affine:
-        const = constraint.get_constant_val().to_python()
-        read = constraint.get_coefficient_val
-        if self.plain:
-            found = [(v.terms[0][0], c) for kind, i, v in self.columns if (c := read(kind, i).to_python())]
-            return Affine.make(found, const)
-        total = Affine((), const)
+        total = Affine((), _number(constraint.get_constant_val()))
         for kind, position, value in self.columns:
-            coefficient = read(kind, position).to_python()
+            coefficient = _number(constraint.get_coefficient_val(kind, position))
             if coefficient:
                 total = total.add(value, coefficient)
         return total
 
 
+def _number(value: isl.Val) -> int:
+    """Return an integer; ``get_num_si`` is much faster than ``to_python``, and 0 for what has more than 64 bits."""
+    return 0 if value.is_zero() else value.get_num_si() or value.to_python()
+
+
+def _parameters(basic: isl.BasicSet) -> list[str]:
+    space = basic.get_space()
+    return [str(space.get_dim_name(PARAM, position)) for position in range(space.dim(PARAM))]
+
+
 def rows_of(basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility) -> Piece:
     """Return the constraints of a basic set whose divs are all known."""
-    reader = _Reader(basic, dims, divisibility)
     piece: Piece = {}
+    if not divisibility and not basic.dim(DIV):
+        names = [*_parameters(basic), *dims]
+        columns = sorted((name, position) for position, name in enumerate(names))
+        for matrix, is_equality in ((basic.equalities_matrix, True), (basic.inequalities_matrix, False)):
+            for form in _forms(matrix(PARAM, SET, DIV, CONSTANT), columns):
+                put(piece, form)
+                if is_equality:
+                    put(piece, form.scale(-1))
+        return piece
+    reader = _Reader(basic, dims, divisibility)
     for constraint in basic.get_constraints():
         if reader.count and constraint.is_div_constraint():
             continue
@@ -130,17 +141,29 @@ def rows_of(basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility
     return piece
 
 
+def _forms(matrix: isl.Mat, columns: Sequence[tuple[str, int]]) -> Iterator[Affine]:
+    """Yield the rows of a matrix, of which the last column is the constant."""
+    read, last = matrix.get_element_val, len(columns)
+    for row in range(matrix.rows()):
+        terms = tuple([(name, c) for name, column in columns if (c := _number(read(row, column)))])
+        yield Affine(terms, _number(read(row, last)))
+
+
 def pieces_of(statement: Statement, keep: frozenset[str], divisibility: Divisibility) -> tuple[Piece, ...]:
     """Return the projection of a statement's domain onto the dimensions *keep* (and the parameters).
 
     Exact where *keep* has every dimension; otherwise possibly larger.  Memoised on the statement.
     """
     memo = statement.__dict__.setdefault("_pieces", {})
-    kept = tuple(name for name in statement.dims if name in keep)
-    key = (kept, tuple(divisibility.items()))
+    key = (keep, tuple(divisibility.items())) if divisibility else keep
     found: tuple[Piece, ...] | None = memo.get(key)
     if found is None:
-        found = memo[key] = _project(statement, kept, divisibility)
+        kept = tuple(name for name in statement.dims if name in keep)
+        by_dims = (kept, tuple(divisibility.items()))
+        found = memo.get(by_dims)
+        if found is None:
+            found = memo[by_dims] = _project(statement, kept, divisibility)
+        memo[key] = found
     return found
 
 

@@ -125,6 +125,8 @@ def full_tile(
     all_places
         The statements in the tile.  For a loop, the loop itself is the first in each place.
     """
+    if not any(place.loops for place in all_places):
+        return []
     values = parameters | {f"{name}#" for name in divisibility}
     tile = Tile(tile.outer, tile.known | values, tile.holds_barrier)
     found: dict[Affine, None] = {}

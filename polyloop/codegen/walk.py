@@ -56,6 +56,7 @@ class Walker:
         self.parameters = frozenset(schedule.parameters)
         self.expressions = Expressions(scope)
         self.may_peel = True
+        self.assignments: dict[tuple[str | int | None, ...], Assign] = {}
 
     def run(self, tree: Tree, context: Context) -> Block:
         """Return the code of *tree*, with full blocks apart from partial ones where that pays."""
@@ -189,6 +190,18 @@ class Walker:
         return texts[0] if len(texts) == 1 else Text(_conjunction(texts), 3)
 
     def _assign(self, statement: Statement, context: Context) -> Assign:
+        """Return the assignment of a statement; the copies of one in full and partial tiles are often the same."""
+        values = self.scope.values
+        key = (statement.name, *(values.get(dim) for dim in statement.dims))
+        found = self.assignments.get(key)
+        if found is None:
+            self.expressions.used_context = False
+            found = self._new_assign(statement, context)
+            if not self.expressions.used_context:
+                self.assignments[key] = found
+        return found
+
+    def _new_assign(self, statement: Statement, context: Context) -> Assign:
         self.expressions.reads = set()
         target, name, dtype = self.expressions.target(statement.lhs, context)
         update = statement.update
