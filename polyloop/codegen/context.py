@@ -33,23 +33,27 @@ def _floor_facts(terms: Terms) -> Iterator[Affine]:
 class Context:
     """A conjunction of rows ``form >= 0``, with the interval of each variable that follows from them."""
 
-    __slots__ = ("_by_terms", "_failed", "_name_sets", "_named", "_proved", "box", "rows")
+    __slots__ = ("_by_terms", "_children", "_failed", "_name_sets", "_named", "_proved", "box", "rows")
 
     def __init__(self) -> None:
         self.rows: dict[Terms, int] = {}
         self.box: dict[Var, tuple[int | None, int | None]] = {}
         self._proved: set[Affine] = set()
         self._failed: set[Affine] = set()
+        self._children: dict[tuple[Affine, ...], Context] = {}
         self._by_terms: dict[frozenset[tuple[Var, int]], int] | None = None
         self._named: list[_Named] | None = None
         self._name_sets: set[frozenset[Var]] = set()
 
     def add(self, rows: Iterable[Affine]) -> Context:
-        """Return the context that knows *rows* as well."""
+        """Return the context that knows *rows* as well; the same one, with what it has proved, for the same rows."""
         new = tuple(rows)
         if not new:
             return self
-        child = Context()
+        child = self._children.get(new)
+        if child is not None:
+            return child
+        child = self._children[new] = Context()
         child.rows = self.rows.copy()
         child.box = self.box.copy()
         child._proved = self._proved.copy()

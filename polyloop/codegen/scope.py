@@ -22,6 +22,7 @@ SUM: Final = 10
 PRODUCT: Final = 11
 UNARY: Final = 12
 ATOM: Final = 13
+_INDEX_DTYPES: Final = {32: np.dtype("int32"), 64: np.dtype("int64")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Scope:
     @property
     def index_dtype(self) -> np.dtype[np.generic]:
         """Type of index arithmetic."""
-        return np.dtype(f"int{self.index_bits}")
+        return _INDEX_DTYPES[self.index_bits]
 
     @property
     def index_type(self) -> str:
