@@ -22,7 +22,7 @@ SUM: Final = 10
 PRODUCT: Final = 11
 UNARY: Final = 12
 ATOM: Final = 13
-_INDEX_DTYPES: Final = {32: np.dtype("int32"), 64: np.dtype("int64")}
+_INDEX_DTYPES: Final[Mapping[int, np.dtype[np.generic]]] = {32: np.dtype("int32"), 64: np.dtype("int64")}
 
 
 @dataclass(frozen=True, slots=True)
