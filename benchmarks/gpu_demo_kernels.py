@@ -17,7 +17,9 @@ def largest_error(sizes: tuple[int, ...]) -> float:
     """Return the largest error of the three demo kernels over *sizes*, relative to the largest value."""
     rng = np.random.default_rng(0)
     worst = 0.0
-    runs = {demo.name: pl.compile(demo.build(), target=pl.CudaTarget()) for demo in kernels.DEMO_KERNELS}
+    runs = {
+        name: pl.compile(demo.build(), target=pl.CudaTarget()) for name, demo in kernels.DEMO_KERNELS.items()
+    }
     for n in sizes:
         x, y = rng.random((2, n), dtype=np.float32)
         a, b = rng.random((2, n, n), dtype=np.float32)

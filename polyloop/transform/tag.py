@@ -116,7 +116,7 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
     for finding in order_violations(kernel):
         listed = ", ".join(f"'{iname}' as '{tag}'" for iname, tag in axes.items())
         message = f"cannot run {listed}: {finding.message}"
-        hints = finding.hints or ("keep the loop sequential, or run another loop of the nest in parallel",)
+        hints = ("keep the loop sequential, or run another loop of the nest in parallel",)
         yield replace(finding, code="illegal-parallel", message=message, hints=hints)
         return
 
