@@ -292,7 +292,6 @@ def lower(kernel: LoopKernel) -> Program:
         kernel.substitutions,
         kernel.evaluations,
         kernel.parameters,
-        kernel.assumptions,
     )
     key = (*(id(part) for part in parts), hash(kernel.names()))
     found = _recent.get(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final, NoReturn
 
 import islpy as isl
@@ -182,6 +183,12 @@ def parse_domain(text: str, operation: str = "make_kernel") -> isl.Set:
     KernelError
         ``syntax-domain``, ``bad-identifier``, ``reserved-name``, ``duplicate-iname``, ``unknown-parameter``.
     """
+    return _parse(text, operation)
+
+
+@lru_cache(maxsize=256)
+def _parse(text: str, operation: str) -> isl.Set:
+    """Return the set; remembered, because tuning loops build one kernel many times."""
     source = Source.of(text.expandtabs())
     reader = _Reader(source, operation)
     stray = _NOT_ISL.search(source.text, source.text.find("{"))

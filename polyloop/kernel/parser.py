@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final, NoReturn, TypeAlias
 
 import pymbolic.primitives as p
@@ -358,6 +359,12 @@ def parse_instructions(text: str | Sequence[str], inames: frozenset[str]) -> tup
         ``bad-identifier``, ``reserved-name``, ``assignment-to-iname``, ``condition-changed``, ``name-taken``,
         ``unknown-dtype``, ``unsupported-statement``, ``wrong-argument-count``.
     """
+    return _parse(text if isinstance(text, str) else tuple(text), inames)
+
+
+@lru_cache(maxsize=256)
+def _parse(text: str | tuple[str, ...], inames: frozenset[str]) -> tuple[Parsed, ...]:
+    """Return what the text says; remembered, because tuning loops build one kernel many times."""
     parser = _Parser(inames)
     for source in logical_lines(text):
         parser.line(source)
