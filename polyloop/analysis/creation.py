@@ -18,7 +18,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
 from polyloop.kernel.kernel import LoopKernel, Reference
-from polyloop.kernel.specs import GlobalArg, KernelData, row_major
+from polyloop.kernel.specs import GlobalArg, row_major
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows
 
@@ -28,7 +28,7 @@ __all__ = ["make_kernel"]
 def make_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
     instructions: str | Sequence[str],
-    kernel_data: Sequence[KernelData] | None = None,
+    kernel_data: Sequence[object] | None = None,
     *,
     name: str = "loop_kernel",
     assumptions: str | isl.Set | None = None,
@@ -179,7 +179,7 @@ def _unwritten(kernel: LoopKernel) -> Iterator[Diagnostic]:
             )
 
 
-def _wrong_directions(kernel: LoopKernel, kernel_data: Sequence[KernelData]) -> Iterator[Diagnostic]:
+def _wrong_directions(kernel: LoopKernel, kernel_data: Sequence[object]) -> Iterator[Diagnostic]:
     """Yield arrays that are not used as their declaration says."""
     for entry in kernel_data:
         if not isinstance(entry, GlobalArg):

@@ -20,7 +20,7 @@ from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Ter
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.order import nest_order, stable_order
 from polyloop.kernel.parser import ParsedInstruction, ParsedRule, parse_instructions
-from polyloop.kernel.specs import KernelData, expand_data
+from polyloop.kernel.specs import expand_data
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import parameter_space
 
@@ -50,7 +50,7 @@ class _Draft:
 def build_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
     instructions: str | Sequence[str],
-    kernel_data: Sequence[KernelData] | None,
+    kernel_data: Sequence[object] | None,
     *,
     name: str,
     assumptions: str | isl.Set | None,
@@ -185,7 +185,7 @@ def fixed_argument(argument: Argument, values: Mapping[str, int]) -> Argument | 
 
 
 def _read_data(
-    kernel_data: Sequence[KernelData] | None, statements: Sequence[ParsedInstruction]
+    kernel_data: Sequence[object] | None, statements: Sequence[ParsedInstruction]
 ) -> tuple[list[Argument], dict[str, TemporaryVariable], bool]:
     arguments: list[Argument] = []
     temporaries: dict[str, TemporaryVariable] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
@@ -17,10 +17,7 @@ from polyloop.expr.parser import parse_expression
 from polyloop.kernel import arrays
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 
-if TYPE_CHECKING:
-    from types import EllipsisType
-
-__all__ = ["GlobalArg", "KernelData", "TemporaryVariable", "ValueArg", "auto", "expand_data", "row_major"]
+__all__ = ["GlobalArg", "TemporaryVariable", "ValueArg", "auto", "expand_data", "row_major"]
 
 
 class _Auto:
@@ -107,7 +104,6 @@ class TemporaryVariable:
     padding: int = 0
 
 
-KernelData: TypeAlias = "GlobalArg | ValueArg | TemporaryVariable | str | EllipsisType"
 Declared: TypeAlias = ArrayArg | arrays.ValueArg | arrays.TemporaryVariable
 
 
