@@ -14,7 +14,7 @@ import islpy as isl
 from polyloop.analysis.comparison import Comparison, copies, leaf_count, reference_flow
 from polyloop.analysis.dataflow import flow_of, is_exact, readers_of, writers_of
 from polyloop.analysis.legality import compare
-from polyloop.analysis.lowering import Access
+from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic, Site
@@ -86,11 +86,10 @@ def _coverage(comparison: Comparison) -> Iterator[Diagnostic]:
             )
 
 
-def _moved_reductions(comparison: Comparison) -> frozenset[str]:
-    """Return the accumulators of reductions that are computed ahead; :func:`_all_terms` proves their terms."""
-    moved: set[str] = set()
+def _staged_reads(comparison: Comparison) -> Iterator[tuple[Placed, Access, list[tuple[Lowered, Access]]]]:
+    """Yield each read of a transform-made temporary, with the reference program's reads that it stands for."""
     if not comparison.kernel.evaluations:
-        return frozenset()
+        return
     for instruction in comparison.kernel.instructions:
         if not isinstance(instruction.origin, Copy):
             continue
@@ -99,10 +98,16 @@ def _moved_reductions(comparison: Comparison) -> frozenset[str]:
         for lowered, access in comparison.new.program.leaves(instruction.id):
             count = leaf_count(comparison, access)
             if access.array in comparison.kernel.evaluations:
-                mine = comparison.counterpart(comparison.new.statements[lowered.name]).lowered
-                behind = [statement for statement, _ in originals[number : number + count] if statement is not mine]
-                moved.update(statement.write.array for statement in behind if statement.role == "update")
+                yield comparison.new.statements[lowered.name], access, originals[number : number + count]
             number += count
+
+
+def _moved_reductions(comparison: Comparison) -> frozenset[str]:
+    """Return the accumulators of reductions that are computed ahead; :func:`_all_terms` proves their terms."""
+    moved: set[str] = set()
+    for statement, _, originals in _staged_reads(comparison):
+        mine = comparison.counterpart(statement).lowered
+        moved.update(o.write.array for o, _ in originals if o is not mine and o.role == "update")
     return frozenset(moved)
 
 
@@ -115,28 +120,15 @@ def _drop_repeated(relation: isl.Map, statement: Placed) -> isl.Map:
 
 def _evaluations(comparison: Comparison) -> Iterator[Diagnostic]:
     """Each read through a transform-made temporary sees the element, or the write, of the original read."""
-    if not comparison.kernel.evaluations:
-        return
-    for instruction in comparison.kernel.instructions:
-        if not isinstance(instruction.origin, Copy):
-            continue
-        originals = comparison.old.program.leaves(instruction.origin.instruction)
-        number = 0
-        for lowered, access in comparison.new.program.leaves(instruction.id):
-            count = leaf_count(comparison, access)
-            if access.array in comparison.kernel.evaluations:
-                statement = comparison.new.statements[lowered.name]
-                identity = _identity(statement)
-                found = list(_resolve(comparison, statement, access, identity))
-                for finding in found:
-                    if isinstance(finding, Diagnostic):
-                        yield finding
-                        return
-                leaves = [leaf for leaf in found if isinstance(leaf, _Leaf)]
-                for leaf, (original, wanted) in zip(leaves, originals[number : number + count], strict=True):
-                    reference = comparison.old.statements[original.name]
-                    yield from _same_value(comparison, statement, leaf, reference, wanted)
-            number += count
+    for statement, access, originals in _staged_reads(comparison):
+        leaves: list[_Leaf] = []
+        for found in _resolve(comparison, statement, access, _identity(statement)):
+            if isinstance(found, Diagnostic):
+                yield found
+                return
+            leaves.append(found)
+        for leaf, (original, wanted) in zip(leaves, originals, strict=True):
+            yield from _same_value(comparison, statement, leaf, comparison.old.statements[original.name], wanted)
 
 
 def _identity(statement: Placed) -> isl.Map:

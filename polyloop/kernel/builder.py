@@ -3,48 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.errors import Diagnostic, KernelError, Site, unknown_name
+from polyloop.errors import KernelError
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import children, expand_rules, reductions, substitute, variables
-from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
+from polyloop.kernel.arrays import TemporaryVariable
+from polyloop.kernel.declare import (
+    check_parameters,
+    complete_arguments,
+    condition_of,
+    fixed_argument,
+    fixed_extents,
+    fixed_set,
+    order_parameters,
+    parameters_used,
+    read_data,
+)
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, condition_set, domain_for, outer_inames, parameters_of
+from polyloop.kernel.draft import Draft, fail, site_of
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.order import nest_order, stable_order
 from polyloop.kernel.parser import ParsedInstruction, ParsedRule, parse_instructions
-from polyloop.kernel.specs import expand_data
-from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 
-__all__ = ["build_kernel", "fixed_argument", "fixed_extents", "term_domains"]
+__all__ = ["build_kernel", "term_domains"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
-
-
-def _fail(
-    code: str, message: str, *, hints: Iterable[str] = (), notes: Iterable[str] = (), site: Site | None = None
-) -> KernelError:
-    sites = () if site is None else (site,)
-    return KernelError("make_kernel", None, [Diagnostic(code, message, tuple(notes), tuple(hints), sites=sites)])
-
-
-@dataclass
-class _Draft:
-    """A statement while its inames are still being found."""
-
-    parsed: ParsedInstruction
-    id: str
-    inames: frozenset[str]
-    expanded: Expression
 
 
 def build_kernel(
@@ -64,7 +58,7 @@ def build_kernel(
     lines: object = instructions
     if not isinstance(lines, str) and not (isinstance(lines, Sequence) and all(isinstance(x, str) for x in lines)):
         hint = 'write them as text: "c[i] = a[i] + b[i]"'
-        raise _fail("bad-instructions", f"instructions cannot be {lines!r}", hints=(hint,))
+        raise fail("bad-instructions", f"instructions cannot be {lines!r}", hints=(hint,))
     pieces, found = _read_domains(domains, fixed_parameters)
     inames = tuple(iname for piece in pieces for iname in piece.inames)
     parsed = parse_instructions(instructions, frozenset(inames))
@@ -75,19 +69,19 @@ def build_kernel(
     }
     statements = [_fixed(entry, fixed_parameters) for entry in parsed if isinstance(entry, ParsedInstruction)]
     if not statements:
-        raise _fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
-    listed, temporaries, infer_rest = _read_data(kernel_data, statements)
+        raise fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
+    listed, temporaries, infer_rest = read_data(kernel_data, statements)
     given = listed
     listed = [argument for entry in listed if (argument := fixed_argument(entry, fixed_parameters)) is not None]
     temporaries = {
         key: replace(entry, shape=fixed_extents(entry.shape, fixed_parameters)) for key, entry in temporaries.items()
     }
-    condition = _condition(assumptions, fixed_parameters)
-    parameters = _parameters(pieces, condition, inames)
+    condition = condition_of(assumptions, fixed_parameters)
+    parameters = parameters_used(pieces, condition, inames)
     drafts = _drafts(statements, rules, frozenset(inames), temporaries)
-    _check_parameters(fixed_parameters, condition, pieces, given, found)
-    arguments = _complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters)
-    parameters = _order_parameters(parameters, arguments, pieces)
+    check_parameters(fixed_parameters, condition, pieces, given, found)
+    arguments = complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters)
+    parameters = order_parameters(parameters, arguments, pieces)
     space = parameter_space(parameters)
     kernel = LoopKernel(
         name=name,
@@ -135,14 +129,14 @@ def _read_domains(
         if domain.is_params():
             domain = domain.from_params()
         found.update(fixed.keys() & {*parameters_of(domain)})
-        domain = _fixed_set(domain, fixed)
+        domain = fixed_set(domain, fixed)
         inames = tuple(domain.get_dim_name(_SET, i) or "" for i in range(domain.dim(_SET)))
         for iname in inames:
             problem = check_identifier(iname)
             if problem is not None:
                 raise KernelError("make_kernel", None, [problem])
             if iname in owner:
-                raise _fail(
+                raise fail(
                     "iname-twice",
                     f"iname '{iname}' is in two domains",
                     notes=(f"domain {owner[iname]}: {pieces[owner[iname]].set}", f"domain {number}: {domain}"),
@@ -153,121 +147,12 @@ def _read_domains(
     return tuple(pieces), frozenset(found)
 
 
-def _fixed_set(domain: isl.Set, fixed: Mapping[str, int]) -> isl.Set:
-    for parameter, value in fixed.items():
-        position = domain.find_dim_by_name(_PARAM, parameter)
-        if position >= 0:
-            domain = domain.fix_val(_PARAM, position, value).project_out(_PARAM, position, 1)
-    return domain
-
-
-def fixed_extents(
-    shape: tuple[Expression, ...] | None, values: Mapping[str, int]
-) -> tuple[Expression, ...] | None:
-    """Return extents with parameters replaced by numbers, products and sums of numbers worked out."""
-    return shape if shape is None or not values else tuple(_folded(extent, values) for extent in shape)
-
-
-def _folded(expr: Expression, values: Mapping[str, int]) -> Expression:
-    new = substitute(expr, values)
-    form = affine_of(new)
-    return form.const if form is not None and not form.terms else new
-
-
-def fixed_argument(argument: Argument, values: Mapping[str, int]) -> Argument | None:
-    """Return *argument* with parameters replaced by numbers; None for a parameter that became one."""
-    if not isinstance(argument, ArrayArg):
-        return None if argument.name in values else argument
-    if not values:
-        return argument
-    shape, strides = fixed_extents(argument.shape, values), fixed_extents(argument.strides, values)
-    return replace(argument, shape=shape, strides=strides)
-
-
-def _read_data(
-    kernel_data: Sequence[object] | None, statements: Sequence[ParsedInstruction]
-) -> tuple[list[Argument], dict[str, TemporaryVariable], bool]:
-    arguments: list[Argument] = []
-    temporaries: dict[str, TemporaryVariable] = {}
-    infer_rest = kernel_data is None
-    for entry in kernel_data or ():
-        if entry is ... or entry == "...":
-            infer_rest = True
-            continue
-        for item in expand_data(entry):
-            if item.name in temporaries or any(item.name == other.name for other in arguments):
-                message = f"'{item.name}' is declared twice in kernel_data"
-                raise _fail("name-taken", message, hints=("drop one of them",))
-            if isinstance(item, TemporaryVariable):
-                temporaries[item.name] = item
-            else:
-                arguments.append(item)
-    for statement in statements:
-        if not statement.declared:
-            continue
-        name = array_name(statement.assignee)
-        known = temporaries.get(name)
-        if any(argument.name == name for argument in arguments):
-            message = f"temporary '{name}' has the name of an argument"
-            raise _fail("name-taken", message, site=_site(statement), hints=("rename it",))
-        subscripted = isinstance(statement.assignee, p.Subscript)
-        if known is None:
-            temporaries[name] = TemporaryVariable(name, statement.declared_dtype, None if subscripted else ())
-    return arguments, temporaries, infer_rest
-
-
-def _site(parsed: ParsedInstruction, name: str | None = None) -> Site:
-    return Site(parsed.text, parsed.line, name or parsed.id)
-
-
-def _parameters(pieces: Sequence[Domain], condition: isl.Set | None, inames: Iterable[str]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    own = set(inames)
-    for piece in pieces:
-        found.update((name, None) for name in parameters_of(piece.set) if name not in own)
-    if condition is not None:
-        found.update((name, None) for name in parameters_of(condition))
-    return tuple(found)
-
-
-def _check_parameters(
-    fixed: Mapping[str, int],
-    condition: isl.Set | None,
-    pieces: Sequence[Domain],
-    arguments: Sequence[Argument],
-    found: frozenset[str],
-) -> None:
-    """Refuse names that are no parameters in ``assumptions`` and ``fixed_parameters``.
-
-    *found* are the fixed parameters that the domains had.
-    """
-    known = {name for piece in pieces for name in parameters_of(piece.set)} | found
-    known |= {argument.name for argument in arguments if isinstance(argument, ValueArg)}
-    known |= {name for argument in arguments for name in _size_names(argument)}
-    used = {*parameters_of(condition)} if condition is not None else set()
-    for name in (*sorted(used), *fixed):
-        if name not in known:
-            raise KernelError("make_kernel", None, [unknown_name("parameter", name, known)])
-
-
-def _condition(assumptions: str | isl.Set | None, fixed: Mapping[str, int]) -> isl.Set | None:
-    """Return the parameter set that *assumptions* describes, None if there are none."""
-    if assumptions is None or (isinstance(assumptions, str) and not assumptions.strip()):
-        return None
-    given = parse_domain(f"{{ : {assumptions} }}") if isinstance(assumptions, str) else assumptions
-    given = _fixed_set(given if given.is_params() else given.params(), fixed)
-    if given.is_empty():
-        message = f"no parameters fulfil the assumptions '{assumptions}'"
-        raise _fail("contradiction", message, hints=("drop one of them",))
-    return given
-
-
 def _drafts(
     statements: Sequence[ParsedInstruction],
     rules: Mapping[str, SubstitutionRule],
     inames: frozenset[str],
     temporaries: Mapping[str, TemporaryVariable],
-) -> list[_Draft]:
+) -> list[Draft]:
     ids = _ids(statements)
     drafts = []
     for statement, name in zip(statements, ids, strict=True):
@@ -277,30 +162,30 @@ def _drafts(
             used |= variables(predicate)
         bound = {iname for reduction in reductions(expanded) for iname in reduction.inames}
         for iname in bound - inames:
-            raise _fail(
+            raise fail(
                 "unknown-iname",
                 f"reduction over '{iname}', which is in no domain",
                 hints=(f"inames: {', '.join(sorted(inames))}",),
-                site=_site(statement, name),
+                site=site_of(statement, name),
             )
         own = (used & inames) - bound | frozenset(statement.for_inames) | frozenset(statement.inames_extra)
         if statement.inames is not None:
             own = frozenset(statement.inames) | frozenset(statement.for_inames)
         for iname in own - inames:
-            raise _fail(
+            raise fail(
                 "unknown-iname",
                 f"no iname '{iname}'",
                 hints=(f"inames: {', '.join(sorted(inames))}",),
-                site=_site(statement, name),
+                site=site_of(statement, name),
             )
         for iname in own & bound:
-            raise _fail(
+            raise fail(
                 "iname-bound-twice",
                 f"iname '{iname}' is a loop and a reduction of the same instruction",
                 hints=("use another iname for the reduction",),
-                site=_site(statement, name),
+                site=site_of(statement, name),
             )
-        drafts.append(_Draft(statement, name, own, expanded))
+        drafts.append(Draft(statement, name, own, expanded))
     _inherit_inames(drafts, temporaries)
     return drafts
 
@@ -310,8 +195,8 @@ def _ids(statements: Sequence[ParsedInstruction]) -> list[str]:
     if len(taken) < sum(1 for statement in statements if statement.id):
         counts = Counter(statement.id for statement in statements if statement.id)
         twice = next(name for name, count in counts.items() if count > 1)
-        site = next(_site(s) for s in reversed(statements) if s.id == twice)
-        raise _fail("name-taken", f"two instructions have the id '{twice}'", site=site, hints=("rename one of them",))
+        site = next(site_of(s) for s in reversed(statements) if s.id == twice)
+        raise fail("name-taken", f"two instructions have the id '{twice}'", site=site, hints=("rename one of them",))
     ids = []
     for statement in statements:
         name = statement.id
@@ -324,12 +209,12 @@ def _ids(statements: Sequence[ParsedInstruction]) -> list[str]:
     return ids
 
 
-def _inherit_inames(drafts: Sequence[_Draft], temporaries: Mapping[str, TemporaryVariable]) -> None:
+def _inherit_inames(drafts: Sequence[Draft], temporaries: Mapping[str, TemporaryVariable]) -> None:
     """Put a reader of a temporary inside the loops in which all its writers run, unless it says otherwise.
 
     Loops that subscript the temporary at the write do not count: the value outlives them.
     """
-    shared: dict[str, list[_Draft]] = {}
+    shared: dict[str, list[Draft]] = {}
     for draft in drafts:
         name = array_name(draft.parsed.assignee)
         if name in temporaries:
@@ -349,81 +234,6 @@ def _inherit_inames(drafts: Sequence[_Draft], temporaries: Mapping[str, Temporar
                 if more:
                     draft.inames |= more
                     changed = True
-
-
-def _complete_arguments(
-    arguments: Sequence[Argument],
-    infer_rest: bool,
-    drafts: Sequence[_Draft],
-    temporaries: Mapping[str, TemporaryVariable],
-    inames: Sequence[str],
-    parameters: Sequence[str],
-) -> tuple[Argument, ...]:
-    known = {argument.name for argument in arguments} | set(temporaries) | set(inames)
-    complete = list(arguments)
-    written = {array_name(draft.parsed.assignee) for draft in drafts}
-    order, subscripted = _names_in_order(drafts)
-    for name, draft in order.items():
-        if name in known:
-            continue
-        if not infer_rest and name not in parameters:
-            raise _fail(
-                "undeclared-name",
-                f"'{name}' is not declared",
-                hints=("add it to kernel_data, or end kernel_data with ... to have it inferred",),
-                site=_site(draft.parsed, draft.id),
-            )
-        known.add(name)
-        if name in subscripted or name in written:
-            shape = None if name in subscripted else ()
-            complete.append(ArrayArg(name, shape=shape, strides=shape))
-        else:
-            complete.append(ValueArg(name))
-    sizes = [name for argument in arguments for name in _size_names(argument) if name not in known]
-    complete.extend(ValueArg(name) for name in dict.fromkeys((*sizes, *parameters)) if name not in known)
-    return tuple(complete)
-
-
-def _names_in_order(drafts: Sequence[_Draft]) -> tuple[dict[str, _Draft], set[str]]:
-    """Return every name with the statement where it appears first, and the names that are subscripted."""
-    subscripted: set[str] = set()
-    order: dict[str, _Draft] = {}
-    for draft in drafts:
-        for expr in (draft.parsed.assignee, draft.expanded, *draft.parsed.predicates):
-            for name in _in_order(expr, subscripted):
-                order.setdefault(name, draft)
-    return order, subscripted
-
-
-def _size_names(argument: Argument) -> list[str]:
-    shape = argument.shape if isinstance(argument, ArrayArg) else None
-    return [name for extent in shape or () for name in sorted(variables(extent))]
-
-
-def _in_order(expr: Expression, subscripted: set[str]) -> Iterable[str]:
-    """Yield the names in *expr* as they appear, noting which are subscripted."""
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, p.Variable):
-            yield node.name
-        elif isinstance(node, p.Subscript):
-            subscripted.add(array_name(node))
-            yield array_name(node)
-        stack.extend(reversed(children(node)))
-
-
-def _order_parameters(
-    parameters: Sequence[str], arguments: Sequence[Argument], pieces: Sequence[Domain]
-) -> tuple[str, ...]:
-    """Domain parameters first, then the value arguments that shapes mention."""
-    found = dict.fromkeys(parameters)
-    values = {argument.name for argument in arguments if isinstance(argument, ValueArg)}
-    for argument in arguments:
-        if isinstance(argument, ArrayArg):
-            for extent in (*(argument.shape or ()), *(argument.strides or ())):
-                found.update((name, None) for name in sorted(variables(extent)) if name in values)
-    return tuple(found)
 
 
 def term_domains(
@@ -460,7 +270,7 @@ def _outermost(expr: Expression) -> list[Reduction]:
     return [reduction for child in children(expr) for reduction in _outermost(child)]
 
 
-def _finish(kernel: LoopKernel, drafts: Sequence[_Draft], space: isl.Set) -> tuple[Instruction, ...]:
+def _finish(kernel: LoopKernel, drafts: Sequence[Draft], space: isl.Set) -> tuple[Instruction, ...]:
     outside = outer_inames(kernel.domains)
     position = {iname: i for i, iname in enumerate(kernel.inames)}
     uses = Counter(iname for draft in drafts for iname in draft.inames)
@@ -504,7 +314,7 @@ def _finish(kernel: LoopKernel, drafts: Sequence[_Draft], space: isl.Set) -> tup
 
 
 def _text_order(
-    kernel: LoopKernel, drafts: Sequence[_Draft], built: Mapping[str, Instruction]
+    kernel: LoopKernel, drafts: Sequence[Draft], built: Mapping[str, Instruction]
 ) -> Sequence[str]:
     names = [draft.id for draft in drafts]
     writers: dict[str, list[str]] = {}
@@ -515,7 +325,7 @@ def _text_order(
         for pattern in draft.parsed.depends_on:
             if pattern not in before:
                 problem = f"'{draft.id}' depends on '{pattern}', which is no instruction"
-                raise _fail(
+                raise fail(
                     "unknown-instruction", problem, hints=(f"ids: {', '.join(names)}",), site=built[draft.id].site()
                 )
             before[draft.id].add(pattern)
@@ -528,7 +338,7 @@ def _text_order(
     order = stable_order(names, before)
     if isinstance(order, tuple):
         chain = " -> ".join(f"'{name}'" for name in order)
-        raise _fail(
+        raise fail(
             "dependency-cycle",
             f"the instructions depend on each other in a cycle: {chain}",
             hints=("remove one dep=, or split the temporary in two",),

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.transform.base import Transform
-from polyloop.transform.precompute import (
-    names_of,
-    placement_note,
-    staged_violations,
-    staging_violations,
-    sweep_violations,
-)
-from polyloop.transform.staging import Plan, stage
-from polyloop.transform.tag import tag_violations
+from polyloop.transform.staged import Staging, names_of
+from polyloop.transform.staging import Plan
 
 __all__ = ["AddPrefetch", "add_prefetch"]
 
 
 @dataclass(frozen=True)
-class AddPrefetch(Transform):
+class AddPrefetch(Staging):
     """Copy the part of an array that some loops read into a temporary, first."""
 
     name: ClassVar[str] = "add_prefetch"
@@ -52,12 +44,7 @@ class AddPrefetch(Transform):
         if self.var_name not in arrays:
             yield unknown_name("array", self.var_name, arrays)
             return
-        yield from sweep_violations(kernel, self.var_name, False, self.sweep_inames, self.fetch_outer_inames)
-        if self.default_tag is not None:
-            yield from tag_violations(self.default_tag)
-        yield from staging_violations(
-            kernel, self.temporary, self.dim_arg_names or (), self.instruction, self.temporary_address_space
-        )
+        yield from self.plan_violations(kernel)
         shape = arrays[self.var_name].shape or ()
         if self.dim_arg_names is not None and len(self.dim_arg_names) != len(shape):
             yield Diagnostic(
@@ -66,8 +53,8 @@ class AddPrefetch(Transform):
                 hints=("give one iname for each axis",),
             )
 
-    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        plan = Plan(
+    def plan(self) -> Plan:
+        return Plan(
             self.var_name,
             False,
             self.sweep_inames,
@@ -75,18 +62,9 @@ class AddPrefetch(Transform):
             self.temporary,
             self.dim_arg_names,
             self.instruction,
-            AddressSpace(self.temporary_address_space),
+            self.temporary_address_space,
             self.default_tag,
         )
-        return stage(kernel, plan)
-
-    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
-        return staged_violations(after, self.instruction, self.fetch_outer_inames is not None)
-
-    def note(self, before: LoopKernel, after: LoopKernel) -> str:
-        del before
-        return placement_note(after, self.instruction)
 
 
 def add_prefetch(

@@ -15,14 +15,14 @@ from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import find_dtype, to_dtype
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.builder import fixed_argument, fixed_extents
+from polyloop.kernel.declare import fixed_argument, fixed_extents, fixed_set
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, parameters_of
 from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel, Reference
 from polyloop.poly.sets import parameter_space
 from polyloop.transform.base import Transform
-from polyloop.transform.precompute import names_of
+from polyloop.transform.staged import names_of
 
 __all__ = [
     "AddDtypes",
@@ -119,7 +119,7 @@ class FixParameters(Transform):
                 yield unknown_name("parameter", name, kernel.parameters)
             elif type(value) is not int:
                 yield Diagnostic("bad-value", f"parameter '{name}' cannot be {value!r}", hints=("give an integer",))
-            elif _fixed_set(kernel.assumptions, {name: int(value)}).is_empty():
+            elif fixed_set(kernel.assumptions, {name: int(value)}).is_empty():
                 yield Diagnostic(
                     "contradiction",
                     f"{name} = {value} contradicts the assumptions",
@@ -140,20 +140,12 @@ class FixParameters(Transform):
         return bounds_violations(after)
 
 
-def _fixed_set(domain: isl.Set, values: Mapping[str, int]) -> isl.Set:
-    for name, value in values.items():
-        position = domain.find_dim_by_name(_PARAM, name)
-        if position >= 0:
-            domain = domain.fix_val(_PARAM, position, value).project_out(_PARAM, position, 1)
-    return domain
-
-
 def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
     parameters = tuple(name for name in kernel.parameters if name not in values)
     space = parameter_space(parameters)
 
     def fixed(domain: isl.Set) -> isl.Set:
-        return align(_fixed_set(domain, values), space)
+        return align(fixed_set(domain, values), space)
 
     def instruction(old: Instruction) -> Instruction:
         return replace(
@@ -175,7 +167,7 @@ def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
         kernel,
         parameters=parameters,
         assumptions=fixed(kernel.assumptions),
-        domains=tuple(Domain(piece.inames, _fixed_set(piece.set, values)) for piece in kernel.domains),
+        domains=tuple(Domain(piece.inames, fixed_set(piece.set, values)) for piece in kernel.domains),
         instructions=tuple(instruction(old) for old in kernel.instructions),
         arguments=arguments,
         temporaries={

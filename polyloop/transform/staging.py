@@ -61,7 +61,7 @@ class Plan:
     temporary: str
     inames: tuple[str, ...] | None
     instruction: str
-    address_space: AddressSpace
+    address_space: str
     tag: str | None
     bounding_box: bool = True
 
@@ -312,7 +312,7 @@ def _with_instruction(
             instructions.append(_redirected(kernel, old, plan, staged))
         else:
             instructions.append(old)
-    temporary = TemporaryVariable(plan.temporary, None, footprint.extents, plan.address_space)
+    temporary = TemporaryVariable(plan.temporary, None, footprint.extents, AddressSpace(plan.address_space))
     if not plan.is_rule:
         source = kernel.arrays()[plan.source]
         temporary = replace(temporary, dtype=source.dtype)

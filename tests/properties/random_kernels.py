@@ -20,7 +20,6 @@ import polyloop as pl
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import accesses, variables
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.specs import KernelData
 
 __all__ = ["Source", "Step", "random_recipe", "random_source", "random_step"]
 
@@ -53,7 +52,7 @@ class Source:
     domains: list[str]
     instructions: list[str]
     dtype: str
-    data: list[KernelData] = field(default_factory=list)
+    data: list[object] = field(default_factory=list)
 
     def script(self) -> str:
         """Return the creation of the kernel as Python text."""
@@ -125,10 +124,10 @@ class _Writer:
         return f"{rng.choice(inames)} + {rng.randint(0, 3)}"
 
 
-def _declared(writer: _Writer, dtype: str, outputs: list[str], extent: str) -> list[KernelData]:
+def _declared(writer: _Writer, dtype: str, outputs: list[str], extent: str) -> list[object]:
     size = f"n + {2 * MARGIN + 2}"
     kind = np.dtype(dtype)
-    data: list[KernelData] = []
+    data: list[object] = []
     for name in (*writer.one, *writer.two):
         shape = (size, size) if name in writer.two else (size,)
         if name in outputs and name.startswith("t"):

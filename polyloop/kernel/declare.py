@@ -1,0 +1,219 @@
+"""The arguments of a kernel: those that are listed, those that are inferred, those that become numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.errors import KernelError, unknown_name
+from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.rewrite import children, substitute, variables
+from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
+from polyloop.kernel.domain_text import parse_domain
+from polyloop.kernel.domains import parameters_of
+from polyloop.kernel.draft import Draft, fail, site_of
+from polyloop.kernel.kernel import Domain
+from polyloop.kernel.parser import ParsedInstruction
+from polyloop.kernel.specs import expand_data
+from polyloop.poly.affine import affine_of
+
+__all__ = [
+    "check_parameters",
+    "complete_arguments",
+    "condition_of",
+    "fixed_argument",
+    "fixed_extents",
+    "fixed_set",
+    "order_parameters",
+    "parameters_used",
+    "read_data",
+]
+
+_PARAM = isl.dim_type.param
+
+
+def fixed_set(domain: isl.Set, fixed: Mapping[str, int]) -> isl.Set:
+    """Return *domain* with parameters replaced by numbers."""
+    for parameter, value in fixed.items():
+        position = domain.find_dim_by_name(_PARAM, parameter)
+        if position >= 0:
+            domain = domain.fix_val(_PARAM, position, value).project_out(_PARAM, position, 1)
+    return domain
+
+
+def fixed_extents(
+    shape: tuple[Expression, ...] | None, values: Mapping[str, int]
+) -> tuple[Expression, ...] | None:
+    """Return extents with parameters replaced by numbers, products and sums of numbers worked out."""
+    return shape if shape is None or not values else tuple(_folded(extent, values) for extent in shape)
+
+
+def _folded(expr: Expression, values: Mapping[str, int]) -> Expression:
+    new = substitute(expr, values)
+    form = affine_of(new)
+    return form.const if form is not None and not form.terms else new
+
+
+def fixed_argument(argument: Argument, values: Mapping[str, int]) -> Argument | None:
+    """Return *argument* with parameters replaced by numbers; None for a parameter that became one."""
+    if not isinstance(argument, ArrayArg):
+        return None if argument.name in values else argument
+    if not values:
+        return argument
+    shape, strides = fixed_extents(argument.shape, values), fixed_extents(argument.strides, values)
+    return replace(argument, shape=shape, strides=strides)
+
+
+def read_data(
+    kernel_data: Sequence[object] | None, statements: Sequence[ParsedInstruction]
+) -> tuple[list[Argument], dict[str, TemporaryVariable], bool]:
+    """Return the listed arguments, the temporaries, and whether what is not listed is inferred."""
+    arguments: list[Argument] = []
+    temporaries: dict[str, TemporaryVariable] = {}
+    infer_rest = kernel_data is None
+    for entry in kernel_data or ():
+        if entry is ... or entry == "...":
+            infer_rest = True
+            continue
+        for item in expand_data(entry):
+            if item.name in temporaries or any(item.name == other.name for other in arguments):
+                message = f"'{item.name}' is declared twice in kernel_data"
+                raise fail("name-taken", message, hints=("drop one of them",))
+            if isinstance(item, TemporaryVariable):
+                temporaries[item.name] = item
+            else:
+                arguments.append(item)
+    for statement in statements:
+        if not statement.declared:
+            continue
+        name = array_name(statement.assignee)
+        known = temporaries.get(name)
+        if any(argument.name == name for argument in arguments):
+            message = f"temporary '{name}' has the name of an argument"
+            raise fail("name-taken", message, site=site_of(statement), hints=("rename it",))
+        subscripted = isinstance(statement.assignee, p.Subscript)
+        if known is None:
+            temporaries[name] = TemporaryVariable(name, statement.declared_dtype, None if subscripted else ())
+    return arguments, temporaries, infer_rest
+
+
+def parameters_used(pieces: Sequence[Domain], condition: isl.Set | None, inames: Iterable[str]) -> tuple[str, ...]:
+    """Return the parameters of the domains and of the assumptions, in order."""
+    found: dict[str, None] = {}
+    own = set(inames)
+    for piece in pieces:
+        found.update((name, None) for name in parameters_of(piece.set) if name not in own)
+    if condition is not None:
+        found.update((name, None) for name in parameters_of(condition))
+    return tuple(found)
+
+
+def check_parameters(
+    fixed: Mapping[str, int],
+    condition: isl.Set | None,
+    pieces: Sequence[Domain],
+    arguments: Sequence[Argument],
+    found: frozenset[str],
+) -> None:
+    """Refuse names that are no parameters in ``assumptions`` and ``fixed_parameters``.
+
+    *found* are the fixed parameters that the domains had.
+    """
+    known = {name for piece in pieces for name in parameters_of(piece.set)} | found
+    known |= {argument.name for argument in arguments if isinstance(argument, ValueArg)}
+    known |= {name for argument in arguments for name in _size_names(argument)}
+    used = {*parameters_of(condition)} if condition is not None else set()
+    for name in (*sorted(used), *fixed):
+        if name not in known:
+            raise KernelError("make_kernel", None, [unknown_name("parameter", name, known)])
+
+
+def condition_of(assumptions: str | isl.Set | None, fixed: Mapping[str, int]) -> isl.Set | None:
+    """Return the parameter set that *assumptions* describes, None if there are none."""
+    if assumptions is None or (isinstance(assumptions, str) and not assumptions.strip()):
+        return None
+    given = parse_domain(f"{{ : {assumptions} }}") if isinstance(assumptions, str) else assumptions
+    given = fixed_set(given if given.is_params() else given.params(), fixed)
+    if given.is_empty():
+        message = f"no parameters fulfil the assumptions '{assumptions}'"
+        raise fail("contradiction", message, hints=("drop one of them",))
+    return given
+
+
+def complete_arguments(
+    arguments: Sequence[Argument],
+    infer_rest: bool,
+    drafts: Sequence[Draft],
+    temporaries: Mapping[str, TemporaryVariable],
+    inames: Sequence[str],
+    parameters: Sequence[str],
+) -> tuple[Argument, ...]:
+    """Return *arguments* with everything that the statements and shapes mention besides."""
+    known = {argument.name for argument in arguments} | set(temporaries) | set(inames)
+    complete = list(arguments)
+    written = {array_name(draft.parsed.assignee) for draft in drafts}
+    order, subscripted = _names_in_order(drafts)
+    for name, draft in order.items():
+        if name in known:
+            continue
+        if not infer_rest and name not in parameters:
+            raise fail(
+                "undeclared-name",
+                f"'{name}' is not declared",
+                hints=("add it to kernel_data, or end kernel_data with ... to have it inferred",),
+                site=site_of(draft.parsed, draft.id),
+            )
+        known.add(name)
+        if name in subscripted or name in written:
+            shape = None if name in subscripted else ()
+            complete.append(ArrayArg(name, shape=shape, strides=shape))
+        else:
+            complete.append(ValueArg(name))
+    sizes = [name for argument in arguments for name in _size_names(argument) if name not in known]
+    complete.extend(ValueArg(name) for name in dict.fromkeys((*sizes, *parameters)) if name not in known)
+    return tuple(complete)
+
+
+def _names_in_order(drafts: Sequence[Draft]) -> tuple[dict[str, Draft], set[str]]:
+    """Return every name with the statement where it appears first, and the names that are subscripted."""
+    subscripted: set[str] = set()
+    order: dict[str, Draft] = {}
+    for draft in drafts:
+        for expr in (draft.parsed.assignee, draft.expanded, *draft.parsed.predicates):
+            for name in _in_order(expr, subscripted):
+                order.setdefault(name, draft)
+    return order, subscripted
+
+
+def _size_names(argument: Argument) -> list[str]:
+    shape = argument.shape if isinstance(argument, ArrayArg) else None
+    return [name for extent in shape or () for name in sorted(variables(extent))]
+
+
+def _in_order(expr: Expression, subscripted: set[str]) -> Iterable[str]:
+    """Yield the names in *expr* as they appear, noting which are subscripted."""
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, p.Variable):
+            yield node.name
+        elif isinstance(node, p.Subscript):
+            subscripted.add(array_name(node))
+            yield array_name(node)
+        stack.extend(reversed(children(node)))
+
+
+def order_parameters(
+    parameters: Sequence[str], arguments: Sequence[Argument], pieces: Sequence[Domain]
+) -> tuple[str, ...]:
+    """Domain parameters first, then the value arguments that shapes mention."""
+    found = dict.fromkeys(parameters)
+    values = {argument.name for argument in arguments if isinstance(argument, ValueArg)}
+    for argument in arguments:
+        if isinstance(argument, ArrayArg):
+            for extent in (*(argument.shape or ()), *(argument.strides or ())):
+                found.update((name, None) for name in sorted(variables(extent)) if name in values)
+    return tuple(found)

@@ -1,0 +1,162 @@
+"""What ``precompute`` and ``add_prefetch`` have in common: checks, consequences, and the line in the trace."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from polyloop.analysis.legality import order_violations
+from polyloop.analysis.values import value_violations
+from polyloop.errors import Diagnostic
+from polyloop.expr.names import check_identifier
+from polyloop.expr.rewrite import variables
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import LocalAxis, axis_name
+from polyloop.transform.base import Transform, iname_violations, new_name_violations
+from polyloop.transform.staging import Plan, Use, find_uses, stage
+from polyloop.transform.tag import tag_violations
+
+__all__ = ["Staging", "names_of"]
+
+
+def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return ``"i, j"`` or a sequence as a tuple of names."""
+    if given is None:
+        return ()
+    parts = given.split(",") if isinstance(given, str) else given
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+@dataclass(frozen=True)
+class Staging(Transform):
+    """A transform that fills a temporary ahead of its use, as its :meth:`plan` says."""
+
+    @abstractmethod
+    def plan(self) -> Plan:
+        """Return what is staged, and where."""
+
+    def plan_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        """Yield what is wrong with the plan; its source exists."""
+        plan = self.plan()
+        yield from _sweep_violations(kernel, plan.source, plan.is_rule, plan.sweep, plan.outer)
+        if plan.tag is not None:
+            yield from tag_violations(plan.tag)
+        yield from _name_violations(kernel, plan.temporary, plan.inames or (), plan.instruction, plan.address_space)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        return stage(kernel, self.plan())
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        plan = self.plan()
+        return _staged_violations(after, plan.instruction, plan.outer is not None)
+
+    def note(self, before: LoopKernel, after: LoopKernel) -> str:
+        del before
+        return _placement_note(after, self.plan().instruction)
+
+
+def _sweep_violations(
+    kernel: LoopKernel, source: str, is_rule: bool, sweep: Sequence[str], outer: Sequence[str] | None
+) -> Iterator[Diagnostic]:
+    """Yield what is wrong with sweeping the uses of *source* over *sweep*."""
+    unknown = [finding for iname in (*sweep, *(outer or ())) for finding in iname_violations(kernel, iname)]
+    if unknown:
+        yield from unknown
+        return
+    found = list(find_uses(kernel, source, is_rule))
+    uses = [use for use in found if isinstance(use, Use)]
+    for entry in found:
+        if isinstance(entry, Diagnostic):
+            yield entry
+            return
+    kind = "rule" if is_rule else "array"
+    if not uses:
+        yield Diagnostic("not-used", f"{kind} '{source}' is read nowhere", hints=("there is nothing to compute ahead",))
+        return
+    if not any(set(sweep) <= set(use.inames) for use in uses):
+        missing = next((iname for iname in sweep if all(iname not in use.inames for use in uses)), None)
+        what = f"iname '{missing}' is not" if missing else "the swept inames are not together"
+        yield Diagnostic(
+            "sweep-unused",
+            f"{what} around any use of {kind} '{source}'",
+            (f"it is used inside {', '.join(uses[0].inames) or 'no loop'}",),
+            ("sweep inames of the instruction that uses it",),
+            sites=(uses[0].instruction.site(),),
+        )
+        return
+    if len({len(use.arguments) for use in uses}) > 1:
+        message = f"{kind} '{source}' is used with different numbers of indices"
+        yield Diagnostic("wrong-rank", message, hints=("give every use as many",))
+    if outer is not None:
+        for use in uses:
+            needed = {name for form in use.arguments for name in form.names()} - set(kernel.parameters)
+            missed = needed - set(sweep) - set(outer)
+            if missed:
+                yield Diagnostic(
+                    "outer-missing",
+                    f"the elements depend on iname '{min(missed)}', which is neither swept nor an outer iname",
+                    hints=(f"add '{min(missed)}' to the sweep or to the outer inames",),
+                    sites=(use.instruction.site(),),
+                )
+                return
+
+
+def _name_violations(
+    kernel: LoopKernel, temporary: str, inames: Sequence[str], instruction: str, space: str
+) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the names of a new temporary, of its inames and its instruction, and with its space."""
+    for name, kind in ((temporary, "temporary"), *((iname, "iname") for iname in inames)):
+        problem = check_identifier(name, kind)
+        if problem is not None:
+            yield problem
+    yield from new_name_violations(kernel, (temporary, *inames))
+    names = (temporary, *inames)
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Diagnostic("name-taken", f"two new names are '{name}'", hints=("choose another name for one of them",))
+    if any(instruction == other.id for other in kernel.instructions):
+        yield Diagnostic(
+            "name-taken", f"an instruction is already called '{instruction}'", hints=("choose another id",)
+        )
+    if space not in {known.value for known in AddressSpace}:
+        yield Diagnostic(
+            "bad-address-space", f"no address space '{space}'", hints=("one of auto, private, local, global",)
+        )
+
+
+def _placement_note(after: LoopKernel, instruction: str) -> str:
+    """Return where a staged instruction ended up, for the trace."""
+    new = after.instruction(instruction)
+    inside = [x for x in new.inames if axis_name(after.tag(x)) is None and x not in _own(after, instruction)]
+    blocks = [x for x in new.inames if (axis_name(after.tag(x)) or "l")[0] == "g"]
+    spread = [f"{x} on {after.tag(x)}" for x in new.inames if x in _own(after, instruction) and after.iname_tags.get(x)]
+    parts = []
+    if blocks:
+        parts.append(f"for each block ({', '.join(blocks)})")
+    parts.append(f"in loop {', '.join(inside)}" if inside else "before all loops")
+    if spread:
+        parts.append(", ".join(spread))
+    elif any(isinstance(tag, LocalAxis) for tag in after.iname_tags.values()):
+        parts.append("by one thread")
+    shape = after.temporaries[new.writes].shape or ()
+    return f"{new.writes}{list(shape)} filled {'; '.join(parts)}"
+
+
+def _own(kernel: LoopKernel, instruction: str) -> frozenset[str]:
+    new = kernel.instruction(instruction)
+    index = getattr(new.assignee, "index_tuple", ())
+    return frozenset(x for x in new.inames if any(x in variables(entry) for entry in index))
+
+
+def _staged_violations(after: LoopKernel, instruction: str, chosen_outer: bool) -> Iterator[Diagnostic]:
+    """Yield values that the staged program would get from elsewhere.
+
+    A copy of what nobody writes, inside all the loops around its uses, is right by construction (and proven
+    again with the finished schedule); anything else is looked at here.
+    """
+    written = {other.writes for other in after.instructions}
+    if chosen_outer or not written.isdisjoint(after.instruction(instruction).reads):
+        yield from value_violations(after)
+    yield from order_violations(after)
