@@ -157,6 +157,14 @@ def check(name: str, target: pl.Target) -> None:
             np.testing.assert_allclose(getattr(result, output), values, rtol=2e-5, atol=1e-6, err_msg=f"{name} {n}")
 
 
+def test_an_array_that_threads_exchange_is_not_restrict() -> None:
+    """Found on a GPU: the compiler kept the first step's loads for all steps of ``time_loop``."""
+    source = pl.generate_code(time_loop()).device_code
+    assert "(float *u, int steps)" in source
+    assert "float *restrict u" in pl.generate_code(time_loop(), pl.CTarget()).device_code
+    assert "const float *__restrict__ a" in pl.generate_code(transpose()).device_code
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_c_target_agrees_with_numpy(name: str) -> None:
     check(name, pl.CTarget())

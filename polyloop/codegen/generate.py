@@ -235,15 +235,23 @@ class _Program:
     # }}}
     # {{{ text
 
-    def _signature(self, arguments: Sequence[Argument], written: frozenset[str], scope: Scope) -> tuple[str, list[str]]:
+    def _signature(
+        self, arguments: Sequence[Argument], launches: Sequence[Launch], scope: Scope
+    ) -> tuple[str, list[str]]:
         """Return the parameters of a function, and lines that narrow or widen integer ones."""
+        written = self._written(launches)
+        exchanged = frozenset(name for launch in launches for name in launch.exchanged) & written
         texts, lines = [], []
         for argument in arguments:
             assert argument.dtype is not None, f"'{argument.name}' has no type"
             ctype = scope.ctype(argument.dtype)
             if isinstance(argument, ArrayArg):
                 const = "" if argument.name in written else "const "
-                texts.append(f"{const}{ctype} *{self.language.restrict} {argument.name}")
+                # Told that no other pointer reaches the array, the compiler would keep a loaded value across a barrier
+                # behind which another thread has stored a new one.
+                shared = self.language.has_axes and argument.name in exchanged
+                restrict = "" if shared else f"{self.language.restrict} "
+                texts.append(f"{const}{ctype} *{restrict}{argument.name}")
             elif argument.name in self.schedule.parameters and argument.dtype != scope.index_dtype:
                 given = scope.names.fresh(f"{argument.name}_arg")
                 texts.append(f"{ctype} {given}")
@@ -255,7 +263,7 @@ class _Program:
     def _device_text(self, function: _Function) -> str:
         scope, launch = function.scope, function.launch
         arguments = self._arguments_of(launch)
-        parameters, lines = self._signature(arguments, self._written([launch]), scope)
+        parameters, lines = self._signature(arguments, [launch], scope)
         bounds = self.language.launch_bounds.format(threads=prod(launch.local_size)) if launch.local_size else ""
         head = " ".join(part for part in (self.language.function, bounds, f"{launch.name}({parameters})") if part)
         lines += self._axis_lines(function)
@@ -287,7 +295,7 @@ class _Program:
 
     def _host_text(self, functions: Sequence[_Function]) -> str:
         launches = [function.launch for function in functions]
-        parameters, lines = self._signature(self.arguments, self._written(launches), functions[0].scope)
+        parameters, lines = self._signature(self.arguments, launches, functions[0].scope)
         blocks: Block = functions[0].body
         if len(functions) > 1:
             blocks = tuple(Group(function.body) for function in functions if function.body)

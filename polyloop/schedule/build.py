@@ -77,7 +77,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
         for name, placed in placement.statements.items()
         if (statement := _statement(kernel, placed)) is not None
     }
-    launches = tuple(_launches(kernel, placement, tree, cuts, storages))
+    exchanged = frozenset(need.array for need in found if _inside_a_launch(placement, need, cuts))
+    launches = tuple(_launches(placement, tree, cuts, storages, exchanged))
     tags = {
         iname: tag for iname, tag in kernel.iname_tags.items() if isinstance(tag, Unroll | UnrollHint)
     }
@@ -227,6 +228,13 @@ def _launch_cuts(placement: Placement, found: Iterable[Need]) -> list[int]:
     return sorted(cuts)
 
 
+def _inside_a_launch(placement: Placement, need: Need, cuts: list[int]) -> bool:
+    """Return whether threads of a block meet over *need* within one launch."""
+    positions = [placement.program.places[s.name][0] for s in (need.conflict.first, need.conflict.second)]
+    segments = {_segment(position, cuts) for position in positions if isinstance(position, int)}
+    return need.scope is Scope.BLOCK and len(segments) == 1
+
+
 def _segment(position: int, cuts: Iterable[int]) -> int:
     return sum(position >= cut for cut in cuts)
 
@@ -252,8 +260,9 @@ def _crossing(placement: Placement, cuts: list[int]) -> Iterator[Diagnostic]:
 
 
 def _launches(
-    kernel: LoopKernel, placement: Placement, tree: Tree, cuts: list[int], storages: Mapping[str, Storage]
+    placement: Placement, tree: Tree, cuts: list[int], storages: Mapping[str, Storage], exchanged: frozenset[str]
 ) -> Iterator[Launch]:
+    title = placement.program.kernel.name
     segments: list[list[Node]] = [[] for _ in range(len(cuts) + 1)]
     position = 0
     for node in tree:
@@ -272,8 +281,8 @@ def _launches(
             for access in (placement.statements[name].lowered.write, *placement.statements[name].lowered.reads)
         }
         temporaries = tuple(storage for name, storage in storages.items() if name in used)
-        name = kernel.name if len(segments) == 1 else f"{kernel.name}_{number}"
-        yield Launch(name, part, size, placement.axes.group, temporaries)
+        name = title if len(segments) == 1 else f"{title}_{number}"
+        yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used)
 
 
 def _local_size(local: Mapping[str, int | None]) -> tuple[int, ...]:

@@ -81,6 +81,8 @@ class Launch:
         Threads of a block along ``l.0``, ``l.1``, ``l.2``; only the axes in use, in order.
     group_axes
         Which of ``g.0`` .. ``g.2`` are in use.  Their extents follow from the domains.
+    exchanged
+        Arrays through which threads of a block pass values to each other.
     """
 
     name: str
@@ -88,6 +90,7 @@ class Launch:
     local_size: tuple[int, ...]
     group_axes: tuple[str, ...]
     temporaries: tuple[Storage, ...]
+    exchanged: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
