@@ -89,8 +89,17 @@ def _is_undefined(kernel: LoopKernel, arguments: Mapping[str, Any], expected: Ma
     return _difference(pl.interpret(kernel, **{**outputs, **arguments}), sevens) is not None
 
 
-def compare(kernel: LoopKernel, n: int, rng: random.Random, *, fibres: bool = True) -> bool:
-    """Run *kernel* for one size in C and on fibres; both must agree with the interpreter.
+def _check_on_gpu(kernel: LoopKernel, arguments: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    run = pl.compile(kernel, target=pl.CudaTarget())
+    copies = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+    if (found := _difference(expected, dict(run(**copies, poison=True).items()))) is not None:
+        raise DisagreementError(f"on the GPU: {found}\n{run.source}")
+
+
+def compare(
+    kernel: LoopKernel, n: int, rng: random.Random, *, fibres: bool = True, gpu: bool = False
+) -> bool:
+    """Run *kernel* for one size in C and on fibres, or on a GPU; each must agree with the interpreter.
 
     Returns False where the kernel reads what nothing wrote, so that there is nothing to agree with.
     """
@@ -106,6 +115,9 @@ def compare(kernel: LoopKernel, n: int, rng: random.Random, *, fibres: bool = Tr
         raise DisagreementError(f"only the interpreter refuses n = {n}: {refused}") from refused
     if _is_undefined(kernel, arguments, expected):
         return False
+    if gpu:
+        _check_on_gpu(kernel, arguments, expected)
+        return True
     if (found := _difference(expected, _run_c(c_program, arguments))) is not None:
         raise DisagreementError(f"in C, n = {n}: {found}\n{c_program.device_code}")
     if not fibres:
@@ -121,7 +133,7 @@ def compare(kernel: LoopKernel, n: int, rng: random.Random, *, fibres: bool = Tr
     return True
 
 
-def check_chain(seed: int, counts: Counter[str], *, fibres: bool = True) -> None:
+def check_chain(seed: int, counts: Counter[str], *, fibres: bool = True, gpu: bool = False) -> None:
     """Create the kernel of *seed*, transform it at random, and compare wherever it is accepted."""
     source = random_source(seed)
     rng = random.Random(seed + 1_000_000_007)
@@ -151,7 +163,7 @@ def check_chain(seed: int, counts: Counter[str], *, fibres: bool = True) -> None
             counts["schedule refused"] += 1
             counts[f"  {refused.codes[0]}"] += 1
             return
-        defined = [compare(kernel, n, rng, fibres=fibres) for n in rng.sample(range(1, 21), 3)]
+        defined = [compare(kernel, n, rng, fibres=fibres, gpu=gpu) for n in rng.sample(range(1, 21), 3)]
         counts["compared" if all(defined) else "reads what nothing wrote"] += 1
     except Exception as error:
         script.append(str(kernel.trace))

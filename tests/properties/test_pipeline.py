@@ -12,6 +12,7 @@ import pytest
 
 from polyloop.errors import CompilerError
 from polyloop.runtime.ccompile import find_compiler
+from polyloop.runtime.gpu import gpu_available
 from tests.properties.agreement import check_chain
 
 
@@ -49,3 +50,14 @@ def test_accepted_chains_agree_with_the_interpreter_at_length(first: int) -> Non
     for seed in range(first, first + 40):
         check_chain(seed, counts)
     assert counts["compared"] >= 8, counts
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not gpu_available()[0], reason=gpu_available()[1] or "a GPU is there")
+@pytest.mark.parametrize("first", range(5000, 5600, 100))
+def test_accepted_chains_agree_with_the_interpreter_on_a_gpu(first: int) -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(first, first + 100):
+        check_chain(seed, counts, gpu=True)
+    print(dict(counts))
+    assert counts["compared"] >= 20, counts
