@@ -101,7 +101,8 @@ class Binding:
     views
         All arrays by name, those allocated here among them.
     fresh
-        Names of the arrays that were allocated here: their contents mean nothing yet.
+        Names of the arrays that were allocated here: their contents mean nothing yet, unless
+        ``poisoned`` says that they hold the pattern by which unwritten elements are told.
     scalars
         The values passed by value, as NumPy scalars of the kernel's types.
     launches
@@ -114,6 +115,7 @@ class Binding:
     scalars: Mapping[str, np.generic]
     launches: tuple[tuple[DeviceLaunch, tuple[int, int, int]], ...]
     sizes: Mapping[str, int]
+    poisoned: bool = False
 
     def result(self) -> Result:
         """Return the outputs."""
@@ -191,7 +193,7 @@ class Binder:
             views[arg.name] = self.memory.allocate(kernel, plan.kind, plan.device, dtype=arg.dtype, shape=shape,
                                                    strides=strides, poison=fill)
         self._refuse_overlap(views, fresh)
-        return Binding(self.program, views, fresh, values, plan.launches, plan.sizes.values)
+        return Binding(self.program, views, fresh, values, plan.launches, plan.sizes.values, fill)
 
     def _signature(self, views: Mapping[str, ArrayView], integers: Mapping[str, int]) -> tuple[object, ...]:
         arrays = tuple((v.kind, v.device, v.dtype, v.shape, v.strides, v.writeable, v.pointer % v.dtype.alignment)

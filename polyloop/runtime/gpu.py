@@ -274,7 +274,7 @@ class GpuModule:
         views = list(binding.views.values())
         with _active_context(kernel, views) as context:
             chosen = resolve_stream(kernel, current_stream(views) if stream is None else stream)
-            mirrors = {name: HostMirror(_driver(), view, fill=name not in binding.fresh)
+            mirrors = {name: HostMirror(_driver(), view, fill=binding.poisoned or name not in binding.fresh)
                        for name, view in binding.views.items() if view.kind is ArrayKind.NUMPY}
             try:
                 self._await_producers(views, chosen)

@@ -83,6 +83,12 @@ def test_what_the_kernel_leaves_alone_survives_in_a_passed_output(driver: FakeDr
 
 
 @pytest.mark.nvrtc
+def test_what_the_kernel_leaves_alone_stays_poisoned_in_an_allocated_output(driver: FakeDriver) -> None:
+    kernel = load(reverse())
+    assert np.isnan(kernel(a=np.zeros(64, F4), poison=True).b).all()
+
+
+@pytest.mark.nvrtc
 def test_pycuda_arrays_use_the_current_context(run: CompiledKernel, driver: FakeDriver) -> None:
     context = object()
     driver.stack.append(context)
