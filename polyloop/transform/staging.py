@@ -387,7 +387,8 @@ def assign_auto(kernel: LoopKernel) -> LoopKernel:
     """Return *kernel* with its ``l.auto`` inames spread over the threads of the block, where its size is known.
 
     The inames of one instruction are taken from the last (contiguous) to the first, thread axes from ``l.0`` up.
-    An iname longer than its axis is split; what is left over goes to the next axis or is unrolled.
+    An iname longer than its axis is split; what is left over goes to the next axis or is unrolled.  Where the
+    values depend on the thread already, each thread computes its own, and nothing is spread.
     """
     sizes = axes_of(kernel).local
     if not sizes or any(extent is None for extent in sizes.values()):
@@ -395,9 +396,9 @@ def assign_auto(kernel: LoopKernel) -> LoopKernel:
     for instruction in kernel.instructions:
         waiting = [x for x in instruction.inames if isinstance(kernel.iname_tags.get(x), AutoLocal)]
         if waiting:
-            used = {str(kernel.tag(x)) for x in instruction.inames}
-            free = {axis: extent for axis, extent in sizes.items() if axis not in used and extent is not None}
-            kernel = _spread(kernel, instruction, waiting, free)
+            own_thread = any(isinstance(kernel.tag(x), LocalAxis) for x in instruction.inames)
+            axes = {} if own_thread else {axis: extent for axis, extent in sizes.items() if extent is not None}
+            kernel = _spread(kernel, instruction, waiting, axes)
     return kernel
 
 
@@ -412,6 +413,7 @@ def _spread(
     for name in waiting:
         tags.pop(name)
     kernel = replace(kernel, iname_tags=tags)
+    waiting = [x for x in waiting if extents[x] > 1]
     for axis, size in sizes.items():
         if not waiting:
             break

@@ -88,6 +88,21 @@ def test_without_a_sweep_each_thread_keeps_its_own() -> None:
     assert "__shared__" not in cuda(knl)
 
 
+@pytest.mark.parametrize("sweep", ["", "j_inner"])
+def test_what_depends_on_the_thread_is_not_spread_over_others(sweep: str) -> None:
+    shapes = {"x, y": "n", "out": "n, n", "a": "2*n"}
+    data = [*(pl.GlobalArg(names, F, shape=shape) for names, shape in shapes.items()), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "out[i, j] = x[i]*y[j] + a[i + j]", data, name="outer")
+    knl = pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.split_iname(knl, "j", 4, outer_tag="g.1", inner_tag="l.1")
+    knl = pl.add_prefetch(knl, "a", sweep)
+    assert "__shared__" not in cuda(knl)
+    for n in (1, 4, 9):
+        x, y, a = (np.arange(m, dtype=F) for m in (n, n, 2 * n))
+        expected = np.multiply.outer(x, y) + np.add.outer(np.arange(n), np.arange(n)).astype(F)
+        check(knl, {"x": x, "y": y, "a": a}, {"out": expected})
+
+
 def test_a_tiled_matrix_product() -> None:
     knl = pl.add_prefetch(pl.add_prefetch(tiled(), "a", "i_inner, k_inner"), "b", "k_inner, j_inner")
     check_matmul(knl, (1, 7, 8, 9, 17))
