@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-import islpy as isl
-
 from polyloop.analysis.dataflow import Flow, flow_of
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
-from polyloop.poly.sets import map_from_forms
 
 __all__ = ["Comparison", "copies", "leaf_count", "original_read", "reference_flow"]
 
@@ -39,13 +36,6 @@ class Comparison:
         if array not in self.flows:
             self.flows[array] = flow_of(self.new, array)
         return self.flows[array]
-
-    def to_reference(self, statement: Placed, reference: Placed) -> isl.Map:
-        """Return ``{ instance -> instance of the reference statement }``."""
-        origin = statement.lowered.instruction.origin
-        assert isinstance(origin, Copy), "only a copy has a reference instance"
-        forms = [origin.forms[iname].substitute(statement.forms) for iname in reference.lowered.inames]
-        return map_from_forms(statement.domain, statement.dims, forms)
 
     def counterpart(self, statement: Placed) -> Placed:
         """Return the reference statement that plays the same part."""

@@ -16,7 +16,7 @@ from polyloop.analysis.comparison import Comparison, copies, original_read, refe
 from polyloop.analysis.dataflow import is_exact, readers_of, writers_of
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.order import Conflict, conflict_pairs, conflicts
-from polyloop.analysis.placement import Placed, Placement
+from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
@@ -61,7 +61,7 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
             continue
         reference, original = original_read(comparison, reader, access)
         wanted, wanted_initial = known.of(reference, original)
-        to_reference = comparison.to_reference(reader, reference)
+        to_reference = reference_map(reader, reference)
         original_flow = (reference, wanted, wanted_initial)
         yield from compare(comparison, (reader, access), sources, initial, original_flow, to_reference)
     if new.spaces[array] is AddressSpace.GLOBAL:
@@ -83,8 +83,7 @@ def _needs_order(placement: Placement, array: str) -> bool:
     writer = writers[0]
     if not writer.lowered.write.is_affine() or writer.lowered.is_conditional:
         return True
-    relation = map_from_forms(writer.domain, writer.dims, writer.indices(writer.lowered.write))
-    return not relation.is_injective()
+    return _overwrites(writer)
 
 
 def compare(
@@ -106,7 +105,7 @@ def compare(
         return
     for writer, relation in sources:
         counterpart = comparison.counterpart(writer)
-        got = relation.apply_range(comparison.to_reference(writer, counterpart))
+        got = relation.apply_range(reference_map(writer, counterpart))
         allowed = [link for source, link in wanted if source is counterpart]
         expected_map = to_reference.apply_range(allowed[0]) if allowed else None
         wrong = got if expected_map is None else got.subtract(expected_map)
@@ -241,8 +240,8 @@ def _reordered(
     new = comparison.new
     for first in copies(comparison, conflict.first):
         for second in copies(comparison, conflict.second):
-            back = comparison.to_reference(first, conflict.first)
-            there = comparison.to_reference(second, conflict.second)
+            back = reference_map(first, conflict.first)
+            there = reference_map(second, conflict.second)
             pairs = back.apply_range(conflict.relation).apply_range(there.reverse())
             if pairs.is_empty():
                 continue

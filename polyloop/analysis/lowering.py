@@ -83,7 +83,7 @@ class Lowered:
 class Accumulator:
     """The private variable in which a reduction collects its terms.
 
-    ``base`` gives, for each axis of ``shape``, the iname and its least value.
+    ``shape`` has one axis for each sequential loop of the instruction that lies inside the reduction.
     """
 
     name: str

@@ -10,7 +10,7 @@ import islpy as isl
 
 from polyloop.analysis.dataflow import flow_of, is_exact
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
-from polyloop.analysis.placement import Axes, Placed, Placement, axes_of, place_statement
+from polyloop.analysis.placement import Axes, Placed, Placement, axes_of, place_statement, reference_map
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
@@ -125,8 +125,8 @@ def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) ->
             for reader, _ in readers:
                 for writer in writers:
                     if _is_copy(reader, original) and _is_copy(writer, source):
-                        there = _to_reference(reader, original).apply_range(link)
-                        pairs = there.apply_range(_to_reference(writer, source).reverse()).reverse()
+                        there = reference_map(reader, original).apply_range(link)
+                        pairs = there.apply_range(reference_map(writer, source).reverse()).reverse()
                         yield _Meant(writer, reader, (), partial(_constant, pairs))
 
 
@@ -137,13 +137,6 @@ def _is_copy(statement: Placed, reference: Placed) -> bool:
         and origin.instruction == reference.lowered.instruction.id
         and statement.lowered.role == reference.lowered.role
     )
-
-
-def _to_reference(statement: Placed, reference: Placed) -> isl.Map:
-    origin = statement.lowered.instruction.origin
-    assert isinstance(origin, Copy), "only a copy has a reference instance"
-    forms = [origin.forms[iname].substitute(statement.forms) for iname in reference.lowered.inames]
-    return map_from_forms(statement.domain, statement.dims, forms)
 
 
 def _constant(pairs: isl.Map) -> isl.Map:

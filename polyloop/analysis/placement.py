@@ -17,13 +17,13 @@ import islpy as isl
 from polyloop.analysis.lowering import Access, Lowered, Program
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.instruction import Copy, Instruction
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.kernel.tags import axis_name
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, map_from_forms
 
-__all__ = ["Axes", "Placed", "Placement", "axes_of", "common_loops", "place_statement", "storage_map"]
+__all__ = ["Axes", "Placed", "Placement", "axes_of", "common_loops", "place_statement", "reference_map", "storage_map"]
 
 _SET = isl.dim_type.set
 
@@ -252,6 +252,14 @@ def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[t
     assert isinstance(x, int), f"{first.name} and {second.name} diverge at a loop"
     assert isinstance(y, int), f"{first.name} and {second.name} diverge at a loop"
     return loops, x < y
+
+
+def reference_map(statement: Placed, reference: Placed) -> isl.Map:
+    """Return ``{ instance -> instance of the reference statement }``, for a statement that copies one."""
+    origin = statement.lowered.instruction.origin
+    assert isinstance(origin, Copy), "only a copy has a reference instance"
+    forms = [origin.forms[iname].substitute(statement.forms) for iname in reference.lowered.inames]
+    return map_from_forms(statement.domain, statement.dims, forms)
 
 
 def storage_map(placed: Placed, access: Access, space: AddressSpace, axes: Axes) -> isl.Map:

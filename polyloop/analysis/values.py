@@ -15,7 +15,7 @@ from polyloop.analysis.comparison import Comparison, copies, leaf_count, referen
 from polyloop.analysis.dataflow import flow_of, is_exact, readers_of, writers_of
 from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access, Lowered
-from polyloop.analysis.placement import Placed, Placement
+from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic, Site
 from polyloop.kernel.instruction import Copy, Evaluation
@@ -66,7 +66,7 @@ def _coverage(comparison: Comparison) -> Iterator[Diagnostic]:
             continue
         covered = None
         for statement in instances:
-            relation = comparison.to_reference(statement, reference)
+            relation = reference_map(statement, reference)
             if statement.repeated:
                 relation = _drop_repeated(relation, statement)
             if statement.lowered.role == "update" and not relation.is_injective():
@@ -193,7 +193,7 @@ def _same_value(
         yield from _all_terms(statement, leaf, original, reached)
         got = leaf.relation.range_map().apply_range(_elements(leaf.statement, leaf.access))
     else:
-        reached = comparison.to_reference(statement, original)
+        reached = reference_map(statement, original)
         got = leaf.relation.apply_range(_elements(leaf.statement, leaf.access))
     wrong = got.subtract(reached.apply_range(_elements(original, wanted)))
     if not wrong.is_empty():
@@ -271,7 +271,7 @@ def _same_write(
     through = [(writer, leaf.relation.apply_range(link)) for writer, link in sources]
     before = leaf.relation.intersect_range(initial).domain()
     reference = (original, known, known_initial)
-    to_reference = comparison.to_reference(statement, original)
+    to_reference = reference_map(statement, original)
     yield from compare(comparison, (statement, leaf.access), through, before, reference, to_reference)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
@@ -160,10 +160,6 @@ class LoopKernel:
         if wish not in taken:
             return wish
         return next(name for i in range(len(taken) + 1) if (name := f"{wish}_{i}") not in taken)
-
-    def with_arguments(self, arguments: Iterable[Argument]) -> LoopKernel:
-        """Return the kernel with other arguments (same names, more facts)."""
-        return replace(self, arguments=tuple(arguments))
 
     def arrays(self) -> Mapping[str, ArrayArg | TemporaryVariable]:
         """Return everything that an instruction may assign or subscript."""

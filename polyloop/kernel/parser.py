@@ -119,7 +119,6 @@ def _negated(condition: Expression) -> Expression:
 
 
 _KEYWORD: Final = re.compile(r"(for|endfor|endif|end|if|elif|else|with|while|def|return|break|continue)\b", re.ASCII)
-_ASSIGNS_TO_END: Final = re.compile(r"end(?:for|if)?\s*(?:\[.*)?(?:[-+*/%&|^<>:]{0,2}=)", re.ASCII)
 _UNSUPPORTED: Final = {
     "with": "write the options after each instruction: x = y {dep=first}",
     "while": "the number of iterations comes from the domain: write 'for i' ... 'end'",

@@ -14,6 +14,7 @@ from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
+from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel import arrays
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 
@@ -116,17 +117,6 @@ def _split(names: str) -> list[str]:
     return found
 
 
-def _top_level_commas(text: str) -> list[str]:
-    parts, depth, start = [], 0, 0
-    for position, character in enumerate(text):
-        depth += (character in "([") - (character in ")]")
-        if character == "," and depth == 0:
-            parts.append(text[start:position])
-            start = position + 1
-    parts.append(text[start:])
-    return [part for part in parts if part.strip()]
-
-
 def _dtype(given: object) -> np.dtype[np.generic] | None:
     return None if given is None else to_dtype(given)
 
@@ -135,7 +125,8 @@ def _extents(what: Shape) -> tuple[Expression, ...] | None:
     if what is None or isinstance(what, _Auto):
         return None
     if isinstance(what, str):
-        return tuple(parse_expression(part.strip()) for part in _top_level_commas(what))
+        parts = (part.text.strip() for part in split_outside_brackets(Source.of(what), ","))
+        return tuple(parse_expression(part) for part in parts if part)
     if isinstance(what, int):
         return (what,)
     return tuple(_extent(entry) for entry in what)

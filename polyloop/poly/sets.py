@@ -8,6 +8,7 @@ given by the caller, because ISL's own dimension names are decoration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import gcd
 from typing import Final, NamedTuple
 
 import islpy as isl
@@ -195,18 +196,10 @@ def increasing(space: isl.Space, position: int, least: int) -> isl.Map:
 
 def gcd_normal(form: Affine) -> Affine:
     """Divide ``form >= 0`` by the gcd of its coefficients, rounding the constant down (exact)."""
-    divisor = 0
-    for _, coefficient in form.terms:
-        divisor = _gcd(divisor, abs(coefficient))
+    divisor = gcd(*(coefficient for _, coefficient in form.terms))
     if divisor <= 1:
         return form
     return Affine(tuple((v, c // divisor) for v, c in form.terms), form.const // divisor)
-
-
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return a
 
 
 def rows_of(basic: isl.BasicSet, dims: Sequence[str]) -> tuple[Row, ...]:
