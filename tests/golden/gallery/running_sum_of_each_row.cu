@@ -1,0 +1,12 @@
+extern "C" __global__ void __launch_bounds__(32) running_sum_of_each_row(const int *__restrict__ a, int *__restrict__ s, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (32 * bx + tx < n) {
+        int total = 0;  // start
+        for (int j = 0; j < n; ++j) {
+            total = total + a[(32 * bx + tx) * n + j];  // add
+            s[(32 * bx + tx) * n + j] = total;  // insn
+        }
+    }
+}

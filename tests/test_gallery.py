@@ -1,0 +1,113 @@
+"""Every kernel of the gallery on every target: the interpreter, C, CUDA C on fibres, NVRTC, a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.runtime.fibres import run_on_fibres
+from polyloop.runtime.nvrtc import compile_cuda
+from tests.gallery import GALLERY, Example
+
+Golden = Callable[[str, str], None]
+NAMES = sorted(GALLERY)
+
+
+def _agree(got: Any, expected: Any, what: str, rtol: float) -> None:
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.shape == expected.shape, f"{what}: shape {got.shape}, must be {expected.shape}"
+    if expected.dtype.names:
+        for name in expected.dtype.names:
+            _agree(got[name], expected[name], f"{what}.{name}", rtol)
+    elif expected.dtype.kind in "biu":
+        np.testing.assert_array_equal(got, expected, err_msg=what)
+    else:
+        wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+        np.testing.assert_allclose(got.astype(wide), expected.astype(wide), rtol, 1e-6, err_msg=what)
+
+
+def _copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+
+
+def _check(entry: Example, run: Callable[..., Mapping[str, Any]], sizes: tuple[int, ...]) -> None:
+    for n in sizes:
+        arguments, expected = entry.case(n, np.random.default_rng(n))
+        result = run(**_copies(arguments))
+        for name, values in expected.items():
+            _agree(result[name], values, f"{entry.name}, n = {n}: {name}", entry.rtol)
+
+
+def _accepts(entry: Example, target: str, attempt: Callable[[], object]) -> bool:
+    """Return whether *target* takes the kernel; one that must not has to say so with its code."""
+    if target not in entry.refused:
+        return True
+    with pytest.raises(pl.PolyloopError) as refused:
+        attempt()
+    assert entry.refused[target] in refused.value.codes
+    return False
+
+
+def _run(knl: pl.LoopKernel, target: Any) -> Callable[..., dict[str, Any]]:
+    compiled = pl.compile(knl, target=target)
+    return lambda **arguments: dict(compiled(**arguments, poison=True).items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_interpreter_agrees_with_numpy(name: str) -> None:
+    entry = GALLERY[name]
+    knl = entry.build()
+    first = entry.case(entry.sizes[0], np.random.default_rng(0))[0]
+    if _accepts(entry, "interpreter", lambda: pl.interpret(knl, **first)):
+        _check(entry, lambda **arguments: dict(pl.interpret(knl, **arguments).items()), entry.sizes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_c_target_agrees_with_numpy(name: str) -> None:
+    entry = GALLERY[name]
+    knl = entry.build()
+    if _accepts(entry, "c", lambda: pl.generate_code(knl, target=pl.CTarget())):
+        _check(entry, _run(knl, pl.CTarget()), entry.sizes)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_cuda_text_agrees_with_numpy_on_fibres(name: str) -> None:
+    entry = GALLERY[name]
+    knl = entry.build()
+    if not _accepts(entry, "cuda", lambda: pl.generate_code(knl, target=pl.CudaTarget())):
+        return
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    for n in entry.sizes[:2]:
+        arguments, expected = entry.case(n, np.random.default_rng(n))
+        for order, result in run_on_fibres(program, _copies(arguments)).items():
+            for output, values in expected.items():
+                _agree(dict(result.items())[output], values, f"{name}, n = {n}, order {order}: {output}", entry.rtol)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_cuda_text_is_the_golden_one(name: str, golden: Golden) -> None:
+    entry = GALLERY[name]
+    knl = entry.build()
+    if _accepts(entry, "cuda", lambda: pl.generate_code(knl, target=pl.CudaTarget())):
+        golden(f"golden/gallery/{name}.cu", pl.generate_code(knl, target=pl.CudaTarget()).device_code)
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", NAMES)
+def test_nvrtc_takes_it(name: str, arch: str) -> None:
+    entry = GALLERY[name]
+    if "cuda" not in entry.refused:
+        compile_cuda(pl.generate_code(entry.build(), target=pl.CudaTarget()).device_code, arch=arch)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", NAMES)
+def test_the_gpu_agrees_with_numpy(name: str) -> None:
+    entry = GALLERY[name]
+    if "cuda" not in entry.refused:
+        _check(entry, _run(entry.build(), pl.CudaTarget()), entry.sizes)
