@@ -11,7 +11,7 @@ from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine, Var, affine_of, to_expression
 from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set
 
@@ -27,6 +27,14 @@ def accesses_to(program: Program) -> Iterator[tuple[Lowered, Access]]:
         for access in (statement.write, *statement.reads):
             if access.array not in program.accumulators:
                 yield statement, access
+
+
+@memoised
+def _by_array(program: Program) -> dict[str, list[tuple[Lowered, Access]]]:
+    found: dict[str, list[tuple[Lowered, Access]]] = {}
+    for statement, access in accesses_to(program):
+        found.setdefault(access.array, []).append((statement, access))
+    return found
 
 
 def unbounded_inames(kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -61,7 +69,7 @@ def rank_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 def footprint_shape(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | Diagnostic:
     """Return the smallest shape [elements] that holds every access to *name*, or why there is none."""
-    found = [(s, a) for s, a in accesses_to(lower(kernel)) if a.array == name]
+    found = _by_array(lower(kernel)).get(name)
     if not found:
         return ()
     rank = len(found[0][1].indices)

@@ -14,6 +14,7 @@ import islpy as isl
 
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
+from polyloop.kernel.kernel import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import lex_relation, map_from_forms
 
@@ -51,12 +52,24 @@ class Flow:
 
 def writers_of(placement: Placement, array: str) -> list[Placed]:
     """Return the statements that write *array*."""
-    return [s for s in placement.statements.values() if s.lowered.write.array == array]
+    return _by_array(placement)[0].get(array, [])
 
 
 def readers_of(placement: Placement, array: str) -> list[tuple[Placed, Access]]:
     """Return the reads of *array*."""
-    return [(s, a) for s in placement.statements.values() for a in s.lowered.reads if a.array == array]
+    return _by_array(placement)[1].get(array, [])
+
+
+@memoised
+def _by_array(placement: Placement) -> tuple[dict[str, list[Placed]], dict[str, list[tuple[Placed, Access]]]]:
+    """Return the writers and the reads of every array."""
+    writers: dict[str, list[Placed]] = {}
+    reads: dict[str, list[tuple[Placed, Access]]] = {}
+    for statement in placement.statements.values():
+        writers.setdefault(statement.lowered.write.array, []).append(statement)
+        for access in statement.lowered.reads:
+            reads.setdefault(access.array, []).append((statement, access))
+    return writers, reads
 
 
 def is_exact(placement: Placement, array: str) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from polyloop.analysis.lowering import lower
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
-from polyloop.expr.rewrite import expand_rules
+from polyloop.expr.rewrite import expand_rules, variables
 from polyloop.expr.typing import TypeConflictError, infer
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.kernel import LoopKernel, memoised
@@ -44,33 +44,34 @@ def infer_dtypes(kernel: LoopKernel) -> LoopKernel:
     open_names = {name for name, dtype in table.items() if dtype is None}
     if not open_names:
         return _with_dtypes(kernel, table)
-    expressions = [
-        (instruction.writes, expand_rules(instruction.expression, kernel.substitutions))
-        for instruction in kernel.instructions
-    ]
-    changed = True
-    while changed:
-        changed = False
-        for name in sorted(open_names):
-            dtype = _assigned_dtype(name, expressions, table)
-            if dtype is not None and (table[name] is None or dtype != table[name]):  # float64 == None holds
-                table[name] = dtype
-                changed = True
+    assigned: dict[str, list[Expression]] = {name: [] for name in sorted(open_names)}
+    readers: dict[str, set[str]] = {}
+    for instruction in kernel.instructions:
+        if instruction.writes in assigned:
+            expression = expand_rules(instruction.expression, kernel.substitutions)
+            assigned[instruction.writes].append(expression)
+            for name in variables(expression) & open_names:
+                readers.setdefault(name, set()).add(instruction.writes)
+    waiting = dict.fromkeys(instruction.writes for instruction in kernel.instructions if instruction.writes in assigned)
+    while waiting:
+        name = next(iter(waiting))
+        del waiting[name]
+        dtype = _assigned_dtype(assigned[name], table)
+        if dtype is not None and (table[name] is None or dtype != table[name]):  # float64 == None holds
+            table[name] = dtype
+            waiting.update(dict.fromkeys(sorted(readers.get(name, ()))))
     return _with_dtypes(kernel, table)
 
 
 def _assigned_dtype(
-    name: str,
-    expressions: list[tuple[str, Expression]],
-    table: Mapping[str, np.dtype[np.generic] | None],
+    expressions: list[Expression], table: Mapping[str, np.dtype[np.generic] | None]
 ) -> np.dtype[np.generic] | None:
     found = []
-    for target, expression in expressions:
-        if target == name:
-            try:
-                found.append(infer(expression, table.get))
-            except TypeConflictError:
-                return None  # type_violations says why
+    for expression in expressions:
+        try:
+            found.append(infer(expression, table.get))
+        except TypeConflictError:
+            return None  # type_violations says why
     known = [dtype for dtype in found if dtype is not None]
     return np.result_type(*known) if known else None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, count
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -198,12 +199,14 @@ def _ids(statements: Sequence[ParsedInstruction]) -> list[str]:
         site = next(site_of(s) for s in reversed(statements) if s.id == twice)
         raise fail("name-taken", f"two instructions have the id '{twice}'", site=site, hints=("rename one of them",))
     ids = []
+    wishes: dict[str, Iterator[str]] = {}
     for statement in statements:
         name = statement.id
         if name is None:
             base = statement.id_prefix or "insn"
-            wishes = (f"{base}_{i}" if i else base for i in range(len(statements) + len(taken) + 1))
-            name = next(wish for wish in wishes if wish not in taken)
+            if base not in wishes:
+                wishes[base] = chain((base,), (f"{base}_{i}" for i in count(1)))
+            name = next(wish for wish in wishes[base] if wish not in taken)
             taken.add(name)
         ids.append(name)
     return ids

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
+from types import MappingProxyType
 from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -163,15 +164,25 @@ class LoopKernel:
 
     def arrays(self) -> Mapping[str, ArrayArg | TemporaryVariable]:
         """Return everything that an instruction may assign or subscript."""
-        found: dict[str, ArrayArg | TemporaryVariable] = {
-            argument.name: argument for argument in self.arguments if isinstance(argument, ArrayArg)
-        }
-        found.update(self.temporaries)
-        return found
+        return _arrays(self)
 
     def values(self) -> Mapping[str, ValueArg]:
         """Return the scalar arguments."""
-        return {argument.name: argument for argument in self.arguments if isinstance(argument, ValueArg)}
+        return _values(self)
+
+
+@memoised
+def _arrays(kernel: LoopKernel) -> Mapping[str, ArrayArg | TemporaryVariable]:
+    found: dict[str, ArrayArg | TemporaryVariable] = {
+        argument.name: argument for argument in kernel.arguments if isinstance(argument, ArrayArg)
+    }
+    found.update(kernel.temporaries)
+    return MappingProxyType(found)
+
+
+@memoised
+def _values(kernel: LoopKernel) -> Mapping[str, ValueArg]:
+    return MappingProxyType({entry.name: entry for entry in kernel.arguments if isinstance(entry, ValueArg)})
 
 
 def show_kernel(kernel: LoopKernel) -> str:

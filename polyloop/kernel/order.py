@@ -7,7 +7,7 @@ that may take it, or opens a new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from polyloop.kernel.tree import Loop, Node, Run, Tree
@@ -30,14 +30,6 @@ class Item:
     after: frozenset[str] = frozenset()
     blocks: Mapping[str, int] | None = None
 
-    def must_follow(self, earlier: Item) -> bool:
-        """Return whether the order of *earlier* before this one has to be kept."""
-        return (
-            earlier.name in self.after
-            or not self.reads.isdisjoint(earlier.writes)
-            or not self.writes.isdisjoint(earlier.reads)
-            or not self.writes.isdisjoint(earlier.writes)
-        )
 
 
 def stable_order(names: Sequence[str], before: Mapping[str, Iterable[str]]) -> list[str] | tuple[str, ...]:
@@ -113,24 +105,41 @@ def nest_order(
 
 
 class _OpenLoop:
-    __slots__ = ("block", "children", "iname")
+    """A loop that more statements may join, with what those inside do."""
+
+    __slots__ = ("after", "block", "children", "iname", "names", "reads", "writers")
 
     def __init__(self, iname: str, block: int | None) -> None:
         self.iname = iname
         self.block = block
         self.children: list[_OpenLoop | Item] = []
+        self.names: set[str] = set()
+        self.after: set[str] = set()
+        self.reads: set[str] = set()
+        self.writers: dict[str, list[Item]] = {}
 
+    @property
+    def writes(self) -> Collection[str]:
+        return self.writers.keys()
 
-def _items(node: _OpenLoop | Item) -> Iterable[Item]:
-    if isinstance(node, Item):
-        yield node
-    else:
-        for child in node.children:
-            yield from _items(child)
+    def note(self, item: Item) -> None:
+        """Take into account that *item* stands somewhere inside."""
+        self.names.add(item.name)
+        self.after |= item.after
+        self.reads |= item.reads
+        for name in item.writes:
+            self.writers.setdefault(name, []).append(item)
 
 
 def _follows(later: _OpenLoop | Item, earlier: _OpenLoop | Item) -> bool:
-    return any(b.must_follow(a) for b in _items(later) for a in _items(earlier))
+    """Return whether some statement of *later* must come after some statement of *earlier*."""
+    names: Collection[str] = (earlier.name,) if isinstance(earlier, Item) else earlier.names
+    return not (
+        later.after.isdisjoint(names)
+        and later.reads.isdisjoint(earlier.writes)
+        and earlier.reads.isdisjoint(later.writes)
+        and frozenset(later.writes).isdisjoint(earlier.writes)
+    )
 
 
 def build_tree(
@@ -141,8 +150,9 @@ def build_tree(
     Parameters
     ----------
     may_share
-        ``may_share(item, inside, loops)`` is False where the item must not join a loop that already
-        holds *inside*; *loops* are the inames around, the loop itself last.  None: always may.
+        ``may_share(item, writers, loops)`` is False where the item must not join a loop; *writers* are the statements
+        in that loop that write something the item reads, *loops* the inames around, the loop itself last.  None:
+        always may.
     """
     root: list[_OpenLoop | Item] = []
     for item in items:
@@ -182,15 +192,25 @@ def _insert(
         loop = nodes[index]
         assert isinstance(loop, _OpenLoop)
         stays = _between(nodes, index, item)
-        if stays is not None and (may_share is None or may_share(item, tuple(_items(loop)), inside)):
+        if stays is not None and (may_share is None or may_share(item, _writers_for(item, loop), inside)):
             between = nodes[index + 1 :]
             moved = [node for node in between if node not in stays]
             nodes[index:] = [*moved, loop, *stays]
+            loop.note(item)
             _insert(loop.children, item, nest[1:], inside, may_share)
             return
     fresh = _OpenLoop(iname, block)
+    fresh.note(item)
     nodes.append(fresh)
     _insert(fresh.children, item, nest[1:], inside, may_share)
+
+
+def _writers_for(item: Item, loop: _OpenLoop) -> list[Item]:
+    """Return the statements in *loop* that write something that *item* reads."""
+    found: dict[str, Item] = {}
+    for name in sorted(item.reads & loop.writers.keys()):
+        found.update((writer.name, writer) for writer in loop.writers[name])
+    return list(found.values())
 
 
 def _between(nodes: Sequence[_OpenLoop | Item], index: int, item: Item) -> list[_OpenLoop | Item] | None:
