@@ -13,6 +13,7 @@ from itertools import chain
 import numpy as np
 
 from polyloop.codegen.bounds import Bound, Bounds, bounds_of, limit_value, minimal, stride_of
+from polyloop.codegen.branches import Guarded, branches
 from polyloop.codegen.c_ast import Assign, Block, Declare, For, If, Node, Sync
 from polyloop.codegen.context import Context
 from polyloop.codegen.expressions import Expressions
@@ -21,6 +22,7 @@ from polyloop.codegen.rows import Piece, hull, negated, pieces_of, tightened
 from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile, full_tile, places
 from polyloop.errors import Diagnostic
+from polyloop.expr.nodes import Expression, array_name
 from polyloop.kernel.tags import Unroll, UnrollHint
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier, runs
 from polyloop.kernel.tree import Scope as BarrierScope
@@ -95,14 +97,39 @@ class Walker:
         out: list[Node] = []
         shared: list[Affine] = []
         pending: list[Node] = []
+        leaves: list[Statement] = []
         for node in nodes:
             guard = [] if isinstance(node, Barrier) else self._guard((node,), context, known)
             if guard != shared:
+                pending += self._leaves(leaves, context.add(shared))
                 out += self._guarded(shared, tuple(pending), context)
-                shared, pending = guard, []
-            pending += self._node(node, context.add(guard), known)
+                shared, pending, leaves = guard, [], []
+            if isinstance(node, Run):
+                leaves.append(self.statements[node.name])
+            else:
+                pending += self._leaves(leaves, context.add(guard))
+                pending += self._node(node, context.add(guard), known)
+                leaves = []
+        pending += self._leaves(leaves, context.add(shared))
         out += self._guarded(shared, tuple(pending), context)
         return tuple(out)
+
+    def _leaves(self, statements: Sequence[Statement], context: Context) -> Block:
+        """Return neighbouring statements; those under the same data-dependent condition share it."""
+        entries: list[Guarded] = []
+        for statement in statements:
+            rows = self._unknown_rows(statement, context)
+            if statement.predicates and len(rows) == 1 and not rows[0]:
+                body: Block = (self._assign(statement, context),)
+                entries.append(Guarded(statement.predicates, body, frozenset((array_name(statement.lhs),))))
+            else:
+                entries.append(Guarded((), self._leaf(statement, context), frozenset()))
+        return branches(entries, lambda condition: self._condition(condition, context))
+
+    def _condition(self, condition: Expression, context: Context) -> tuple[Text, frozenset[str]]:
+        self.expressions.reads = set()
+        text = self.expressions.value(condition, context)
+        return text, frozenset(self.expressions.reads)
 
     def _guarded(self, rows: Sequence[Affine], body: Block, context: Context) -> Block:
         if not rows or not body:
@@ -158,11 +185,7 @@ class Walker:
 
     def _leaf(self, statement: Statement, context: Context) -> Block:
         """Return a statement under every condition that is not known to hold."""
-        exact = self._pieces(statement.name, frozenset(statement.dims))
-        cases = [
-            [row for terms, const in piece.items() if not context.implies(row := Affine(terms, const))]
-            for piece in exact
-        ]
+        cases = self._unknown_rows(statement, context)
         self.expressions.reads = set()
         inside = context.add(cases[0]) if len(cases) == 1 else context
         conditions = []
@@ -174,6 +197,13 @@ class Walker:
         if not conditions:
             return (assign,)
         return (If(_conjunction(conditions), (assign,), (), reads),)
+
+    def _unknown_rows(self, statement: Statement, context: Context) -> list[list[Affine]]:
+        """Return, for each piece of the domain of *statement*, the rows that *context* does not imply."""
+        return [
+            [row for terms, const in piece.items() if not context.implies(row := Affine(terms, const))]
+            for piece in self._pieces(statement.name, frozenset(statement.dims))
+        ]
 
     def _union_text(self, cases: Sequence[Sequence[Affine]], context: Context) -> Text:
         """Return that at least one of *cases* holds."""

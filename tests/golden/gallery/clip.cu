@@ -3,11 +3,12 @@ extern "C" __global__ void __launch_bounds__(128) clip(const float *__restrict__
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
     if (8 * by + ty < n && 16 * bx + tx < n) {
-        if (-1.0f < x[(8 * by + ty) * n + 16 * bx + tx] && x[(8 * by + ty) * n + 16 * bx + tx] < 1.0f)
+        if (-1.0f < x[(8 * by + ty) * n + 16 * bx + tx] && x[(8 * by + ty) * n + 16 * bx + tx] < 1.0f) {
             y[(8 * by + ty) * n + 16 * bx + tx] = x[(8 * by + ty) * n + 16 * bx + tx];  // insn
-        if (!(-1.0f < x[(8 * by + ty) * n + 16 * bx + tx] && x[(8 * by + ty) * n + 16 * bx + tx] < 1.0f) && x[(8 * by + ty) * n + 16 * bx + tx] > 0.0f)
+        } else if (x[(8 * by + ty) * n + 16 * bx + tx] > 0.0f) {
             y[(8 * by + ty) * n + 16 * bx + tx] = 1.0f;  // insn_1
-        if (!(-1.0f < x[(8 * by + ty) * n + 16 * bx + tx] && x[(8 * by + ty) * n + 16 * bx + tx] < 1.0f) && !(x[(8 * by + ty) * n + 16 * bx + tx] > 0.0f))
+        } else {
             y[(8 * by + ty) * n + 16 * bx + tx] = -1.0f;  // insn_2
+        }
     }
 }

@@ -1,0 +1,83 @@
+"""Statements under data-dependent conditions, as ``if`` / ``else if`` / ``else``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import pymbolic.primitives as p
+
+from polyloop.codegen.c_ast import Block, If, Node
+from polyloop.codegen.scope import Text
+from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import variables
+
+__all__ = ["Guarded", "branches"]
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """Code that runs where all of ``predicates`` hold; ``writes`` are the variables that it assigns."""
+
+    predicates: tuple[Expression, ...]
+    body: Block
+    writes: frozenset[str]
+
+
+Render = Callable[[Expression], tuple[Text, frozenset[str]]]
+"""Gives the C text of a condition, and the temporaries in it."""
+
+
+def branches(entries: Sequence[Guarded], render: Render) -> Block:
+    """Return *entries*, in their order, with each condition that neighbours share written and tested once.
+
+    Entries under ``p`` and entries under ``not p`` may change places: no instance runs both.
+    """
+    out: list[Node] = []
+    position = 0
+    while position < len(entries):
+        first = entries[position]
+        if not first.predicates:
+            out += first.body
+            position += 1
+            continue
+        condition = _positive(first.predicates[0])
+        end = _end_of_group(entries, position, condition)
+        group = entries[position:end]
+        position = end
+        true = [_without_first(entry) for entry in group if entry.predicates[0] == condition]
+        false = [_without_first(entry) for entry in group if entry.predicates[0] != condition]
+        out.append(_choice(condition, branches(true, render), branches(false, render), render))
+    return tuple(out)
+
+
+def _positive(predicate: Expression) -> Expression:
+    """Return *predicate* without a ``not`` in front."""
+    return predicate.child if isinstance(predicate, p.LogicalNot) else predicate
+
+
+def _end_of_group(entries: Sequence[Guarded], start: int, condition: Expression) -> int:
+    """Return the position after the last neighbour that asks for *condition* first, with its value unchanged."""
+    reads = variables(condition)
+    for position in range(start, len(entries)):
+        entry = entries[position]
+        if not entry.predicates or _positive(entry.predicates[0]) != condition:
+            return position
+        if not reads.isdisjoint(entry.writes):
+            return position + 1
+    return len(entries)
+
+
+def _without_first(entry: Guarded) -> Guarded:
+    return replace(entry, predicates=entry.predicates[1:])
+
+
+def _choice(condition: Expression, true: Block, false: Block, render: Render) -> If:
+    if not true:
+        condition, true, false = p.LogicalNot(condition), false, ()
+    text, reads = render(condition)
+    if not false and len(true) == 1 and isinstance(true[0], If) and not true[0].orelse:
+        inner = true[0]
+        own = f"({inner.condition})" if " || " in inner.condition or " ? " in inner.condition else inner.condition
+        return If(f"{text.within(3)} && {own}", inner.body, (), reads | inner.reads)
+    return If(text.text, true, false, reads)
