@@ -81,7 +81,8 @@ def test_a_condition_that_changes_is_tested_again() -> None:
 @pytest.mark.parametrize("n", [1, 6])
 def test_a_condition_that_changes_computes_the_same(n: int) -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", CHANGING, DATA)
-    arguments: dict[str, Any] = {"x": np.arange(n, dtype=np.int32) - 2, "y": np.zeros(n, np.int32), "z": np.zeros(n, np.int32)}
+    zeros = np.zeros(n, np.int32)
+    arguments: dict[str, Any] = {"x": np.arange(n, dtype=np.int32) - 2, "y": zeros, "z": zeros}
     expected = pl.interpret(knl, **{name: value.copy() for name, value in arguments.items()})
     got = pl.compile(knl, target=pl.CTarget())(**{name: value.copy() for name, value in arguments.items()})
     for name in ("x", "y", "z"):
