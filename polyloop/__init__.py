@@ -32,6 +32,8 @@ from polyloop.transform.tag import tag_inames
 
 if TYPE_CHECKING:
     from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
+    from polyloop.frontend.einsum import make_einsum
+    from polyloop.frontend.script import kernel_to_python
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
     from polyloop.runtime.invoke import CompiledKernel
     from polyloop.target.base import Target
@@ -74,6 +76,8 @@ __all__ = [
     "fix_parameters",
     "generate_code",
     "interpret",
+    "kernel_to_python",
+    "make_einsum",
     "make_kernel",
     "precompute",
     "prioritize_loops",
@@ -98,8 +102,10 @@ _LATER = {
     "compile": "runtime.compile",
     "generate_code": "target.source",
     "interpret": "target.interpreter",
+    "kernel_to_python": "frontend.script",
+    "make_einsum": "frontend.einsum",
 }
-"""Names that generate or run code, and the modules that they are loaded from when first used."""
+"""Names that an import of the package does not need, and the modules that they are loaded from when first used."""
 
 
 def __getattr__(name: str) -> _Any:  # noqa: ANN401 - whatever the name stands for

@@ -18,6 +18,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
 from polyloop.kernel.kernel import LoopKernel, Reference
+from polyloop.kernel.recorded import recorded
 from polyloop.kernel.specs import GlobalArg, row_major
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows
@@ -25,6 +26,7 @@ from polyloop.poly.sets import Row, add_rows
 __all__ = ["make_kernel"]
 
 
+@recorded
 def make_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
     instructions: str | Sequence[str],

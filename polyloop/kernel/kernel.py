@@ -14,6 +14,7 @@ import islpy as isl
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import Instruction, SubstitutionRule
+from polyloop.kernel.made import Made
 from polyloop.kernel.tags import InameTag, Sequential
 from polyloop.kernel.trace import Trace
 from polyloop.kernel.tree import Tree, show_tree
@@ -94,6 +95,8 @@ class LoopKernel:
         iname -> (front, back) iterations to peel.
     gone
         iname -> the step that consumed it, for messages.
+    made
+        How it was made, for :func:`polyloop.kernel_to_python`.
     """
 
     name: str
@@ -113,6 +116,7 @@ class LoopKernel:
     fixed: Mapping[str, int] = field(default_factory=dict)
     reference: Reference | None = None
     trace: Trace = field(default_factory=Trace)
+    made: Made | None = None
 
     def __str__(self) -> str:
         return show_kernel(self)

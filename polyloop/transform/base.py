@@ -12,6 +12,7 @@ import numpy as np
 
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.made import differs
 from polyloop.kernel.trace import Trace
 
 __all__ = ["Applied", "Transform", "iname_violations", "new_name_violations"]
@@ -24,10 +25,10 @@ class Applied:
     transform: Transform
     note: str = ""
 
-    def script(self) -> str:
+    def script(self, variable: str = "knl") -> str:
         """Return the call as a line of Python, its choices as a comment above it."""
         arguments = ", ".join(f"{name}={_literal(value)}" for name, value in self.transform.given().items())
-        line = f"knl = pl.{self.transform.name}(knl, {arguments})"
+        line = f"{variable} = pl.{self.transform.name}({variable}, {arguments})"
         return f"# {self.note}\n{line}" if self.note else line
 
     def data(self) -> Mapping[str, object]:
@@ -90,7 +91,7 @@ class Transform(ABC):
         found = {}
         for entry in fields(self):
             value = getattr(self, entry.name)
-            if value != entry.default:
+            if differs(value, entry.default):
                 found[entry.name] = value
         return found
 
