@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import PurePath
 
 __all__ = [
     "ArgumentError",
@@ -28,6 +29,10 @@ __all__ = [
 ]
 
 
+def _place(line: int, file: str | None) -> str:
+    return f"line {line}" if file is None else f"{PurePath(file).name}:{line}"
+
+
 @dataclass(frozen=True)
 class Span:
     """A piece of the text that the user wrote.
@@ -40,16 +45,23 @@ class Span:
         Number of that line in the user's string, from 1.
     column, width
         Where the piece begins (from 0) and how many characters it has (at least 1).
+    file
+        The file that the line is in, and ``line`` then counts its lines; None for a string of the user's.
     """
 
     text: str
     line: int
     column: int = 0
     width: int = 1
+    file: str | None = None
 
     def caret(self) -> str:
         """Return the marker line that belongs below :attr:`text`."""
         return " " * self.column + "^" * max(1, self.width)
+
+    def where(self) -> str:
+        """Return ``line 3``, or ``kernels.py:3`` if the file is known."""
+        return _place(self.line, self.file)
 
 
 @dataclass(frozen=True)
@@ -59,12 +71,13 @@ class Site:
     text: str
     line: int | None = None
     instruction: str | None = None
+    file: str | None = None
 
     def where(self) -> str:
-        """Return ``(line 3, instruction 'update')`` with what is known."""
+        """Return ``(line 3, instruction 'update')``, or ``(kernels.py:3, ...)``, with what is known."""
         parts = []
         if self.line is not None:
-            parts.append(f"line {self.line}")
+            parts.append(_place(self.line, self.file))
         if self.instruction is not None:
             parts.append(f"instruction '{self.instruction}'")
         return f"({', '.join(parts)})" if parts else ""
@@ -104,7 +117,7 @@ _SITE_COLUMN = 52
 def _lines(diagnostic: Diagnostic) -> Iterable[str]:
     if diagnostic.span is not None:
         span = diagnostic.span
-        yield f"  {span.text}" + f"    (line {span.line})"
+        yield f"  {span.text}" + f"    ({span.where()})"
         yield f"  {span.caret()}"
     for site in diagnostic.sites:
         where = site.where()

@@ -23,7 +23,7 @@ from polyloop.kernel.specs import GlobalArg, row_major
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows
 
-__all__ = ["make_kernel"]
+__all__ = ["complete_kernel", "make_kernel"]
 
 
 @recorded
@@ -90,6 +90,11 @@ def make_kernel(
         fixed_parameters=fixed_parameters or {},
         loop_priority=loop_priority,
     )
+    return complete_kernel(kernel, kernel_data)
+
+
+def complete_kernel(kernel: LoopKernel, kernel_data: Sequence[object] | None) -> LoopKernel:
+    """Return *kernel*, which :func:`polyloop.kernel.builder.build_kernel` made, with all that is found out, checked."""
     try:
         kernel = _completed(kernel)
         _raise_if(kernel, _wrong_directions(kernel, kernel_data or ()))

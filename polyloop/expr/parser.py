@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
 import pymbolic.primitives as p
 
@@ -20,7 +20,7 @@ from polyloop.expr.names import RESERVED, check_identifier
 from polyloop.expr.nodes import Expression, Reduction, TypeCast, negate
 from polyloop.expr.source import Source
 
-__all__ = ["REDUCTIONS", "parse_expression", "parse_source"]
+__all__ = ["REDUCTIONS", "Converter", "parse_expression", "parse_source"]
 
 REDUCTIONS: Final = frozenset({"sum", "product", "max", "min", "any", "all"})
 """The operations of reductions."""
@@ -65,7 +65,9 @@ _WHAT: Final[dict[type[ast.AST], tuple[str, str]]] = {
 
 
 class _Converter:
-    """Turns the nodes of one ``ast`` tree into expressions."""
+    """Turns the nodes of one ``ast`` tree into expressions; ``handlers`` has the method for each kind of node."""
+
+    handlers: ClassVar[dict[type[ast.AST], Callable[[Any, Any], Expression]]] = {}
 
     def __init__(self, source: Source, inames: frozenset[str] | None, operation: str) -> None:
         self.source = source
@@ -87,7 +89,7 @@ class _Converter:
     # nodes
 
     def convert(self, node: _Node) -> Expression:
-        handler = _HANDLERS.get(type(node))
+        handler = self.handlers.get(type(node))
         if handler is None:
             self.refuse(node)
         return handler(self, node)
@@ -326,6 +328,10 @@ _HANDLERS: Final[dict[type[ast.AST], Callable[[_Converter, Any], Expression]]] =
     ast.Subscript: _Converter.subscript,
     ast.Call: _Converter.call,
 }
+_Converter.handlers = {**_HANDLERS}
+
+Converter = _Converter
+"""The converter, for readers of other sources than strings: they say where a node stands."""
 
 
 def parse_source(source: Source, inames: frozenset[str] | None = None, operation: str = "make_kernel") -> Expression:

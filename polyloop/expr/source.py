@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from polyloop.errors import Span
 
@@ -18,6 +18,7 @@ class Segment:
     line: int
     column: int
     text: str
+    file: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Source:
             if segment.offset >= stop and kept:
                 break
             shift = max(0, start - segment.offset)
-            kept.append(Segment(max(0, segment.offset - start), segment.line, segment.column + shift, segment.text))
+            kept.append(replace(segment, offset=max(0, segment.offset - start), column=segment.column + shift))
         return Source(self.text[start:stop], tuple(kept))
 
     def strip(self) -> Source:
@@ -70,7 +71,8 @@ class Source:
         if width is None:
             width = len(self.text) - offset
         column = min(column, len(segment.text))
-        return Span(segment.text, segment.line, column, max(1, min(width, len(segment.text) - column)))
+        width = max(1, min(width, len(segment.text) - column))
+        return Span(segment.text, segment.line, column, width, segment.file)
 
 
 def split_outside_brackets(source: Source, separator: str) -> list[Source]:

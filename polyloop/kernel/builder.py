@@ -32,7 +32,7 @@ from polyloop.kernel.draft import Draft, fail, site_of
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.order import nest_order, stable_order
-from polyloop.kernel.parser import ParsedInstruction, ParsedRule, parse_instructions
+from polyloop.kernel.parser import Parsed, ParsedInstruction, ParsedRule, parse_instructions
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 
@@ -44,7 +44,7 @@ _PARAM = isl.dim_type.param
 
 def build_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
-    instructions: str | Sequence[str],
+    instructions: str | Sequence[str] | Sequence[Parsed],
     kernel_data: Sequence[object] | None,
     *,
     name: str,
@@ -52,17 +52,16 @@ def build_kernel(
     fixed_parameters: Mapping[str, int],
     loop_priority: Sequence[str],
 ) -> LoopKernel:
-    """Return the kernel that the arguments of :func:`polyloop.make_kernel` describe, types still open."""
+    """Return the kernel that the arguments of :func:`polyloop.make_kernel` describe, types still open.
+
+    *instructions* may have been parsed already.
+    """
     problem = check_identifier(name, "kernel name")
     if problem is not None:
         raise KernelError("make_kernel", None, [problem])
-    lines: object = instructions
-    if not isinstance(lines, str) and not (isinstance(lines, Sequence) and all(isinstance(x, str) for x in lines)):
-        hint = 'write them as text: "c[i] = a[i] + b[i]"'
-        raise fail("bad-instructions", f"instructions cannot be {lines!r}", hints=(hint,))
     pieces, found = _read_domains(domains, fixed_parameters)
     inames = tuple(iname for piece in pieces for iname in piece.inames)
-    parsed = parse_instructions(instructions, frozenset(inames))
+    parsed = _parsed(instructions, frozenset(inames))
     rules = {
         rule.name: SubstitutionRule(rule.name, rule.arguments, _fix(rule.expression, fixed_parameters))
         for rule in parsed
@@ -97,6 +96,24 @@ def build_kernel(
         fixed=dict(fixed_parameters),
     )
     return replace(kernel, instructions=_finish(kernel, drafts, space))
+
+
+def _entries(given: object) -> tuple[object, ...]:
+    return tuple(given) if isinstance(given, Sequence) else (given,)
+
+
+def _parsed(given: str | Sequence[str] | Sequence[Parsed], inames: frozenset[str]) -> Sequence[Parsed]:
+    if isinstance(given, str):
+        return parse_instructions(given, inames)
+    entries: tuple[object, ...] = _entries(given)
+    parsed = [entry for entry in entries if isinstance(entry, ParsedInstruction | ParsedRule)]
+    if parsed and len(parsed) == len(entries):
+        return parsed
+    lines = [entry for entry in entries if isinstance(entry, str)]
+    if len(lines) < len(entries):
+        hint = 'write them as text: "c[i] = a[i] + b[i]"'
+        raise fail("bad-instructions", f"instructions cannot be {given!r}", hints=(hint,))
+    return parse_instructions(lines, inames)
 
 
 def _fix(expr: Expression, fixed: Mapping[str, int]) -> Expression:
@@ -311,6 +328,7 @@ def _finish(kernel: LoopKernel, drafts: Sequence[Draft], space: isl.Set) -> tupl
             blocks=tuple(zip(parsed.for_inames, parsed.for_blocks, strict=True)),
             line=parsed.line,
             text=parsed.text,
+            file=parsed.span.file,
             reads=reads - frozenset(nest),
         )
     return tuple(built[name] for name in _text_order(kernel, drafts, built))

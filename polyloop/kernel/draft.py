@@ -32,4 +32,4 @@ class Draft:
 
 def site_of(parsed: ParsedInstruction, name: str | None = None) -> Site:
     """Return the place of a statement for a diagnostic."""
-    return Site(parsed.text, parsed.line, name or parsed.id)
+    return Site(parsed.text, parsed.line, name or parsed.id, parsed.span.file)

@@ -99,6 +99,7 @@ class Instruction:
     blocks: tuple[tuple[str, int], ...] = ()
     line: int | None = None
     text: str = ""
+    file: str | None = None
     reads: frozenset[str] = field(default=frozenset())
     """Names of arrays, temporaries and parameters that the instruction reads (rules expanded)."""
 
@@ -109,7 +110,7 @@ class Instruction:
 
     def site(self) -> Site:
         """Return the place for a diagnostic."""
-        return Site(self.text or f"{show(self.assignee)} = {show(self.expression)}", self.line, self.id)
+        return Site(self.text or f"{show(self.assignee)} = {show(self.expression)}", self.line, self.id, self.file)
 
     def __str__(self) -> str:
         condition = "".join(f" if {show(predicate)}" for predicate in self.predicates)

@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, NoReturn, TypeAlias
-
-import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, Span, unknown_name
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_source
-from polyloop.expr.rewrite import variables
 from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.kernel.blocks import Blocks, ForBlock, IfBlock
 from polyloop.kernel.lines import OPERATION, fail, logical_lines, match_bracket
 from polyloop.kernel.options import Options, parse_options
 from polyloop.kernel.statements import RuleText, parse_assignment
 
-__all__ = ["ParsedInstruction", "ParsedRule", "parse_instructions"]
+__all__ = ["Parsed", "ParsedInstruction", "ParsedRule", "parse_instructions"]
 
 
 @dataclass(frozen=True)
@@ -88,36 +86,6 @@ class ParsedRule:
 Parsed: TypeAlias = ParsedInstruction | ParsedRule
 
 
-@dataclass(slots=True)
-class _For:
-    """An open ``for`` block."""
-
-    span: Span
-    inames: tuple[str, ...]
-    numbers: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class _If:
-    """An open ``if`` block: the condition that holds now, and those of the branches before."""
-
-    span: Span
-    condition: Expression | None
-    refused: list[Expression]
-    depends: frozenset[str]
-    loops_outside: int
-    written: dict[str, Span] = field(default_factory=dict)
-
-    def predicates(self) -> tuple[Expression, ...]:
-        """Return what holds in the current branch."""
-        negated = tuple(_negated(condition) for condition in self.refused)
-        return negated if self.condition is None else (*negated, self.condition)
-
-
-def _negated(condition: Expression) -> Expression:
-    return condition.child if isinstance(condition, p.LogicalNot) else p.LogicalNot(condition)
-
-
 _KEYWORD: Final = re.compile(r"(for|endfor|endif|end|if|elif|else|with|while|def|return|break|continue)\b", re.ASCII)
 _UNSUPPORTED: Final = {
     "with": "write the options after each instruction: x = y {dep=first}",
@@ -134,8 +102,7 @@ class _Parser:
 
     def __init__(self, inames: frozenset[str]) -> None:
         self.inames = inames
-        self.blocks: list[_For | _If] = []
-        self.loops = 0
+        self.blocks = Blocks()
         self.found: list[Parsed] = []
         self.rules: set[str] = set()
 
@@ -158,7 +125,7 @@ class _Parser:
         if word == "for":
             self.open_for(source, tail)
         elif word == "if":
-            self.open_if(source, self.condition(source, tail, word))
+            self.blocks.open_if(source.span(), self.condition(source, tail, word))
         elif word in ("elif", "else"):
             self.branch(source, tail, word)
         else:
@@ -184,7 +151,7 @@ class _Parser:
     # blocks
 
     def open_for(self, source: Source, tail: Source) -> None:
-        active = {iname for block in self.blocks if isinstance(block, _For) for iname in block.inames}
+        active = {*self.blocks.inames()}
         names: list[str] = []
         if not tail.text:
             fail("syntax", "'for' names no iname", source.span(), "write 'for i' or 'for i, j'")
@@ -210,41 +177,30 @@ class _Parser:
                 )
             active.add(name.text)
             names.append(name.text)
-        numbers = tuple(range(self.loops, self.loops + len(names)))
-        self.loops += len(names)
-        self.blocks.append(_For(source.span(), tuple(names), numbers))
+        self.blocks.open_for(source.span(), names)
 
     def condition(self, source: Source, tail: Source, word: str) -> Expression:
         if not tail.text:
             fail("syntax", f"'{word}' has no condition", source.span(), f"write '{word} x > 0'")
         return parse_source(tail, self.inames, OPERATION)
 
-    def open_if(self, source: Source, condition: Expression) -> None:
-        loops = sum(isinstance(block, _For) for block in self.blocks)
-        self.blocks.append(_If(source.span(), condition, [], variables(condition), loops))
-
     def branch(self, source: Source, tail: Source, word: str) -> None:
-        block = self.blocks[-1] if self.blocks else None
-        if not isinstance(block, _If) or block.condition is None:
-            what = "follows an 'else'" if isinstance(block, _If) else "belongs to no 'if'"
+        block = self.blocks.open[-1] if self.blocks.open else None
+        if not isinstance(block, IfBlock) or block.condition is None:
+            what = "follows an 'else'" if isinstance(block, IfBlock) else "belongs to no 'if'"
             fail("stray-end", f"'{word}' {what}", source.span(), "write 'if condition' ... 'elif condition' ... 'else'")
-        block.refused.append(block.condition)
-        if word == "else":
-            if tail.text:
-                fail("syntax", "nothing may follow 'else'", tail.span(), "write 'elif condition' for a condition")
-            block.condition = None
-        else:
-            block.condition = self.condition(source, tail, word)
-            block.depends |= variables(block.condition)
+        if word == "else" and tail.text:
+            fail("syntax", "nothing may follow 'else'", tail.span(), "write 'elif condition' for a condition")
+        self.blocks.branch(None if word == "else" else self.condition(source, tail, word))
 
     def close(self, source: Source, tail: Source, word: str) -> None:
         wanted = {"endfor": "for", "endif": "if"}.get(word) or tail.text
         if wanted not in ("", "for", "if") or (tail.text and word != "end"):
             fail("syntax", f"nothing may follow '{word}'", tail.span(), "write the statement on the next line")
-        if not self.blocks:
+        if not self.blocks.open:
             fail("stray-end", f"'{word}' ends no block", source.span(), "remove it, or open a 'for' or an 'if' before")
-        block = self.blocks.pop()
-        kind = "for" if isinstance(block, _For) else "if"
+        block = self.blocks.close()
+        kind = "for" if isinstance(block, ForBlock) else "if"
         if wanted and wanted != kind:
             fail(
                 "stray-end",
@@ -254,9 +210,9 @@ class _Parser:
             )
 
     def finish(self) -> tuple[Parsed, ...]:
-        if self.blocks:
-            block = self.blocks[-1]
-            kind = "for" if isinstance(block, _For) else "if"
+        if self.blocks.open:
+            block = self.blocks.open[-1]
+            kind = "for" if isinstance(block, ForBlock) else "if"
             fail("unclosed-block", f"this '{kind}' has no end", block.span, "add a line 'end'")
         return tuple(self.found)
 
@@ -269,9 +225,7 @@ class _Parser:
         if isinstance(parsed, RuleText):
             self.rule(source, parsed, options)
             return
-        self.check_conditions(parsed.assignee, source)
-        loops = [block for block in self.blocks if isinstance(block, _For)]
-        conditions = [c for block in self.blocks if isinstance(block, _If) for c in block.predicates()]
+        self.blocks.check_conditions(parsed.assignee, source.span())
         self.found.append(
             ParsedInstruction(
                 assignee=parsed.assignee,
@@ -284,12 +238,12 @@ class _Parser:
                 depends_star=options.depends_star,
                 inames=options.inames,
                 inames_extra=options.inames_extra,
-                predicates=(*conditions, *options.predicates),
+                predicates=(*self.blocks.conditions(), *options.predicates),
                 tags=options.tags,
                 nosync=options.nosync,
                 priority=options.priority,
-                for_inames=tuple(iname for block in loops for iname in block.inames),
-                for_blocks=tuple(number for block in loops for number in block.numbers),
+                for_inames=self.blocks.inames(),
+                for_blocks=self.blocks.numbers(),
                 line=line,
                 text=source.text,
                 span=source.span(),
@@ -321,24 +275,6 @@ class _Parser:
         self.found.append(
             ParsedRule(parsed.name, parsed.arguments, parsed.expression, line, source.text, source.span())
         )
-
-    def check_conditions(self, assignee: Expression, source: Source) -> None:
-        """Refuse a statement whose condition would change between the line ``if`` and the statement."""
-        target: Expression = assignee.aggregate if isinstance(assignee, p.Subscript) else assignee
-        name = str(target.name)
-        loops = sum(isinstance(block, _For) for block in self.blocks)
-        for block in self.blocks:
-            if not isinstance(block, _If):
-                continue
-            changed = sorted(block.depends & block.written.keys())
-            if name in block.depends and loops > block.loops_outside:
-                changed = [name]
-            if changed:
-                span = block.written.get(changed[0], source.span())
-                message = f"'{changed[0]}' is written inside an 'if' block whose condition reads it"
-                hint = f"keep the condition of line {block.span.line}: <> holds = ... before it, then 'if holds'"
-                fail("condition-changed", message, span, hint)
-            block.written.setdefault(name, source.span())
 
 
 def parse_instructions(text: str | Sequence[str], inames: frozenset[str]) -> tuple[Parsed, ...]:

@@ -17,7 +17,7 @@ from polyloop.expr.parser import REDUCTIONS, parse_source
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.lines import OPERATION, fail, match_bracket
 
-__all__ = ["Assignment", "RuleText", "parse_assignment"]
+__all__ = ["UPDATES", "Assignment", "RuleText", "parse_assignment"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ _SPECIAL: Final = REDUCTIONS | {"cast", "reduce", "simul_reduce"}
 _NO_ASSIGNMENT: Final = frozenset({"==", "<=", ">=", "!="})
 _DECLARATION: Final = re.compile(r"<\s*([^<>=]*?)\s*>", re.ASCII)
 
-_UPDATE: Final[dict[str, Callable[[Expression, Expression], Expression]]] = {
+UPDATES: Final[dict[str, Callable[[Expression, Expression], Expression]]] = {
     "+=": lambda a, b: p.Sum((a, b)),
     "-=": lambda a, b: p.Sum((a, negate(b))),
     "*=": lambda a, b: p.Product((a, b)),
@@ -111,7 +111,7 @@ def parse_assignment(source: Source, inames: frozenset[str]) -> Assignment | Rul
         fail("syntax", f"unexpected '{second[1]}'", span, "a statement assigns once; compare with ==")
     assignee = _assignee(left, inames)
     value = parse_source(right, inames, OPERATION)
-    update = _UPDATE.get(operator)
+    update = UPDATES.get(operator)
     if update is not None and declared:
         fail("syntax", f"a declaration cannot update with '{operator}'", source.span(), "write <> t = ...")
     return Assignment(assignee, update(assignee, value) if update else value, declared, dtype, left, right.strip())
