@@ -19,7 +19,7 @@ from polyloop.errors import (
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
-from polyloop.kernel.specs import GlobalArg, TemporaryVariable, ValueArg, auto
+from polyloop.kernel.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
 from polyloop.kernel.trace import Trace
 from polyloop.transform.precompute import precompute
 from polyloop.transform.prefetch import add_prefetch
@@ -51,6 +51,7 @@ __all__ = [
     "CodegenError",
     "CompiledKernel",
     "CompilerError",
+    "ConstantArg",
     "CudaTarget",
     "DeviceLaunch",
     "DeviceLimits",

@@ -31,7 +31,7 @@ def _agree(got: Any, expected: Any, what: str, rtol: float) -> None:
 
 
 def _copies(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+    return {name: value.copy("K") if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
 
 
 def _check(entry: Example, run: Callable[..., Mapping[str, Any]], sizes: tuple[int, ...]) -> None:

@@ -6,20 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import islpy as isl
+import numpy as np
 
 from polyloop.analysis.bounds import bounds_violations, footprint_shape, rank_violations, unbounded_inames
 from polyloop.analysis.dataflow import flow_of, is_exact
 from polyloop.analysis.infer import infer_dtypes, type_violations
+from polyloop.analysis.layout import layout_violations, with_layouts
 from polyloop.analysis.lowering import instruction_tree, lower
 from polyloop.analysis.place import place
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic, KernelError, VerificationError
+from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.recorded import recorded
-from polyloop.kernel.specs import GlobalArg, row_major
+from polyloop.kernel.specs import Defaults, GlobalArg, check_order, read_offset
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows
 
@@ -36,6 +39,9 @@ def make_kernel(
     assumptions: str | isl.Set | None = None,
     fixed_parameters: Mapping[str, int] | None = None,
     loop_priority: Sequence[str] = (),
+    default_order: str = "C",
+    default_offset: object = 0,
+    index_dtype: object = np.int32,
     lang_version: tuple[int, int] | None = None,
 ) -> LoopKernel:
     """Create a kernel from iteration domains and instructions.
@@ -65,6 +71,10 @@ def make_kernel(
         Parameters to replace by numbers.
     loop_priority
         Orders of loops, such as ``("i, j",)``, the outermost first.
+    default_order, default_offset
+        Order (``"C"`` or ``"F"``) and offset of array arguments that say nothing else.
+    index_dtype
+        Type of inames, and of integer parameters that are given no type: int32 or int64.
     lang_version
         Accepted so that Loopy scripts run; has no effect.
 
@@ -81,6 +91,7 @@ def make_kernel(
     What the text means is fixed by the reference program, which ``print(knl.reference)`` shows.
     """
     del lang_version
+    read_offset(default_offset)
     kernel = build_kernel(
         domains,
         instructions,
@@ -89,6 +100,8 @@ def make_kernel(
         assumptions=assumptions,
         fixed_parameters=fixed_parameters or {},
         loop_priority=loop_priority,
+        defaults=Defaults(check_order(default_order), default_offset),
+        index_dtype=_index_dtype(index_dtype),
     )
     return complete_kernel(kernel, kernel_data)
 
@@ -103,6 +116,15 @@ def complete_kernel(kernel: LoopKernel, kernel_data: Sequence[object] | None) ->
         raise KernelError("make_kernel", kernel.name, error.found) from error
 
 
+def _index_dtype(given: object) -> np.dtype[np.generic]:
+    dtype = to_dtype(given)
+    if dtype not in {np.dtype(np.int32), np.dtype(np.int64)}:
+        hint = "the type of integer arguments is said by pl.ValueArg"
+        problem = Diagnostic("bad-value", f"index_dtype is int32 or int64, not {dtype}", hints=(hint,))
+        raise KernelError("make_kernel", None, [problem])
+    return dtype
+
+
 def _raise_if(kernel: LoopKernel, found: Iterator[Diagnostic]) -> None:
     problems = tuple(found)
     if problems:
@@ -111,11 +133,12 @@ def _raise_if(kernel: LoopKernel, found: Iterator[Diagnostic]) -> None:
 
 def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, unbounded_inames(kernel))
-    kernel = _with_shapes(kernel)
+    kernel = with_layouts(_with_shapes(kernel))
     kernel = _with_extents(kernel)
     _raise_if(kernel, rank_violations(kernel))
     _raise_if(kernel, bounds_violations(kernel))
     _raise_if(kernel, _unwritten(kernel))
+    _raise_if(kernel, layout_violations(kernel))
     _raise_if(kernel, _uninitialised(kernel))
     _raise_if(kernel, type_violations(kernel))
     kernel = infer_dtypes(kernel)
@@ -127,9 +150,7 @@ def _with_shapes(kernel: LoopKernel) -> LoopKernel:
     arguments: list[Argument] = []
     for argument in kernel.arguments:
         if isinstance(argument, ArrayArg) and argument.shape is None:
-            shape = _footprint(kernel, argument.name)
-            strides = argument.strides or row_major(shape, argument.order)
-            arguments.append(replace(argument, shape=shape, strides=strides))
+            arguments.append(replace(argument, shape=_footprint(kernel, argument.name)))
         else:
             arguments.append(argument)
     temporaries = {}

@@ -11,27 +11,25 @@ from polyloop.analysis.lowering import lower
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import expand_rules, variables
-from polyloop.expr.typing import TypeConflictError, infer
-from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
+from polyloop.expr.typing import DEFAULT_INT, TypeConflictError, infer
+from polyloop.kernel.arrays import Argument, TemporaryVariable, ValueArg
 from polyloop.kernel.kernel import LoopKernel, memoised
 
-__all__ = ["INDEX_DTYPE", "accumulator_dtypes", "dtype_table", "infer_dtypes", "require_dtypes", "type_violations"]
-
-INDEX_DTYPE = np.dtype(np.int32)
-"""Type of inames and of integer parameters that the user gave no type."""
+__all__ = ["accumulator_dtypes", "dtype_table", "infer_dtypes", "require_dtypes", "type_violations"]
 
 
 def dtype_table(kernel: LoopKernel) -> dict[str, np.dtype[np.generic] | None]:
     """Return the type of every name: arrays, scalars, parameters, inames."""
-    table: dict[str, np.dtype[np.generic] | None] = dict.fromkeys(kernel.inames, INDEX_DTYPE)
+    index = kernel.index_dtype
+    table: dict[str, np.dtype[np.generic] | None] = dict.fromkeys(kernel.inames, index)
     for instruction in kernel.instructions:
-        table.update(dict.fromkeys(instruction.inames, INDEX_DTYPE))
+        table.update(dict.fromkeys(instruction.inames, index))
         for term in instruction.terms:
-            table.update(dict.fromkeys(term.inames, INDEX_DTYPE))
+            table.update(dict.fromkeys(term.inames, index))
     table.update((argument.name, argument.dtype) for argument in kernel.arguments)
     table.update((name, temporary.dtype) for name, temporary in kernel.temporaries.items())
     for name in kernel.parameters:
-        table[name] = table.get(name) or INDEX_DTYPE
+        table[name] = table.get(name) or index
     return table
 
 
@@ -95,10 +93,8 @@ def _with_dtypes(kernel: LoopKernel, table: Mapping[str, np.dtype[np.generic] | 
         dtype = table.get(argument.name)
         if argument.dtype is not None or dtype is None:
             arguments.append(argument)
-        elif isinstance(argument, ArrayArg):
-            arguments.append(replace(argument, dtype=dtype))
         else:
-            arguments.append(ValueArg(argument.name, dtype))
+            arguments.append(replace(argument, dtype=dtype))
     temporaries: dict[str, TemporaryVariable] = {}
     for name, temporary in kernel.temporaries.items():
         dtype = table.get(name)
@@ -117,7 +113,7 @@ def require_dtypes(kernel: LoopKernel) -> LoopKernel:
     if found := tuple(type_violations(kernel)):
         raise VerificationError("generate_code", kernel.name, found)
     kernel = infer_dtypes(kernel)
-    open_names = [argument.name for argument in kernel.arguments if argument.dtype is None]
+    open_names = [argument.name for argument in kernel.arguments if argument.dtype is None and not _is_layout(argument)]
     open_names += [name for name, temporary in kernel.temporaries.items() if temporary.dtype is None]
     if open_names:
         listed = ", ".join(f'"{name}": np.float32' for name in open_names)
@@ -128,6 +124,11 @@ def require_dtypes(kernel: LoopKernel) -> LoopKernel:
         )
         raise VerificationError("generate_code", kernel.name, [problem])
     return kernel
+
+
+def _is_layout(argument: Argument) -> bool:
+    """Return whether *argument* is a stride or an offset: its type is that of the index arithmetic."""
+    return isinstance(argument, ValueArg) and argument.layout_of is not None
 
 
 @memoised
@@ -141,6 +142,6 @@ def accumulator_dtypes(kernel: LoopKernel) -> Mapping[str, np.dtype[np.generic]]
         if accumulator.operation in {"any", "all"}:
             dtype = np.dtype(np.bool_)
         elif dtype == np.bool_:
-            dtype = INDEX_DTYPE
+            dtype = DEFAULT_INT
         found[name] = dtype
     return found

@@ -14,6 +14,7 @@ from polyloop.codegen.rows import Piece, rows_of
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
+from polyloop.kernel.layout import Strided
 from polyloop.poly.affine import Affine, Floor, to_expression
 
 __all__ = ["assumption_checks", "index_checks"]
@@ -127,15 +128,23 @@ def index_checks(
 
 
 def _extents(array: ArrayArg) -> list[Expression]:
-    """Return expressions of which the greatest is the number of elements that *array* spans."""
+    """Return expressions of which the greatest is the number of elements that *array* spans, its offset included."""
     assert array.shape is not None, f"'{array.name}' has no shape"
     assert array.strides is not None, f"'{array.name}' has no strides"
-    spans = [_product(extent, stride) for extent, stride in zip(array.shape, array.strides, strict=True)]
-    if array.order == "C" and array.strides[-1] == 1:
-        return spans[:1]
-    if array.order == "F" and array.strides[0] == 1:
-        return spans[-1:]
+    tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
+    signed = any(isinstance(tag, Strided) for tag in tags)
+    steps = [_magnitude(stride) if signed else stride for stride in array.strides]
+    spans = [_product(extent, step) for extent, step in zip(array.shape, steps, strict=True)]
+    if array.is_packed:
+        spans = spans[:1] if array.order == "C" else spans[-1:]
+    if not isinstance(array.offset, int) or array.offset:
+        spans.append(array.offset)
     return [_sum(spans)]
+
+
+def _magnitude(stride: Expression) -> Expression:
+    """Return the absolute value of a stride."""
+    return abs(stride) if isinstance(stride, int) else p.Max((stride, p.Product((-1, stride))))
 
 
 def _product(a: Expression, b: Expression) -> Expression:

@@ -199,7 +199,7 @@ class Expressions:
         if array is None:
             return name + self._prefix(name) + "".join(f"[{self._index(part).text}]" for part in indices)
         assert array.strides is not None, f"'{name}' has no strides"
-        return f"{name}[{self._address(indices, array.strides)}]"
+        return f"{name}[{self._address(indices, array.strides, array.offset)}]"
 
     def _subscript(self, expr: p.Subscript, want: DType | None) -> Text:
         assert isinstance(expr.aggregate, p.Variable), f"subscript of '{expr.aggregate}'"
@@ -208,8 +208,9 @@ class Expressions:
             self.reads.add(name)
         return Text(self._reference(name, expr.index_tuple))
 
-    def _address(self, indices: Sequence[Expression], strides: Sequence[Expression]) -> str:
-        out = ""
+    def _address(self, indices: Sequence[Expression], strides: Sequence[Expression], offset: Expression) -> str:
+        first = self._index(offset).within(SUM)
+        out = "" if first == "0" else first
         for index, stride in zip(indices, strides, strict=bool(indices)):
             text = self._index(index)
             if text.text == "0":

@@ -74,7 +74,10 @@ class _Program:
     def __init__(self, schedule: Schedule, language: Language, index_bits: int) -> None:
         self.language = language
         self.index_bits = index_bits
-        self.arguments = tuple(map(_completed, schedule.arguments))
+        index_dtype = np.dtype(f"int{index_bits}")
+        self.arguments = tuple(_completed(argument, index_dtype) for argument in schedule.arguments)
+        layouts = (a.name for a in self.arguments if isinstance(a, ValueArg) and a.layout_of is not None)
+        self.index_names = (*schedule.parameters, *layouts)
         self.arrays = {a.name: a for a in self.arguments if isinstance(a, ArrayArg)}
         self.divisibility = residues(schedule.assumptions)
         self.helpers: dict[str, str] = {}
@@ -117,7 +120,7 @@ class _Program:
     def _index_checks(self) -> tuple[LaunchCheck, ...]:
         if self.index_bits != 32:
             return ()
-        return index_checks(self.arguments, self.schedule.parameters, self.magnitudes.bounds(), self.context)
+        return index_checks(self.arguments, self.index_names, self.magnitudes.bounds(), self.context)
 
     # {{{ functions
 
@@ -127,7 +130,7 @@ class _Program:
         taken = {argument.name for argument in self.arguments} | set(storage) | {d for d in own if d[1:2] != "."}
         taken |= _helper_names(tuple(self.language.types))
         names = Names(taken)
-        values: dict[str, str | int] = {p: p for p in self.schedule.parameters}
+        values: dict[str, str | int] = {p: p for p in self.index_names}
         values |= {axis: names.fresh(AXIS_NAMES[axis]) for axis in _AXES}
         values |= {dim: dim for dim in own if dim[1:2] != "."}
         dtypes: dict[str, np.dtype[np.generic] | None] = {a.name: a.dtype for a in self.arguments}
@@ -320,8 +323,8 @@ class _Program:
             for part in (statement.lhs, statement.rhs, *statement.predicates):
                 used |= variables(part)
         for name in used & self.arrays.keys():
-            for stride in self.arrays[name].strides or ():
-                used |= variables(stride)
+            for part in (*(self.arrays[name].strides or ()), self.arrays[name].offset):
+                used |= variables(part)
         parameters = set(self.schedule.parameters)
         return tuple(a for a in self.arguments if a.name in used or a.name in parameters)
 
@@ -341,8 +344,10 @@ def _helper_names(types: tuple[str, ...]) -> frozenset[str]:
     return frozenset(f"{operation}_{dtype}" for operation in OPERATIONS for dtype in types)
 
 
-def _completed(argument: Argument) -> Argument:
+def _completed(argument: Argument, index_dtype: np.dtype[np.generic]) -> Argument:
     """Return an argument with a type; parameters are int32 where nothing else was said."""
+    if isinstance(argument, ValueArg) and argument.layout_of is not None:
+        return replace(argument, dtype=index_dtype)
     if isinstance(argument, ValueArg) and argument.dtype is None:
         return replace(argument, dtype=np.dtype("int32"))
     return argument

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from polyloop.expr.nodes import Expression
+from polyloop.kernel.layout import Auto, DimTag, packed
 
 __all__ = ["AddressSpace", "Argument", "ArrayArg", "TemporaryVariable", "ValueArg"]
 
@@ -39,6 +40,14 @@ class ArrayArg:
         Distance between neighbours along each axis [elements].  Row-major for ``order="C"``.
     order
         ``"C"`` or ``"F"``; which of the two filled in ``strides``.
+    dim_tags
+        How each axis is stored, where that is not by ``order``.
+    offset
+        Where the first element lies in the memory that the generated function is passed [elements].
+    alignment
+        Of what the address of the first element is a multiple [bytes]; None asks for that of the type.
+    is_constant
+        Whether no instruction may write it.
     """
 
     name: str
@@ -48,14 +57,28 @@ class ArrayArg:
     order: str = "C"
     is_input: bool = True
     is_output: bool = False
+    dim_tags: tuple[DimTag, ...] | Auto | None = None
+    offset: Expression | Auto = 0
+    alignment: int | None = None
+    is_constant: bool = False
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the strides are those of ``order``, without gaps."""
+        return self.shape is None or self.strides == packed(self.shape, self.order)
 
 
 @dataclass(frozen=True)
 class ValueArg:
-    """A scalar argument passed by value; integer ones may be parameters of the domains."""
+    """A scalar argument passed by value; integer ones may be parameters of the domains.
+
+    ``layout_of`` names the array whose stride or offset it is: its value is read off the array that is passed, and
+    its type is that of the index arithmetic.
+    """
 
     name: str
     dtype: np.dtype[np.generic] | None = None
+    layout_of: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain, count
 
 import islpy as isl
+import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import KernelError
@@ -33,6 +34,7 @@ from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Ter
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.order import nest_order, stable_order
 from polyloop.kernel.parser import Parsed, ParsedInstruction, ParsedRule, parse_instructions
+from polyloop.kernel.specs import Defaults
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 
@@ -51,6 +53,8 @@ def build_kernel(
     assumptions: str | isl.Set | None,
     fixed_parameters: Mapping[str, int],
     loop_priority: Sequence[str],
+    defaults: Defaults,
+    index_dtype: np.dtype[np.generic],
 ) -> LoopKernel:
     """Return the kernel that the arguments of :func:`polyloop.make_kernel` describe, types still open.
 
@@ -70,7 +74,7 @@ def build_kernel(
     statements = [_fixed(entry, fixed_parameters) for entry in parsed if isinstance(entry, ParsedInstruction)]
     if not statements:
         raise fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
-    listed, temporaries, infer_rest = read_data(kernel_data, statements)
+    listed, temporaries, infer_rest = read_data(kernel_data, statements, defaults)
     given = listed
     listed = [argument for entry in listed if (argument := fixed_argument(entry, fixed_parameters)) is not None]
     temporaries = {
@@ -80,7 +84,7 @@ def build_kernel(
     parameters = parameters_used(pieces, condition, inames)
     drafts = _drafts(statements, rules, frozenset(inames), temporaries)
     check_parameters(fixed_parameters, condition, pieces, given, found)
-    arguments = complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters)
+    arguments = complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters, defaults)
     parameters = order_parameters(parameters, arguments, pieces)
     space = parameter_space(parameters)
     kernel = LoopKernel(
@@ -94,6 +98,7 @@ def build_kernel(
         substitutions=rules,
         loop_priority=tuple(tuple(x.strip() for x in chain.split(",")) for chain in loop_priority),
         fixed=dict(fixed_parameters),
+        index_dtype=index_dtype,
     )
     return replace(kernel, instructions=_finish(kernel, drafts, space))
 

@@ -16,8 +16,9 @@ from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.draft import Draft, fail, site_of
 from polyloop.kernel.kernel import Domain
+from polyloop.kernel.layout import Auto, Strided
 from polyloop.kernel.parser import ParsedInstruction
-from polyloop.kernel.specs import expand_data
+from polyloop.kernel.specs import Defaults, expand_data, read_offset
 from polyloop.poly.affine import affine_of
 
 __all__ = [
@@ -64,11 +65,18 @@ def fixed_argument(argument: Argument, values: Mapping[str, int]) -> Argument | 
     if not values:
         return argument
     shape, strides = fixed_extents(argument.shape, values), fixed_extents(argument.strides, values)
-    return replace(argument, shape=shape, strides=strides)
+    offset = argument.offset if isinstance(argument.offset, Auto) else _folded(argument.offset, values)
+    tags = argument.dim_tags
+    if isinstance(tags, tuple):
+        tags = tuple(
+            Strided(_folded(tag.stride, values)) if isinstance(tag, Strided) and tag.stride is not None else tag
+            for tag in tags
+        )
+    return replace(argument, shape=shape, strides=strides, dim_tags=tags, offset=offset)
 
 
 def read_data(
-    kernel_data: Sequence[object] | None, statements: Sequence[ParsedInstruction]
+    kernel_data: Sequence[object] | None, statements: Sequence[ParsedInstruction], defaults: Defaults
 ) -> tuple[list[Argument], dict[str, TemporaryVariable], bool]:
     """Return the listed arguments, the temporaries, and whether what is not listed is inferred."""
     arguments: list[Argument] = []
@@ -78,7 +86,7 @@ def read_data(
         if entry is ... or entry == "...":
             infer_rest = True
             continue
-        for item in expand_data(entry):
+        for item in expand_data(entry, defaults):
             if item.name in temporaries or any(item.name == other.name for other in arguments):
                 message = f"'{item.name}' is declared twice in kernel_data"
                 raise fail("name-taken", message, hints=("drop one of them",))
@@ -150,8 +158,13 @@ def complete_arguments(
     temporaries: Mapping[str, TemporaryVariable],
     inames: Sequence[str],
     parameters: Sequence[str],
+    defaults: Defaults,
 ) -> tuple[Argument, ...]:
-    """Return *arguments* with everything that the statements and shapes mention besides."""
+    """Return *arguments* with everything that the statements and shapes mention besides.
+
+    After those that are listed come the names in the statements as they appear, then sizes that only shapes, strides
+    or offsets mention, then the other parameters of the domains.
+    """
     known = {argument.name for argument in arguments} | set(temporaries) | set(inames)
     complete = list(arguments)
     written = {array_name(draft.parsed.assignee) for draft in drafts}
@@ -169,7 +182,8 @@ def complete_arguments(
         known.add(name)
         if name in subscripted or name in written:
             shape = None if name in subscripted else ()
-            complete.append(ArrayArg(name, shape=shape, strides=shape))
+            offset = read_offset(defaults.offset)
+            complete.append(ArrayArg(name, shape=shape, strides=shape, order=defaults.order, offset=offset))
         else:
             complete.append(ValueArg(name))
     sizes = [name for argument in arguments for name in _size_names(argument) if name not in known]
@@ -189,8 +203,17 @@ def _names_in_order(drafts: Sequence[Draft]) -> tuple[dict[str, Draft], set[str]
 
 
 def _size_names(argument: Argument) -> list[str]:
-    shape = argument.shape if isinstance(argument, ArrayArg) else None
-    return [name for extent in shape or () for name in sorted(variables(extent))]
+    return [name for part in _layout_parts(argument) for name in sorted(variables(part))]
+
+
+def _layout_parts(argument: Argument) -> list[Expression]:
+    """Return the expressions in the shape, the strides and the offset of an array."""
+    if not isinstance(argument, ArrayArg):
+        return []
+    tags = argument.dim_tags if isinstance(argument.dim_tags, tuple) and argument.strides is None else ()
+    parts = [*(argument.shape or ()), *(argument.strides or ())]
+    parts += [tag.stride for tag in tags if isinstance(tag, Strided) and tag.stride is not None]
+    return parts if isinstance(argument.offset, Auto) else [*parts, argument.offset]
 
 
 def _in_order(expr: Expression, subscripted: set[str]) -> Iterable[str]:
@@ -213,7 +236,5 @@ def order_parameters(
     found = dict.fromkeys(parameters)
     values = {argument.name for argument in arguments if isinstance(argument, ValueArg)}
     for argument in arguments:
-        if isinstance(argument, ArrayArg):
-            for extent in (*(argument.shape or ()), *(argument.strides or ())):
-                found.update((name, None) for name in sorted(variables(extent)) if name in values)
+        found.update((name, None) for name in _size_names(argument) if name in values)
     return tuple(found)

@@ -10,10 +10,12 @@ from typing import Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import islpy as isl
+import numpy as np
 
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import Instruction, SubstitutionRule
+from polyloop.kernel.layout import Auto
 from polyloop.kernel.made import Made
 from polyloop.kernel.tags import InameTag, Sequential
 from polyloop.kernel.trace import Trace
@@ -97,6 +99,8 @@ class LoopKernel:
         iname -> the step that consumed it, for messages.
     made
         How it was made, for :func:`polyloop.kernel_to_python`.
+    index_dtype
+        Type of inames, and of integer parameters that were given no type: int32 or int64.
     """
 
     name: str
@@ -114,6 +118,7 @@ class LoopKernel:
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     gone: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, int] = field(default_factory=dict)
+    index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))
     reference: Reference | None = None
     trace: Trace = field(default_factory=Trace)
     made: Made | None = None
@@ -215,13 +220,26 @@ def _show_nest(instruction: Instruction) -> str:
 def _show_argument(argument: Argument) -> str:
     dtype = argument.dtype.name if argument.dtype is not None else "?"
     if isinstance(argument, ValueArg):
-        return f"{argument.name}: {dtype}"
+        return f"{argument.name}: {dtype if argument.layout_of is None else f'index (of {argument.layout_of})'}"
     shape = "?" if argument.shape is None else ", ".join(show(extent) for extent in argument.shape)
     use = " and ".join(
         word for word, holds in (("in", argument.is_input), ("out", argument.is_output)) if holds
     )
-    order = "" if argument.order == "C" else f", order {argument.order}"
-    return f"{argument.name}: {dtype}[{shape}]{order}" + (f" ({use})" if use else "")
+    return f"{argument.name}: {dtype}[{shape}]{_show_layout(argument)}" + (f" ({use})" if use else "")
+
+
+def _show_layout(array: ArrayArg) -> str:
+    """Return what is unusual about where the elements of *array* lie."""
+    parts = []
+    if array.is_packed:
+        parts += [] if array.order == "C" or len(array.shape or ()) < 2 else [f"order {array.order}"]
+    elif array.strides is not None:
+        parts.append(f"strides ({', '.join(show(stride) for stride in array.strides)})")
+    if not isinstance(array.offset, int) or array.offset:
+        parts.append(f"offset {'auto' if isinstance(array.offset, Auto) else show(array.offset)}")
+    if array.alignment is not None:
+        parts.append(f"aligned to {array.alignment} bytes")
+    return "".join(f", {part}" for part in parts)
 
 
 def _show_temporary(temporary: TemporaryVariable) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
@@ -17,21 +17,21 @@ from polyloop.expr.parser import parse_expression
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel import arrays
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.layout import Auto, DimTag, Strided, auto, auto_axes, packed, parse_dim_tags, strides_of
 
-__all__ = ["GlobalArg", "TemporaryVariable", "ValueArg", "auto", "expand_data", "row_major"]
+__all__ = [
+    "ConstantArg",
+    "Defaults",
+    "GlobalArg",
+    "TemporaryVariable",
+    "ValueArg",
+    "auto",
+    "check_order",
+    "expand_data",
+    "read_offset",
+]
 
-
-class _Auto:
-    """The type of :data:`auto`."""
-
-    def __repr__(self) -> str:
-        return "auto"
-
-
-auto: Final = _Auto()
-"""Find this out: a shape from the footprint of the accesses, a type by inference."""
-
-Shape: TypeAlias = "str | int | Sequence[object] | _Auto | None"
+Shape: TypeAlias = "str | int | Sequence[object] | Auto | None"
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,18 @@ class GlobalArg:
         Extents [elements]: ``"n, n"``, ``(n, 16)``, or ``auto`` (the default) to take the smallest
         shape that holds every access.
     strides
-        Distances along each axis [elements]; by default packed as *order* says.
+        Distances along each axis [elements]; by default packed as *order* says.  ``auto``, for one axis or for all,
+        takes them from the array passed: the generated function gets arguments ``a_stride0``, ``a_stride1``, ..
     order
-        ``"C"`` (last axis contiguous, the default) or ``"F"``.
+        ``"C"`` (last axis contiguous) or ``"F"``; by default the kernel's ``default_order``.
+    offset
+        Where the first element lies in the memory that the generated function is passed [elements]; ``auto`` makes
+        it an argument ``a_offset``, for views of larger arrays.  By default the kernel's ``default_offset``.
+    dim_tags
+        How each axis is stored, instead of *strides* and *order*: ``"N1,N0"`` (packed, N0 the fastest; with padding
+        ``"N1,N0(pad=16)"``), ``"stride:16"``, ``"stride:auto"``, ``"C"``, ``"F"``; as text or as a list.
+    alignment
+        The address of the first element is a multiple of this [bytes], a power of two; checked at each call.
     is_input, is_output
         What the array is meant to be; checked against what the instructions do.  None: found out.
     """
@@ -58,10 +67,22 @@ class GlobalArg:
     name: str
     dtype: object = None
     shape: Shape = auto
-    strides: Shape = auto
-    order: str = "C"
+    strides: Shape = None
+    order: str | None = None
     is_input: bool | None = None
     is_output: bool | None = None
+    offset: object = None
+    dim_tags: str | Sequence[str] | None = None
+    alignment: int | None = None
+
+
+@dataclass(frozen=True)
+class ConstantArg(GlobalArg):
+    """One or several array arguments that the kernel only reads.
+
+    The parameters are those of :class:`GlobalArg`.  Writing such an array is refused.  On CUDA it is a pointer to
+    ``const`` memory that nothing else aliases, which is what loads through the read-only cache ask for.
+    """
 
 
 @dataclass(frozen=True)
@@ -122,7 +143,7 @@ def _dtype(given: object) -> np.dtype[np.generic] | None:
 
 
 def _extents(what: Shape) -> tuple[Expression, ...] | None:
-    if what is None or isinstance(what, _Auto):
+    if what is None or isinstance(what, Auto):
         return None
     if isinstance(what, str):
         parts = (part.text.strip() for part in split_outside_brackets(Source.of(what), ","))
@@ -147,22 +168,6 @@ def _extent(entry: object) -> Expression:
     raise KernelError("make_kernel", None, [problem])
 
 
-def row_major(shape: Sequence[Expression], order: str = "C") -> tuple[Expression, ...]:
-    """Return the strides [elements] of a packed array of *shape*."""
-    strides: list[Expression] = []
-    step: Expression = 1
-    for extent in reversed(shape) if order == "C" else shape:
-        strides.append(step)
-        if isinstance(step, int) and isinstance(extent, int):
-            step = step * extent
-        elif isinstance(step, int) and step == 1:
-            step = extent
-        else:
-            factors = (*(step.children if isinstance(step, p.Product) else (step,)), extent)
-            step = p.Product(factors)
-    return tuple(reversed(strides)) if order == "C" else tuple(strides)
-
-
 def _address_space(given: AddressSpace | str) -> AddressSpace:
     if isinstance(given, AddressSpace):
         return given
@@ -173,19 +178,20 @@ def _address_space(given: AddressSpace | str) -> AddressSpace:
     raise KernelError("make_kernel", None, [problem])
 
 
-def expand_data(entry: object) -> Iterator[Declared]:
+@dataclass(frozen=True)
+class Defaults:
+    """What holds for arrays that say nothing else: an order, ``"C"`` or ``"F"``, and an offset [elements]."""
+
+    order: str = "C"
+    offset: object = 0
+
+
+def expand_data(entry: object, defaults: Defaults | None = None) -> Iterator[Declared]:
     """Yield one value for each name in *entry*."""
     if isinstance(entry, GlobalArg):
-        if entry.order not in {"C", "F"}:
-            problem = Diagnostic("bad-order", f"order is 'C' or 'F', not {entry.order!r}")
-            raise KernelError("make_kernel", None, [problem])
-        shape = _extents(entry.shape)
-        strides = _extents(entry.strides)
-        if strides is None and shape is not None:
-            strides = row_major(shape, entry.order)
+        layout = _Layout(entry, defaults or Defaults())
         for name in _split(entry.name):
-            directions = (entry.is_input is not False, entry.is_output is True)
-            yield ArrayArg(name, _dtype(entry.dtype), shape, strides, entry.order, *directions)
+            yield layout.array(name)
     elif isinstance(entry, ValueArg):
         for name in _split(entry.name):
             yield arrays.ValueArg(name, _dtype(entry.dtype))
@@ -197,6 +203,89 @@ def expand_data(entry: object) -> Iterator[Declared]:
         problem = Diagnostic(
             "bad-kernel-data",
             f"kernel_data cannot hold {entry!r}",
-            hints=("use pl.GlobalArg, pl.ValueArg, pl.TemporaryVariable or ...",),
+            hints=("use pl.GlobalArg, pl.ConstantArg, pl.ValueArg, pl.TemporaryVariable or ...",),
         )
         raise KernelError("make_kernel", None, [problem])
+
+
+class _Layout:
+    """The layout that an array argument is declared with, checked."""
+
+    def __init__(self, entry: GlobalArg, defaults: Defaults) -> None:
+        self.entry = entry
+        self.order = check_order(defaults.order if entry.order is None else entry.order)
+        self.shape = _extents(entry.shape)
+        self.tags = self._tags()
+        self.offset = read_offset(defaults.offset if entry.offset is None else entry.offset)
+        alignment = entry.alignment
+        if alignment is not None and (type(alignment) is not int or alignment < 1 or alignment & (alignment - 1)):
+            hint = "give it in bytes, such as alignment=16"
+            raise _bad("bad-layout", f"the alignment of '{entry.name}' is no power of two: {alignment!r}", hint)
+
+    def _tags(self) -> tuple[DimTag, ...] | Auto | None:
+        """Return what strides and dim_tags say, None if they say nothing."""
+        name, strides, tags = self.entry.name, self.entry.strides, self.entry.dim_tags
+        if strides is not None and tags is not None:
+            raise _bad("bad-layout", f"'{name}' has both strides and dim_tags", "give one of them")
+        rank = None if self.shape is None else len(self.shape)
+        found: tuple[DimTag, ...] | Auto | None = None
+        if isinstance(strides, Auto):
+            found = auto if rank is None else (Strided(None),) * rank
+        elif strides is not None:
+            found = tuple(_strided(part) for part in _entries(strides))
+        elif tags is not None:
+            if isinstance(tags, str) and tags.strip().upper() in {"C", "F"} and rank != 1:
+                self.order = tags.strip().upper()
+                return None
+            found = parse_dim_tags(tags)
+        if isinstance(found, tuple) and rank is not None and len(found) != rank:
+            what = f"{len(found)} {'strides' if tags is None else 'dim_tags'}"
+            raise _bad("bad-layout", f"'{name}' has {rank} axes and {what}", "give one for each axis")
+        return found
+
+    def array(self, name: str) -> ArrayArg:
+        """Return the argument called *name*."""
+        entry = self.entry
+        strides = None
+        if self.shape is not None and self.tags is None:
+            strides = packed(self.shape, self.order)
+        elif self.shape is not None and isinstance(self.tags, tuple) and not auto_axes(self.tags):
+            strides = strides_of(self.shape, self.tags, ())
+        return ArrayArg(
+            name, _dtype(entry.dtype), self.shape, strides, self.order, entry.is_input is not False,
+            entry.is_output is True, self.tags, self.offset, entry.alignment, isinstance(entry, ConstantArg),
+        )  # fmt: skip
+
+
+def check_order(order: object) -> str:
+    """Return *order*, which must be ``"C"`` or ``"F"``."""
+    if order not in {"C", "F"}:
+        raise _bad("bad-order", f"order is 'C' or 'F', not {order!r}")
+    return str(order)
+
+
+def read_offset(given: object) -> Expression | Auto:
+    """Return what an offset says: an expression in the parameters [elements], or ``auto``."""
+    if isinstance(given, Auto):
+        return given
+    offset = _extent(given)
+    if isinstance(offset, int) and offset < 0:
+        raise _bad("bad-layout", f"an offset cannot be {offset}", "offsets count elements from the start of the memory")
+    return offset
+
+
+def _entries(what: object) -> list[object]:
+    """Return the entries of strides, which are text, a number or a sequence."""
+    if isinstance(what, str):
+        return [part.text.strip() for part in split_outside_brackets(Source.of(what), ",") if part.text.strip()]
+    if isinstance(what, Sequence):
+        return list(what)
+    return [what]
+
+
+def _strided(part: object) -> Strided:
+    return Strided(None if isinstance(part, Auto) or part == "auto" else _extent(part))
+
+
+def _bad(code: str, message: str, *hints: str) -> KernelError:
+    return KernelError("make_kernel", None, [Diagnostic(code, message, hints=hints)])

@@ -13,6 +13,7 @@ from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.evaluate import describe, evaluate, names_in
+from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
 from polyloop.runtime.sizes import Sizes, check_layout, layout, solve_sizes
 from polyloop.runtime.views import ArrayKind, ArrayView, Memory, call_error
 
@@ -86,6 +87,7 @@ class _Plan:
 
     sizes: Sizes
     scalars: Mapping[str, np.generic]
+    shifts: Mapping[str, int]
     allocate: tuple[tuple[ArrayArg, tuple[int, ...], tuple[int, ...]], ...]
     launches: tuple[tuple[DeviceLaunch, tuple[int, int, int]], ...]
     kind: ArrayKind
@@ -107,6 +109,8 @@ class Binding:
         The values passed by value, as NumPy scalars of the kernel's types.
     launches
         Launches with something to do, with their grids.
+    shifts
+        How far an array's first element lies behind the address that functions are passed [bytes], where it does.
     """
 
     program: GeneratedProgram
@@ -116,6 +120,11 @@ class Binding:
     launches: tuple[tuple[DeviceLaunch, tuple[int, int, int]], ...]
     sizes: Mapping[str, int]
     poisoned: bool = False
+    shifts: Mapping[str, int] = field(default_factory=dict)
+
+    def address(self, name: str, first_element: int) -> int:
+        """Return what a function is passed for an array whose first element has the address *first_element*."""
+        return first_element - self.shifts.get(name, 0)
 
     def result(self) -> Result:
         """Return the outputs."""
@@ -139,9 +148,10 @@ class Binder:
         arguments = self.program.arguments
         self.arrays = tuple(a for a in arguments if isinstance(a, ArrayArg))
         self.values = tuple(a for a in arguments if isinstance(a, ValueArg))
+        self.layouts = open_layouts(arguments)
         parameters = set[str]()
         for array in self.arrays:
-            for expression in (*(array.shape or ()), *(array.strides or ())):
+            for expression in (*(array.shape or ()), *(array.strides or ()), array.offset):
                 parameters |= names_in(expression)
         for check in (*self.program.checks, *self.program.index_checks):
             parameters |= names_in(check.condition)
@@ -193,11 +203,12 @@ class Binder:
             views[arg.name] = self.memory.allocate(kernel, plan.kind, plan.device, dtype=arg.dtype, shape=shape,
                                                    strides=strides, poison=fill)
         self._refuse_overlap(views, fresh)
-        return Binding(self.program, views, fresh, values, plan.launches, plan.sizes.values, fill)
+        return Binding(self.program, views, fresh, values, plan.launches, plan.sizes.values, fill,
+                       plan.shifts)
 
     def _signature(self, views: Mapping[str, ArrayView], integers: Mapping[str, int]) -> tuple[object, ...]:
-        arrays = tuple((v.kind, v.device, v.dtype, v.shape, v.strides, v.writeable, v.pointer % v.dtype.alignment)
-                       if (v := views.get(a.name)) is not None else None for a in self.arrays)
+        arrays = tuple((v.kind, v.device, v.dtype, v.shape, v.strides, v.writeable, v.pointer % _alignment(a, v.dtype),
+                        v.offset) if (v := views.get(a.name)) is not None else None for a in self.arrays)
         return (*arrays, *sorted(integers.items()))
 
     def _check(self, views: Mapping[str, ArrayView], given: Mapping[str, int]) -> _Plan:
@@ -211,16 +222,20 @@ class Binder:
                     "missing-argument", f"the array '{array.name}' was not passed", (f"it is {what}",),
                     (f"pass {array.name}=",)))
         kind, device = _place(kernel, views)
-        sizes = solve_sizes(kernel, self.arrays, views, given, self.integers)
+        sizes = solve_sizes(kernel, self.arrays, views, given, self.integers, self.layouts)
         for array in self.arrays:
             if array.name in views:
                 check_layout(kernel, array, views[array.name], sizes)
+            if _is_written(array) and not array.is_packed:
+                refuse_shared_elements(kernel, array, *layout(array, sizes))
         self._launch_checks(sizes)
         scalars = {v.name: self._scalar(v, sizes.values[v.name]) for v in self.values if v.name in self.integers}
         allocate = tuple((a, *_positive(kernel, a, sizes)) for a in self.arrays if a.name not in views)
         grids = [(launch, tuple(evaluate(e, sizes.values) for e in launch.grid)) for launch in self.program.launches]
         launches = tuple((launch, (g[0], g[1], g[2])) for launch, g in grids if min(g) > 0)
-        return _Plan(sizes, scalars, allocate, launches, kind, device)
+        shifts = {a.name: shift for a in self.arrays if a.dtype is not None
+                  and (shift := evaluate(a.offset, sizes.values) * a.dtype.itemsize)}
+        return _Plan(sizes, scalars, shifts, allocate, launches, kind, device)
 
     def _launch_checks(self, sizes: Sizes) -> None:
         for check in self.program.checks:
@@ -257,6 +272,10 @@ class Binder:
                          f"{other_high:#x}",), (f"pass a copy of '{name}'",)))
 
 
+def _alignment(array: ArrayArg, dtype: np.dtype[Any]) -> int:
+    return max(dtype.alignment, array.alignment or 1)
+
+
 def _is_written(array: ArrayArg) -> bool:
     return array.is_output or not array.is_input
 
@@ -279,9 +298,10 @@ def _check_element(kernel: str, array: ArrayArg, view: ArrayView) -> None:
         convert = f"{name}.to(torch.{expected})" if view.kind is ArrayKind.TORCH else f"{name}.astype(np.{expected})"
         raise call_error(kernel, Diagnostic(
             "wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {expected}", (), (f"pass {convert}",)))
-    if view.pointer % expected.alignment:
+    alignment = _alignment(array, expected)
+    if view.pointer % alignment:
         raise call_error(kernel, Diagnostic(
-            "misaligned-argument", f"'{name}' does not begin at a multiple of {expected.alignment} bytes",
+            "misaligned-argument", f"'{name}' does not begin at a multiple of {alignment} bytes",
             (f"its address is {view.pointer:#x}",), (f"pass a copy of '{name}'",)))
     if not view.writeable and _is_written(array):
         raise call_error(kernel, Diagnostic(

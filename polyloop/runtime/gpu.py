@@ -278,7 +278,7 @@ class GpuModule:
                        for name, view in binding.views.items() if view.kind is ArrayKind.NUMPY}
             try:
                 self._await_producers(views, chosen)
-                pointers = {name: mirrors[name].pointer if name in mirrors else view.pointer
+                pointers = {name: binding.address(name, mirrors[name].pointer if name in mirrors else view.pointer)
                             for name, view in binding.views.items()}
                 loaded = self._load(context)
                 for launch, grid in binding.launches:

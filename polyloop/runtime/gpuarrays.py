@@ -137,8 +137,9 @@ def _torch_view(kernel: str, name: str, tensor: Any) -> ArrayView:
     if not tensor.is_cuda:
         raise _on_host(kernel, name, f"pass {name}.cuda(), or {name}.numpy() to have it copied")
     dtype = _torch_dtype(kernel, name, tensor)
+    offset = int(tensor.storage_offset()) if hasattr(tensor, "storage_offset") else 0
     return ArrayView(ArrayKind.TORCH, int(tensor.data_ptr()), dtype, tuple(tensor.shape), tuple(tensor.stride()),
-                     True, int(tensor.device.index), None, tensor)
+                     True, int(tensor.device.index), None, tensor, offset)
 
 
 def _torch_empty(device: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...], *,

@@ -71,8 +71,8 @@ class _CBackend:
             raise_no_stream(binding.program.kernel)
         for launch, _ in binding.launches:
             self._functions[launch.name](*(
-                binding.views[name].pointer if name in self._arrays else _c_value(binding.scalars[name])
-                for name in launch.arguments))
+                binding.address(name, binding.views[name].pointer) if name in self._arrays
+                else _c_value(binding.scalars[name]) for name in launch.arguments))
 
 
 def raise_no_stream(kernel: str) -> None:

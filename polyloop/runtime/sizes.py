@@ -9,6 +9,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.evaluate import affine_in, describe, evaluate, names_in
+from polyloop.runtime.layouts import OpenLayout, solve_layouts
 from polyloop.runtime.views import ArrayView, call_error
 
 __all__ = ["Sizes", "check_layout", "solve_sizes"]
@@ -51,7 +52,7 @@ def _equations(arrays: Iterable[ArrayArg], views: Mapping[str, ArrayView]) -> It
 
 
 def solve_sizes(kernel: str, arrays: Iterable[ArrayArg], views: Mapping[str, ArrayView],
-                given: Mapping[str, int], wanted: Iterable[str]) -> Sizes:
+                given: Mapping[str, int], wanted: Iterable[str], layouts: Iterable[OpenLayout] = ()) -> Sizes:
     """Return the values of all *wanted* integer parameters.
 
     Parameters
@@ -60,6 +61,8 @@ def solve_sizes(kernel: str, arrays: Iterable[ArrayArg], views: Mapping[str, Arr
         Parameters that the caller passed.
     wanted
         Names of all integer parameters.
+    layouts
+        Strides and offsets that are read off the arrays passed.
 
     Raises
     ------
@@ -71,6 +74,7 @@ def solve_sizes(kernel: str, arrays: Iterable[ArrayArg], views: Mapping[str, Arr
         if arg.name in views and len(views[arg.name].shape) != len(arg.shape or ()):
             raise call_error(kernel, _wrong_axes(arg, views[arg.name]))
     values, origin = dict(given), dict[str, str]()
+    open_arrays = tuple(layouts)
     pending = list(_equations(args, views))
     progress = True
     while progress:
@@ -89,6 +93,9 @@ def solve_sizes(kernel: str, arrays: Iterable[ArrayArg], views: Mapping[str, Arr
                     "inconsistent-size", f"no integer '{name}' fits '{equation.array}'",
                     (f"{equation}, and must be {equation.expression}",), (f"check the shape of '{equation.array}'",)))
             values[name], origin[name] = value, f"{equation}, which gives {name} = {value}"
+            progress = True
+        if not progress and (read_off := solve_layouts(kernel, open_arrays, views, values)):
+            values |= read_off
             progress = True
     missing = sorted(set(wanted) - values.keys())
     if missing:
@@ -164,9 +171,10 @@ def _wrong_strides(arg: ArrayArg, view: ArrayView, strides: tuple[int, ...]) -> 
         hint = f"pass np.asfortranarray({name})"
     else:
         hint = f"copy '{name}' into an array of these strides"
+    hints = (hint, f"or declare '{name}' with strides=pl.auto in the kernel to take any strides")
     if len(view.shape) > 1 and view.strides == tuple(reversed(strides)):
         notes.append(f"it is stored in the other order: '{name}' may be a transposed view (.T)")
-    return Diagnostic("wrong-strides", f"'{name}' is not stored as the kernel reads it", tuple(notes), (hint,))
+    return Diagnostic("wrong-strides", f"'{name}' is not stored as the kernel reads it", tuple(notes), hints)
 
 
 def _dense(shape: tuple[int, ...], axes: Iterable[int]) -> tuple[int, ...]:

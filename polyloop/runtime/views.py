@@ -46,6 +46,8 @@ class ArrayView:
         Handle of the stream on which the data become ready; None where no waiting is needed.
     owner
         The object that the user passed; keeps the memory alive.
+    offset
+        Elements between the start of the memory that the array is a view of, and its first element.
     """
 
     kind: ArrayKind
@@ -57,6 +59,7 @@ class ArrayView:
     device: int
     stream: int | None
     owner: Any
+    offset: int = 0
 
     @property
     def size(self) -> int:
@@ -114,7 +117,19 @@ def numpy_view(kernel: str, name: str, value: np.ndarray[Any, Any]) -> ArrayView
             (f"its strides are {value.strides} bytes, its elements have {size} bytes",),
             (f"pass np.ascontiguousarray({name})",)))
     return ArrayView(ArrayKind.NUMPY, value.__array_interface__["data"][0], value.dtype, value.shape,
-                     tuple(stride // size for stride in value.strides), value.flags.writeable, -1, None, value)
+                     tuple(stride // size for stride in value.strides), value.flags.writeable, -1, None, value,
+                     _offset_in_base(value))
+
+
+def _offset_in_base(value: np.ndarray[Any, Any]) -> int:
+    """Return how far *value* begins behind the array that it is a view of [elements], 0 if not a whole number."""
+    base = value.base
+    if not isinstance(base, np.ndarray):
+        return 0
+    while isinstance(base.base, np.ndarray):
+        base = base.base
+    distance = value.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return 0 if distance < 0 or distance % value.itemsize else int(distance // value.itemsize)
 
 
 class HostMemory:

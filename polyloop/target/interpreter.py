@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.infer import INDEX_DTYPE, dtype_table, require_dtypes
+from polyloop.analysis.infer import dtype_table, require_dtypes
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression, Reduction
@@ -137,9 +137,9 @@ class _Call:
 
     def scalar_arguments(self) -> None:
         """Take what was passed by value."""
-        values = self.kernel.values()
+        values = {name: value for name, value in self.kernel.values().items() if value.layout_of is None}
         for name in {**values, **dict.fromkeys(self.kernel.parameters)}:
-            dtype = values[name].dtype if name in values else INDEX_DTYPE
+            dtype = values[name].dtype if name in values else self.kernel.index_dtype
             assert dtype is not None, f"the type of '{name}' is unknown"
             if name in self.given:
                 self.scalars[name] = self.scalar(name, self.given[name], dtype)
@@ -199,13 +199,14 @@ class _Call:
                     message = f"no integer '{name}' fits '{array}'"
                     raise self.error("inconsistent-size", message, (), f"check the shape of '{array}'")
                 self.sizes[name] = value
-                dtype = next((a.dtype for a in self.kernel.arguments if a.name == name), None) or INDEX_DTYPE
-                self.scalars[name] = self.scalar(name, value, dtype)
+                declared = next((a.dtype for a in self.kernel.arguments if a.name == name), None)
+                self.scalars[name] = self.scalar(name, value, declared or self.kernel.index_dtype)
                 progress = True
 
     def check_sizes(self) -> None:
         """Check that every size that matters is known, and what the kernel assumes of them."""
-        for name in sorted({*self.kernel.values(), *self.kernel.parameters} - self.scalars.keys()):
+        values = {name for name, value in self.kernel.values().items() if value.layout_of is None}
+        for name in sorted({*values, *self.kernel.parameters} - self.scalars.keys()):
             if self.needs(name):
                 message = f"the size '{name}' follows from no array that was passed"
                 raise self.error("missing-argument", message, (), f"pass {name}= as an integer")

@@ -18,7 +18,9 @@ def _programs(kernel: LoopKernel) -> dict[tuple[Target, int], GeneratedProgram]:
     return {}
 
 
-def generate_code(kernel: LoopKernel, target: Target | None = None, *, index_bits: int = 32) -> GeneratedProgram:
+def generate_code(
+    kernel: LoopKernel, target: Target | None = None, *, index_bits: int | None = None
+) -> GeneratedProgram:
     """Return the source of *kernel* for *target*, verified.
 
     Parameters
@@ -26,7 +28,8 @@ def generate_code(kernel: LoopKernel, target: Target | None = None, *, index_bit
     target
         :func:`CudaTarget` (the default) or :func:`CTarget`.
     index_bits
-        Width of index arithmetic [bits], 32 or 64.  With 32 the caller has to check ``index_checks``; compiled
+        Width of index arithmetic [bits], 32 or 64; by default 32, and at least that of the kernel's ``index_dtype``.
+        With 32 the caller has to check ``index_checks``; compiled
         kernels do, and switch to 64 by themselves.
 
     Returns
@@ -43,8 +46,9 @@ def generate_code(kernel: LoopKernel, target: Target | None = None, *, index_bit
     """
     chosen = CudaTarget() if target is None else target
     known = _programs(kernel)
-    key = (chosen, index_bits)
+    bits = max(index_bits or 32, 8 * kernel.index_dtype.itemsize)
+    key = (chosen, bits)
     if key not in known:
         schedule = build_schedule(kernel, chosen.limits)
-        known[key] = generate(schedule, chosen.language, index_bits=index_bits)
+        known[key] = generate(schedule, chosen.language, index_bits=bits)
     return known[key]

@@ -1,0 +1,109 @@
+"""Layouts of array arguments: strides that follow from shapes, and elements that share an address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pymbolic.primitives as p
+
+from polyloop.errors import Diagnostic, KernelError
+from polyloop.expr.nodes import Expression
+from polyloop.expr.printer import show
+from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.layout import Auto, Strided, auto_axes, packed, shared_address, strides_of
+
+__all__ = ["layout_violations", "with_layouts"]
+
+
+def with_layouts(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel*, whose shapes are known, with all strides and offsets as expressions.
+
+    Those that are left to the arrays passed become arguments of their own, after all others.
+
+    Raises
+    ------
+    KernelError
+        ``bad-layout``.
+    """
+    arguments: list[Argument] = []
+    extra: list[ValueArg] = []
+    for argument in kernel.arguments:
+        if isinstance(argument, ArrayArg):
+            completed, values = _with_layout(kernel, argument, [value.name for value in extra])
+            arguments.append(completed)
+            extra += values
+        else:
+            arguments.append(argument)
+    return replace(kernel, arguments=(*arguments, *extra))
+
+
+def _with_layout(kernel: LoopKernel, array: ArrayArg, taken: Sequence[str]) -> tuple[ArrayArg, list[ValueArg]]:
+    """Return *array* with strides and an offset, and the arguments that hold those left open."""
+    assert array.shape is not None, f"the shape of '{array.name}' is unknown"
+    rank = len(array.shape)
+    values: list[ValueArg] = []
+
+    def fresh(wish: str) -> str:
+        name = kernel.fresh(wish, (*taken, *(value.name for value in values)))
+        values.append(ValueArg(name, None, array.name))
+        return name
+
+    tags = (Strided(None),) * rank if isinstance(array.dim_tags, Auto) else array.dim_tags
+    strides = array.strides
+    if tags is not None:
+        if len(tags) != rank:
+            message = f"'{array.name}' has {rank} axes and {len(tags)} strides or dim_tags"
+            hints = ("give one for each axis",)
+            raise KernelError("make_kernel", kernel.name, [Diagnostic("bad-layout", message, hints=hints)])
+        names = dict.fromkeys(range(rank), "")
+        names |= {axis: fresh(f"{array.name}_stride{axis}") for axis in auto_axes(tags)}
+        strides = strides_of(array.shape, tags, [names[axis] for axis in range(rank)])
+    elif strides is None:
+        strides = packed(array.shape, array.order)
+    offset: Expression = p.Variable(fresh(f"{array.name}_offset")) if isinstance(array.offset, Auto) else array.offset
+    return replace(array, strides=strides, dim_tags=tags, offset=offset), values
+
+
+def layout_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield arrays that are written and have two elements at one address, and constants that are written.
+
+    Layouts that depend on sizes are looked at by each call.
+    """
+    written = {instruction.writes: instruction for instruction in kernel.instructions}
+    for array in kernel.arguments:
+        if not isinstance(array, ArrayArg) or array.name not in written:
+            continue
+        site = written[array.name].site()
+        if array.is_constant:
+            yield Diagnostic(
+                "not-assignable",
+                f"'{array.name}' is a ConstantArg and cannot be assigned",
+                hints=("make it a GlobalArg, or assign another array",),
+                sites=(site,),
+            )
+        shared = _shared(array)
+        if shared:
+            names = [f"{array.name}[{', '.join(map(str, at))}]" for at in shared] if isinstance(shared, tuple) else []
+            yield Diagnostic(
+                "overlapping-elements",
+                f"array '{array.name}' is written, and two of its elements {'' if names else 'may '}have one address",
+                (*([f"{' and '.join(names)} do"] if names else []), _described(array)),
+                ("give strides that keep the elements apart",),
+                sites=(site,),
+            )
+
+
+def _shared(array: ArrayArg) -> tuple[tuple[int, ...], tuple[int, ...]] | bool:
+    shape = [extent for extent in array.shape or () if isinstance(extent, int)]
+    strides = [stride for stride in array.strides or () if isinstance(stride, int)]
+    if len(shape) != len(array.shape or ()) or len(strides) != len(array.strides or ()):
+        return False
+    return shared_address(shape, strides)
+
+
+def _described(array: ArrayArg) -> str:
+    shape = ", ".join(show(extent) for extent in array.shape or ())
+    strides = ", ".join(show(stride) for stride in array.strides or ())
+    return f"its shape is ({shape}), its strides are ({strides}) elements"

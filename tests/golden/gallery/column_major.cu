@@ -1,0 +1,11 @@
+extern "C" __global__ void __launch_bounds__(32) column_major(const float *__restrict__ a, const float *__restrict__ x, float *__restrict__ y, long long n, long long m)
+{
+    const long long bx = blockIdx.x;
+    const long long tx = threadIdx.x;
+    if (m >= 1 && 32 * bx + tx < n) {
+        float acc = 0.0f;
+        for (long long j = 0; j < m; ++j)
+            acc += a[32 * bx + tx + j * n] * x[j];
+        y[32 * bx + tx] = acc;
+    }
+}
