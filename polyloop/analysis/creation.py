@@ -12,15 +12,15 @@ from polyloop.analysis.bounds import bounds_violations, footprint_shape, rank_vi
 from polyloop.analysis.dataflow import flow_of, is_exact
 from polyloop.analysis.infer import infer_dtypes, type_violations
 from polyloop.analysis.layout import layout_violations, with_layouts
-from polyloop.analysis.lowering import instruction_tree, lower
 from polyloop.analysis.place import place
+from polyloop.analysis.reference import reference_of
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic, KernelError, VerificationError
 from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
-from polyloop.kernel.kernel import LoopKernel, Reference
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.recorded import recorded
 from polyloop.kernel.specs import Defaults, GlobalArg, check_order, read_offset
 from polyloop.poly.affine import Affine, affine_of
@@ -143,7 +143,7 @@ def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, type_violations(kernel))
     kernel = infer_dtypes(kernel)
     kernel = _with_directions(kernel)
-    return replace(kernel, reference=Reference(kernel, instruction_tree(lower(kernel))))
+    return replace(kernel, reference=reference_of(kernel))
 
 
 def _with_shapes(kernel: LoopKernel) -> LoopKernel:

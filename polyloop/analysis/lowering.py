@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -19,16 +19,16 @@ import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression, Reduction, array_name
-from polyloop.expr.rewrite import children, expand_rules, rebuild
+from polyloop.expr.rewrite import children, expand_rules, rebuild, variables
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
 from polyloop.kernel.tags import axis_name
-from polyloop.kernel.tree import Loop, Node, Run, Tree, paths
+from polyloop.kernel.tree import Tree, paths
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import constant_bounds, increasing, map_from_forms, reorder
 
-__all__ = ["Access", "Accumulator", "Lowered", "Program", "instruction_tree", "loop_order", "lower"]
+__all__ = ["Access", "Accumulator", "Lowered", "Program", "loop_order", "lower"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +72,12 @@ class Lowered:
     reads: tuple[Access, ...]
     operation: str | None = None
     predicates: tuple[Expression, ...] = ()
+    number: int | None = None
+    """Of an init or update: which reduction of the instruction, in the order of its ``terms``."""
+    own: tuple[str, ...] = ()
+    """The inames of that reduction."""
+    joined: Mapping[str, int | None] = field(default_factory=dict)
+    """Reduction inames in whose loops something is set that the reduction reads, with the ``for`` block of each."""
 
     @property
     def is_conditional(self) -> bool:
@@ -139,6 +145,7 @@ class _Lowering:
         self.before: list[Lowered] = []
         self.accumulators: list[Accumulator] = []
         self.leaf = 0
+        self.number = 0
         self.arrays = kernel.arrays()
 
     def statements(self) -> list[Lowered]:
@@ -196,6 +203,7 @@ class _Lowering:
     def reduce(self, expr: Reduction, inames: tuple[str, ...], outer_reads: list[Access]) -> Expression:
         term = next(self.terms)
         domain, all_inames = term.domain, term.inames
+        number, self.number = self.number, self.number + 1
         reads: list[Access] = []
         nested_from = len(self.before)
         inner = self.rewrite(expr.expr, all_inames, domain, reads)
@@ -209,17 +217,33 @@ class _Lowering:
         outer = tuple(x for x in nest if x in inames)
         base = self.instruction.id
         around = self.around(inames)
+        joined = self.joined(expr.inames, [*reads, *(access for statement in nested for access in statement.reads)])
         init = Lowered(
             self.names(f"{base}_init"), self.instruction, "init", outer, reorder(around, inames, outer),
-            variable, None, write, (), expr.operation,
+            variable, None, write, (), expr.operation, (), number, expr.inames, joined,
         )  # fmt: skip
         update = Lowered(
             self.names(f"{base}_update"), self.instruction, "update", nest, reorder(domain, all_inames, nest),
-            variable, inner, write, (*reads, write), expr.operation,
+            variable, inner, write, (*reads, write), expr.operation, (), number, expr.inames, joined,
         )  # fmt: skip
+        if joined:
+            nested = [replace(statement, joined={**joined, **statement.joined}) for statement in nested]
         self.before += [init, *nested, update]
         outer_reads.append(write)
         return variable
+
+    def joined(self, own: tuple[str, ...], reads: Iterable[Access]) -> dict[str, int | None]:
+        """Return those of a reduction's inames in whose loops a temporary is set that it reads (rule 4)."""
+        found: dict[str, int | None] = {}
+        for name in dict.fromkeys(access.array for access in reads):
+            if name not in self.kernel.temporaries or name in self.kernel.evaluations:
+                continue
+            for writer in self.kernel.instructions:
+                if writer.writes == name:
+                    around = set(writer.inames) - variables(writer.assignee)
+                    blocks = dict(writer.blocks)
+                    found.update((iname, blocks.get(iname)) for iname in own if iname in around)
+        return found
 
     def around(self, inames: tuple[str, ...]) -> isl.Set:
         """Return the domain of the code around a reduction: the instruction's, or an outer reduction's."""
@@ -323,9 +347,10 @@ def _lower(kernel: LoopKernel) -> Program:
         group = lowering.statements()
         accumulators.update((accumulator.name, accumulator) for accumulator in lowering.accumulators)
         after = frozenset(last.get(name, name) for name in instruction.depends_on)
+        whole = frozenset(access.array for statement in group for access in statement.reads)
         for statement in group:
             statements[statement.name] = statement
-            items.append(_item(kernel, statement, after))
+            items.append(_item(kernel, statement, after, whole if statement is group[-1] else frozenset()))
         last[instruction.id] = group[-1].name
     tree = build_tree(items, partial(_may_share, kernel, statements))
     return Program(kernel, statements, tree, accumulators, paths(tree))
@@ -337,9 +362,11 @@ def _may_share(
     """Return whether a statement may join a loop without reading an element before it is first written there.
 
     That would be so where an earlier statement of the loop writes the element in a later iteration only
-    (rule 3c of the reference program).
+    (rule 3c of the reference program).  The terms of a reduction are read when the loop is over, unless it is
+    joined: so no later iteration may write the element at all.
     """
     reader = statements[item.name]
+    waits = reader.role == "update" and loops[-1] not in (*reader.instruction.inames, *reader.joined)
     for other in inside:
         writer = statements[other.name]
         if writer.write.array not in item.reads or writer.write.array in kernel.evaluations:
@@ -348,42 +375,39 @@ def _may_share(
             if access.array != writer.write.array or access.leaf is None:
                 continue
             same = access.indices == writer.write.indices and set(writer.inames) <= set(reader.inames)
-            if not same and _reads_too_early(reader, access, writer, loops):
+            if same and (not waits or Affine.variable(loops[-1]) in access.indices):
+                continue
+            if _reads_too_early(reader, access, writer, loops, waits):
                 return False
     return True
 
 
-def _reads_too_early(reader: Lowered, access: Access, writer: Lowered, loops: Sequence[str]) -> bool:
+def _reads_too_early(
+    reader: Lowered, access: Access, writer: Lowered, loops: Sequence[str], waits: bool
+) -> bool:
+    """Return whether an element is read that is written in a later iteration of the last of *loops*.
+
+    If it has been written in an earlier one too, that matters only if the reader *waits* for the last write.
+    """
     if not access.is_affine() or not writer.write.is_affine():
         return True
     around = [Affine.variable(loop) for loop in loops]
     read = map_from_forms(reader.domain, reader.inames, [*around, *access.indices]).range()
     written = map_from_forms(writer.domain, writer.inames, [*around, *writer.write.indices]).range()
+    later = read.intersect(written.apply(increasing(read.get_space(), len(loops) - 1, 1).reverse()))
+    if waits or later.is_empty():
+        return not later.is_empty()
     known = written.apply(increasing(read.get_space(), len(loops) - 1, 0))
-    later = written.apply(increasing(read.get_space(), len(loops) - 1, 1).reverse())
-    return not read.intersect(later).subtract(known).is_empty()
+    return not later.subtract(known).is_empty()
 
 
-def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str]) -> Item:
+def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str], also: frozenset[str]) -> Item:
+    """Return *statement* as far as order is concerned.
+
+    *also* is what its instruction's reductions read: what comes later and writes that has to follow the instruction.
+    """
     nest = tuple(x for x in statement.inames if axis_name(kernel.tag(x)) is None)
-    reads = frozenset(access.array for access in statement.reads)
+    reads = frozenset(access.array for access in statement.reads) | also
     writes = frozenset((statement.write.array,))
-    return Item(statement.name, nest, reads, writes, after, dict(statement.instruction.blocks))
-
-
-def instruction_tree(program: Program) -> Tree:
-    """Return the loop tree of whole instructions: reductions are one step, as the user wrote them."""
-    ids = {instruction.id for instruction in program.kernel.instructions}
-
-    def kept(nodes: Tree) -> Tree:
-        found: list[Node] = []
-        for node in nodes:
-            if isinstance(node, Loop):
-                body = kept(node.body)
-                if body:
-                    found.append(Loop(node.iname, body))
-            elif isinstance(node, Run) and node.name in ids:
-                found.append(node)
-        return tuple(found)
-
-    return kept(program.tree)
+    blocks = {**dict(statement.instruction.blocks), **statement.joined}
+    return Item(statement.name, nest, reads, writes, after, blocks)

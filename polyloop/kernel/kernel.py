@@ -60,15 +60,18 @@ class Domain:
 class Reference:
     """The definite loop program that the user's text stands for (design, section 3).
 
-    ``kernel`` is the kernel as created (with ``reference`` None), ``tree`` its loops in order.
+    ``kernel`` is the kernel as created (with ``reference`` None), ``tree`` its loops in order.  ``steps`` says what
+    the steps of the tree do that are no instructions: a reduction that collects its terms in a loop where what they
+    read is set.
     """
 
     kernel: LoopKernel
     tree: Tree
+    steps: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        by_id = {instruction.id: instruction for instruction in self.kernel.instructions}
-        return show_tree(self.tree, lambda name: f"{by_id[name]}    {{id={name}}}")
+        shown = {**self.steps, **{instruction.id: str(instruction) for instruction in self.kernel.instructions}}
+        return show_tree(self.tree, lambda name: f"{shown[name]}    {{id={name}}}")
 
 
 @dataclass(frozen=True, eq=False)

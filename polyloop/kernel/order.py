@@ -28,7 +28,7 @@ class Item:
     reads: frozenset[str]
     writes: frozenset[str]
     after: frozenset[str] = frozenset()
-    blocks: Mapping[str, int] | None = None
+    blocks: Mapping[str, int | None] | None = None
 
 
 

@@ -6,7 +6,7 @@ Slow and meant to be obviously right: it is the oracle that every other target i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,6 +14,8 @@ import islpy as isl
 import numpy as np
 
 from polyloop.analysis.infer import dtype_table, require_dtypes
+from polyloop.analysis.lowering import Lowered, lower
+from polyloop.analysis.reference import accumulation_steps
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression, Reduction
@@ -274,6 +276,27 @@ class _Statement:
     execute: Callable[[], None]
 
 
+class _Collected:
+    """The terms of a reduction that are evaluated by a loop around it, for each point of the *inames* around."""
+
+    def __init__(self, inames: Sequence[str]) -> None:
+        self.inames = inames
+        self.values: dict[tuple[int, ...], list[Any]] = {}
+        self.closure: Closure | None = None
+
+    def key(self, point: Mapping[str, int]) -> tuple[int, ...]:
+        return tuple(point[name] for name in self.inames)
+
+    def reader(self, point: Mapping[str, int]) -> Callable[[Closure], Callable[[], Iterable[Any]]]:
+        """Return what takes the closure of a term and returns what yields the terms collected at *point*."""
+
+        def take(closure: Closure) -> Callable[[], Iterable[Any]]:
+            self.closure = closure
+            return lambda: self.values[self.key(point)]
+
+        return take
+
+
 class _Execution:
     """The state while the tree is walked: the value of each iname."""
 
@@ -282,11 +305,16 @@ class _Execution:
         self.point: dict[str, int] = {}
         kernel = call.kernel
         self.compiler = Compiler(kernel.name, self.point, call.scalars, call.arrays, dtype_table(kernel))
+        self.steps = accumulation_steps(lower(kernel))
+        self.collected: dict[tuple[str, int], _Collected] = {}
 
     def run(self, tree: Tree) -> None:
         """Execute the whole program."""
         statements = {i.id: self.statement(i) for i in self.call.kernel.instructions}
-        occupied = [i.id for i in self.call.kernel.instructions if not self.call.fixed(i.domain).is_empty()]
+        statements.update((name, self.accumulation(step)) for name, step in self.steps.items())
+        domains = {i.id: i.domain for i in self.call.kernel.instructions}
+        domains.update((name, step.domain) for name, step in self.steps.items())
+        occupied = [name for name, domain in domains.items() if not self.call.fixed(domain).is_empty()]
         self.walk(tree, statements, {name: statements[name].points for name in occupied})
 
     def walk(self, tree: Tree, statements: Mapping[str, _Statement], here: Mapping[str, Trie]) -> None:
@@ -308,12 +336,12 @@ class _Execution:
     def statement(self, instruction: Instruction) -> _Statement:
         """Return *instruction*, ready to be executed."""
         compiler, call = self.compiler, self.call
-        terms = iter(instruction.terms)
-        compiler.terms = lambda reduction: self.steps(reduction, next(terms))
+        numbered = enumerate(instruction.terms)
+        compiler.terms = lambda reduction: self.terms(instruction, reduction, *next(numbered))
         target = call.arrays[instruction.writes]
         expression = expand_rules(instruction.expression, call.kernel.substitutions)
         value = compiler.value(expression, target.dtype)
-        assert next(terms, None) is None, f"'{instruction.id}' has more term domains than reductions"
+        assert next(numbered, None) is None, f"'{instruction.id}' has more term domains than reductions"
         compiler.terms = None
         place = compiler.place(instruction.assignee)
         predicates = [compiler.value(predicate) for predicate in instruction.predicates]
@@ -325,31 +353,51 @@ class _Execution:
         points = self.trie(instruction.domain)
         return _Statement(points, lambda: all(predicate() for predicate in predicates), execute)
 
-    def steps(self, reduction: Reduction, term: Term) -> Callable[[Closure], Iterator[Any]]:
-        """Return what evaluates a closure at every term of *reduction*, in order."""
+    def terms(
+        self, instruction: Instruction, reduction: Reduction, number: int, term: Term
+    ) -> Callable[[Closure], Callable[[], Iterable[Any]]]:
+        """Return what turns the closure of a term of *reduction* into what yields the values of all terms."""
         count = len(reduction.inames)
         assert term.inames[-count:] == reduction.inames, f"terms over {term.inames} for {reduction}"
-        outer, inner = term.inames[:-count], reduction.inames
-        points, here = self.trie(term.domain), self.point
+        if any(s.instruction.id == instruction.id and s.number == number for s in self.steps.values()):
+            collected = self.collected[instruction.id, number] = _Collected(term.inames[:-count])
+            return collected.reader(self.point)
+        points = self.trie(term.domain)
+        return lambda closure: lambda: self.sweep(points, term.inames, count, closure)
 
-        def over(trie: Trie, depth: int, closure: Closure) -> Iterator[Any]:
+    def sweep(self, points: Trie, inames: Sequence[str], count: int, closure: Closure) -> Iterator[Any]:
+        """Yield the values of *closure* at *points*, whose last *count* inames are those of a reduction."""
+        outer, inner, here = inames[:-count], inames[-count:], self.point
+
+        def over(trie: Trie, depth: int) -> Iterator[Any]:
             if depth == count:
                 yield closure()
                 return
             for value, below in trie.items():
                 here[inner[depth]] = value
-                yield from over(below, depth + 1, closure)
+                yield from over(below, depth + 1)
 
-        def step(closure: Closure) -> Iterator[Any]:
-            trie = points
-            for name in outer:
-                trie = trie.get(here[name], {})
-            if trie:
-                yield from over(trie, 0, closure)
-                for name in inner:
-                    here.pop(name, None)
+        for name in outer:
+            points = points.get(here[name], {})
+        if points:
+            yield from over(points, 0)
+            for name in inner:
+                here.pop(name, None)
 
-        return step
+    def accumulation(self, step: Lowered) -> _Statement:
+        """Return an init or update of a reduction that collects its terms in a loop around, ready to be executed."""
+        assert step.number is not None, f"{step.name} belongs to no reduction"
+        collected = self.collected[step.instruction.id, step.number]
+
+        def execute() -> None:
+            key = collected.key(self.point)
+            if step.role == "init":
+                collected.values[key] = []
+            else:
+                assert collected.closure is not None, f"{step.name} has no term"
+                collected.values[key].append(collected.closure())
+
+        return _Statement(self.trie(step.domain), lambda: True, execute)
 
     def trie(self, domain: isl.Set) -> Trie:
         """Return the points of *domain* for the sizes of this call, in ascending order."""

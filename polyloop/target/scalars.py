@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from typing import Any, Final, TypeAlias
@@ -149,7 +149,7 @@ class Compiler:
     ----------
     terms
         Called with each reduction, from left to right and an outer one before those inside it; returns a function
-        that steps through the points of its terms and evaluates a closure at each.
+        that takes the closure of a term and returns what yields the values of the terms.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Compiler:
         self.scalars = scalars
         self.arrays = arrays
         self.types = types
-        self.terms: Callable[[Reduction], Callable[[Closure], Any]] | None = None
+        self.terms: Callable[[Reduction], Callable[[Closure], Callable[[], Iterable[Any]]]] | None = None
 
     def type_of(self, expr: Expression) -> ScalarType:
         """Return the type of *expr*; a constant that met no typed value is weak."""
@@ -275,7 +275,7 @@ class Compiler:
 
     def _reduction(self, expr: Reduction) -> Closure:
         assert self.terms is not None, f"a reduction where none can be: {show(expr)}"
-        steps = self.terms(expr)
+        terms = self.terms(expr)
         kind = self.type_of(expr.expr)
         start = neutral(expr.operation, kind)
         want = kind
@@ -283,12 +283,12 @@ class Compiler:
             want = _BOOL
         elif kind == _BOOL and expr.operation in ("sum", "product"):
             want = _INT
-        term = self.value(expr.expr, want)
+        values = terms(self.value(expr.expr, want))
         combine = _COMBINE[expr.operation]
 
         def accumulate() -> Any:  # noqa: ANN401
             total = start
-            for value in steps(term):
+            for value in values():
                 total = combine(total, value)
             return total
 

@@ -19,7 +19,7 @@ from polyloop.kernel.declare import fixed_argument, fixed_extents, fixed_set
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, parameters_of
 from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
-from polyloop.kernel.kernel import Domain, LoopKernel, Reference
+from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.sets import parameter_space
 from polyloop.transform.base import Transform
 from polyloop.transform.staged import names_of
@@ -75,7 +75,7 @@ class Assume(Transform):
         if kernel.reference is None:
             return result
         base = replace(kernel.reference.kernel, assumptions=together)
-        return replace(result, reference=Reference(base, kernel.reference.tree))
+        return replace(result, reference=replace(kernel.reference, kernel=base))
 
 
 def assume(kernel: LoopKernel, assumptions: str) -> LoopKernel:
@@ -133,7 +133,7 @@ class FixParameters(Transform):
         if kernel.reference is None:
             return result
         base = _fixed_kernel(kernel.reference.kernel, values)
-        return replace(result, reference=Reference(base, kernel.reference.tree))
+        return replace(result, reference=replace(kernel.reference, kernel=base))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
@@ -251,7 +251,7 @@ class AddDtypes(Transform):
         result = stated(kernel)
         if kernel.reference is None:
             return result
-        return replace(result, reference=Reference(stated(kernel.reference.kernel), kernel.reference.tree))
+        return replace(result, reference=replace(kernel.reference, kernel=stated(kernel.reference.kernel)))
 
 
 def add_dtypes(kernel: LoopKernel, dtypes: Mapping[str, object]) -> LoopKernel:

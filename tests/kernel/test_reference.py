@@ -1,0 +1,181 @@
+"""The rules of the reference program: what shares a loop, when reductions read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from tests.transform.checking import check
+
+F = np.float64
+LINE = "{[i]: 0 <= i < n}"
+SQUARE = "{[i, j]: 0 <= i, j < n}"
+
+
+def make(domain: str | list[str], text: str, **options: Any) -> pl.LoopKernel:
+    """Create a kernel with vectors a, b, c, e, a matrix m and single elements o, p, as far as the text has them."""
+    shapes = {**dict.fromkeys("abce", "n"), "m": "n, n", **dict.fromkeys("op", "1")}
+    data = [pl.GlobalArg(name, F, shape=shape) for name, shape in shapes.items() if f"{name}[" in text]
+    return pl.make_kernel(domain, text, [*data, ...], **options)
+
+
+def tree(knl: pl.LoopKernel) -> list[str]:
+    """Return the reference program, one line a step: loops, ids."""
+    assert knl.reference is not None
+    lines = str(knl.reference).splitlines()
+    return [line.rpartition("id=")[2].rstrip("}") if "id=" in line else line.strip() for line in lines]
+
+
+def numbers(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(1).integers(-4, 5, shape).astype(F)
+
+
+# {{{ reductions of what their loop sets
+
+SET_IN_LOOP = {
+    "written": "for i\n  <> v = 2*a[i]\nend\no[0] = sum(i, v) {id=s}",
+    "shared": "<> v = 2*a[i]\no[0] = sum(i, v) {id=s}",
+    "in_the_other_order": "o[0] = sum(i, v) {id=s}\n<> v = 2*a[i]",
+    "through_a_rule": "f(x) := x + 0\n<> v = 2*a[i]\no[0] = sum(i, f(v)) {id=s}",
+    "two_of_them": "for i\n  <> v = a[i]\n  <> w = a[i]\nend\no[0] = sum(i, v) + sum(i, w) {id=s}",
+}
+
+
+@pytest.mark.parametrize("case", SET_IN_LOOP)
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_a_reduction_over_a_scalar_that_its_loop_sets_collects_in_that_loop(case: str, n: int) -> None:
+    knl = make(LINE, SET_IN_LOOP[case])
+    steps = tree(knl)
+    assert steps[-1] == "s"
+    assert steps.index("s_init") < steps.index("for i") < steps.index("s_update")
+    assert steps.count("for i") == 1
+    a = numbers(n)
+    check(knl, {"a": a, "n": n}, {"o": np.array([2 * a.sum()])})
+
+
+def test_the_reference_program_shows_where_terms_are_collected() -> None:
+    assert str(make(LINE, SET_IN_LOOP["written"]).reference) == """\
+start of sum(i, v)    {id=s_init}
+for i
+    v = 2*a[i]    {id=insn}
+    one term of sum(i, v)    {id=s_update}
+o[0] = sum(i, v)    {id=s}"""
+
+
+@pytest.mark.parametrize("operation", ["max", "min", "product", "sum"])
+def test_every_operation_collects(operation: str) -> None:
+    knl = make(LINE, f"<> v = a[i] + 1\no[0] = {operation}(i, v)")
+    a = np.array([2.0, -3, 1, 0.5])
+    expected = {"max": np.max(a + 1), "min": np.min(a + 1), "product": np.prod(a + 1), "sum": np.sum(a + 1)}
+    check(knl, {"a": a}, {"o": np.array([expected[operation]])})
+
+
+def test_a_reduction_inside_a_reduction_collects_with_it() -> None:
+    a = numbers(5)
+    expected = {"o": np.array([sum(2 * x * sum(a * 2 * x) for x in a)])}
+    check(make(SQUARE, "for i\n<> v = 2*a[i]\nend\no[0] = sum(i, v*sum(j, a[j]*v))"), {"a": a}, expected)
+    check(make(SQUARE, "<> v = 2*a[i]\n<> w = sum(j, a[j]*v)\no[0] = sum(i, w*v)"), {"a": a}, expected)
+
+
+def test_a_reduction_over_both_loops_collects_in_the_inner_one() -> None:
+    m = numbers(4, 4)
+    for text in ("<> v = m[i, j]\no[0] = sum((i, j), v)", "<> v = m[i, j]\no[0] = sum(i, sum(j, v))"):
+        check(make(SQUARE, text), {"m": m}, {"o": np.array([m.sum()])})
+
+
+def test_a_reduction_collects_once_for_each_iteration_around() -> None:
+    m = numbers(4, 4)
+    knl = make(SQUARE, "for i\n  for j\n    <> v = m[i, j]\n  end\n  a[i] = sum(j, v)\nend")
+    check(knl, {"m": m}, {"a": m.sum(1)})
+
+
+def test_what_is_indexed_by_the_reduction_is_read_when_its_loop_is_over() -> None:
+    text = "<> t[i] = 2*a[i] {id=w}\no[0] = sum(k, t[k]) {id=s}"
+    knl = pl.make_kernel("{[i, k]: 0 <= i, k < 8}", text, [pl.GlobalArg("a, o", F), ...])
+    assert tree(knl) == ["for i", "w", "s"]
+    a = numbers(8)
+    check(knl, {"a": a}, {"o": np.array([2 * a.sum()])})
+
+
+def test_collecting_survives_transforms() -> None:
+    a = numbers(37)
+    expected = {"o": np.array([2 * a.sum()])}
+    for text in SET_IN_LOOP.values():
+        knl = pl.split_iname(make(LINE, text), "i", 8)
+        check(knl, {"a": a}, expected)
+        check(pl.tag_inames(knl, {"i_inner": "unr"}), {"a": a}, expected)
+        check(pl.rename_iname(knl, "i_outer", "b"), {"a": a}, expected)
+        with pytest.raises(pl.PolyloopError):
+            pl.generate_code(pl.tag_inames(knl, {"i_inner": "l.0"}))
+
+
+# }}}
+# {{{ reductions beside other accesses of what they read
+
+
+def test_a_reduction_reads_what_its_array_argument_holds_at_the_end() -> None:
+    a = numbers(5)
+    knl = make(LINE, "o[0] = a[i]\np[0] = sum(i, o[0])")
+    check(knl, {"a": a}, {"o": a[-1:], "p": 5 * a[-1:]})
+
+
+@pytest.mark.parametrize("index", ["i", "n - 1 - i", "0"])
+def test_a_reduction_reads_before_a_later_write(index: str) -> None:
+    a = numbers(5)
+    knl = make(LINE, f"o[0] = sum(i, a[{index}]) {{id=s}}\na[i] = 0 {{id=w}}")
+    assert tree(knl) == ["s", "for i", "w"]
+    check(knl, {"a": a}, {"o": np.array([5 * a[0] if index == "0" else a.sum()]), "a": 0 * a})
+
+
+def test_a_write_between_a_reduction_and_its_result_comes_after_both() -> None:
+    a, b = numbers(6), numbers(6) + 1
+    text = "c[i] = b[i] {id=first}\no[0] = sum(j, a[j]) + c[0] {id=s}\na[i] = 0 {id=w}"
+    knl = make(SQUARE, text, assumptions="n >= 1")
+    assert tree(knl).index("s") < tree(knl).index("w")
+    check(knl, {"a": a, "b": b}, {"o": np.array([a.sum() + b[0]]), "a": 0 * a})
+
+
+def test_two_reductions_of_inputs_still_share_their_loop() -> None:
+    code = pl.generate_code(make(LINE, "o[0] = sum(i, a[i])\np[0] = sum(i, b[i])"), target=pl.CTarget()).device_code
+    assert code.count("for (") == 1
+
+
+# }}}
+# {{{ loops
+
+
+def test_a_stencil_of_what_was_just_written_is_a_loop_of_its_own() -> None:
+    domain = "{[k]: 1 <= k < n - 1}"
+    knl = make(domain, "c[k] = a[k] {id=w}\ne[k] = c[k + 1] + c[k - 1] {id=r}")
+    assert tree(knl) == ["for k", "w", "for k", "r"]
+
+
+def test_a_transposed_read_is_a_loop_of_its_own() -> None:
+    knl = pl.make_kernel(
+        SQUARE,
+        "c[i, j] = 2*a[i, j] {id=w}\ne[i, j] = c[j, i] {id=r}",
+        [pl.GlobalArg("a, c, e", F, shape="n, n"), ...],
+    )
+    assert tree(knl) == ["for i", "for j", "w", "for i", "for j", "r"]
+    a = numbers(5, 5)
+    check(knl, {"a": a}, {"c": 2 * a, "e": 2 * a.T})
+
+
+def test_inames_that_overlap_in_part_share_the_common_loop() -> None:
+    knl = make(SQUARE, "b[i] = 2*a[i] {id=w}\nm[i, j] = b[i] + a[j] {id=x}\nc[i] = b[i] {id=y}")
+    assert tree(knl) == ["for i", "w", "for j", "x", "y"]
+    a = numbers(4)
+    check(knl, {"a": a}, {"m": 2 * a[:, None] + a, "c": 2 * a})
+
+
+def test_an_update_in_place_reads_the_input_where_nothing_wrote_yet() -> None:
+    a = numbers(6)
+    knl = make("{[i]: 0 <= i < n - 1}", "a[i] = a[i] + a[i + 1]", assumptions="n >= 1")
+    assert "a: float64[n] (in and out)" in str(knl)
+    check(knl, {"a": a}, {"a": np.append(a[:-1] + a[1:], a[-1])})
+
+
+# }}}
