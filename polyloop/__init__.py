@@ -33,6 +33,7 @@ from polyloop.transform.tag import tag_inames
 if TYPE_CHECKING:
     from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
     from polyloop.frontend.einsum import make_einsum
+    from polyloop.frontend.fuse import fuse_kernels
     from polyloop.frontend.script import kernel_to_python
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
     from polyloop.runtime.invoke import CompiledKernel
@@ -75,6 +76,7 @@ __all__ = [
     "auto",
     "compile",
     "fix_parameters",
+    "fuse_kernels",
     "generate_code",
     "interpret",
     "kernel_to_python",
@@ -101,6 +103,7 @@ _LATER = {
     "LaunchCheck": "codegen.program",
     "Target": "target.base",
     "compile": "runtime.compile",
+    "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",
     "interpret": "target.interpreter",
     "kernel_to_python": "frontend.script",

@@ -8,7 +8,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import NoScriptError
 from polyloop.transform.base import Applied
 
-__all__ = ["kernel_to_python"]
+__all__ = ["kernel_to_python", "script_of"]
 
 
 def kernel_to_python(kernel: LoopKernel, is_test: bool = False, var_name: str = "knl") -> str:
@@ -46,19 +46,30 @@ def kernel_to_python(kernel: LoopKernel, is_test: bool = False, var_name: str = 
     problem = check_identifier(var_name, "variable")
     if problem is not None:
         raise KernelError("kernel_to_python", kernel.name, [problem])
-    assert kernel.made is not None, "nothing says how the kernel was made"
     try:
-        lines = [kernel.made.script(var_name)]
+        script = script_of(kernel, var_name)
     except NoScriptError as error:
         raise KernelError("kernel_to_python", kernel.name, [error.diagnostic]) from error
-    for step in kernel.trace:
-        assert isinstance(step, Applied), "a trace holds applied transforms"
-        lines.append(step.script(var_name))
     head = "import numpy as np\n\nimport polyloop as pl\n\n"
     if not is_test:
-        return head + "\n".join(lines) + "\n"
-    body = "\n".join(_indented(part) for part in lines)
-    return f"{head}\ndef test_{kernel.name}() -> None:\n{body}\n    pl.generate_code({var_name})\n"
+        return f"{head}{script}\n"
+    return f"{head}\ndef test_{kernel.name}() -> None:\n{_indented(script)}\n    pl.generate_code({var_name})\n"
+
+
+def script_of(kernel: LoopKernel, variable: str) -> str:
+    """Return the lines that make *kernel* and bind it to *variable*.
+
+    Raises
+    ------
+    NoScriptError
+        ``no-script``.
+    """
+    assert kernel.made is not None, "nothing says how the kernel was made"
+    lines = [kernel.made.script(variable)]
+    for step in kernel.trace:
+        assert isinstance(step, Applied), "a trace holds applied transforms"
+        lines.append(step.script(variable))
+    return "\n".join(lines)
 
 
 def _indented(text: str) -> str:

@@ -27,13 +27,19 @@ class Trace:
     """The steps from the kernel as created to the present one, in order.
 
     ``print(trace)`` shows them as a Python script; ``trace.to_json()`` and ``pl.Trace.from_json`` in
-    ``polyloop.transform.registry`` store and replay them.
+    ``polyloop.transform.registry`` store and replay them.  ``origin`` is a comment that says how a kernel was made
+    that was made of others.
     """
 
     steps: tuple[Step, ...] = ()
+    origin: str = ""
 
     def __str__(self) -> str:
-        return "\n".join(step.script() for step in self.steps)
+        return "\n".join([*self.origin.splitlines(), *(step.script() for step in self.steps)])
+
+    def followed_by(self, step: Step) -> Trace:
+        """Return the trace with one more step."""
+        return Trace((*self.steps, step), self.origin)
 
     def __len__(self) -> int:
         return len(self.steps)

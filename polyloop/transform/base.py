@@ -13,7 +13,6 @@ import numpy as np
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import differs
-from polyloop.kernel.trace import Trace
 
 __all__ = ["Applied", "Transform", "iname_violations", "new_name_violations"]
 
@@ -109,7 +108,7 @@ class Transform(ABC):
         try:
             result = self.rewrite(kernel)
             step = Applied(self, self.note(kernel, result))
-            result = replace(result, trace=Trace((*kernel.trace.steps, step)))
+            result = replace(result, trace=kernel.trace.followed_by(step))
             found = tuple(self.consequences(kernel, result))
         except VerificationError as error:
             raise TransformError(self.name, kernel.name, error.found) from error

@@ -34,3 +34,34 @@ def _bilinear_case(n: int, rng: np.random.Generator) -> Case:
 def bilinear_form_by_einsum() -> pl.LoopKernel:
     knl = pl.make_einsum("i,ij,j", "x, a, y", name="bilinear_form_by_einsum")
     return pl.add_dtypes(knl, {"x": F, "a": F, "y": F, "out": F})
+
+
+def _smooth_case(n: int, rng: np.random.Generator) -> Case:
+    a = rng.integers(-8, 9, n + 2).astype(F)
+    scaled = F(3) * a + F(1)
+    y = scaled[:-2] + scaled[1:-1] + scaled[2:]
+    return {"a": a}, {"scaled": scaled, "y": y, "s": F(0.5) * y}
+
+
+@example(_smooth_case, sizes=(1, 31, 97))
+def scale_smooth_halve_fused() -> pl.LoopKernel:
+    """Three kernels in a row; the third shares the loop of the second."""
+    scale = pl.make_kernel(
+        "{[i]: 0 <= i < n + 2}",
+        ["<> t = 3*a[i]", "scaled[i] = t + 1"],
+        [pl.GlobalArg("a, scaled", F, shape="n + 2"), ...],
+        name="scale",
+    )
+    smooth = pl.make_kernel(
+        "{[i]: 0 <= i < n}",
+        ["<> t = x[i] + x[i + 1]", "y[i] = t + x[i + 2]"],
+        [pl.GlobalArg("x", F, shape="n + 2"), pl.GlobalArg("y", F, shape="n"), ...],
+        name="smooth",
+    )
+    data = [pl.GlobalArg("y, s", F, shape="n"), ...]
+    halve = pl.make_kernel("{[i]: 0 <= i < n}", "s[i] = 0.5*y[i]", data, name="halve")
+    knl = pl.fuse_kernels(
+        [scale, smooth, halve], data_flow=[("scaled", 0, 1, "x"), ("y", 1, 2)], name="scale_smooth_halve_fused"
+    )
+    knl = pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    return pl.split_iname(knl, "i_1", 32, outer_tag="g.0", inner_tag="l.0")

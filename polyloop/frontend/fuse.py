@@ -1,0 +1,294 @@
+"""``fuse_kernels``: several kernels, one after the other, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import islpy as isl
+
+from polyloop.analysis.creation import complete_kernel
+from polyloop.analysis.legality import order_violations
+from polyloop.errors import Diagnostic, KernelError, VerificationError
+from polyloop.expr.names import check_identifier
+from polyloop.frontend.renamed import Names, renamed
+from polyloop.frontend.script import script_of
+from polyloop.frontend.unify import Flow, flows_of, unified
+from polyloop.kernel.domains import parameters_of
+from polyloop.kernel.instruction import Copy, Instruction
+from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.made import python
+from polyloop.kernel.trace import Trace
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import parameter_space
+from polyloop.transform.base import Applied
+
+__all__ = ["fuse_kernels"]
+
+_Flow: TypeAlias = "tuple[str, int, int] | tuple[str, int, int, str]"
+
+
+@dataclass(frozen=True, eq=False)
+class _Fused:
+    """A call of ``fuse_kernels``."""
+
+    kernels: tuple[LoopKernel, ...]
+    options: tuple[tuple[str, object], ...]
+
+    def script(self, variable: str) -> str:
+        """Return the scripts of the kernels, and the call."""
+        names = [f"{variable}_{number}" for number in range(len(self.kernels))]
+        parts = [script_of(kernel, name) for kernel, name in zip(self.kernels, names, strict=True)]
+        return "\n".join([*parts, f"{variable} = {self.call(', '.join(names))}"])
+
+    def call(self, names: str) -> str:
+        """Return the call with *names* for the kernels."""
+        options = "".join(f", {name}={python(value)}" for name, value in self.options)
+        return f"pl.fuse_kernels([{names}]{options})"
+
+
+def fuse_kernels(
+    kernels: Sequence[LoopKernel],
+    suffixes: Sequence[str] | None = None,
+    data_flow: Sequence[_Flow] | None = None,
+    *,
+    name: str | None = None,
+) -> LoopKernel:
+    """Make one kernel that does what *kernels* do, one after the other.
+
+    ::
+
+        S(i), T(i)   with data_flow=[("out", 0, 1, "x")]
+
+        for i: out[i] = f(a[i])                 for i:
+        for i: y[i] = g(x[i])            ->         out[i] = f(a[i])
+                                                    y[i] = g(out[i])
+
+    Parameters
+    ----------
+    kernels
+        In the order in which they run.  None may be transformed yet, except by ``assume``, ``fix_parameters`` and
+        ``add_dtypes``.
+    suffixes
+        One for each kernel: what is appended to its names where another kernel has them too; by default ``"_1"``
+        for the second kernel, and so on.
+    data_flow
+        ``(array, i, j, other)``: kernel *j* reads under the name *other* what kernel *i* writes as *array*.
+        ``(array, i, j)`` says so of one name, which needs not be said: arguments of one name are one argument.
+    name
+        Of the result; by default the names of the kernels, joined by ``_and_``.
+
+    Returns
+    -------
+    LoopKernel
+        Arguments are identified by name.  Temporaries, substitution rules and instructions keep their names where no
+        other kernel has them.  Two kernels share an iname if it has the same domain in both, and if running its loops
+        together provably gives every read the value that it gets when the kernels run one after the other; otherwise
+        the later kernel's iname is renamed.  The trace begins with what was done.
+
+    Raises
+    ------
+    KernelError
+        ``bad-fusion`` (nothing to fuse, suffixes that do not fit, kernels that are transformed already),
+        ``bad-data-flow``, ``fusion-conflict`` (one argument with two shapes or types, with both),
+        ``contradiction`` (assumptions that exclude each other), and what :func:`polyloop.make_kernel` raises.
+
+    Notes
+    -----
+    The result stands for a new program, which ``print(knl.reference)`` shows.  After Loopy's function of the same
+    name, which fuses loops of one name whether or not that is legal.
+    """
+    _check(kernels, suffixes, name)
+    whole = name or "_and_".join(kernel.name for kernel in kernels)
+    written = [_as_written(kernel, whole) for kernel in kernels]
+    endings = list(suffixes) if suffixes is not None else [f"_{number}" for number in range(len(kernels))]
+    flows = flows_of(data_flow or (), written, whole)
+    options = (("suffixes", suffixes), ("data_flow", data_flow), ("name", name))
+    made = _Fused(tuple(kernels), tuple((key, value) for key, value in options if value is not None))
+    try:
+        fused, notes = _Fusion(written, endings, flows, whole).result()
+    except (KernelError, VerificationError) as error:
+        raise KernelError("fuse_kernels", whole, error.found) from error
+    origin = "\n".join([f"# knl = {made.call(', '.join(kernel.name for kernel in kernels))}", *notes])
+    return replace(fused, made=made, trace=Trace((), origin))
+
+
+def _check(kernels: Sequence[LoopKernel], suffixes: Sequence[str] | None, name: str | None) -> None:
+    def refuse(message: str, hint: str) -> KernelError:
+        return KernelError("fuse_kernels", None, [Diagnostic("bad-fusion", message, hints=(hint,))])
+
+    if isinstance(kernels, LoopKernel) or not kernels:
+        raise refuse("there is nothing to fuse", "pass the kernels in a list: pl.fuse_kernels([first, second])")
+    if suffixes is not None and len(suffixes) != len(kernels):
+        raise refuse(f"there are {len(kernels)} kernels and {len(suffixes)} suffixes", "give one for each kernel")
+    problem = None if name is None else check_identifier(name, "kernel name")
+    if problem is not None:
+        raise KernelError("fuse_kernels", None, [problem])
+
+
+def _as_written(kernel: LoopKernel, whole: str) -> LoopKernel:
+    """Return the reference program of *kernel*, which may only have been transformed as its meaning changed."""
+    for step in kernel.trace:
+        assert isinstance(step, Applied), "a trace holds applied transforms"
+        if not step.transform.changes_meaning:
+            problem = Diagnostic(
+                "bad-fusion",
+                f"kernel '{kernel.name}' is transformed already",
+                (step.script().splitlines()[-1],),
+                ("fuse the kernels first, then transform the result",),
+            )
+            raise KernelError("fuse_kernels", whole, [problem])
+    assert kernel.reference is not None, "a created kernel has a reference program"
+    return kernel.reference.kernel
+
+
+class _Fusion:
+    """The names that are taken so far, and the kernels under the names that they get."""
+
+    def __init__(self, kernels: Sequence[LoopKernel], endings: Sequence[str], flows: Sequence[Flow], name: str) -> None:
+        self.name = name
+        self.kernels = kernels
+        self.endings = endings
+        self.flows = flows
+        self.arguments = {
+            self.argument(number, entry.name) for number, kernel in enumerate(kernels) for entry in kernel.arguments
+        }
+        parameters = dict.fromkeys(name for kernel in kernels for name in kernel.parameters)
+        self.parameters = tuple(parameters)
+        self.space = parameter_space(self.parameters)
+
+    def argument(self, number: int, name: str) -> str:
+        """Return what argument *name* of kernel *number* is called in the result."""
+        return next((flow.array for flow in self.flows if (flow.reader, flow.other) == (number, name)), name)
+
+    def result(self) -> tuple[LoopKernel, list[str]]:
+        """Return the kernel, and what a reader of its trace should know."""
+        apart = self.combined([self.names(number, {}) for number in range(len(self.kernels))])
+        best, notes = apart, []
+        shared: dict[int, dict[str, str]] = {}
+        for number, owners, inames, outer in self.candidates(apart):
+            if not outer <= shared.get(number, {}).keys():
+                continue
+            for owner in owners:
+                theirs = self.names(owner, shared.get(owner, {})).all(inames)
+                same = dict(zip(inames, theirs, strict=True))
+                trial = {**shared, number: {**shared.get(number, {}), **same}}
+                together = self.together(trial, apart)
+                if together is not None:
+                    best, shared = together, trial
+                    break
+            else:
+                own, others = self.kernels[number].name, ", ".join(f"'{self.kernels[owner].name}'" for owner in owners)
+                notes.append(
+                    f"# '{own}' does not share {', '.join(inames)} with {others}: some read would get another value"
+                )
+        return best, notes
+
+    def candidates(self, apart: LoopKernel) -> Iterable[tuple[int, list[int], tuple[str, ...], frozenset[str]]]:
+        """Yield domains that earlier kernels have as well: whose, who those are, the inames, the inames around them."""
+        seen: list[tuple[int, tuple[str, ...], isl.Set]] = []
+        space = apart.assumptions
+        for number, kernel in enumerate(self.kernels):
+            for piece in kernel.domains:
+                domain = piece.set.align_params(space.get_space())
+                owners = [
+                    other
+                    for other, inames, known in seen
+                    if other < number and inames == piece.inames and known.is_equal(domain)
+                ]
+                if owners and piece.inames:
+                    yield number, owners, piece.inames, frozenset(parameters_of(piece.set)) & frozenset(kernel.inames)
+                seen.append((number, piece.inames, domain))
+
+    def together(self, shared: dict[int, dict[str, str]], apart: LoopKernel) -> LoopKernel | None:
+        """Return the kernel in which some inames are shared, None if some read gets another value than in *apart*."""
+        names = [self.names(number, shared.get(number, {})) for number in range(len(self.kernels))]
+        try:
+            kernel = self.combined(names)
+            back = {}
+            old = iter(apart.instructions)
+            for new in kernel.instructions:
+                back[new.id] = _pointing(new, next(old))
+            judged = replace(
+                kernel, reference=apart.reference, instructions=tuple(back[new.id] for new in kernel.instructions)
+            )
+            return None if any(True for _ in order_violations(judged)) else kernel
+        except (KernelError, VerificationError):
+            return None
+
+    def names(self, number: int, shared: dict[str, str]) -> Names:
+        """Return the new names of kernel *number*, whose inames in *shared* get the names of an earlier kernel's."""
+        kernel, ending = self.kernels[number], self.endings[number]
+        earlier = self.kernels[:number]
+        taken = set(self.arguments).union(*(other.names() - {other.name} for other in self.kernels), self.parameters)
+        before = set(self.arguments).union(*(self.local_names(other) for other in earlier))
+        variables = {}
+        for old in self.local_names(kernel):
+            if old in shared:
+                variables[old] = shared[old]
+            elif old in before:
+                variables[old] = _fresh(old + ending, taken)
+                taken.add(variables[old])
+        variables.update(
+            (argument.name, new)
+            for argument in kernel.arguments
+            if (new := self.argument(number, argument.name)) != argument.name
+        )
+        ids = {instruction.id for other in self.kernels for instruction in other.instructions}
+        used = {instruction.id for other in earlier for instruction in other.instructions}
+        instructions = {}
+        for instruction in kernel.instructions:
+            if instruction.id in used:
+                instructions[instruction.id] = _fresh(instruction.id + ending, ids)
+                ids.add(instructions[instruction.id])
+        return Names(variables, instructions)
+
+    def local_names(self, kernel: LoopKernel) -> list[str]:
+        return [*kernel.inames, *kernel.temporaries, *kernel.substitutions]
+
+    def combined(self, names: Sequence[Names]) -> LoopKernel:
+        """Return the kernels under *names*, one after the other."""
+        parts = []
+        blocks = 0
+        for kernel, own in zip(self.kernels, names, strict=True):
+            parts.append(renamed(kernel, own, blocks, self.space))
+            blocks += 1 + max((number for i in kernel.instructions for _, number in i.blocks), default=-1)
+        domains: dict[tuple[str, ...], Domain] = {}
+        for part in parts:
+            for piece in part.domains:
+                domains.setdefault(piece.inames, piece)
+        assumptions = self.space
+        for part in parts:
+            assumptions = assumptions.intersect(part.assumptions)
+        if assumptions.is_empty():
+            notes = tuple(f"'{part.name}' assumes {part.assumptions}" for part in parts)
+            problem = Diagnostic(
+                "contradiction", "the kernels assume what excludes each other", notes, ("fuse kernels of equal sizes",)
+            )
+            raise KernelError("fuse_kernels", self.name, [problem])
+        kernel = LoopKernel(
+            name=self.name,
+            parameters=self.parameters,
+            assumptions=assumptions.coalesce(),
+            domains=tuple(domains.values()),
+            instructions=tuple(instruction for part in parts for instruction in part.instructions),
+            arguments=unified(parts, self.name),
+            temporaries={name: entry for part in parts for name, entry in part.temporaries.items()},
+            substitutions={name: rule for part in parts for name, rule in part.substitutions.items()},
+            loop_priority=tuple(dict.fromkeys(chain for part in parts for chain in part.loop_priority)),
+            fixed={k: v for part in parts for k, v in part.fixed.items() if k not in self.parameters},
+        )
+        return complete_kernel(kernel, None)
+
+
+def _fresh(wish: str, taken: set[str]) -> str:
+    return wish if wish not in taken else next(x for i in range(len(taken) + 1) if (x := f"{wish}_{i}") not in taken)
+
+
+def _pointing(new: Instruction, old: Instruction) -> Instruction:
+    """Return *new* as a copy of *old*, the same instruction with other inames."""
+    assert isinstance(new.origin, Copy), "an instruction as written"
+    assert isinstance(old.origin, Copy), "an instruction as written"
+    forms = {x: Affine.variable(y) for x, y in zip(old.origin.forms, new.origin.forms, strict=True)}
+    return replace(new, origin=Copy(old.id, forms))

@@ -1,0 +1,125 @@
+"""A kernel as it was written, under other names: what ``fuse_kernels`` puts side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.expr.nodes import Expression, function_name
+from polyloop.expr.rewrite import map_nodes, substitute
+from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable
+from polyloop.kernel.domains import align
+from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
+from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.poly.affine import Affine
+
+__all__ = ["Names", "instruction_under", "renamed"]
+
+_SET = isl.dim_type.set
+_PARAM = isl.dim_type.param
+
+
+@dataclass(frozen=True)
+class Names:
+    """Old name -> new one: of variables (inames, arrays, temporaries, rules), and of instructions."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    instructions: Mapping[str, str] = field(default_factory=dict)
+
+    def variable(self, name: str) -> str:
+        """Return the new name of a variable."""
+        return self.variables.get(name, name)
+
+    def instruction(self, name: str) -> str:
+        """Return the new name of an instruction."""
+        return self.instructions.get(name, name)
+
+    def all(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the new names of variables."""
+        return tuple(map(self.variable, names))
+
+    def expression(self, expr: Expression, hidden: Sequence[str] = ()) -> Expression:
+        """Return *expr* under the new names; those in *hidden*, parameters of a rule, stay."""
+        names = {old: p.Variable(new) for old, new in self.variables.items() if old not in hidden}
+        if not names:
+            return expr
+
+        def call(node: Expression) -> Expression:
+            new = names.get(function_name(node)) if type(node) is p.Call else None
+            return node if new is None else p.Call(new, node.parameters)
+
+        return map_nodes(substitute(expr, names), call)
+
+    def set(self, domain: isl.Set) -> isl.Set:
+        """Return *domain* with its dimensions and parameters under the new names."""
+        for kind in (_SET, _PARAM):
+            for position in range(domain.dim(kind)):
+                old = domain.get_dim_name(kind, position)
+                if old is not None and old in self.variables:
+                    domain = domain.set_dim_name(kind, position, self.variables[old])
+        return domain
+
+
+def instruction_under(old: Instruction, names: Names, first_block: int, space: isl.Set) -> Instruction:
+    """Return *old*, which must be as it was written, under new names and over the parameters of *space*.
+
+    *first_block* is added to the numbers of its ``for`` blocks, so that no two kernels share one.
+    """
+    origin = old.origin
+    assert isinstance(origin, Copy), "an instruction as written is a copy of itself"
+    new_id = names.instruction(old.id)
+    terms = tuple(Term(names.all(term.inames), align(names.set(term.domain), space)) for term in old.terms)
+    new = replace(
+        old,
+        id=new_id,
+        inames=names.all(old.inames),
+        domain=align(names.set(old.domain), space),
+        assignee=names.expression(old.assignee),
+        expression=names.expression(old.expression),
+        origin=Copy(new_id, {iname: Affine.variable(iname) for iname in names.all(tuple(origin.forms))}),
+        terms=terms,
+        predicates=tuple(names.expression(predicate) for predicate in old.predicates),
+        depends_on=frozenset(map(names.instruction, old.depends_on)),
+        blocks=tuple((names.variable(iname), number + first_block) for iname, number in old.blocks),
+        reads=frozenset(map(names.variable, old.reads)),
+    )
+    return new if str(new) == str(old) else replace(new, text="", line=None)
+
+
+def _argument(old: Argument, names: Names) -> Argument:
+    if not isinstance(old, ArrayArg):
+        return replace(old, name=names.variable(old.name))
+    return replace(
+        old, name=names.variable(old.name), shape=_extents(old.shape, names), strides=_extents(old.strides, names)
+    )
+
+
+def _extents(shape: tuple[Expression, ...] | None, names: Names) -> tuple[Expression, ...] | None:
+    return None if shape is None else tuple(names.expression(extent) for extent in shape)
+
+
+def _temporary(old: TemporaryVariable, names: Names) -> TemporaryVariable:
+    return replace(old, name=names.variable(old.name), shape=_extents(old.shape, names))
+
+
+def renamed(kernel: LoopKernel, names: Names, first_block: int, space: isl.Set) -> LoopKernel:
+    """Return *kernel*, which must be as it was written, under new names and over the parameters of *space*."""
+    rules = [
+        SubstitutionRule(names.variable(rule.name), rule.arguments, names.expression(rule.expression, rule.arguments))
+        for rule in kernel.substitutions.values()
+    ]
+    temporaries = [_temporary(old, names) for old in kernel.temporaries.values()]
+    return replace(
+        kernel,
+        parameters=names.all(kernel.parameters),
+        assumptions=align(names.set(kernel.assumptions), space),
+        domains=tuple(Domain(names.all(piece.inames), names.set(piece.set)) for piece in kernel.domains),
+        instructions=tuple(instruction_under(old, names, first_block, space) for old in kernel.instructions),
+        arguments=tuple(_argument(old, names) for old in kernel.arguments),
+        temporaries={new.name: new for new in temporaries},
+        substitutions={new.name: new for new in rules},
+        loop_priority=tuple(names.all(chain) for chain in kernel.loop_priority),
+    )
