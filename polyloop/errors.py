@@ -7,9 +7,12 @@ it happened) carried by a :class:`PolyloopError`.  Nothing else knows how a mess
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from inspect import currentframe
 from pathlib import PurePath
 
 __all__ = [
@@ -26,6 +29,7 @@ __all__ = [
     "VerificationError",
     "render",
     "unknown_name",
+    "warn",
 ]
 
 
@@ -192,7 +196,49 @@ class ArgumentError(PolyloopError):
 
 
 class PolyloopWarning(UserWarning):
-    """A finding that does not stop the work; its text begins with its code."""
+    """A finding that does not stop the work.
+
+    Its text begins with its code, so that Python's filters can name one kind:
+    ``warnings.filterwarnings("ignore", "dead-instruction", pl.PolyloopWarning)``.
+    """
+
+    def __init__(self, operation: str, kernel: str | None, found: Diagnostic) -> None:
+        self.operation = operation
+        self.kernel = kernel
+        self.found = found
+        head = f"{operation} on kernel '{kernel}'" if kernel else operation
+        super().__init__("\n".join((f"{found.code}: {head}: {found.message}", *_lines(found))))
+
+
+def warn(
+    operation: str,
+    kernel: str | None,
+    found: Iterable[tuple[str, Diagnostic]],
+    silenced: Iterable[str] = (),
+) -> None:
+    """Issue a :class:`PolyloopWarning`, at the user's line, for each diagnostic that is not silenced.
+
+    Parameters
+    ----------
+    found
+        What each diagnostic is about (an instruction, a name), and the diagnostic.
+    silenced
+        Patterns with ``*`` and ``?`` that a code (``"dead-instruction"``) or a code and what it is about
+        (``"dead-instruction(copy)"``) may match.
+    """
+    patterns = tuple(silenced)
+    for subject, diagnostic in found:
+        names = (diagnostic.code, f"{diagnostic.code}({subject})")
+        if not any(fnmatchcase(name, pattern) for name in names for pattern in patterns):
+            warnings.warn(PolyloopWarning(operation, kernel, diagnostic), stacklevel=_user_level())
+
+
+def _user_level() -> int:
+    """Return the ``stacklevel`` that shows :func:`warn` the innermost frame that is not this package's."""
+    level, frame = 0, currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "polyloop":
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> Diagnostic:

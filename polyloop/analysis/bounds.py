@@ -1,4 +1,4 @@
-"""Shapes from footprints, and accesses proven inside their arrays."""
+"""Shapes from footprints; accesses proven inside their arrays, always or under a condition on the parameters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,18 @@ from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
-from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.kernel import Condition, LoopKernel, memoised
 from polyloop.poly.affine import Affine, Var, affine_of, to_expression
 from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set
 
-__all__ = ["accesses_to", "bounds_violations", "footprint_shape", "rank_violations", "unbounded_inames"]
+__all__ = [
+    "accesses_to",
+    "bounds_conditions",
+    "bounds_violations",
+    "footprint_shape",
+    "rank_violations",
+    "unbounded_inames",
+]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -144,30 +151,99 @@ def _form(aff: isl.Aff) -> Affine | None:
 
 
 def bounds_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield one finding for each access that leaves its array for some parameter value, with the instance.
+    """Yield one finding for each access that leaves its array wherever its instruction runs, with the instance.
 
-    Subscripts that are not affine, and extents that are not, are not looked at.
+    What leaves it for some parameters only is a matter of :func:`bounds_conditions`.  Subscripts that are not
+    affine, and extents that are not, are not looked at.
     """
+    yield from _bounds(kernel)[0]
+
+
+def bounds_conditions(kernel: LoopKernel) -> tuple[Condition, ...]:
+    """Return what the parameters must fulfil so that no access leaves its array."""
+    return _bounds(kernel)[1]
+
+
+@memoised
+def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition, ...]]:
     arrays = kernel.arrays()
     seen: set[tuple[str, str]] = set()
+    found: list[Diagnostic] = []
+    conditions: list[Condition] = []
     for statement, access in accesses_to(lower(kernel)):
         array = arrays.get(access.array)
         key = (statement.instruction.id, access.array)
         if array is None or array.shape is None or key in seen:
             continue
         domain = statement.domain.intersect_params(kernel.assumptions)
-        for axis, (form, extent) in enumerate(zip(access.indices, array.shape, strict=True)):
-            limit = affine_of(extent)
-            if form is None or limit is None or not limit.names() <= set(kernel.parameters):
-                continue
-            below = Row(form.scale(-1).add(Affine((), -1)))
-            above = Row(form.add(limit, -1))
-            outside = [add_rows(domain, statement.inames, [row]) for row in (below, above)]
-            bad = next((part for part in outside if not part.is_empty()), None)
-            if bad is not None:
-                seen.add(key)
-                yield _out_of_bounds(statement, access, array.shape, axis, bad)
-                break
+        outside = list(_outside(kernel, statement, access, array.shape, domain))
+        if not outside:
+            continue
+        bad = outside[0][1].params()
+        for _, part in outside[1:]:
+            bad = bad.union(part.params())
+        condition = _condition(kernel, statement, access, array.shape, domain.params(), bad)
+        if condition is None:
+            seen.add(key)
+            found.append(_out_of_bounds(statement, access, array.shape, *outside[0]))
+        else:
+            conditions.append(condition)
+    return tuple(found), _strongest(kernel.assumptions, conditions)
+
+
+def _outside(
+    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression], domain: isl.Set
+) -> Iterator[tuple[int, isl.Set]]:
+    """Yield the axes on which *access* leaves its array, each with the instances that do."""
+    for axis, (form, extent) in enumerate(zip(access.indices, shape, strict=True)):
+        limit = affine_of(extent)
+        if form is None or limit is None or not limit.names() <= set(kernel.parameters):
+            continue
+        for row in (Row(form.scale(-1).add(Affine((), -1))), Row(form.add(limit, -1))):
+            part = add_rows(domain, statement.inames, [row])
+            if not part.is_empty():
+                yield axis, part
+
+
+_MANY_PIECES = 4
+"""A condition of more pieces is nothing that a person would read: the access is refused."""
+
+
+def _condition(
+    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression], runs: isl.Set, bad: isl.Set
+) -> Condition | None:
+    """Return for which parameters an access stays inside that leaves its array for those in *bad*, None if for none.
+
+    *runs* are the parameters for which it is made at all.
+    """
+    good = runs.subtract(bad).coalesce()
+    if good.is_empty():
+        return None
+    whole = bad.complement().gist(kernel.assumptions).coalesce()
+    needs = good.gist(runs).coalesce()
+    if max(whole.n_basic_set(), needs.n_basic_set()) > _MANY_PIECES:
+        return None
+    where = runs.gist(kernel.assumptions).coalesce()
+    spelt = show(_spelt(access))
+    array = f"{access.array}, whose shape is ({', '.join(show(extent) for extent in shape)})"
+    return Condition(whole, needs, where, spelt, array, statement.instruction.id)
+
+
+def _spelt(access: Access) -> Expression:
+    indices = tuple(p.Variable("?") if form is None else to_expression(form) for form in access.indices)
+    return p.Subscript(p.Variable(access.array), indices[0] if len(indices) == 1 else indices)
+
+
+def _strongest(assumptions: isl.Set, conditions: Sequence[Condition]) -> tuple[Condition, ...]:
+    """Return *conditions* without those that follow from the others."""
+    kept: list[Condition] = []
+    for number, condition in enumerate(conditions):
+        rest = assumptions
+        for other in (*kept, *conditions[number + 1 :]):
+            rest = rest.intersect(other.set)
+        if not rest.is_subset(condition.set):
+            kept.append(condition)
+    return tuple(kept)
 
 
 def _out_of_bounds(

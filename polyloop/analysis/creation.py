@@ -8,14 +8,22 @@ from dataclasses import replace
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.bounds import bounds_violations, footprint_shape, rank_violations, unbounded_inames
-from polyloop.analysis.dataflow import flow_of, is_exact
+from polyloop.analysis.bounds import (
+    bounds_conditions,
+    bounds_violations,
+    footprint_shape,
+    rank_violations,
+    unbounded_inames,
+)
+from polyloop.analysis.comparison import reference_flow
+from polyloop.analysis.dataflow import is_exact
 from polyloop.analysis.infer import infer_dtypes, type_violations
 from polyloop.analysis.layout import layout_violations, with_layouts
+from polyloop.analysis.lint import creation_warnings, name_clashes
 from polyloop.analysis.place import place
 from polyloop.analysis.reference import reference_of
 from polyloop.analysis.witness import element, instance, pair
-from polyloop.errors import Diagnostic, KernelError, VerificationError
+from polyloop.errors import Diagnostic, KernelError, VerificationError, warn
 from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
@@ -43,6 +51,7 @@ def make_kernel(
     default_offset: object = 0,
     index_dtype: object = np.int32,
     lang_version: tuple[int, int] | None = None,
+    silenced_warnings: str | Sequence[str] = (),
 ) -> LoopKernel:
     """Create a kernel from iteration domains and instructions.
 
@@ -77,6 +86,9 @@ def make_kernel(
         Type of inames, and of integer parameters that are given no type: int32 or int64.
     lang_version
         Accepted so that Loopy scripts run; has no effect.
+    silenced_warnings
+        Warnings not to give: codes such as ``"dead-instruction"``, or ``"dead-instruction(copy)"`` for what one
+        warning is about; ``*`` and ``?`` stand for anything.
 
     Raises
     ------
@@ -85,6 +97,11 @@ def make_kernel(
         parser; with the instruction: ``iname-twice``, ``unknown-iname``, ``undeclared-name``, ``wrong-rank``,
         ``unbounded-domain``, ``out-of-bounds`` (with the instance), ``dependency-cycle``, ``read-before-write``,
         ``output-not-written``, ``shape-not-inferred``.
+
+    Warns
+    -----
+    PolyloopWarning
+        ``dead-instruction``, ``unused-iname``, ``unused-variable``, ``shadowed-name``.
 
     Notes
     -----
@@ -103,7 +120,11 @@ def make_kernel(
         defaults=Defaults(check_order(default_order), default_offset),
         index_dtype=_index_dtype(index_dtype),
     )
-    return complete_kernel(kernel, kernel_data)
+    patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
+    kernel = replace(complete_kernel(kernel, kernel_data), silenced_warnings=patterns)
+    assert kernel.reference is not None, "a complete kernel has its reference program"
+    warn("make_kernel", kernel.name, creation_warnings(kernel.reference.kernel), patterns)
+    return kernel
 
 
 def complete_kernel(kernel: LoopKernel, kernel_data: Sequence[object] | None) -> LoopKernel:
@@ -132,17 +153,18 @@ def _raise_if(kernel: LoopKernel, found: Iterator[Diagnostic]) -> None:
 
 
 def _completed(kernel: LoopKernel) -> LoopKernel:
+    _raise_if(kernel, name_clashes(kernel))
     _raise_if(kernel, unbounded_inames(kernel))
     kernel = with_layouts(_with_shapes(kernel))
     kernel = _with_extents(kernel)
     _raise_if(kernel, rank_violations(kernel))
     _raise_if(kernel, bounds_violations(kernel))
+    kernel = replace(kernel, conditions=bounds_conditions(kernel))
     _raise_if(kernel, _unwritten(kernel))
     _raise_if(kernel, layout_violations(kernel))
     _raise_if(kernel, _uninitialised(kernel))
     _raise_if(kernel, type_violations(kernel))
-    kernel = infer_dtypes(kernel)
-    kernel = _with_directions(kernel)
+    kernel = infer_dtypes(_with_directions(kernel))
     return replace(kernel, reference=reference_of(kernel))
 
 
@@ -239,7 +261,7 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
         placement = place(kernel)
         if not is_exact(placement, name):
             continue
-        flow = flow_of(placement, name)
+        flow = reference_flow(placement, name)
         for (statement, access), initial in zip(flow.reads, flow.initial, strict=True):
             if not initial.is_empty():
                 at, _ = pair(isl.Map.from_domain_and_range(initial, initial), statement, statement)
@@ -266,7 +288,7 @@ def _with_directions(kernel: LoopKernel) -> LoopKernel:
             if needed and name in written:
                 placement = place(kernel)
                 if is_exact(placement, name):
-                    flow = flow_of(placement, name)
+                    flow = reference_flow(placement, name)
                     needed = any(not initial.is_empty() for initial in flow.initial)
             arguments.append(replace(argument, is_input=needed, is_output=name in written))
         else:

@@ -1,4 +1,4 @@
-"""Conditions that the caller of a program must fulfil: assumptions, and that 32-bit indices are enough."""
+"""What the caller of a program must fulfil: assumptions, accesses inside arrays, 32-bit indices that are enough."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from polyloop.codegen.rows import Piece, rows_of
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
+from polyloop.kernel.kernel import Condition
 from polyloop.kernel.layout import Strided
 from polyloop.poly.affine import Affine, Floor, to_expression
 
-__all__ = ["assumption_checks", "index_checks"]
+__all__ = ["assumption_checks", "condition_check", "index_checks"]
 
 _INT_MAX = 2**31 - 1
 
@@ -70,14 +71,31 @@ def _conditions(piece: Piece) -> list[Expression]:
 
 def assumption_checks(assumptions: isl.Set) -> tuple[LaunchCheck, ...]:
     """Return the conditions that *assumptions* consists of, one check each."""
-    pieces = [rows_of(basic, (), {}) for basic in assumptions.compute_divs().get_basic_sets()]
+    pieces = _pieces(assumptions)
     if not pieces:
         return (LaunchCheck(False, "the assumptions contradict each other"),)
     if len(pieces) == 1:
         return tuple(LaunchCheck(c, f"the kernel assumes {show(c)}") for c in _conditions(pieces[0]))
-    cases = [_all(_conditions(piece)) for piece in pieces]
-    condition = p.LogicalOr(tuple(cases))
+    condition = _expression(assumptions)
     return (LaunchCheck(condition, f"the kernel assumes {show(condition)}"),)
+
+
+def condition_check(condition: Condition) -> LaunchCheck:
+    """Return the check that an access stays inside its array; its message states what it takes."""
+    needs = f"{condition.access} stays inside {condition.array}, only if {show(_expression(condition.needs))}"
+    if not condition.where.plain_is_universe():
+        needs += f" (where {show(_expression(condition.where))})"
+    return LaunchCheck(_expression(condition.set), needs, "out-of-bounds", "pass arrays and sizes that fit together")
+
+
+def _pieces(domain: isl.Set) -> list[Piece]:
+    return [rows_of(basic, (), {}) for basic in domain.compute_divs().get_basic_sets()]
+
+
+def _expression(domain: isl.Set) -> Expression:
+    """Return a parameter set as one expression."""
+    cases = tuple(_all(_conditions(piece)) for piece in _pieces(domain))
+    return cases[0] if len(cases) == 1 else p.LogicalOr(cases)
 
 
 def _all(conditions: Sequence[Expression]) -> Expression:

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from polyloop.codegen.c_ast import Block, Declare, Group
-from polyloop.codegen.checks import assumption_checks, index_checks
+from polyloop.codegen.checks import assumption_checks, condition_check, index_checks
 from polyloop.codegen.context import Context
 from polyloop.codegen.cprinter import print_block
 from polyloop.codegen.declare import declare_private, declare_shared
@@ -112,7 +112,7 @@ class _Program:
             device_code="\n\n".join(part for part in parts if part) + "\n",
             launches=launches,
             arguments=self.arguments,
-            checks=assumption_checks(self.schedule.assumptions),
+            checks=(*assumption_checks(self.schedule.assumptions), *map(condition_check, self.schedule.conditions)),
             index_checks=self._index_checks(),
             index_bits=self.index_bits,
         )

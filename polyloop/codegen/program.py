@@ -40,12 +40,14 @@ class DeviceLaunch:
 class LaunchCheck:
     """A condition on the integer parameters that the caller must fulfil.
 
-    ``condition`` is a pymbolic comparison or logical expression; it is evaluated in exact integers.
+    ``condition`` is a pymbolic comparison or logical expression; it is evaluated in exact integers.  ``hint`` says
+    what to do where it is false.
     """
 
     condition: Expression
     message: str
     code: str = "assumption-violated"
+    hint: str = "pass sizes that the kernel was made for, or make a kernel without the assumption"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from polyloop.kernel.tags import InameTag, Sequential
 from polyloop.kernel.trace import Trace
 from polyloop.kernel.tree import Tree, show_tree
 
-__all__ = ["Domain", "LoopKernel", "Reference", "memoised"]
+__all__ = ["Condition", "Domain", "LoopKernel", "Reference", "memoised"]
 
 _K = TypeVar("_K")
 _R = TypeVar("_R")
@@ -57,6 +57,28 @@ class Domain:
 
 
 @dataclass(frozen=True, eq=False)
+class Condition:
+    """What the parameters of a call must fulfil so that no access leaves its array; checked at launch.
+
+    Attributes
+    ----------
+    set
+        The parameters for which the access stays inside, or nothing runs.
+    needs, where
+        The same for people: *needs* has to hold *where* instances run at all.
+    access, array, instruction
+        The access as text, its array with the shape, and the id of the instruction.
+    """
+
+    set: isl.Set
+    needs: isl.Set
+    where: isl.Set
+    access: str
+    array: str
+    instruction: str
+
+
+@dataclass(frozen=True, eq=False)
 class Reference:
     """The definite loop program that the user's text stands for (design, section 3).
 
@@ -88,6 +110,8 @@ class LoopKernel:
         Integer value arguments that occur in domains, in a fixed order.
     assumptions
         Parameter set guaranteed by the caller; checked at launch.
+    conditions
+        What the parameters must fulfil besides, so that no access leaves its array; checked at launch.
     domains
         The iteration domains that new instructions take their bounds from.
     instructions
@@ -104,6 +128,8 @@ class LoopKernel:
         How it was made, for :func:`polyloop.kernel_to_python`.
     index_dtype
         Type of inames, and of integer parameters that were given no type: int32 or int64.
+    silenced_warnings
+        Patterns of warnings that are not issued.
     """
 
     name: str
@@ -122,6 +148,8 @@ class LoopKernel:
     gone: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, int] = field(default_factory=dict)
     index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))
+    conditions: tuple[Condition, ...] = ()
+    silenced_warnings: tuple[str, ...] = ()
     reference: Reference | None = None
     trace: Trace = field(default_factory=Trace)
     made: Made | None = None
@@ -204,6 +232,7 @@ def show_kernel(kernel: LoopKernel) -> str:
         ("temporaries", [_show_temporary(temporary) for temporary in kernel.temporaries.values()]),
         ("domains", [str(domain.set) for domain in kernel.domains]),
         ("assumptions", [] if kernel.assumptions.plain_is_universe() else [str(kernel.assumptions)]),
+        ("conditions", [str(condition.set) for condition in kernel.conditions]),
         ("tags", [f"{iname}: {tag}" for iname, tag in kernel.iname_tags.items()]),
         ("rules", [str(rule) for rule in kernel.substitutions.values()]),
         ("instructions", [f"{_show_nest(i)}{i}    {{id={i.id}}}" for i in kernel.instructions]),

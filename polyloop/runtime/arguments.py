@@ -244,7 +244,7 @@ class Binder:
                 where = [sizes.origin[n] for n in sorted(names_in(check.condition)) if n in sizes.origin]
                 raise call_error(self.program.kernel, Diagnostic(
                     check.code, check.message, (f"{check.condition} is false for {known}", *where),
-                    ("pass sizes that the kernel was made for, or make a kernel without the assumption",)))
+                    (check.hint,)))
         for check in self.program.index_checks:
             if not evaluate(check.condition, sizes.values):
                 raise IndexTooSmall(check, sizes.values)

@@ -92,6 +92,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
         loop_tags=tags,
         tile_inames=kernel.tile_inames,
         slabs=dict(kernel.slabs),
+        conditions=kernel.conditions,
     )
 
 

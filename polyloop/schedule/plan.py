@@ -10,6 +10,7 @@ import numpy as np
 
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import AddressSpace, Argument
+from polyloop.kernel.kernel import Condition
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Tree
 
@@ -103,6 +104,8 @@ class Schedule:
         Integer parameters of the domains (all are value arguments).
     assumptions
         Parameter set (no set dimensions) that the caller guarantees; checked at launch.
+    conditions
+        What the parameters must fulfil besides, so that no access leaves its array; checked at launch.
     loop_tags
         Tag of each loop iname that is not a plain sequential loop (``Unroll``, ``UnrollHint``).
     tile_inames
@@ -120,3 +123,4 @@ class Schedule:
     loop_tags: Mapping[str, InameTag] = field(default_factory=dict)
     tile_inames: frozenset[str] = frozenset()
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()

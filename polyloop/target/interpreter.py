@@ -16,6 +16,7 @@ import numpy as np
 from polyloop.analysis.infer import dtype_table, require_dtypes
 from polyloop.analysis.lowering import Lowered, lower
 from polyloop.analysis.reference import accumulation_steps
+from polyloop.codegen.checks import condition_check
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression, Reduction
@@ -217,6 +218,12 @@ class _Call:
             message = f"the kernel assumes {self.kernel.assumptions}"
             hint = "pass sizes that the kernel was made for"
             raise self.error("assumption-violated", message, (f"it is false for {sizes}",), hint)
+
+        for condition in self.kernel.conditions:
+            if self.fixed(condition.set).is_empty():
+                check = condition_check(condition)
+                sizes = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
+                raise self.error(check.code, check.message, (f"it is false for {sizes}",), check.hint)
 
     def needs(self, name: str) -> bool:
         """Return whether *name* occurs anywhere but in strides, which mean nothing here."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.bounds import bounds_violations
+from polyloop.analysis.bounds import bounds_conditions, bounds_violations
 from polyloop.analysis.infer import infer_dtypes, type_violations
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import find_dtype, to_dtype
@@ -71,10 +71,11 @@ class Assume(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         together = self._together(kernel)
-        result = replace(kernel, assumptions=together)
+        conditions = tuple(condition for condition in kernel.conditions if not together.is_subset(condition.set))
+        result = replace(kernel, assumptions=together, conditions=conditions)
         if kernel.reference is None:
             return result
-        base = replace(kernel.reference.kernel, assumptions=together)
+        base = replace(kernel.reference.kernel, assumptions=together, conditions=conditions)
         return replace(result, reference=replace(kernel.reference, kernel=base))
 
 
@@ -133,6 +134,8 @@ class FixParameters(Transform):
         if kernel.reference is None:
             return result
         base = _fixed_kernel(kernel.reference.kernel, values)
+        conditions = bounds_conditions(base)
+        base, result = replace(base, conditions=conditions), replace(result, conditions=conditions)
         return replace(result, reference=replace(kernel.reference, kernel=base))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
