@@ -73,9 +73,10 @@ def _by_array(placement: Placement) -> tuple[dict[str, list[Placed]], dict[str, 
 
 
 def is_exact(placement: Placement, array: str) -> bool:
-    """Return whether every access to *array* is affine and every write unconditional."""
+    """Return whether every access to *array* is affine, and every write unconditional and not atomic."""
     writers = [statement.lowered for statement in writers_of(placement, array)]
-    return all(writer.write.is_affine() and not writer.is_conditional for writer in writers) and all(
+    known = (writer.write.is_affine() and not writer.is_conditional and writer.atomic is None for writer in writers)
+    return all(known) and all(
         access.is_affine() for _, access in readers_of(placement, array)
     )
 

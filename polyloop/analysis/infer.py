@@ -9,10 +9,12 @@ import numpy as np
 
 from polyloop.analysis.lowering import lower
 from polyloop.errors import Diagnostic, VerificationError
+from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import expand_rules, variables
 from polyloop.expr.typing import DEFAULT_INT, TypeConflictError, infer
 from polyloop.kernel.arrays import Argument, TemporaryVariable, ValueArg
+from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 
 __all__ = ["accumulator_dtypes", "dtype_table", "infer_dtypes", "require_dtypes", "type_violations"]
@@ -85,6 +87,25 @@ def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
             except TypeConflictError as conflict:
                 yield replace(conflict.diagnostic, sites=(instruction.site(),))
                 break
+        else:
+            if instruction.atomic:
+                yield from _atomic_violations(instruction, expression, table)
+
+
+def _atomic_violations(
+    instruction: Instruction, expression: Expression, table: Mapping[str, np.dtype[np.generic] | None]
+) -> Iterator[Diagnostic]:
+    """Yield an atomic update in which the new value is computed in another type than the element's."""
+    element = table.get(instruction.writes)
+    found = infer(expression, table.get)
+    if element is not None and found is not None and found != element:
+        yield Diagnostic(
+            "type-conflict",
+            f"an atomic update of '{instruction.writes}', which is {dtype_name(element)}, "
+            f"would be computed in {dtype_name(found)}",
+            hints=(f"convert the value that is combined with it: cast({dtype_name(element)}, ...)",),
+            sites=(instruction.site(),),
+        )
 
 
 def _with_dtypes(kernel: LoopKernel, table: Mapping[str, np.dtype[np.generic] | None]) -> LoopKernel:

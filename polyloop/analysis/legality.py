@@ -81,7 +81,7 @@ def _needs_order(placement: Placement, array: str) -> bool:
     if readers_of(placement, array) or len(writers) > 1:
         return True
     writer = writers[0]
-    if not writer.lowered.write.is_affine() or writer.lowered.is_conditional:
+    if not writer.lowered.write.is_affine() or writer.lowered.is_conditional or writer.lowered.atomic:
         return True
     return _overwrites(writer)
 
@@ -224,6 +224,8 @@ def _may_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
     for first, a, first_writes in accesses:
         for second, b, second_writes in accesses:
             if not (first_writes or second_writes):
+                continue
+            if first_writes and second_writes and first.lowered.commutes_with(second.lowered):
                 continue
             pairs = conflict_pairs(old, first, a, second, b)
             for conflict in conflicts(old, first, second, pairs):

@@ -19,7 +19,9 @@ import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression, Reduction, array_name
+from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, expand_rules, rebuild, variables
+from polyloop.expr.updates import COMMUTATIVE, update_of
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
@@ -78,11 +80,17 @@ class Lowered:
     """The inames of that reduction."""
     joined: Mapping[str, int | None] = field(default_factory=dict)
     """Reduction inames in whose loops something is set that the reduction reads, with the ``for`` block of each."""
+    atomic: str | None = None
+    """Operation of an atomic update, which combines ``rhs`` into ``lhs``; its read of ``lhs`` is not in ``reads``."""
 
     @property
     def is_conditional(self) -> bool:
         """Return whether data decides if an instance has an effect."""
         return bool(self.predicates)
+
+    def commutes_with(self, other: Lowered) -> bool:
+        """Return whether both are atomic updates that may happen in any order."""
+        return self.atomic is not None and self.atomic == other.atomic and self.atomic in COMMUTATIVE
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,6 +159,12 @@ class _Lowering:
     def statements(self) -> list[Lowered]:
         instruction = self.instruction
         expression = expand_rules(instruction.expression, self.kernel.substitutions)
+        atomic: str | None = None
+        if instruction.atomic:
+            update = update_of(instruction.assignee, expression)
+            if update is None:
+                raise _no_atomic_update(self.kernel, instruction)
+            atomic, expression = update.operation, update.operand
         reads: list[Access] = []
         rhs = self.rewrite(expression, instruction.inames, instruction.domain, reads)
         lhs = instruction.assignee
@@ -171,6 +185,7 @@ class _Lowering:
             access_of(lhs, self.visible(instruction.inames)),
             tuple(reads),
             predicates=predicates,
+            atomic=atomic,
         )
         return [*self.before, own]
 
@@ -269,6 +284,18 @@ class _Lowering:
             indices.append(p.Variable(iname) if low == 0 else p.Sum((p.Variable(iname), -low)))
             shape.append(high - low + 1)
         return p.Subscript(p.Variable(name), indices[0] if len(indices) == 1 else tuple(indices)), tuple(shape)
+
+
+def _no_atomic_update(kernel: LoopKernel, instruction: Instruction) -> VerificationError:
+    target = show(instruction.assignee)
+    problem = Diagnostic(
+        "no-atomic-update",
+        f"'{show(instruction.expression)}' is no operation that can update '{target}' in one step",
+        (f"an atomic instruction combines one value with '{target}', by +, *, min, max, &, | or ^, or replaces it",),
+        (f"write {target} = {target} + x, with x in a temporary if it is a longer expression",),
+        sites=(instruction.site(),),
+    )
+    return VerificationError("schedule", kernel.name, [problem])
 
 
 def _not_constant(kernel: LoopKernel, instruction: Instruction, iname: str, own: Sequence[str]) -> VerificationError:

@@ -52,6 +52,8 @@ def needs(placement: Placement, array: str) -> Iterator[Need]:
         for other, (second, b, second_writes) in enumerate(accesses):
             if not (first_writes or second_writes):
                 continue
+            if first_writes and second_writes and first.lowered.commutes_with(second.lowered):
+                continue
             yield from _pair(placement, array, (first, a), (second, b), other >= number)
 
 

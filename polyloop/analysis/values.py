@@ -69,10 +69,12 @@ def _coverage(comparison: Comparison) -> Iterator[Diagnostic]:
             relation = reference_map(statement, reference)
             if statement.repeated:
                 relation = _drop_repeated(relation, statement)
-            if statement.lowered.role == "update" and not relation.is_injective():
+            once = statement.lowered.role == "update" or statement.lowered.atomic is not None
+            if once and not relation.is_injective():
+                what = "an atomic update" if statement.lowered.atomic else "a term of the reduction"
                 yield Diagnostic(
                     "term-twice",
-                    f"a term of the reduction in '{reference.lowered.instruction.id}' would be counted twice",
+                    f"{what} in '{reference.lowered.instruction.id}' would be counted twice",
                     sites=(statement.lowered.instruction.site(),),
                 )
             image = relation.range()

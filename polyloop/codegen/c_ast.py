@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-__all__ = ["Assign", "Block", "Comment", "Declare", "For", "Group", "If", "Node", "Sync", "walk"]
+__all__ = ["Assign", "Block", "Call", "Comment", "Declare", "For", "Group", "If", "Node", "Sync", "walk"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,20 @@ class Assign:
     def uses(self) -> frozenset[str]:
         """Temporaries that occur."""
         return self.reads if self.writes is None else self.reads | {self.writes}
+
+
+@dataclass(frozen=True)
+class Call:
+    """``text;``, the call of a function that changes memory; ``reads`` are the temporaries in it."""
+
+    text: str
+    instruction: str
+    reads: frozenset[str]
+
+    @property
+    def uses(self) -> frozenset[str]:
+        """Temporaries that occur."""
+        return self.reads
 
 
 @dataclass(frozen=True)
@@ -113,7 +127,7 @@ class Group:
         return frozenset[str]().union(*(node.uses for node in self.body))
 
 
-Node: TypeAlias = Assign | Declare | Sync | Comment | For | If | Group
+Node: TypeAlias = Assign | Call | Declare | Sync | Comment | For | If | Group
 Block: TypeAlias = tuple[Node, ...]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from polyloop.codegen.c_ast import Assign, Block, Comment, Declare, For, Group, If, Node, Sync
+from polyloop.codegen.c_ast import Assign, Block, Call, Comment, Declare, For, Group, If, Node, Sync
 
 __all__ = ["print_block"]
 
@@ -33,9 +33,10 @@ class _Printer:
     def node(self, node: Node, indent: str) -> Iterator[str]:
         match node:
             case Assign(target, operator, value, instruction, type=ctype):
-                comment = f"  // {instruction}" if self.name_instructions and instruction.isidentifier() else ""
                 declared = f"{ctype} {target}" if ctype else target
-                yield f"{indent}{declared} {operator} {value};{comment}"
+                yield f"{indent}{declared} {operator} {value};{self.comment(instruction)}"
+            case Call(text, instruction):
+                yield f"{indent}{text};{self.comment(instruction)}"
             case Declare(ctype, name, dims, value, storage):
                 extents = "".join(f"[{extent}]" for extent in dims)
                 init = "" if value is None else f" = {value}"
@@ -52,6 +53,9 @@ class _Printer:
                 yield f"{indent}{{"
                 yield from self.block(body, indent + _STEP)
                 yield f"{indent}}}"
+
+    def comment(self, instruction: str) -> str:
+        return f"  // {instruction}" if self.name_instructions and instruction.isidentifier() else ""
 
     def loop(self, node: For, indent: str) -> Iterator[str]:
         if node.pragma:

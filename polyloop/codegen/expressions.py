@@ -71,6 +71,15 @@ class Expressions:
             left = self._cast(dtype, left)
         return self._extreme(operation, dtype, left.text, self._exact(expr, dtype).text)
 
+    def converted(self, expr: Expression, dtype: DType, context: Context) -> Text:
+        """Return *expr* as a value of *dtype*."""
+        self.context = context
+        return self._exact(expr, dtype)
+
+    def extreme(self, operation: str, dtype: DType, left: Text, right: Text) -> Text:
+        """Return the minimum or maximum of two rendered values of *dtype*."""
+        return self._extreme(operation, dtype, left.text, right.text)
+
     # }}}
     # {{{ types
 

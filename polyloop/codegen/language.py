@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from polyloop.kernel.limits import DeviceLimits
@@ -50,6 +50,9 @@ class Language:
         Spelling of each function of expressions, by ``(name, NumPy name of the argument type)``.
     extremes
         ``min`` and ``max`` of integers, by the same key; what is missing becomes a helper function.
+    atomics
+        Call of each native atomic update, by ``(operation, NumPy name of the type)``; its fields are the element and
+        the value. What is missing becomes a loop around ``atomicCAS``.
     limits
         None where nothing is limited.
     """
@@ -72,6 +75,7 @@ class Language:
     not_a_number: Mapping[str, str]
     functions: Mapping[tuple[str, str], str]
     extremes: Mapping[tuple[str, str], str]
+    atomics: Mapping[tuple[str, str], str] = field(default_factory=dict)
     limits: DeviceLimits | None = None
 
     @property

@@ -12,9 +12,10 @@ from itertools import chain
 
 import numpy as np
 
+from polyloop.codegen.atomics import atomic_update
 from polyloop.codegen.bounds import Bound, Bounds, bounds_of, limit_value, minimal, stride_of
 from polyloop.codegen.branches import Guarded, branches
-from polyloop.codegen.c_ast import Assign, Block, Declare, For, If, Node, Sync
+from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, Sync
 from polyloop.codegen.context import Context
 from polyloop.codegen.expressions import Expressions
 from polyloop.codegen.linear import condition_text, form_text
@@ -58,7 +59,7 @@ class Walker:
         self.parameters = frozenset(schedule.parameters)
         self.expressions = Expressions(scope)
         self.may_peel = True
-        self.assignments: dict[tuple[str | int | None, ...], Assign] = {}
+        self.assignments: dict[tuple[str | int | None, ...], Assign | Call] = {}
 
     def run(self, tree: Tree, context: Context) -> Block:
         """Return the code of *tree*, with full blocks apart from partial ones where that pays."""
@@ -219,7 +220,7 @@ class Walker:
                 texts.append(Text(" || ".join(part.within(4) for part in parts), 2))
         return texts[0] if len(texts) == 1 else Text(_conjunction(texts), 3)
 
-    def _assign(self, statement: Statement, context: Context) -> Assign:
+    def _assign(self, statement: Statement, context: Context) -> Assign | Call:
         """Return the assignment of a statement; the copies of one in full and partial tiles are often the same."""
         values = self.scope.values
         key = (statement.name, *(values.get(dim) for dim in statement.dims))
@@ -231,7 +232,9 @@ class Walker:
                 self.assignments[key] = found
         return found
 
-    def _new_assign(self, statement: Statement, context: Context) -> Assign:
+    def _new_assign(self, statement: Statement, context: Context) -> Assign | Call:
+        if statement.atomic is not None:
+            return atomic_update(self.expressions, statement, context)
         self.expressions.reads = set()
         target, name, dtype = self.expressions.target(statement.lhs, context)
         update = statement.update

@@ -100,6 +100,8 @@ class Instruction:
     line: int | None = None
     text: str = ""
     file: str | None = None
+    atomic: bool = False
+    """Whether the update of the assignee is one indivisible step."""
     reads: frozenset[str] = field(default=frozenset())
     """Names of arrays, temporaries and parameters that the instruction reads (rules expanded)."""
 

@@ -341,5 +341,6 @@ def _statement(kernel: LoopKernel, placed: Placed) -> Statement | None:
         rhs=rhs,
         update=lowered.operation if lowered.role == "update" else None,
         predicates=tuple(substitute(predicate, names) for predicate in lowered.predicates),
+        atomic=lowered.atomic,
     )
 

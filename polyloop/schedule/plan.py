@@ -41,6 +41,8 @@ class Statement:
         ``"max"``, ``"min"``, ``"any"``, ``"all"``) with which ``rhs`` is combined into ``lhs``.
     predicates
         Data-dependent conditions; all must hold for the instance to have an effect.
+    atomic
+        Operation with which ``rhs`` is combined into ``lhs`` in one indivisible step (:mod:`polyloop.expr.updates`).
     """
 
     name: str
@@ -51,6 +53,7 @@ class Statement:
     rhs: Expression
     update: str | None = None
     predicates: tuple[Expression, ...] = ()
+    atomic: str | None = None
 
 
 @dataclass(frozen=True)

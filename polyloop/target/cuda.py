@@ -14,6 +14,26 @@ __all__ = ["CUDA_LANGUAGE", "CudaTarget"]
 _LIMITS: Final = DeviceLimits()
 _EXTREME_TYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
+_ULL: Final = "unsigned long long"
+_ATOMIC_NAMES: Final = {
+    "sum": "Add", "min": "Min", "max": "Max", "and": "And", "or": "Or", "xor": "Xor", "exchange": "Exch",
+}  # fmt: skip
+_ATOMIC_TYPES: Final = {
+    **dict.fromkeys(("and", "or", "xor"), ("int32", "uint32", "uint64")),
+    **dict.fromkeys(("min", "max"), ("int32", "uint32", "int64", "uint64")),
+    "sum": ("int32", "uint32", "uint64", "float32", "float64"),
+    "exchange": ("int32", "uint32", "uint64", "float32"),
+}
+_ATOMICS: Final = {
+    (operation, dtype): f"atomic{_ATOMIC_NAMES[operation]}(&{{0}}, {{1}})"
+    for operation, dtypes in _ATOMIC_TYPES.items()
+    for dtype in dtypes
+} | {
+    (operation, "int64"): f"atomic{_ATOMIC_NAMES[operation]}(({_ULL} *)&{{0}}, ({_ULL})({{1}}))"
+    for operation in ("sum", "and", "or", "xor", "exchange")
+}
+"""CUDA C++ Programming Guide, "Atomic Functions": what exists on all devices from sm_70 on."""
+
 CUDA_LANGUAGE: Final = Language(
     name="cuda",
     types={
@@ -53,6 +73,7 @@ CUDA_LANGUAGE: Final = Language(
     not_a_number={"float32": "__int_as_float(0x7fc00000)", "float64": "__longlong_as_double(0x7ff8000000000000ll)"},
     functions={**math_functions(), ("rsqrt", "float32"): "rsqrtf", ("rsqrt", "float64"): "rsqrt"},
     extremes={(operation, dtype): operation for operation in ("min", "max") for dtype in _EXTREME_TYPES},
+    atomics=_ATOMICS,
     limits=_LIMITS,
 )
 
