@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from polyloop.analysis.creation import make_kernel
+from polyloop.analysis.dependences import Dependence, DependenceKind, Dependences, dependences
 from polyloop.errors import (
     ArgumentError,
     CodegenError,
@@ -54,6 +55,9 @@ __all__ = [
     "CompilerError",
     "ConstantArg",
     "CudaTarget",
+    "Dependence",
+    "DependenceKind",
+    "Dependences",
     "DeviceLaunch",
     "DeviceLimits",
     "Diagnostic",
@@ -75,6 +79,7 @@ __all__ = [
     "assume",
     "auto",
     "compile",
+    "dependences",
     "fix_parameters",
     "fuse_kernels",
     "generate_code",
