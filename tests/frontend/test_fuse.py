@@ -230,7 +230,10 @@ def test_the_script_of_a_fused_kernel_makes_it_again() -> None:
 
 def test_every_part_of_an_instruction_is_renamed() -> None:
     """A new field of ``Instruction`` has to be thought of in ``polyloop.frontend.renamed``."""
-    known = "id inames domain assignee expression origin terms predicates depends_on tags blocks line text file atomic reads"
+    known = (
+        "id inames domain assignee expression origin terms predicates depends_on tags blocks line text file atomic "
+        "reads"
+    )
     assert {field.name for field in fields(Instruction)} == set(known.split())
     text = "y[i] = sum(k, a[i, k]*t) {if=p[i] > 0, id=it, dep=first, tags=tag}"
     knl = pl.make_kernel(["{[i, k]: 0 <= i, k < n}"], ["<> t = 1 {id=first}", text])
