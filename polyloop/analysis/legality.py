@@ -19,7 +19,7 @@ from polyloop.analysis.order import Conflict, conflict_pairs, conflicts
 from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic
-from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.sets import map_from_forms
@@ -64,7 +64,7 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
         to_reference = reference_map(reader, reference)
         original_flow = (reference, wanted, wanted_initial)
         yield from compare(comparison, (reader, access), sources, initial, original_flow, to_reference)
-    if new.spaces[array] is AddressSpace.GLOBAL:
+    if isinstance(new.program.kernel.arrays().get(array), ArrayArg):
         yield from _final_violations(comparison, array)
 
 

@@ -59,7 +59,30 @@ def _address_spaces(kernel: LoopKernel, program: Program, axes: Axes) -> dict[st
         spaces[name] = AddressSpace.PRIVATE
     for name in undecided:
         spaces[name] = _auto_space(kernel, program, axes, name)
+        if spaces[name] is not AddressSpace.GLOBAL and _fits_global_only(kernel, program, axes, name):
+            spaces[name] = AddressSpace.GLOBAL
     return spaces
+
+
+def _fits_global_only(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> bool:
+    """Return whether *name* has no constant size, and threads write elements of their own.
+
+    Private and shared memory is sized when the kernel is compiled.  Where the threads of an iname write the same
+    elements, each would need a copy, which one array in global memory is not.
+    """
+    shape = kernel.temporaries[name].shape
+    if shape is None or all(isinstance(extent, int) for extent in shape):
+        return False
+    writers = (
+        place_statement(kernel, s, axes, AddressSpace.PRIVATE)
+        for s in program.statements.values()
+        if s.write.array == name
+    )
+    return all(
+        any(form is not None and axis in form.names() for form in writer.indices(writer.lowered.write))
+        for writer in writers
+        for axis in writer.own
+    )
 
 
 def _auto_space(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> AddressSpace:

@@ -51,7 +51,7 @@ def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) ->
     ------
     CodegenError
         ``unroll-not-constant``, ``unbounded-loop``, ``unsupported-dtype``, ``unsupported-function``,
-        ``unsupported-expression``, ``global-temporary``, ``grid-barrier``, ``shared-memory-exceeded``,
+        ``unsupported-expression``, ``grid-barrier``, ``shared-memory-exceeded``,
         ``block-too-large``.
     """
     assert index_bits in language.index_types, f"no index type of {index_bits} bits"
@@ -75,7 +75,8 @@ class _Program:
         self.language = language
         self.index_bits = index_bits
         index_dtype = np.dtype(f"int{index_bits}")
-        self.arguments = tuple(_completed(argument, index_dtype) for argument in schedule.arguments)
+        given = tuple(_completed(argument, index_dtype) for argument in schedule.arguments)
+        self.arguments: tuple[Argument, ...] = (*given, *schedule.workspace)
         layouts = (a.name for a in self.arguments if isinstance(a, ValueArg) and a.layout_of is not None)
         self.index_names = (*schedule.parameters, *layouts)
         self.arrays = {a.name: a for a in self.arguments if isinstance(a, ArrayArg)}
@@ -111,7 +112,8 @@ class _Program:
             target=self.language.name,
             device_code="\n\n".join(part for part in parts if part) + "\n",
             launches=launches,
-            arguments=self.arguments,
+            arguments=self.arguments[: len(self.arguments) - len(self.schedule.workspace)],
+            workspace=self.schedule.workspace,
             checks=(*assumption_checks(self.schedule.assumptions), *map(condition_check, self.schedule.conditions)),
             index_checks=self._index_checks(),
             index_bits=self.index_bits,
@@ -195,15 +197,7 @@ class _Program:
 
     def _check_launch(self, launch: Launch) -> None:
         limits = self.language.limits
-        found = [
-            Diagnostic(
-                "global-temporary",
-                f"temporary '{storage.name}' lives in global memory, which no target allocates",
-                hints=(f"make '{storage.name}' an argument of the kernel",),
-            )
-            for storage in launch.temporaries
-            if storage.address_space is AddressSpace.GLOBAL
-        ]
+        found = []
         if _has_grid_barrier(launch.tree):
             found.append(
                 Diagnostic(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polyloop.expr.nodes import Expression
-from polyloop.kernel.arrays import Argument
+from polyloop.kernel.arrays import Argument, ArrayArg
 
 __all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck"]
 
@@ -68,6 +68,9 @@ class GeneratedProgram:
         All arguments of the kernel, in the user's order, with dtypes and shapes filled in.
     checks
         Conditions on the integer parameters, from ``assumptions`` and from proofs.
+    workspace
+        Arrays that are no arguments of the kernel and that the caller allocates for the length of a call: temporaries
+        in global memory.  Functions take them after the arguments.
     index_checks
         Conditions under which 32-bit index arithmetic is exact; where one fails the program
         must be generated again with ``index_bits=64``.
@@ -81,6 +84,7 @@ class GeneratedProgram:
     checks: tuple[LaunchCheck, ...] = ()
     index_checks: tuple[LaunchCheck, ...] = ()
     index_bits: int = 32
+    workspace: tuple[ArrayArg, ...] = ()
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:

@@ -15,9 +15,9 @@ from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
 from polyloop.runtime.sizes import Sizes, check_layout, layout, solve_sizes
-from polyloop.runtime.views import ArrayKind, ArrayView, Memory, call_error
+from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, Memory, call_error, element_range
 
-__all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "convert_scalar", "index_overflow"]
+__all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert_scalar", "index_overflow"]
 
 _MOST_PLANS: Final = 256
 
@@ -82,6 +82,22 @@ class IndexTooSmall(Exception):  # noqa: N818  # a signal to the caller, not an 
 
 
 @dataclass(frozen=True, slots=True)
+class Workspace:
+    """An array that lives as long as a call: a temporary in global memory."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Size [bytes]."""
+        low, high = element_range(self.shape, self.strides)
+        return (high - low) * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
 class _Plan:
     """What the checks of one signature found; valid for every call with that signature."""
 
@@ -89,6 +105,7 @@ class _Plan:
     scalars: Mapping[str, np.generic]
     shifts: Mapping[str, int]
     allocate: tuple[tuple[ArrayArg, tuple[int, ...], tuple[int, ...]], ...]
+    workspace: tuple[Workspace, ...]
     launches: tuple[tuple[DeviceLaunch, tuple[int, int, int]], ...]
     kind: ArrayKind
     device: int
@@ -111,6 +128,8 @@ class Binding:
         Launches with something to do, with their grids.
     shifts
         How far an array's first element lies behind the address that functions are passed [bytes], where it does.
+    workspace
+        Arrays to allocate for the length of the call.
     """
 
     program: GeneratedProgram
@@ -121,10 +140,17 @@ class Binding:
     sizes: Mapping[str, int]
     poisoned: bool = False
     shifts: Mapping[str, int] = field(default_factory=dict)
+    workspace: tuple[Workspace, ...] = ()
 
     def address(self, name: str, first_element: int) -> int:
         """Return what a function is passed for an array whose first element has the address *first_element*."""
         return first_element - self.shifts.get(name, 0)
+
+    def host_workspace(self) -> dict[str, ArrayView]:
+        """Allocate the workspace in host memory."""
+        memory, kernel = HostMemory(), self.program.kernel
+        return {w.name: memory.allocate(kernel, ArrayKind.NUMPY, -1, dtype=w.dtype, shape=w.shape, strides=w.strides,
+                                        poison=self.poisoned) for w in self.workspace}
 
     def result(self) -> Result:
         """Return the outputs."""
@@ -150,7 +176,7 @@ class Binder:
         self.values = tuple(a for a in arguments if isinstance(a, ValueArg))
         self.layouts = open_layouts(arguments)
         parameters = set[str]()
-        for array in self.arrays:
+        for array in (*self.arrays, *self.program.workspace):
             for expression in (*(array.shape or ()), *(array.strides or ()), array.offset):
                 parameters |= names_in(expression)
         for check in (*self.program.checks, *self.program.index_checks):
@@ -204,7 +230,7 @@ class Binder:
                                                    strides=strides, poison=fill)
         self._refuse_overlap(views, fresh)
         return Binding(self.program, views, fresh, values, plan.launches, plan.sizes.values, fill,
-                       plan.shifts)
+                       plan.shifts, plan.workspace)
 
     def _signature(self, views: Mapping[str, ArrayView], integers: Mapping[str, int]) -> tuple[object, ...]:
         arrays = tuple((v.kind, v.device, v.dtype, v.shape, v.strides, v.writeable, v.pointer % _alignment(a, v.dtype),
@@ -235,7 +261,9 @@ class Binder:
         launches = tuple((launch, (g[0], g[1], g[2])) for launch, g in grids if min(g) > 0)
         shifts = {a.name: shift for a in self.arrays if a.dtype is not None
                   and (shift := evaluate(a.offset, sizes.values) * a.dtype.itemsize)}
-        return _Plan(sizes, scalars, shifts, allocate, launches, kind, device)
+        workspace = tuple(Workspace(a.name, np.dtype(a.dtype), *_positive(kernel, a, sizes))
+                          for a in self.program.workspace)
+        return _Plan(sizes, scalars, shifts, allocate, workspace, launches, kind, device)
 
     def _launch_checks(self, sizes: Sizes) -> None:
         for check in self.program.checks:

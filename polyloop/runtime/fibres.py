@@ -144,7 +144,8 @@ def run_on_fibres(program: GeneratedProgram, arguments: Mapping[str, object], *,
 
 def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Result:
     program = binding.program
-    guarded = {name: _guard(name, view) for name, view in binding.views.items()}
+    guarded = {name: _guard(name, view)
+               for name, view in {**binding.views, **binding.host_workspace()}.items()}
     for launch, grid in binding.launches:
         values = [_value(name, guarded, binding) for name in launch.arguments]
         _check_sizes(library, launch, values)

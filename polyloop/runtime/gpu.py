@@ -244,6 +244,28 @@ def _raw() -> _RawDriver:
 # {{{ modules and launches
 
 
+@contextlib.contextmanager
+def _workspace(binding: Binding, stream: StreamHandle) -> Iterator[dict[str, int]]:
+    """Allocate the workspace of a call, by name; what is launched meanwhile on *stream* may use it.
+
+    Allocation and release take their turn on the stream (CUDA Driver API, "Stream Ordered Memory Allocator"), so that
+    nothing waits and calls on other streams have memory of their own.
+    """
+    pointers: dict[str, int] = {}
+    handle = ctypes.c_void_p(stream.handle)
+    try:
+        for array in binding.workspace:
+            pointer, size = ctypes.c_uint64(), ctypes.c_size_t(max(1, array.nbytes))
+            _raw().call("cuMemAllocAsync", ctypes.byref(pointer), size, handle)
+            pointers[array.name] = pointer.value
+            if binding.poisoned:
+                _raw().call("cuMemsetD8Async", pointer, ctypes.c_ubyte(0xFF), size, handle)
+        yield pointers
+    finally:
+        for address in pointers.values():
+            _raw().call("cuMemFreeAsync", ctypes.c_uint64(address), handle)
+
+
 @dataclass
 class _Loaded:
     """The cubin in one context; the second copy serves streams of other libraries."""
@@ -281,9 +303,10 @@ class GpuModule:
                 pointers = {name: binding.address(name, mirrors[name].pointer if name in mirrors else view.pointer)
                             for name, view in binding.views.items()}
                 loaded = self._load(context)
-                for launch, grid in binding.launches:
-                    parameters = self.pack(launch, pointers, binding)
-                    self._launch_one(loaded, launch, grid, parameters, chosen)
+                with _workspace(binding, chosen) as own:
+                    for launch, grid in binding.launches:
+                        parameters = self.pack(launch, {**pointers, **own}, binding)
+                        self._launch_one(loaded, launch, grid, parameters, chosen)
                 if mirrors:
                     self._copy_back(mirrors, binding, chosen)
             finally:

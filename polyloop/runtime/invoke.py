@@ -57,7 +57,8 @@ class _CBackend:
     def __init__(self, program: GeneratedProgram) -> None:
         self._library = load_library(build_library(program.device_code))
         self.binder = Binder(program, HostMemory())
-        self._arrays = frozenset(a.name for a in program.arguments if isinstance(a, ArrayArg))
+        arrays = (*program.arguments, *program.workspace)
+        self._arrays = frozenset(a.name for a in arrays if isinstance(a, ArrayArg))
         types = {a.name: _c_type(program.kernel, a) for a in program.arguments if isinstance(a, ValueArg)}
         self._functions = {}
         for launch in program.launches:
@@ -69,9 +70,10 @@ class _CBackend:
     def launch(self, binding: Binding, stream: object) -> None:
         if stream is not None:
             raise_no_stream(binding.program.kernel)
+        views = {**binding.views, **binding.host_workspace()}
         for launch, _ in binding.launches:
             self._functions[launch.name](*(
-                binding.address(name, binding.views[name].pointer) if name in self._arrays
+                binding.address(name, views[name].pointer) if name in self._arrays
                 else _c_value(binding.scalars[name]) for name in launch.arguments))
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from math import inf, prod
 from weakref import WeakKeyDictionary
 
 import islpy as isl
 import numpy as np
+import pymbolic.primitives as p
 
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
 from polyloop.analysis.legality import order_violations
@@ -19,8 +21,9 @@ from polyloop.analysis.witness import element, instance, pair, threads
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import substitute
-from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.layout import order_tags, strides_of
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tags import Unroll, UnrollHint
 from polyloop.kernel.tree import Loop, Node, Run, Scope, Tree, runs
@@ -41,7 +44,7 @@ def build_schedule(kernel: LoopKernel, limits: DeviceLimits) -> Schedule:
     ------
     VerificationError
         ``unknown-dtype``, ``local-size-not-constant``, ``block-too-large``, ``shared-too-large``,
-        ``needs-global-temporary``, ``private-across-launches``, ``race``, and what the checks of values find.
+        ``private-across-launches``, ``race``, and what the checks of values find.
     """
     found = _known.setdefault(kernel, {})
     if limits not in found:
@@ -70,7 +73,14 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
     tree = placement.program.tree
     cuts = _launch_cuts(placement, found)
     if cuts:
-        _raise_if(kernel, _crossing(placement, cuts))
+        crossing = tuple(_crossing(placement, cuts))
+        widened = _with_global(original, placement, cuts) if crossing else original
+        if widened is not original:
+            try:
+                return _build(widened, limits)
+            except VerificationError:
+                pass  # the values are private by nature: say so
+        _raise_if(kernel, crossing)
     tree = place_barriers(tree, requirements(placement, found))
     statements = {
         name: statement
@@ -87,6 +97,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
         parameters=kernel.parameters,
         assumptions=kernel.assumptions,
         arguments=kernel.arguments,
+        workspace=_workspace(placement),
         statements=statements,
         launches=launches,
         loop_tags=tags,
@@ -166,7 +177,7 @@ def _storages(placement: Placement) -> dict[str, Storage]:
         space = placement.spaces[name]
         extents = temporary.shape or ()
         if space is AddressSpace.GLOBAL:
-            _raise_if(kernel, [_global_temporary(name)])
+            continue
         if not all(isinstance(extent, int) for extent in extents):
             _raise_if(kernel, [_not_constant(name, extents)])
         assert temporary.dtype is not None, f"{name} has no type"
@@ -174,13 +185,18 @@ def _storages(placement: Placement) -> dict[str, Storage]:
     return found
 
 
-def _global_temporary(name: str) -> Diagnostic:
-    return Diagnostic(
-        "needs-global-temporary",
-        f"temporary '{name}' is written by one block and read by another",
-        ("the blocks of a grid share global memory only",),
-        (f"make '{name}' an argument: pl.GlobalArg(\"{name}\", ...)",),
-    )
+def _workspace(placement: Placement) -> tuple[ArrayArg, ...]:
+    """Return the temporaries in global memory, as arrays that the caller of a launch allocates."""
+    used = {a.array for s in placement.statements.values() for a in (s.lowered.write, *s.lowered.reads)}
+    found = []
+    for name, temporary in placement.program.kernel.temporaries.items():
+        if name in used and placement.spaces[name] is AddressSpace.GLOBAL:
+            shape = temporary.shape or ()
+            tags = order_tags(len(shape), "C")
+            rows = p.Sum((shape[-1], temporary.padding)) if temporary.padding else shape[-1] if shape else 0
+            strides = strides_of((*shape[:-1], rows), tags, ()) if shape else ()
+            found.append(ArrayArg(name, temporary.dtype, shape, strides, is_input=False, dim_tags=tags))
+    return tuple(found)
 
 
 def _not_constant(name: str, shape: Iterable[Expression]) -> Diagnostic:
@@ -188,7 +204,10 @@ def _not_constant(name: str, shape: Iterable[Expression]) -> Diagnostic:
         "temporary-not-constant",
         f"temporary '{name}' has the shape ({', '.join(str(extent) for extent in shape)}), which is not constant",
         ("private and shared memory is sized when the kernel is compiled",),
-        ("split a loop so that the temporary holds one tile, fix the parameter, or make it an argument",),
+        (
+            f"split a loop so that '{name}' holds one tile, fix the parameter, or give it an axis for each loop on a "
+            "thread or block, so that it can live in global memory",
+        ),
     )
 
 
@@ -240,8 +259,29 @@ def _segment(position: int, cuts: Iterable[int]) -> int:
     return sum(position >= cut for cut in cuts)
 
 
+def _with_global(kernel: LoopKernel, placement: Placement, cuts: list[int]) -> LoopKernel:
+    """Return *kernel* with the temporaries that live across launches in global memory, where that is left open."""
+    open_names = {name for name, t in kernel.temporaries.items() if t.address_space is AddressSpace.AUTO}
+    chosen = _crossing_names(placement, cuts) & open_names
+    if not chosen:
+        return kernel
+    moved = {name: replace(kernel.temporaries[name], address_space=AddressSpace.GLOBAL) for name in chosen}
+    return replace(kernel, temporaries={**kernel.temporaries, **moved})
+
+
 def _crossing(placement: Placement, cuts: list[int]) -> Iterator[Diagnostic]:
     """Yield private and shared variables that would have to live from one launch to the next."""
+    for name in sorted(_crossing_names(placement, cuts)):
+        yield Diagnostic(
+            "private-across-launches",
+            f"'{name}' is {placement.spaces[name]} and would have to live from one launch to the next",
+            ("a dependence between blocks splits the kernel into several launches there",),
+            (f"keep it in global memory, with an element for each thread that has one (address_space=\"global\"), "
+             f"or compute '{name}' anew in the second part",),
+        )  # fmt: skip
+
+
+def _crossing_names(placement: Placement, cuts: list[int]) -> frozenset[str]:
     places = placement.program.places
     homes: dict[str, set[int]] = {}
     for name, placed in placement.statements.items():
@@ -250,14 +290,7 @@ def _crossing(placement: Placement, cuts: list[int]) -> Iterator[Diagnostic]:
         for access in (placed.lowered.write, *placed.lowered.reads):
             if placement.spaces[access.array] is not AddressSpace.GLOBAL:
                 homes.setdefault(access.array, set()).add(_segment(position, cuts))
-    for name, segments in homes.items():
-        if len(segments) > 1:
-            yield Diagnostic(
-                "private-across-launches",
-                f"'{name}' is {placement.spaces[name]} and would have to live from one launch to the next",
-                ("a dependence between blocks splits the kernel into several launches there",),
-                (f"make '{name}' an argument, or compute it anew in the second part",),
-            )
+    return frozenset(name for name, segments in homes.items() if len(segments) > 1)
 
 
 def _launches(

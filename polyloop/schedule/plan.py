@@ -9,7 +9,7 @@ import islpy as isl
 import numpy as np
 
 from polyloop.expr.nodes import Expression
-from polyloop.kernel.arrays import AddressSpace, Argument
+from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg
 from polyloop.kernel.kernel import Condition
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Tree
@@ -113,6 +113,8 @@ class Schedule:
         Tag of each loop iname that is not a plain sequential loop (``Unroll``, ``UnrollHint``).
     tile_inames
         Outer inames of splits: candidates for separating full tiles from partial ones.
+    workspace
+        Temporaries in global memory: arrays that whoever launches the program allocates.
     slabs
         ``iname -> (front, back)``: iterations to peel, on the user's request.
     """
@@ -127,3 +129,4 @@ class Schedule:
     tile_inames: frozenset[str] = frozenset()
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()
+    workspace: tuple[ArrayArg, ...] = ()

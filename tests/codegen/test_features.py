@@ -16,12 +16,12 @@ import pytest
 from polyloop.codegen.generate import generate
 from polyloop.errors import CodegenError
 from polyloop.expr.rewrite import variables
-from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.tags import Unroll, UnrollHint
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope
 from polyloop.runtime.fibres import agree, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
-from polyloop.schedule.plan import Launch, Schedule, Storage
+from polyloop.schedule.plan import Launch, Schedule
 from polyloop.target.c import C_LANGUAGE
 from polyloop.target.cuda import CUDA_LANGUAGE
 from tests.codegen import kernels
@@ -434,13 +434,16 @@ def test_arrays_are_addressed_by_their_strides() -> None:
     assert "x[i + j * n] = 1.0f;" in text
 
 
-def test_global_temporaries_are_refused() -> None:
-    built = one_loop("0 <= i < n", temporaries=[Storage("g", np.dtype("float32"), (8,), AddressSpace.GLOBAL)])
-    assert refused(built) == (
-        "generate_code on kernel 'k': "
-        "temporary 'g' lives in global memory, which no target allocates [global-temporary]\n"
-        "  Hint: make 'g' an argument of the kernel"
-    )
+def test_workspace_stands_behind_the_arguments() -> None:
+    s = statement("S", "i", "n", "0 <= i < n", "x[i]", 1.0)
+    built = schedule("k", "n", "n >= 1", X, [s], (Loop("i", (Run("S"),)),))
+    own = array("w", "n")
+    assert isinstance(own, ArrayArg)
+    program = generate(replace(built, workspace=(own,)), C_LANGUAGE)
+    assert program.device_code.count(", const float *restrict w)") == 1
+    assert [a.name for a in program.workspace] == ["w"]
+    assert "w" not in [a.name for a in program.arguments]
+    assert program.launches[0].arguments[-1] == "w"
 
 
 def test_grid_barriers_are_refused() -> None:

@@ -49,3 +49,22 @@ def padded_rows() -> pl.LoopKernel:
     data = [t, pl.GlobalArg("a", F, shape="n, 5"), ...]
     knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < 5}", "t[j, i] = 3*a[i, j]", data, name="padded_rows")
     return pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+
+
+def _two_phases_case(n: int, rng: np.random.Generator) -> Case:
+    a = rng.random((n, n), dtype=F)
+    return {"a": a}, {"b": (a / a.sum(0)).T}
+
+
+@example(_two_phases_case)
+def two_phases() -> pl.LoopKernel:
+    text = """
+    <> total[j] = sum(i, a[i, j]) {id=total}
+    <> t[ii, jj] = a[ii, jj]/total[jj] {id=divide, dep=total}
+    b[k, l] = t[l, k] {dep=divide}
+    """
+    domain = "{[i, j, ii, jj, k, l]: 0 <= i, j, ii, jj, k, l < n}"
+    knl = pl.make_kernel(domain, text, [pl.GlobalArg("a, b", F, shape="n, n"), ...], name="two_phases")
+    for iname in ("j", "jj", "l"):
+        knl = pl.split_iname(knl, iname, 16, outer_tag="g.0", inner_tag="l.0")
+    return pl.tag_inames(knl, {"ii": "g.1", "k": "g.1"})
