@@ -58,9 +58,10 @@ def _run_c(program: GeneratedProgram, arguments: Mapping[str, Any]) -> dict[str,
     library = load_library(build_library(program.device_code, flags=_FLAGS))
     copies = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
     binding = Binder(program, HostMemory()).bind(copies, poison=True)
+    views = {**binding.views, **binding.host_workspace()}
     for launch, _ in binding.launches:
         values = [
-            ctypes.c_void_p(binding.views[name].pointer) if name in binding.views else _by_value(binding.scalars[name])
+            ctypes.c_void_p(views[name].pointer) if name in views else _by_value(binding.scalars[name])
             for name in launch.arguments
         ]
         getattr(library, launch.name)(*values)
