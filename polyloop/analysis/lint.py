@@ -153,8 +153,8 @@ def _unused_variables(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
         used |= {instruction.writes, *instruction.reads}
     arrays = kernel.arrays()
     for array in arrays.values():
-        strides = array.strides if isinstance(array, ArrayArg) else ()
-        for extent in (*(array.shape or ()), *(strides or ())):
+        layout = (*(array.strides or ()), array.offset) if isinstance(array, ArrayArg) else ()
+        for extent in (*(array.shape or ()), *layout):
             used |= variables(extent)
     temporaries = [name for name in kernel.temporaries if name not in used]
     for name in [argument.name for argument in kernel.arguments if argument.name not in used]:
