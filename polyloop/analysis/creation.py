@@ -28,9 +28,10 @@ from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.recorded import recorded
 from polyloop.kernel.specs import Defaults, GlobalArg, check_order, read_offset
+from polyloop.kernel.tree import runs
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows
 
@@ -68,8 +69,9 @@ def make_kernel(
         ISL sets as text or as islpy objects, one or several.  Their dimensions are the inames; parameters are
         inferred from the text.
     instructions
-        Assignments, one a line: ``lhs = rhs {id=.., dep=.., inames=.., if=.., tags=..}``, ``<> t = ..`` for a
-        temporary, ``f(x) := ..`` for a substitution rule, ``for i .. end``, ``if .. end``.
+        Assignments, one a line: ``lhs = rhs {id=.., dep=.., inames=.., if=.., tags=..}``, ``a, b = x, y`` (both right
+        sides first), ``<> t = ..`` for a temporary, ``f(x) := ..`` for a substitution rule, ``for i .. end``,
+        ``if .. elif .. else .. end``, ``with {options} .. end``, ``... nop {id=.., dep=..}``.
     kernel_data
         Arguments and temporaries in order; ``...`` (or None) infers those that are not listed.
     name
@@ -165,7 +167,27 @@ def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, _uninitialised(kernel))
     _raise_if(kernel, type_violations(kernel))
     kernel = infer_dtypes(_with_directions(kernel))
-    return replace(kernel, reference=reference_of(kernel))
+    reference = reference_of(kernel)
+    _raise_if(kernel, _group_conflicts(reference))
+    return replace(kernel, reference=reference)
+
+
+def _group_conflicts(reference: Reference) -> Iterator[Diagnostic]:
+    """Yield instructions that stand inside a group that they are in conflict with."""
+    by_id = {instruction.id: instruction for instruction in reference.kernel.instructions}
+    order = [by_id[name] for name in runs(reference.tree) if name in by_id]
+    for position, instruction in enumerate(order):
+        for group in sorted(instruction.conflicts):
+            before = [other for other in order[:position] if group in other.groups]
+            after = [other for other in order[position + 1 :] if group in other.groups]
+            if before and after:
+                yield Diagnostic(
+                    "group-conflict",
+                    f"'{instruction.id}' conflicts with group '{group}' and stands inside it",
+                    (f"the group has '{before[0].id}' before it and '{after[-1].id}' after it",),
+                    (f"let it run before '{before[0].id}' or after '{after[-1].id}': dep=, or another place",),
+                    sites=(before[0].site(), instruction.site(), after[-1].site()),
+                )
 
 
 def _with_shapes(kernel: LoopKernel) -> LoopKernel:

@@ -14,6 +14,8 @@ from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable
 from polyloop.kernel.domains import align
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.match import Glob
+from polyloop.kernel.options import NoSync
 from polyloop.poly.affine import Affine
 
 __all__ = ["Names", "instruction_under", "renamed"]
@@ -83,10 +85,16 @@ def instruction_under(old: Instruction, names: Names, first_block: int, space: i
         terms=terms,
         predicates=tuple(names.expression(predicate) for predicate in old.predicates),
         depends_on=frozenset(map(names.instruction, old.depends_on)),
+        nosync=frozenset(_nosync(entry, names) for entry in old.nosync),
         blocks=tuple((names.variable(iname), number + first_block) for iname, number in old.blocks),
         reads=frozenset(map(names.variable, old.reads)),
     )
     return new if str(new) == str(old) else replace(new, text="", line=None)
+
+
+def _nosync(entry: NoSync, names: Names) -> NoSync:
+    assert isinstance(entry.which, Glob), "an instruction names others by their ids"
+    return replace(entry, which=replace(entry.which, pattern=names.instruction(entry.which.pattern)))
 
 
 def _argument(old: Argument, names: Names) -> Argument:

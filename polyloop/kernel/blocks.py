@@ -1,9 +1,10 @@
-"""The ``for`` and ``if`` blocks that are open at a statement, while statements are being read."""
+"""The ``for``, ``if`` and ``with`` blocks that are open at a statement, while statements are being read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pymbolic.primitives as p
 
@@ -11,8 +12,9 @@ from polyloop.errors import Span
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.lines import fail
+from polyloop.kernel.options import Options
 
-__all__ = ["Blocks", "ForBlock", "IfBlock"]
+__all__ = ["Blocks", "ForBlock", "IfBlock", "WithBlock"]
 
 
 @dataclass(slots=True)
@@ -22,6 +24,16 @@ class ForBlock:
     span: Span
     inames: tuple[str, ...]
     numbers: tuple[int, ...]
+    kind: ClassVar[str] = "for"
+
+
+@dataclass(slots=True)
+class WithBlock:
+    """An open ``with`` block: its options, those of the blocks around it included."""
+
+    span: Span
+    options: Options
+    kind: ClassVar[str] = "with"
 
 
 @dataclass(slots=True)
@@ -34,6 +46,7 @@ class IfBlock:
     depends: frozenset[str]
     loops_outside: int
     written: dict[str, Span] = field(default_factory=dict)
+    kind: ClassVar[str] = "if"
 
     def predicates(self) -> tuple[Expression, ...]:
         """Return what holds in the current branch."""
@@ -49,7 +62,7 @@ class Blocks:
     """The open blocks, outermost first."""
 
     def __init__(self) -> None:
-        self.open: list[ForBlock | IfBlock] = []
+        self.open: list[ForBlock | IfBlock | WithBlock] = []
         self.count = 0
 
     def loops(self) -> list[ForBlock]:
@@ -67,6 +80,22 @@ class Blocks:
     def conditions(self) -> tuple[Expression, ...]:
         """Return the conditions that hold, those of the outermost block first."""
         return tuple(c for block in self.open if isinstance(block, IfBlock) for c in block.predicates())
+
+    def options(self) -> Options:
+        """Return the options of the ``with`` blocks that are open."""
+        return next((block.options for block in reversed(self.open) if isinstance(block, WithBlock)), Options())
+
+    def open_with(self, span: Span, options: Options) -> None:
+        """Open a ``with`` block."""
+        self.open.append(WithBlock(span, options.inside(self.options())))
+
+    def reopen(self) -> tuple[int, int]:
+        """Close the innermost loop and open it again; return its old and its new number."""
+        block = self.loops()[-1]
+        old, new = block.numbers[-1], self.count
+        block.numbers = (*block.numbers[:-1], new)
+        self.count += 1
+        return old, new
 
     def open_for(self, span: Span, inames: Sequence[str]) -> None:
         """Open one block that loops over *inames*."""
@@ -88,22 +117,23 @@ class Blocks:
         if condition is not None:
             block.depends |= variables(condition)
 
-    def close(self) -> ForBlock | IfBlock:
+    def close(self) -> ForBlock | IfBlock | WithBlock:
         """Close the innermost block."""
         return self.open.pop()
 
-    def check_conditions(self, assignee: Expression, span: Span) -> None:
+    def check_conditions(self, span: Span, *assignees: Expression) -> None:
         """Refuse a statement whose condition would change between the line ``if`` and the statement."""
-        name = array_name(assignee)
+        names = [array_name(assignee) for assignee in assignees]
         loops = len(self.loops())
         for block in self.open:
             if not isinstance(block, IfBlock):
                 continue
             changed = sorted(block.depends & block.written.keys())
-            if name in block.depends and loops > block.loops_outside:
-                changed = [name]
+            if loops > block.loops_outside:
+                changed = [name for name in names if name in block.depends] or changed
             if changed:
                 message = f"'{changed[0]}' is written inside an 'if' block whose condition reads it"
                 hint = f"keep the condition of line {block.span.line}: <> holds = ... before it, then 'if holds'"
                 fail("condition-changed", message, block.written.get(changed[0], span), hint)
-            block.written.setdefault(name, span)
+            for name in names:
+                block.written.setdefault(name, span)

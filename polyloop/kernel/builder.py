@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 
@@ -11,7 +11,7 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.errors import KernelError
+from polyloop.errors import KernelError, Site
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import children, expand_rules, reductions, substitute, variables
@@ -27,14 +27,16 @@ from polyloop.kernel.declare import (
     parameters_used,
     read_data,
 )
+from polyloop.kernel.desugar import duplicate_inames, names_in, spread
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, condition_set, domain_for, outer_inames, parameters_of
 from polyloop.kernel.draft import Draft, fail, site_of
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
-from polyloop.kernel.order import nest_order, stable_order
-from polyloop.kernel.parser import Parsed, ParsedInstruction, ParsedRule, parse_instructions
-from polyloop.kernel.specs import Defaults
+from polyloop.kernel.order import nest_order
+from polyloop.kernel.parser import Parsed, ParsedBarrier, ParsedInstruction, ParsedNop, ParsedRule, parse_instructions
+from polyloop.kernel.sequence import sequenced
+from polyloop.kernel.specs import Defaults, expand_data
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 
@@ -64,14 +66,20 @@ def build_kernel(
     if problem is not None:
         raise KernelError("make_kernel", None, [problem])
     pieces, found = _read_domains(domains, fixed_parameters)
-    inames = tuple(iname for piece in pieces for iname in piece.inames)
-    parsed = _parsed(instructions, frozenset(inames))
+    parsed = _parsed(instructions, frozenset(x for piece in pieces for x in piece.inames))
+    _refuse_unsupported(parsed)
     rules = {
         rule.name: SubstitutionRule(rule.name, rule.arguments, _fix(rule.expression, fixed_parameters))
         for rule in parsed
         if isinstance(rule, ParsedRule)
     }
-    statements = [_fixed(entry, fixed_parameters) for entry in parsed if isinstance(entry, ParsedInstruction)]
+    parsed = [_fixed(entry, fixed_parameters) if isinstance(entry, ParsedInstruction) else entry for entry in parsed]
+    taken = _names_in_use(parsed, pieces, rules, kernel_data, name)
+    parsed, pieces = duplicate_inames(parsed, pieces, rules, taken)
+    inames = tuple(iname for piece in pieces for iname in piece.inames)
+    parsed, aliases = spread(parsed, rules, taken.union(inames))
+    statements = [entry for entry in parsed if isinstance(entry, ParsedInstruction)]
+    nops = [entry for entry in parsed if isinstance(entry, ParsedNop)]
     if not statements:
         raise fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
     listed, temporaries, infer_rest = read_data(kernel_data, statements, defaults)
@@ -82,7 +90,8 @@ def build_kernel(
     }
     condition = condition_of(assumptions, fixed_parameters)
     parameters = parameters_used(pieces, condition, inames)
-    drafts = _drafts(statements, rules, frozenset(inames), temporaries)
+    others = [*aliases, *(nop.options.id or "" for nop in nops)]
+    drafts = _drafts(statements, others, rules, frozenset(inames), temporaries)
     check_parameters(fixed_parameters, condition, pieces, given, found)
     arguments = complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters, defaults)
     parameters = order_parameters(parameters, arguments, pieces)
@@ -100,7 +109,7 @@ def build_kernel(
         fixed=dict(fixed_parameters),
         index_dtype=index_dtype,
     )
-    return replace(kernel, instructions=_finish(kernel, drafts, space))
+    return replace(kernel, instructions=_finish(kernel, drafts, space, aliases, nops))
 
 
 def _entries(given: object) -> tuple[object, ...]:
@@ -111,7 +120,7 @@ def _parsed(given: str | Sequence[str] | Sequence[Parsed], inames: frozenset[str
     if isinstance(given, str):
         return parse_instructions(given, inames)
     entries: tuple[object, ...] = _entries(given)
-    parsed = [entry for entry in entries if isinstance(entry, ParsedInstruction | ParsedRule)]
+    parsed = [entry for entry in entries if isinstance(entry, Parsed)]
     if parsed and len(parsed) == len(entries):
         return parsed
     lines = [entry for entry in entries if isinstance(entry, str)]
@@ -170,13 +179,40 @@ def _read_domains(
     return tuple(pieces), frozenset(found)
 
 
+def _names_in_use(
+    parsed: Sequence[Parsed],
+    pieces: Sequence[Domain],
+    rules: Mapping[str, SubstitutionRule],
+    kernel_data: Sequence[object] | None,
+    name: str,
+) -> frozenset[str]:
+    """Return names that no variable may take which stands for something in the text."""
+    listed = (item.name for entry in kernel_data or () if entry not in (..., "...") for item in expand_data(entry))
+    own = (x for piece in pieces for x in (*piece.inames, *parameters_of(piece.set)))
+    bodies = (x for rule in rules.values() for x in variables(rule.expression))
+    return names_in(parsed).union(listed, own, rules, bodies, (name,))
+
+
+def _refuse_unsupported(parsed: Sequence[Parsed]) -> None:
+    for entry in parsed:
+        if isinstance(entry, ParsedInstruction) and entry.options.atomic:
+            message = "atomic updates are not supported yet"
+            hints = ("write a reduction, or let one instance write each element",)
+            raise fail("unsupported-statement", message, site=site_of(entry), hints=hints)
+        if isinstance(entry, ParsedBarrier):
+            message = "barriers are not written by hand"
+            hints = ("leave the line out: barriers are derived from what the instructions read and write",)
+            raise fail("unsupported-statement", message, site=Site(entry.text, entry.line), hints=hints)
+
+
 def _drafts(
     statements: Sequence[ParsedInstruction],
+    others: Sequence[str],
     rules: Mapping[str, SubstitutionRule],
     inames: frozenset[str],
     temporaries: Mapping[str, TemporaryVariable],
 ) -> list[Draft]:
-    ids = _ids(statements)
+    ids = _ids(statements, others)
     drafts = []
     for statement, name in zip(statements, ids, strict=True):
         expanded = expand_rules(statement.expression, rules)
@@ -201,24 +237,30 @@ def _drafts(
                 hints=(f"inames: {', '.join(sorted(inames))}",),
                 site=site_of(statement, name),
             )
-        for iname in own & bound:
-            raise fail(
-                "iname-bound-twice",
-                f"iname '{iname}' is a loop and a reduction of the same instruction",
-                hints=("use another iname for the reduction",),
-                site=site_of(statement, name),
-            )
-        drafts.append(Draft(statement, name, own, expanded))
+        draft = Draft(statement, name, own, expanded)
+        _refuse_bound(draft, own & bound)
+        drafts.append(draft)
     _inherit_inames(drafts, temporaries)
     return drafts
 
 
-def _ids(statements: Sequence[ParsedInstruction]) -> list[str]:
-    taken = {statement.id for statement in statements if statement.id}
-    if len(taken) < sum(1 for statement in statements if statement.id):
-        counts = Counter(statement.id for statement in statements if statement.id)
-        twice = next(name for name, count in counts.items() if count > 1)
-        site = next(site_of(s) for s in reversed(statements) if s.id == twice)
+def _refuse_bound(draft: Draft, inames: Iterable[str]) -> None:
+    """Refuse *inames*, each of which is a loop and a reduction of one statement."""
+    for iname in inames:
+        raise fail(
+            "iname-bound-twice",
+            f"iname '{iname}' is a loop and a reduction of the same instruction",
+            hints=("use another iname for the reduction",),
+            site=site_of(draft.parsed, draft.id),
+        )
+
+
+def _ids(statements: Sequence[ParsedInstruction], others: Sequence[str]) -> list[str]:
+    given = [*others, *(statement.id for statement in statements if statement.id)]
+    taken = set(given)
+    if len(taken) < len(given):
+        twice = next(name for name, count in Counter(given).items() if count > 1)
+        site = next((site_of(s) for s in reversed(statements) if s.id == twice), None)
         raise fail("name-taken", f"two instructions have the id '{twice}'", site=site, hints=("rename one of them",))
     ids = []
     wishes: dict[str, Iterator[str]] = {}
@@ -237,28 +279,35 @@ def _ids(statements: Sequence[ParsedInstruction]) -> list[str]:
 def _inherit_inames(drafts: Sequence[Draft], temporaries: Mapping[str, TemporaryVariable]) -> None:
     """Put a reader of a temporary inside the loops in which all its writers run, unless it says otherwise.
 
-    Loops that subscript the temporary at the write do not count: the value outlives them.
+    Loops that subscript the temporary at the write do not count: the value outlives them.  The parts of one
+    ``a, b = x, y`` run in the same loops.
     """
     shared: dict[str, list[Draft]] = {}
+    together: dict[int, list[Draft]] = {}
     for draft in drafts:
         name = array_name(draft.parsed.assignee)
         if name in temporaries:
             shared.setdefault(name, []).append(draft)
+        if draft.parsed.several is not None:
+            together.setdefault(draft.parsed.several, []).append(draft)
     changed = True
     while changed:
         changed = False
         for draft in drafts:
             if draft.parsed.inames is not None:
                 continue
+            bound = {iname for reduction in reductions(draft.expanded) for iname in reduction.inames}
+            more = set[str]()
+            if draft.parsed.several is not None:
+                more = {x for part in together[draft.parsed.several] for x in part.inames}
+                _refuse_bound(draft, more & bound)
             for name in variables(draft.expanded) & shared.keys():
-                around = frozenset.intersection(
+                more |= frozenset.intersection(
                     *(writer.inames - variables(writer.parsed.assignee) for writer in shared[name])
                 )
-                bound = {iname for reduction in reductions(draft.expanded) for iname in reduction.inames}
-                more = around - draft.inames - bound
-                if more:
-                    draft.inames |= more
-                    changed = True
+            if not more - bound <= draft.inames:
+                draft.inames |= more - bound
+                changed = True
 
 
 def term_domains(
@@ -295,7 +344,13 @@ def _outermost(expr: Expression) -> list[Reduction]:
     return [reduction for child in children(expr) for reduction in _outermost(child)]
 
 
-def _finish(kernel: LoopKernel, drafts: Sequence[Draft], space: isl.Set) -> tuple[Instruction, ...]:
+def _finish(
+    kernel: LoopKernel,
+    drafts: Sequence[Draft],
+    space: isl.Set,
+    aliases: Mapping[str, tuple[str, ...]],
+    nops: Sequence[ParsedNop],
+) -> tuple[Instruction, ...]:
     outside = outer_inames(kernel.domains)
     position = {iname: i for i, iname in enumerate(kernel.inames)}
     uses = Counter(iname for draft in drafts for iname in draft.inames)
@@ -328,46 +383,13 @@ def _finish(kernel: LoopKernel, drafts: Sequence[Draft], space: isl.Set) -> tupl
             origin=Copy(draft.id, {x: Affine.variable(x) for x in (*nest, *sorted(bound))}),
             terms=terms,
             predicates=tuple(predicates),
-            depends_on=frozenset(parsed.depends_on),
             tags=frozenset(parsed.tags),
+            groups=frozenset(parsed.options.groups),
+            conflicts=frozenset(parsed.options.conflicts),
             blocks=tuple(zip(parsed.for_inames, parsed.for_blocks, strict=True)),
             line=parsed.line,
             text=parsed.text,
             file=parsed.span.file,
             reads=reads - frozenset(nest),
         )
-    return tuple(built[name] for name in _text_order(kernel, drafts, built))
-
-
-def _text_order(
-    kernel: LoopKernel, drafts: Sequence[Draft], built: Mapping[str, Instruction]
-) -> Sequence[str]:
-    names = [draft.id for draft in drafts]
-    writers: dict[str, list[str]] = {}
-    for name in names:
-        writers.setdefault(built[name].writes, []).append(name)
-    before: dict[str, set[str]] = {name: set() for name in names}
-    for draft in drafts:
-        for pattern in draft.parsed.depends_on:
-            if pattern not in before:
-                problem = f"'{draft.id}' depends on '{pattern}', which is no instruction"
-                raise fail(
-                    "unknown-instruction", problem, hints=(f"ids: {', '.join(names)}",), site=built[draft.id].site()
-                )
-            before[draft.id].add(pattern)
-        if draft.parsed.depends_star:
-            continue
-        for variable in built[draft.id].reads & kernel.temporaries.keys():
-            only = writers.get(variable, [])
-            if len(only) == 1 and only[0] != draft.id:
-                before[draft.id].add(only[0])
-    order = stable_order(names, before)
-    if isinstance(order, tuple):
-        chain = " -> ".join(f"'{name}'" for name in order)
-        raise fail(
-            "dependency-cycle",
-            f"the instructions depend on each other in a cycle: {chain}",
-            hints=("remove one dep=, or split the temporary in two",),
-            site=built[order[0]].site(),
-        )
-    return order
+    return sequenced(drafts, built, kernel.temporaries, aliases, nops)

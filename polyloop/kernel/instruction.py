@@ -11,6 +11,7 @@ import islpy as isl
 from polyloop.errors import Site
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
+from polyloop.kernel.options import NoSync
 from polyloop.poly.affine import Affine
 
 __all__ = ["Copy", "Evaluation", "Instruction", "Origin", "SubstitutionRule", "Term"]
@@ -80,7 +81,11 @@ class Instruction:
     predicates
         Data-dependent conditions; affine ones are part of ``domain``.
     depends_on
-        Ids of the instructions that must run before, as the user wrote them.
+        Ids of the instructions that must run before, as ``dep=`` names them.
+    nosync
+        Instructions with which the user says that there is no conflict where the analysis can only suppose one.
+    groups, conflicts
+        Groups that it belongs to, and groups between whose instructions it may not run.
     blocks
         ``(iname, number)`` for each written ``for`` block around it: only instructions with the
         same number may share that loop.
@@ -95,7 +100,10 @@ class Instruction:
     terms: tuple[Term, ...] = ()
     predicates: tuple[Expression, ...] = ()
     depends_on: frozenset[str] = frozenset()
+    nosync: frozenset[NoSync] = frozenset()
     tags: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    conflicts: frozenset[str] = frozenset()
     blocks: tuple[tuple[str, int], ...] = ()
     line: int | None = None
     text: str = ""

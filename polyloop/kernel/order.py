@@ -32,10 +32,21 @@ class Item:
 
 
 
-def stable_order(names: Sequence[str], before: Mapping[str, Iterable[str]]) -> list[str] | tuple[str, ...]:
+def stable_order(
+    names: Sequence[str],
+    before: Mapping[str, Iterable[str]],
+    priority: Mapping[str, int] | None = None,
+    keeps_order: Callable[[str, str], bool] | None = None,
+) -> list[str] | tuple[str, ...]:
     """Return *names* topologically sorted, earliest ready name first; a tuple is a cycle.
 
-    ``before[x]`` lists what must precede ``x``.
+    Parameters
+    ----------
+    before
+        ``before[x]`` lists what must precede ``x``.
+    priority
+        A ready name with a higher number goes first, but never past a name for which
+        ``keeps_order(earlier, later)`` holds.
     """
     done: set[str] = set()
     order: list[str] = []
@@ -44,10 +55,30 @@ def stable_order(names: Sequence[str], before: Mapping[str, Iterable[str]]) -> l
         ready = next((x for x in waiting if all(y in done for y in before.get(x, ()))), None)
         if ready is None:
             return _cycle(waiting, before)
+        if priority:
+            assert keeps_order is not None, "priorities need to know what must keep its order"
+            ready = _preferred(ready, waiting, [x for x in waiting if done.issuperset(before.get(x, ()))], priority,
+                               keeps_order)  # fmt: skip
         waiting.remove(ready)
         done.add(ready)
         order.append(ready)
     return order
+
+
+def _preferred(
+    first: str,
+    waiting: Sequence[str],
+    ready: Iterable[str],
+    priority: Mapping[str, int],
+    keeps_order: Callable[[str, str], bool],
+) -> str:
+    """Return the name of highest priority that may go now, *first* if there is nothing better."""
+    chosen = first
+    for name in ready:
+        passed = waiting[: waiting.index(name)]
+        if priority.get(name, 0) > priority.get(chosen, 0) and not any(keeps_order(x, name) for x in passed):
+            chosen = name
+    return chosen
 
 
 def _cycle(waiting: Sequence[str], before: Mapping[str, Iterable[str]]) -> tuple[str, ...]:

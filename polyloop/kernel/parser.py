@@ -9,19 +9,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, TypeAlias
 
 from polyloop.errors import KernelError, Span, unknown_name
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_source
 from polyloop.expr.source import Source, split_outside_brackets
-from polyloop.kernel.blocks import Blocks, ForBlock, IfBlock
+from polyloop.kernel.blocks import Blocks, IfBlock
 from polyloop.kernel.lines import OPERATION, fail, logical_lines, match_bracket
 from polyloop.kernel.options import Options, parse_options
-from polyloop.kernel.statements import RuleText, parse_assignment
+from polyloop.kernel.statements import Assignment, RuleText, parse_assignment
+from polyloop.kernel.tree import Scope
 
-__all__ = ["Parsed", "ParsedInstruction", "ParsedRule", "parse_instructions"]
+__all__ = ["Parsed", "ParsedBarrier", "ParsedInstruction", "ParsedNop", "ParsedRule", "parse_instructions"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,12 @@ class ParsedInstruction:
         Inames of the enclosing ``for`` lines, outermost first; for each a number that identifies that loop.
     line, text
         First line in the user's string, from 1, and the statement on one line, with its options.
+    options
+        Everything that the braces say, those of enclosing ``with`` blocks included.
     span, assignee_span, expression_span
         Where the statement and its two sides stand.
+    several
+        Equal for the parts of one ``a, b = x, y``, which follow each other; None elsewhere.
     """
 
     assignee: Expression
@@ -60,8 +65,8 @@ class ParsedInstruction:
     inames_extra: frozenset[str]
     predicates: tuple[Expression, ...]
     tags: tuple[str, ...]
-    nosync: tuple[str, ...]
     priority: int
+    options: Options
     for_inames: tuple[str, ...]
     for_blocks: tuple[int, ...]
     line: int
@@ -69,6 +74,7 @@ class ParsedInstruction:
     span: Span
     assignee_span: Span
     expression_span: Span
+    several: int | None = None
 
 
 @dataclass(frozen=True)
@@ -83,12 +89,41 @@ class ParsedRule:
     span: Span
 
 
-Parsed: TypeAlias = ParsedInstruction | ParsedRule
+@dataclass(frozen=True)
+class ParsedNop:
+    """``... nop {id=.., dep=..}``: a name for several instructions."""
+
+    options: Options
+    line: int
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class ParsedBarrier:
+    """``... lbarrier`` or ``... gbarrier``.
+
+    It stands in the loops ``for_inames``, numbered by ``for_blocks``; it has closed the loop around it, number
+    ``closed[0]``, and opened it again as number ``closed[1]`` (None outside of ``for``).
+    """
+
+    scope: Scope
+    options: Options
+    for_inames: tuple[str, ...]
+    for_blocks: tuple[int, ...]
+    closed: tuple[str, int, int] | None
+    line: int
+    text: str
+    span: Span
+
+
+Parsed: TypeAlias = ParsedInstruction | ParsedRule | ParsedNop | ParsedBarrier
 
 
 _KEYWORD: Final = re.compile(r"(for|endfor|endif|end|if|elif|else|with|while|def|return|break|continue)\b", re.ASCII)
+_SPECIAL: Final = re.compile(r"\.\.\.\s*(\w*)", re.ASCII)
+_SCOPES: Final = {"lbarrier": Scope.BLOCK, "gbarrier": Scope.GRID}
 _UNSUPPORTED: Final = {
-    "with": "write the options after each instruction: x = y {dep=first}",
     "while": "the number of iterations comes from the domain: write 'for i' ... 'end'",
     "def": "write a substitution rule: f(x) := expression",
     "return": "assign to an argument",
@@ -103,6 +138,7 @@ class _Parser:
     def __init__(self, inames: frozenset[str]) -> None:
         self.inames = inames
         self.blocks = Blocks()
+        self.several = 0
         self.found: list[Parsed] = []
         self.rules: set[str] = set()
 
@@ -110,6 +146,7 @@ class _Parser:
         text = source.text
         if text.startswith("..."):
             self.special(source)
+            return
         keyword = _KEYWORD.match(text)
         rest = text[keyword.end() :].lstrip() if keyword else ""
         if keyword is None or (rest[:1] in ("=", "[", "+", "-") and rest[:1] != "-") or rest.startswith(":="):
@@ -126,27 +163,44 @@ class _Parser:
             self.open_for(source, tail)
         elif word == "if":
             self.blocks.open_if(source.span(), self.condition(source, tail, word))
+        elif word == "with":
+            self.open_with(source, tail)
         elif word in ("elif", "else"):
             self.branch(source, tail, word)
         else:
             self.close(source, tail, word)
 
-    def special(self, source: Source) -> NoReturn:
-        if "nop" in source.text:
-            fail(
-                "unsupported-statement",
-                "'... nop' is not supported",
-                source.span(),
-                "let dep= name the instructions themselves",
-            )
-        if "barrier" in source.text:
-            fail(
-                "unsupported-statement",
-                "barriers are not written by hand",
-                source.span(),
-                "leave the line out: barriers are derived from what the instructions read and write",
-            )
-        fail("unsupported-statement", "'...' begins no statement", source.span(), "write target = expression")
+    def special(self, source: Source) -> None:
+        """Read ``... nop`` and the barriers."""
+        body, options = self.options(source)
+        match = _SPECIAL.match(body.text)
+        word = match.group(1) if match and match.end() == len(body.text) else ""
+        line = source.span().line
+        if word == "nop":
+            if options.id is None:
+                fail("syntax", "'... nop' has no id", source.span(), "write ... nop {id=name, dep=first:second}")
+            self.found.append(ParsedNop(options, line, source.text, source.span()))
+        elif word in _SCOPES:
+            self.barrier(source, _SCOPES[word], options)
+        else:
+            hint = "write ... nop, ... lbarrier or ... gbarrier, with options in braces"
+            fail("unsupported-statement", "'...' begins no statement", source.span(), hint)
+
+    def barrier(self, source: Source, scope: Scope, options: Options) -> None:
+        if self.blocks.conditions() or options.predicates:
+            hint = "let the barrier stand before or after the 'if': all threads must meet there"
+            fail("conditional-barrier", "a barrier cannot depend on a condition", source.span(), hint)
+        if options.inames is not None or options.inames_extra:
+            hint = "write the barrier inside 'for i' ... 'end'"
+            fail("syntax", "a barrier takes no inames", source.span(), hint)
+        if options.memory not in (None, "local", "global"):
+            fail("syntax", f"no kind of memory '{options.memory}'", source.span(), "write mem_kind=local or global")
+        inames, numbers = self.blocks.inames(), self.blocks.numbers()
+        closed = (inames[-1], *self.blocks.reopen()) if inames else None
+        line, span = source.span().line, source.span()
+        self.found.append(
+            ParsedBarrier(scope, options, inames[:-1], numbers[:-1], closed, line, source.text, span)
+        )
 
     # blocks
 
@@ -184,6 +238,15 @@ class _Parser:
             fail("syntax", f"'{word}' has no condition", source.span(), f"write '{word} x > 0'")
         return parse_source(tail, self.inames, OPERATION)
 
+    def open_with(self, source: Source, tail: Source) -> None:
+        if not tail.text.startswith("{") or match_bracket(tail.text, 0) != len(tail.text) - 1:
+            fail("syntax", "'with' takes options in braces", source.span(), "write 'with {dep=first}' ... 'end'")
+        options = parse_options(tail.slice(1, len(tail.text) - 1), self.inames)
+        if options.id is not None:
+            hint = "write id_prefix=, or give each instruction its own id"
+            fail("syntax", "a 'with' block cannot give one id to several instructions", source.span(), hint)
+        self.blocks.open_with(source.span(), options)
+
     def branch(self, source: Source, tail: Source, word: str) -> None:
         block = self.blocks.open[-1] if self.blocks.open else None
         if not isinstance(block, IfBlock) or block.condition is None:
@@ -195,24 +258,24 @@ class _Parser:
 
     def close(self, source: Source, tail: Source, word: str) -> None:
         wanted = {"endfor": "for", "endif": "if"}.get(word) or tail.text
-        if wanted not in ("", "for", "if") or (tail.text and word != "end"):
+        if wanted not in ("", "for", "if", "with") or (tail.text and word != "end"):
             fail("syntax", f"nothing may follow '{word}'", tail.span(), "write the statement on the next line")
         if not self.blocks.open:
             fail("stray-end", f"'{word}' ends no block", source.span(), "remove it, or open a 'for' or an 'if' before")
         block = self.blocks.close()
-        kind = "for" if isinstance(block, ForBlock) else "if"
+        kind = block.kind
         if wanted and wanted != kind:
             fail(
                 "stray-end",
                 f"'{source.text}' meets the '{kind}' of line {block.span.line}",
                 source.span(),
-                f"end that block first, with 'end{kind}'",
+                f"end that block first, with 'end {kind}'",
             )
 
     def finish(self) -> tuple[Parsed, ...]:
         if self.blocks.open:
             block = self.blocks.open[-1]
-            kind = "for" if isinstance(block, ForBlock) else "if"
+            kind = block.kind
             fail("unclosed-block", f"this '{kind}' has no end", block.span, "add a line 'end'")
         return tuple(self.found)
 
@@ -221,41 +284,46 @@ class _Parser:
     def statement(self, source: Source) -> None:
         body, options = self.options(source)
         parsed = parse_assignment(body, self.inames)
-        line = source.span().line
         if isinstance(parsed, RuleText):
             self.rule(source, parsed, options)
             return
-        self.blocks.check_conditions(parsed.assignee, source.span())
-        self.found.append(
-            ParsedInstruction(
-                assignee=parsed.assignee,
-                expression=parsed.expression,
-                declared=parsed.declared,
-                declared_dtype=parsed.declared_dtype,
-                id=options.id,
-                id_prefix=options.id_prefix,
-                depends_on=options.depends_on,
-                depends_star=options.depends_star,
-                inames=options.inames,
-                inames_extra=options.inames_extra,
-                predicates=(*self.blocks.conditions(), *options.predicates),
-                tags=options.tags,
-                nosync=options.nosync,
-                priority=options.priority,
-                for_inames=self.blocks.inames(),
-                for_blocks=self.blocks.numbers(),
-                line=line,
-                text=source.text,
-                span=source.span(),
-                assignee_span=parsed.assignee_source.span(),
-                expression_span=parsed.expression_source.span(),
-            )
+        self.blocks.check_conditions(source.span(), *(part.assignee for part in parsed))
+        several = self.several if len(parsed) > 1 else None
+        self.several += 1
+        self.found += [self.instruction(source, part, options, several) for part in parsed]
+
+    def instruction(
+        self, source: Source, parsed: Assignment, options: Options, several: int | None
+    ) -> ParsedInstruction:
+        return ParsedInstruction(
+            assignee=parsed.assignee,
+            expression=parsed.expression,
+            declared=parsed.declared,
+            declared_dtype=parsed.declared_dtype,
+            id=options.id,
+            id_prefix=options.id_prefix,
+            depends_on=options.depends_on,
+            depends_star=options.depends_star,
+            inames=options.inames,
+            inames_extra=options.inames_extra,
+            predicates=(*self.blocks.conditions(), *options.predicates),
+            tags=options.tags,
+            priority=options.priority or 0,
+            options=options,
+            for_inames=self.blocks.inames(),
+            for_blocks=self.blocks.numbers(),
+            line=source.span().line,
+            text=source.text,
+            span=source.span(),
+            assignee_span=parsed.assignee_source.span(),
+            expression_span=parsed.expression_source.span(),
+            several=several,
         )
 
     def options(self, source: Source) -> tuple[Source, Options]:
         begin = source.text.find("{")
         if begin < 0:
-            return source, Options()
+            return source, self.blocks.options()
         end = match_bracket(source.text, begin)
         if source.text[end + 1 :].strip():
             after = source.slice(end + 1, len(source.text)).strip()
@@ -263,10 +331,10 @@ class _Parser:
         body = source.slice(0, begin).strip()
         if not body.text:
             fail("syntax", "options belong to no statement", source.span(), "write target = expression {...}")
-        return body, parse_options(source.slice(begin + 1, end), self.inames)
+        return body, parse_options(source.slice(begin + 1, end), self.inames).inside(self.blocks.options())
 
     def rule(self, source: Source, parsed: RuleText, options: Options) -> None:
-        if options != Options():
+        if options != self.blocks.options():
             fail("syntax", "a substitution rule takes no options", source.span(), "put them on the instructions")
         if parsed.name in self.rules:
             fail("name-taken", f"there are two rules '{parsed.name}'", source.span(), "choose another name")

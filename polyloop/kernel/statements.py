@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import pymbolic.primitives as p
 
-from polyloop.errors import KernelError
+from polyloop.errors import KernelError, Span
 from polyloop.expr.dtypes import DType, dtype_diagnostic, find_dtype
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, negate
@@ -76,8 +76,8 @@ def _find_operator(text: str) -> tuple[int, str] | None:
     return None
 
 
-def parse_assignment(source: Source, inames: frozenset[str]) -> Assignment | RuleText:
-    """Return the assignment or the rule that *source* spells.
+def parse_assignment(source: Source, inames: frozenset[str]) -> tuple[Assignment, ...] | RuleText:
+    """Return the assignment or the rule that *source* spells; several for ``a, b = x, y``.
 
     Raises
     ------
@@ -109,12 +109,39 @@ def parse_assignment(source: Source, inames: frozenset[str]) -> Assignment | Rul
         shift = len(right.text) - len(right.text.lstrip())
         span = right.span(second[0], len(second[1])) if second[0] >= shift else right.span()
         fail("syntax", f"unexpected '{second[1]}'", span, "a statement assigns once; compare with ==")
+    targets = split_outside_brackets(left, ",")
+    if len(targets) > 1:
+        return _several(targets, body.span(offset, len(operator)), operator, right, (declared, dtype), inames)
     assignee = _assignee(left, inames)
     value = parse_source(right, inames, OPERATION)
     update = UPDATES.get(operator)
     if update is not None and declared:
         fail("syntax", f"a declaration cannot update with '{operator}'", source.span(), "write <> t = ...")
-    return Assignment(assignee, update(assignee, value) if update else value, declared, dtype, left, right.strip())
+    value = update(assignee, value) if update else value
+    return (Assignment(assignee, value, declared, dtype, left, right.strip()),)
+
+
+def _several(
+    targets: Sequence[Source],
+    operator: Span,
+    spelling: str,
+    right: Source,
+    declaration: tuple[bool, DType | None],
+    inames: frozenset[str],
+) -> tuple[Assignment, ...]:
+    """Return the parts of ``a, b = x, y``, of which every right side is meant to be evaluated before any write."""
+    if spelling != "=":
+        fail("syntax", f"several variables cannot be updated with '{spelling}'", operator, "write one line for each")
+    values = split_outside_brackets(right, ",")
+    if len(values) != len(targets):
+        message = f"{len(targets)} variables are assigned, and {len(values)} value{'s'[: len(values) > 1]} given"
+        fail("unsupported-statement", message, right.strip().span(), "write one value for each, or one line for each")
+    parts = []
+    for left, value in zip(targets, values, strict=True):
+        target = left.strip()
+        expression = parse_source(value, inames, OPERATION)
+        parts.append(Assignment(_assignee(target, inames), expression, *declaration, target, value.strip()))
+    return tuple(parts)
 
 
 def _declaration(source: Source) -> tuple[Source, bool, DType | None]:
@@ -144,8 +171,6 @@ def _assignee(left: Source, inames: frozenset[str]) -> Expression:
     hint = "write the name of a variable, or of an array with subscripts: a[i, j] = ..."
     if not left.text:
         fail("syntax", "nothing is assigned to", left.span(), hint)
-    if len(split_outside_brackets(left, ",")) > 1:
-        fail("unsupported-statement", "several variables are assigned at once", left.span(), "write one line for each")
     name = re.split(r"[\[\s(]", left.text, maxsplit=1)[0]
     if re.fullmatch(r"\w+", name):
         _check_name(name, left)

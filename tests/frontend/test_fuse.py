@@ -12,6 +12,7 @@ import pytest
 import polyloop as pl
 from polyloop.frontend.renamed import Names, instruction_under
 from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.match import Glob, Subject
 from polyloop.poly.sets import SET, parameter_space
 from tests.properties.random_kernels import random_source
 
@@ -232,10 +233,10 @@ def test_every_part_of_an_instruction_is_renamed() -> None:
     """A new field of ``Instruction`` has to be thought of in ``polyloop.frontend.renamed``."""
     known = (
         "id inames domain assignee expression origin terms predicates depends_on tags blocks line text file atomic "
-        "reads"
+        "reads groups conflicts nosync"
     )
     assert {field.name for field in fields(Instruction)} == set(known.split())
-    text = "y[i] = sum(k, a[i, k]*t) {if=p[i] > 0, id=it, dep=first, tags=tag}"
+    text = "y[i] = sum(k, a[i, k]*t) {if=p[i] > 0, id=it, dep=first, tags=tag, nosync=first}"
     knl = pl.make_kernel(["{[i, k]: 0 <= i, k < n}"], ["<> t = 1 {id=first}", text])
     old = knl.instruction("it")
     variables = {name: f"{name}_1" for name in ("i", "k", "y", "a", "t", "p")}
@@ -244,6 +245,7 @@ def test_every_part_of_an_instruction_is_renamed() -> None:
     assert str(new) == "y_1[i_1] = sum(k_1, a_1[i_1, k_1]*t_1) if p_1[i_1] > 0"
     assert (new.id, new.inames) == ("it_1", ("i_1",))
     assert new.depends_on == {"first_1"}
+    assert [entry.which for entry in new.nosync] == [Glob(Subject.ID, "first_1")]
     assert new.reads == {"a_1", "t_1", "p_1"}
     assert new.terms[0].inames == ("i_1", "k_1")
     assert [new.terms[0].domain.get_dim_name(SET, x) for x in (0, 1)] == ["i_1", "k_1"]

@@ -1,0 +1,164 @@
+"""The order of the instructions: what ``dep=`` names, text order, priorities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from polyloop.errors import Site
+from polyloop.kernel.draft import Draft, fail
+from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.match import Glob, Match, Subject, is_glob, matches
+from polyloop.kernel.options import NoSync, Options
+from polyloop.kernel.order import stable_order
+from polyloop.kernel.parser import ParsedNop
+
+__all__ = ["Names", "sequenced"]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What ids and patterns stand for.
+
+    ``order`` are the ids in text order, ``aliases`` what else has a name: the parts of ``a, b = x, y`` and the
+    dependences of ``... nop``.
+    """
+
+    order: tuple[str, ...]
+    aliases: Mapping[str, tuple[str, ...]]
+    instructions: Mapping[str, Instruction]
+
+    def of(self, pattern: str, own: frozenset[str], site: Site, may_be_empty: bool) -> frozenset[str]:
+        """Return the ids that *pattern* fits, other than *own*."""
+        if not is_glob(pattern):
+            if pattern not in self.instructions and pattern not in self.order and pattern not in self.aliases:
+                known = ", ".join(dict.fromkeys((*self.order, *self.aliases)))
+                verb = "depends on" if own else "names"
+                problem = f"'{site.instruction}' {verb} '{pattern}', which is no instruction"
+                raise fail("unknown-instruction", problem, hints=(f"ids: {known}",), site=site)
+            return frozenset(self.aliases.get(pattern, (pattern,)))
+        found = {name for name in self.order if fnmatchcase(name, pattern)}
+        for name, parts in self.aliases.items():
+            if fnmatchcase(name, pattern):
+                found.update(parts)
+        if not found - own and not may_be_empty:
+            problem = f"the pattern '{pattern}' of '{site.instruction}' fits no other instruction"
+            hint = f"ids: {', '.join(self.order)}; 'dep=*{pattern}' may fit nothing"
+            raise fail("unknown-instruction", problem, hints=(hint,), site=site)
+        return frozenset(found - own)
+
+    def meant(self, match: Match, own: frozenset[str], site: Site) -> frozenset[str]:
+        """Return the ids of the instructions that *match* means, other than *own*; a single id must exist."""
+        if isinstance(match, Glob) and match.subject is Subject.ID:
+            return self.of(match.pattern, frozenset(), site, may_be_empty=True)
+        return frozenset(name for name, entry in self.instructions.items() if matches(match, entry)) - own
+
+    def named(self, options: Options, own: frozenset[str], site: Site) -> frozenset[str]:
+        """Return what ``dep=`` and ``dep_query=`` of *options* name."""
+        found = [self.of(pattern, own, site, options.depends_star) for pattern in options.depends_on]
+        found += [self.meant(query, own, site) - own for query in options.queries]
+        return frozenset[str]().union(*found)
+
+
+def _with_nops(names: Names, nops: Sequence[ParsedNop]) -> Names:
+    """Return *names* in which every ``... nop`` stands for what it depends on, through other nops too."""
+    waiting = {nop.options.id: nop for nop in nops if nop.options.id is not None}
+    before = {name: {x for x in nop.options.depends_on if x in waiting} for name, nop in waiting.items()}
+    for name, nop in waiting.items():
+        for pattern in nop.options.depends_on:
+            if is_glob(pattern):
+                before[name] |= {x for x in waiting if x != name and fnmatchcase(x, pattern)}
+    order = stable_order(tuple(waiting), before)
+    if isinstance(order, tuple):
+        raise _cycle(order, Site(waiting[order[0]].text, waiting[order[0]].line, order[0]))
+    for name in order:
+        nop = waiting[name]
+        site = Site(nop.text, nop.line, name)
+        meant = sorted(names.named(nop.options, frozenset((name,)), site))
+        names = replace(names, aliases={**names.aliases, name: tuple(meant)})
+    return names
+
+
+def _cycle(order: Sequence[str], site: Site) -> Exception:
+    chain = " -> ".join(f"'{name}'" for name in order)
+    message = f"the instructions depend on each other in a cycle: {chain}"
+    return fail("dependency-cycle", message, hints=("remove one dep=, or split the temporary in two",), site=site)
+
+
+def sequenced(
+    drafts: Sequence[Draft],
+    built: Mapping[str, Instruction],
+    temporaries: Iterable[str],
+    aliases: Mapping[str, tuple[str, ...]],
+    nops: Sequence[ParsedNop],
+) -> tuple[Instruction, ...]:
+    """Return the instructions in the order of the reference program, with what their options name found.
+
+    That is text order, made to agree with ``dep=`` and with the only writer of a temporary before its readers; of
+    several that could come next, the one with the highest priority, unless it would pass a write that it can see.
+
+    Raises
+    ------
+    KernelError
+        ``unknown-instruction``, ``dependency-cycle``.
+    """
+    names = _with_nops(Names(tuple(built), aliases, built), nops)
+    parts = _parts(drafts)
+    found = {draft.id: _resolved(draft, built[draft.id], names, parts[draft.id]) for draft in drafts}
+    before = _before(drafts, found, frozenset(temporaries), parts)
+    priority = {draft.id: draft.parsed.priority for draft in drafts if draft.parsed.priority}
+
+    def keeps_order(earlier: str, later: str) -> bool:
+        a, b = found[earlier], found[later]
+        return a.writes in (b.reads | {b.writes}) or b.writes in a.reads
+
+    order = stable_order(tuple(found), before, priority, keeps_order)
+    if isinstance(order, tuple):
+        raise _cycle(order, built[order[0]].site())
+    return tuple(found[name] for name in order)
+
+
+def _parts(drafts: Sequence[Draft]) -> dict[str, frozenset[str]]:
+    """Return, for each id, the ids of the statement that it is a part of."""
+    found = {}
+    for draft in drafts:
+        group = [d.id for d in drafts if d.parsed.several is not None and d.parsed.several == draft.parsed.several]
+        found[draft.id] = frozenset((draft.id, *group))
+    return found
+
+
+def _resolved(draft: Draft, instruction: Instruction, names: Names, own: frozenset[str]) -> Instruction:
+    options = draft.parsed.options
+    site = instruction.site()
+    nosync = frozenset(
+        NoSync(Glob(Subject.ID, name), entry.scope)
+        for entry in options.nosync
+        for name in names.meant(entry.which, frozenset(), site)
+    )
+    return replace(instruction, depends_on=names.named(options, own, site), nosync=nosync)
+
+
+def _before(
+    drafts: Sequence[Draft],
+    found: Mapping[str, Instruction],
+    temporaries: frozenset[str],
+    parts: Mapping[str, frozenset[str]],
+) -> dict[str, set[str]]:
+    writers: dict[str, list[str]] = {}
+    for name, instruction in found.items():
+        writers.setdefault(instruction.writes, []).append(name)
+    before: dict[str, set[str]] = {}
+    previous: Draft | None = None
+    for draft in drafts:
+        earlier = before[draft.id] = set(found[draft.id].depends_on)
+        if previous is not None and previous.id in parts[draft.id]:
+            earlier.add(previous.id)
+        previous = draft
+        if draft.parsed.depends_star:
+            continue
+        for variable in found[draft.id].reads & temporaries:
+            only = writers.get(variable, [])
+            if len(only) == 1 and only[0] != draft.id:
+                earlier.add(only[0])
+    return before
