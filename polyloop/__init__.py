@@ -17,6 +17,8 @@ from polyloop.errors import (
     TransformError,
     VerificationError,
 )
+from polyloop.expr import vec
+from polyloop.expr.records import record
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
@@ -89,12 +91,14 @@ __all__ = [
     "make_kernel",
     "precompute",
     "prioritize_loops",
+    "record",
     "rename_iname",
     "replay",
     "set_temporary_address_space",
     "split_iname",
     "tag_inames",
     "trace_from_json",
+    "vec",
 ]
 
 install_methods()

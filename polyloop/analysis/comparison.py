@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from polyloop.analysis.dataflow import Flow, flow_of
+import islpy as isl
+import numpy as np
+
+from polyloop.analysis.dataflow import Flow, flow_of, readers_of, writers_of
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
+from polyloop.expr.records import leaf_fields
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
 
-__all__ = ["Comparison", "copies", "leaf_count", "original_read", "reference_flow"]
+__all__ = ["Comparison", "copies", "initial_reads", "leaf_count", "original_read", "reference_flow"]
 
 
 class Comparison:
@@ -87,6 +91,33 @@ def reference_flow(placement: Placement, array: str) -> Flow:
     if array not in known:
         known[array] = flow_of(placement, array)
     return known[array]
+
+
+def initial_reads(
+    placement: Placement, array: str, dtype: np.dtype[np.generic] | None
+) -> Iterator[tuple[Placed, Access, isl.Set]]:
+    """Yield the reads of *array*, whose accesses must be exact, that see its value before the program, and where.
+
+    Each field of a record is looked at by itself: what an assignment of one field keeps is not read.
+    """
+    reads = [(s, a) for s, a in readers_of(placement, array) if not a.keeps]
+    writers = writers_of(placement, array)
+    has_fields = any(writer.lowered.write.fields for writer in writers)
+    fields: Iterable[tuple[str, ...]] = [()]
+    if has_fields and dtype is not None:
+        fields = leaf_fields(dtype)
+    elif has_fields:
+        named = {access.fields for access in (*(a for _, a in reads), *(s.lowered.write for s in writers))}
+        fields = sorted((named - {()}) | {("(the rest)",)})
+    for field in fields:
+        if has_fields:
+            sinks = [(s, a) for s, a in reads if a.covers(field)]
+            flow = flow_of(placement, array, sinks, [s for s in writers if s.lowered.write.covers(field)])
+        else:
+            flow = reference_flow(placement, array)
+        for (statement, access), initial in zip(flow.reads, flow.initial, strict=True):
+            if not initial.is_empty():
+                yield statement, access, initial
 
 
 def original_read(comparison: Comparison, reader: Placed, access: Access) -> tuple[Placed, Access]:

@@ -15,9 +15,9 @@ from polyloop.analysis.bounds import (
     rank_violations,
     unbounded_inames,
 )
-from polyloop.analysis.comparison import reference_flow
+from polyloop.analysis.comparison import initial_reads
 from polyloop.analysis.dataflow import is_exact
-from polyloop.analysis.infer import infer_dtypes, type_violations
+from polyloop.analysis.infer import infer_dtypes, record_violations, type_violations
 from polyloop.analysis.layout import layout_violations, with_layouts
 from polyloop.analysis.lint import creation_warnings, name_clashes
 from polyloop.analysis.place import place
@@ -167,6 +167,7 @@ def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, _uninitialised(kernel))
     _raise_if(kernel, type_violations(kernel))
     kernel = infer_dtypes(_with_directions(kernel))
+    _raise_if(kernel, record_violations(kernel))
     reference = reference_of(kernel)
     _raise_if(kernel, _group_conflicts(reference))
     return replace(kernel, reference=reference)
@@ -283,19 +284,17 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
         placement = place(kernel)
         if not is_exact(placement, name):
             continue
-        flow = reference_flow(placement, name)
-        for (statement, access), initial in zip(flow.reads, flow.initial, strict=True):
-            if not initial.is_empty():
-                at, _ = pair(isl.Map.from_domain_and_range(initial, initial), statement, statement)
-                note = f"instance {instance(statement, at)} reads {element(statement, access, at)}"
-                yield Diagnostic(
-                    "read-before-write",
-                    f"temporary '{name}' is read where nothing has written it",
-                    (note,),
-                    ("write every element first, or shrink the domain of the read",),
-                    sites=(statement.lowered.instruction.site(),),
-                )
-                break
+        for statement, access, initial in initial_reads(placement, name, kernel.temporaries[name].dtype):
+            at, _ = pair(isl.Map.from_domain_and_range(initial, initial), statement, statement)
+            note = f"instance {instance(statement, at)} reads {element(statement, access, at)}"
+            yield Diagnostic(
+                "read-before-write",
+                f"temporary '{name}' is read where nothing has written it",
+                (note,),
+                ("write every element first, or shrink the domain of the read",),
+                sites=(statement.lowered.instruction.site(),),
+            )
+            break
 
 
 def _with_directions(kernel: LoopKernel) -> LoopKernel:
@@ -310,8 +309,7 @@ def _with_directions(kernel: LoopKernel) -> LoopKernel:
             if needed and name in written:
                 placement = place(kernel)
                 if is_exact(placement, name):
-                    flow = reference_flow(placement, name)
-                    needed = any(not initial.is_empty() for initial in flow.initial)
+                    needed = any(True for _ in initial_reads(placement, name, argument.dtype))
             arguments.append(replace(argument, is_input=needed, is_output=name in written))
         else:
             arguments.append(argument)

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
 from polyloop.analysis.lowering import lower
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.dtypes import dtype_name
-from polyloop.expr.nodes import Expression
+from polyloop.expr.nodes import Expression, Lookup, array_name
+from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import expand_rules, variables
-from polyloop.expr.typing import DEFAULT_INT, TypeConflictError, infer
+from polyloop.expr.typing import DEFAULT_INT, ScalarType, TypeConflictError, check_assignment, infer, promote, settle
 from polyloop.kernel.arrays import Argument, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 
-__all__ = ["accumulator_dtypes", "dtype_table", "infer_dtypes", "require_dtypes", "type_violations"]
+__all__ = [
+    "accumulator_dtypes",
+    "dtype_table",
+    "infer_dtypes",
+    "record_violations",
+    "require_dtypes",
+    "type_violations",
+]
 
 
 def dtype_table(kernel: LoopKernel) -> dict[str, np.dtype[np.generic] | None]:
@@ -47,7 +56,7 @@ def infer_dtypes(kernel: LoopKernel) -> LoopKernel:
     assigned: dict[str, list[Expression]] = {name: [] for name in sorted(open_names)}
     readers: dict[str, set[str]] = {}
     for instruction in kernel.instructions:
-        if instruction.writes in assigned:
+        if instruction.writes in assigned and not isinstance(instruction.assignee, Lookup):
             expression = expand_rules(instruction.expression, kernel.substitutions)
             assigned[instruction.writes].append(expression)
             for name in variables(expression) & open_names:
@@ -72,8 +81,11 @@ def _assigned_dtype(
             found.append(infer(expression, table.get))
         except TypeConflictError:
             return None  # type_violations says why
-    known = [dtype for dtype in found if dtype is not None]
-    return np.result_type(*known) if known else None
+    known: list[ScalarType] = [dtype for dtype in found if dtype is not None]
+    try:
+        return settle(reduce(promote, known)) if known else None
+    except TypeConflictError:
+        return None  # record_violations says why
 
 
 def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -108,6 +120,31 @@ def _atomic_violations(
         )
 
 
+def record_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield what the types as inferred show of records: fields that do not exist, values that cannot be stored."""
+    table = dtype_table(kernel)
+    for instruction in kernel.instructions:
+        expression = expand_rules(instruction.expression, kernel.substitutions)
+        try:
+            target = infer(instruction.assignee, table.get)
+            if target is not None:
+                check_assignment(expression, target, table.get)
+            elif is_record(infer(expression, table.get)):
+                yield _mixed(instruction)
+        except TypeConflictError as conflict:
+            yield replace(conflict.diagnostic, sites=(instruction.site(),))
+
+
+def _mixed(instruction: Instruction) -> Diagnostic:
+    name = array_name(instruction.assignee)
+    return Diagnostic(
+        "type-conflict",
+        f"'{name}' is assigned a record, and something else",
+        hints=(f"declare the type of '{name}'",),
+        sites=(instruction.site(),),
+    )
+
+
 def _with_dtypes(kernel: LoopKernel, table: Mapping[str, np.dtype[np.generic] | None]) -> LoopKernel:
     arguments = []
     for argument in kernel.arguments:
@@ -134,6 +171,8 @@ def require_dtypes(kernel: LoopKernel) -> LoopKernel:
     if found := tuple(type_violations(kernel)):
         raise VerificationError("generate_code", kernel.name, found)
     kernel = infer_dtypes(kernel)
+    if found := tuple(record_violations(kernel)):
+        raise VerificationError("generate_code", kernel.name, found)
     open_names = [argument.name for argument in kernel.arguments if argument.dtype is None and not _is_layout(argument)]
     open_names += [name for name, temporary in kernel.temporaries.items() if temporary.dtype is None]
     if open_names:

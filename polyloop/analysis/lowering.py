@@ -18,7 +18,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, VerificationError
-from polyloop.expr.nodes import Expression, Reduction, array_name
+from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, element_of, field_path
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, expand_rules, rebuild, variables
 from polyloop.expr.updates import COMMUTATIVE, update_of
@@ -44,11 +44,22 @@ class Access:
         subscript is not affine: any element along that axis.
     leaf
         Number of the read among all reads of its instruction; None for writes and accumulators.
+    fields
+        The field that is touched, as names from the outside in; empty for whole elements.
+    keeps
+        Whether this is no read of the text, but what an assignment of a field keeps of its element: to the analysis,
+        such an assignment reads and writes the whole element.
     """
 
     array: str
     indices: tuple[Affine | None, ...]
     leaf: int | None = None
+    fields: tuple[str, ...] = ()
+    keeps: bool = False
+
+    def covers(self, field: tuple[str, ...]) -> bool:
+        """Return whether the scalar field *field* of the element is touched."""
+        return field[: len(self.fields)] == self.fields
 
     def is_affine(self) -> bool:
         """Return whether every subscript is known exactly."""
@@ -167,13 +178,13 @@ class _Lowering:
             atomic, expression = update.operation, update.operand
         reads: list[Access] = []
         rhs = self.rewrite(expression, instruction.inames, instruction.domain, reads)
-        lhs = instruction.assignee
-        if isinstance(lhs, p.Subscript):
-            old = lhs.index_tuple
-            lhs = rebuild(lhs, tuple(self.rewrite(e, instruction.inames, instruction.domain, reads) for e in old))
+        lhs = self.target(instruction.assignee, reads)
         predicates = tuple(
             self.rewrite(e, instruction.inames, instruction.domain, reads) for e in instruction.predicates
         )
+        write = access_of(lhs, self.visible(instruction.inames))
+        if write.fields:
+            reads.append(replace(write, leaf=self.next_leaf(), keeps=True))
         own = Lowered(
             instruction.id,
             instruction,
@@ -182,12 +193,21 @@ class _Lowering:
             instruction.domain,
             lhs,
             rhs,
-            access_of(lhs, self.visible(instruction.inames)),
+            write,
             tuple(reads),
             predicates=predicates,
             atomic=atomic,
         )
         return [*self.before, own]
+
+    def target(self, lhs: Expression, reads: list[Access]) -> Expression:
+        """Return the left-hand side of the instruction, noting the reads in its subscripts."""
+        if isinstance(lhs, Lookup):
+            return Lookup(self.target(lhs.aggregate, reads), lhs.field)
+        if isinstance(lhs, p.Subscript):
+            inames, domain = self.instruction.inames, self.instruction.domain
+            return rebuild(lhs, tuple(self.rewrite(e, inames, domain, reads) for e in lhs.index_tuple))
+        return lhs
 
     def visible(self, inames: Sequence[str]) -> frozenset[str]:
         return frozenset((*inames, *self.kernel.parameters))
@@ -205,6 +225,12 @@ class _Lowering:
             return result
         if isinstance(expr, Reduction):
             return self.reduce(expr, inames, reads)
+        if isinstance(expr, Lookup):
+            count = len(reads)
+            result = Lookup(self.rewrite(expr.aggregate, inames, domain, reads), expr.field)
+            if len(reads) > count and isinstance(element_of(result), p.Variable | p.Subscript):
+                reads[-1] = replace(reads[-1], fields=field_path(result))
+            return expr if result.aggregate is expr.aggregate else result
         old = children(expr)
         if not old:
             return expr
@@ -315,15 +341,17 @@ def _not_constant(kernel: LoopKernel, instruction: Instruction, iname: str, own:
 
 
 def access_of(expr: Expression, visible: frozenset[str]) -> Access:
-    """Return the access that *expr* (a variable or a subscript) makes."""
+    """Return the access that *expr* (a variable, a subscript, or a field of one) makes."""
+    fields = field_path(expr)
+    expr = element_of(expr)
     if isinstance(expr, p.Variable):
-        return Access(expr.name, ())
+        return Access(expr.name, (), fields=fields)
     assert isinstance(expr, p.Subscript)
     forms: list[Affine | None] = []
     for index in expr.index_tuple:
         form = affine_of(index)
         forms.append(form if form is not None and form.names() <= visible else None)
-    return Access(array_name(expr), tuple(forms))
+    return Access(array_name(expr), tuple(forms), fields=fields)
 
 
 _RECENT: Final = 64

@@ -9,18 +9,21 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.codegen import records
 from polyloop.codegen.context import Context
 from polyloop.codegen.linear import form_order, join_terms
 from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
+from polyloop.codegen.vectors import OR, TERNARY, Vectors
 from polyloop.errors import Diagnostic
-from polyloop.expr.nodes import Expression, TypeCast
+from polyloop.expr.nodes import Expression, Lookup, Record, TypeCast, array_name, element_of, field_path
+from polyloop.expr.records import field_dtype, is_record, is_vector
 from polyloop.expr.typing import Weak, infer_type, promote, settle
 from polyloop.poly.affine import affine_of
 
 __all__ = ["Expressions"]
 
-TERNARY, OR, AND, BITOR, BITXOR, BITAND, EQUAL, RELATION, SHIFT = range(1, 10)
+AND, BITOR, BITXOR, BITAND, EQUAL, RELATION, SHIFT = range(3, 10)
 _BIT_LEVELS: Final = {p.BitwiseOr: ("|", BITOR), p.BitwiseXor: ("^", BITXOR), p.BitwiseAnd: ("&", BITAND)}
 _MAX_FACTORS: Final = 4
 _INT32: Final = np.dtype("int32")
@@ -29,7 +32,7 @@ DType = np.dtype[np.generic]
 
 
 
-class Expressions:
+class Expressions(Vectors):
     """Renders expressions in one :class:`Scope`.
 
     ``reads`` collects the temporaries that the rendered text reads; the caller empties it.  ``used_context`` becomes
@@ -37,8 +40,7 @@ class Expressions:
     """
 
     def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.context = Context()
+        super().__init__(scope)
         self.reads: set[str] = set()
         self.used_context = False
         self._types: dict[int, tuple[Expression, DType | Weak]] = {}
@@ -53,11 +55,15 @@ class Expressions:
     def target(self, lhs: Expression, context: Context) -> tuple[str, str, DType]:
         """Return text, name and type of the left-hand side of an assignment."""
         self.context = context
-        name = lhs.name if isinstance(lhs, p.Variable) else lhs.aggregate.name
-        text = self._reference(name, () if isinstance(lhs, p.Variable) else lhs.index_tuple)
+        name, element, path = array_name(lhs), element_of(lhs), field_path(lhs)
+        text = self._reference(name, () if isinstance(element, p.Variable) else element.index_tuple)
         dtype = self.scope.dtypes.get(name)
         assert dtype is not None, f"'{name}' has no type"
-        return text, name, dtype
+        for field in path:
+            dtype = field_dtype(dtype, field)
+        if path and name in self.scope.storage:
+            self.reads.add(name)
+        return ".".join((text, *path)), name, dtype
 
     def index(self, expr: Expression, context: Context) -> Text:
         """Return an integer expression with its linear part in natural order."""
@@ -66,6 +72,8 @@ class Expressions:
 
     def combine(self, operation: str, left: Text, left_type: DType, expr: Expression) -> Text:
         """Return the maximum or minimum of a rendered text and an expression."""
+        if is_vector(left_type):
+            return self._vector_extreme(operation, left_type, [left, self._as_vector(expr, left_type)])
         dtype = settle(promote(left_type, self._type(expr)))
         if left_type != dtype and dtype.kind != "f":
             left = self._cast(dtype, left)
@@ -139,6 +147,8 @@ class Expressions:
     # {{{ leaves
 
     def _render(self, expr: Expression, want: DType | None) -> Text:
+        if type(expr) in self.VECTOR_METHODS and is_vector(kind := self._type(expr)):
+            return self.VECTOR_METHODS[type(expr)](self, expr, kind)
         method = self._METHODS.get(type(expr))
         if method is not None:
             return method(self, expr, want)
@@ -389,9 +399,15 @@ class Expressions:
         if dtype is None or (dtype.kind != "f" and name != "abs"):
             dtype = np.dtype("float64")
         texts = []
+        result = self._type(expr)
         for part in expr.parameters:
             text = self._render(part, dtype)
             texts.append(text if self._type(part) in (Weak.INT, Weak.FLOAT, dtype) else self._cast(dtype, text))
+        if is_record(result):
+            kind = dtype
+            return records.results_function(
+                self.scope, name, result, lambda field, parts: self._call_function(field, kind, parts), texts[0]
+            )
         return self._call_function(name, dtype, texts)
 
     def _type_cast(self, expr: TypeCast, want: DType | None) -> Text:
@@ -455,6 +471,8 @@ class Expressions:
         p.Max: _min_max,
         p.Call: _call,
         TypeCast: _type_cast,
+        Lookup: Vectors.lookup,
+        Record: Vectors.record,
         p.If: _if,
         p.Comparison: _comparison,
         p.LogicalAnd: _logical,

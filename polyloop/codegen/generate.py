@@ -25,7 +25,7 @@ from polyloop.codegen.rows import hull, residues, rows_of
 from polyloop.codegen.scope import Names, Scope
 from polyloop.codegen.walk import Walker
 from polyloop.errors import CodegenError, Diagnostic
-from polyloop.expr.nodes import Expression
+from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
@@ -82,6 +82,9 @@ class _Program:
         self.arrays = {a.name: a for a in self.arguments if isinstance(a, ArrayArg)}
         self.divisibility = residues(schedule.assumptions)
         self.helpers: dict[str, str] = {}
+        self.records: dict[np.dtype[np.generic], str] = {}
+        self.record_helpers: dict[str, str] = {}
+        self.structs: dict[str, str] = {}
         self.magnitudes = Magnitudes(self.divisibility)
         self.context = self._initial_context(schedule)
         self.statements = {
@@ -106,7 +109,7 @@ class _Program:
             names = tuple(argument.name for argument in self.arguments)
             one = (1, 1, 1)
             launches = (DeviceLaunch(self.schedule.name, one, one, 0, names),)
-        parts = [self.language.header, "\n".join(self.helpers.values()), *texts]
+        parts = [self.language.header, *self.structs.values(), "\n".join(self.helpers.values()), *texts]
         return GeneratedProgram(
             kernel=self.schedule.name,
             target=self.language.name,
@@ -130,7 +133,7 @@ class _Program:
         storage = {t.name: t for t in launch.temporaries}
         own = {dim for name in used for dim in self.statements[name].dims}
         taken = {argument.name for argument in self.arguments} | set(storage) | {d for d in own if d[1:2] != "."}
-        taken |= _helper_names(tuple(self.language.types))
+        taken |= _helper_names(tuple(self.language.types)) | {*self.records.values(), *self.record_helpers.values()}
         names = Names(taken)
         values: dict[str, str | int] = {p: p for p in self.index_names}
         values |= {axis: names.fresh(AXIS_NAMES[axis]) for axis in _AXES}
@@ -141,6 +144,7 @@ class _Program:
         return Scope(
             self.schedule.name, self.language, self.index_bits, self.divisibility, names, values, dtypes,
             self.arrays, storage, self.helpers, self.magnitudes, expanded,
+            records=self.records, record_helpers=self.record_helpers, structs=self.structs,
         )  # fmt: skip
 
     def _function(self, launch: Launch) -> _Function:
@@ -348,8 +352,7 @@ def _completed(argument: Argument, index_dtype: np.dtype[np.generic]) -> Argumen
 
 
 def _target_name(lhs: Expression) -> str:
-    name: str = lhs.aggregate.name if hasattr(lhs, "aggregate") else lhs.name
-    return name
+    return array_name(lhs)
 
 
 def _shared_bytes(launch: Launch) -> int:

@@ -53,6 +53,9 @@ class Language:
     atomics
         Call of each native atomic update, by ``(operation, NumPy name of the type)``; its fields are the element and
         the value. What is missing becomes a loop around ``atomicCAS``.
+    results
+        Statement that computes a function with several results at once, by the same key: a format of the argument and
+        of where each result goes.  Without one, each result is computed by the function of its name.
     limits
         None where nothing is limited.
     """
@@ -77,6 +80,10 @@ class Language:
     extremes: Mapping[tuple[str, str], str]
     atomics: Mapping[tuple[str, str], str] = field(default_factory=dict)
     limits: DeviceLimits | None = None
+    has_vectors: bool = False
+    """Whether there are types such as ``float4``, with ``make_float4``, and operators can be defined for them."""
+    static_assert: str = "_Static_assert"
+    results: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def has_axes(self) -> bool:

@@ -12,7 +12,9 @@ from polyloop.codegen.helpers import helper_source
 from polyloop.codegen.language import Language
 from polyloop.codegen.magnitude import Magnitudes
 from polyloop.codegen.rows import Divisibility
+from polyloop.codegen.structs import struct_source
 from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.records import is_record, is_vector, record_name
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.schedule.plan import Storage
 
@@ -66,6 +68,8 @@ class Scope:
         Private storage that the C target keeps once per thread, with the thread axes, outermost first.
     used
         Axes whose value the text needs.
+    records, record_helpers, structs
+        C names of the records, and of the helper functions for them; the declarations.  Shared by all functions.
     helpers
         Helper functions that the text calls, name to source; shared by all functions of a program.
     magnitudes
@@ -85,6 +89,9 @@ class Scope:
     magnitudes: Magnitudes
     expanded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    records: dict[np.dtype[np.generic], str] = field(default_factory=dict)
+    record_helpers: dict[str, str] = field(default_factory=dict)
+    structs: dict[str, str] = field(default_factory=dict)
 
     @property
     def index_dtype(self) -> np.dtype[np.generic]:
@@ -102,6 +109,8 @@ class Scope:
 
     def ctype(self, dtype: np.dtype[np.generic]) -> str:
         """Return the C spelling of *dtype*."""
+        if is_record(dtype):
+            return self._record_type(dtype)
         found = self.language.types.get(dtype.name)
         if found is None:
             known = ", ".join(self.language.types)
@@ -113,6 +122,19 @@ class Scope:
                 )
             )
         return found
+
+    def _record_type(self, dtype: np.dtype[np.generic]) -> str:
+        """Return the C name of a record, which is declared the first time it is asked for."""
+        name = self.records.get(dtype)
+        if name is None and is_vector(dtype) and self.language.has_vectors:
+            name = self.records[dtype] = record_name(dtype)
+        if name is None:
+            name = self.records[dtype] = self.names.fresh(record_name(dtype))
+            source = struct_source(dtype, name, self.language, self.ctype)
+            if isinstance(source, Diagnostic):
+                raise self.error(source)
+            self.structs[name] = source
+        return name
 
     def variable(self, name: str) -> str | int:
         """Return the C name or the value of an iname, axis or parameter."""

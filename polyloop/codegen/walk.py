@@ -24,6 +24,7 @@ from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile, full_tile, places
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.records import is_vector
 from polyloop.kernel.tags import Unroll, UnrollHint
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier, runs
 from polyloop.kernel.tree import Scope as BarrierScope
@@ -239,13 +240,16 @@ class Walker:
         target, name, dtype = self.expressions.target(statement.lhs, context)
         update = statement.update
         operator = _ASSIGNMENTS.get(update, "=")
-        if update in ("max", "min"):
+        if update in ("sum", "product") and is_vector(dtype):
+            operator = "="
+            value = self.expressions.added(update, Text(target), dtype, statement.rhs, context).text
+        elif update in ("max", "min"):
             value = self.expressions.combine(update, Text(target), dtype, statement.rhs).text
         elif update in ("any", "all"):
             text = self.expressions.value(statement.rhs, context)
             value = f"{target} || {text.within(3)}" if update == "any" else f"{target} && {text.within(4)}"
         else:
-            value = self.expressions.value(statement.rhs, context, dtype).text
+            value = self.expressions.stored(statement.rhs, context, dtype).text
         if update is not None and name in self.scope.storage:
             self.expressions.reads.add(name)
         writes = name if name in self.scope.storage else None

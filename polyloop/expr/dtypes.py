@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from polyloop.errors import Diagnostic, KernelError
+from polyloop.expr.records import (
+    VECTORS,
+    field_dtype,
+    field_names,
+    field_offset,
+    is_record,
+    is_vector,
+    record,
+    record_fault,
+    record_name,
+)
 
-__all__ = ["DType", "dtype_diagnostic", "dtype_name", "find_dtype", "to_dtype"]
+__all__ = ["DType", "dtype_diagnostic", "dtype_name", "find_dtype", "to_dtype", "type_spelling"]
 
 DType: TypeAlias = np.dtype[np.generic]
 """The type of an array element or a scalar."""
@@ -49,7 +61,35 @@ _AMBIGUOUS: Final = {
 
 def dtype_name(dtype: DType) -> str:
     """Return the name of *dtype* as users write it: ``"float32"``."""
-    return dtype.name
+    return record_name(dtype) if is_record(dtype) else dtype.name
+
+
+def type_spelling(dtype: DType) -> str:
+    """Return text that :func:`find_dtype` takes for *dtype*: its name, or what a record consists of."""
+    data = _data(dtype)
+    return data if isinstance(data, str) else repr(data)
+
+
+def _data(dtype: DType) -> object:
+    """Return plain data that stand for a type; :func:`_from_data` reads them."""
+    if not is_record(dtype) or is_vector(dtype):
+        return dtype_name(dtype)
+    names = list(field_names(dtype))
+    formats = [_data(field_dtype(dtype, name)) for name in names]
+    offsets = [field_offset(dtype, name) for name in names]
+    return {"name": record_name(dtype), "names": names, "formats": formats, "offsets": offsets, "size": dtype.itemsize}
+
+
+def _from_data(data: object) -> DType | None:
+    match data:
+        case str():
+            return find_dtype(data)
+        case {"name": str(name), "names": names, "formats": list(formats), "offsets": offsets, "size": size}:
+            kinds = [_from_data(kind) for kind in formats]
+            fields = {"names": names, "formats": kinds, "offsets": offsets, "itemsize": size}
+            return None if any(kind is None for kind in kinds) else record(name, np.dtype(fields))  # type: ignore[call-overload]
+        case _:
+            return None
 
 
 def find_dtype(spelling: object) -> DType | None:
@@ -59,8 +99,16 @@ def find_dtype(spelling: object) -> DType | None:
     ``"float32"``, ``"np.float32"`` or ``"f4"``.
     """
     if isinstance(spelling, str):
-        return _BY_NAME.get(spelling.removeprefix("np.").removeprefix("numpy."))
+        if spelling.startswith("{"):
+            try:
+                return _from_data(literal_eval(spelling))
+            except (ValueError, SyntaxError):
+                return None
+        plain = spelling.removeprefix("np.").removeprefix("numpy.")
+        return _BY_NAME.get(plain) or VECTORS.get(plain)
     if isinstance(spelling, np.dtype):
+        if is_record(spelling):
+            return spelling if record_fault(spelling) is None else None
         return spelling if spelling in _SUPPORTED else None
     if isinstance(spelling, type) and (spelling in (bool, int, float) or issubclass(spelling, np.number | np.bool_)):
         if spelling in (np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating):
@@ -80,6 +128,10 @@ def _shown(spelling: object) -> str:
 
 def dtype_diagnostic(spelling: object) -> Diagnostic:
     """Return the ``unknown-dtype`` diagnostic for *spelling*, which :func:`find_dtype` did not know."""
+    if isinstance(spelling, np.dtype) and spelling.names is not None:
+        fault = record_fault(spelling)
+        assert fault is not None, f"{spelling} is a record"
+        return fault
     name = _shown(spelling)
     near = get_close_matches(name, _NAMES, n=1, cutoff=0.6)
     if name.removeprefix("np.") in _COMPLEX:

@@ -20,6 +20,8 @@ class ResultType(Enum):
     """The common type."""
     BOOL = "bool"
     """Always bool."""
+    RECORD = "record"
+    """A record whose fields all have the type that FLOAT would give."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Function:
     arity: int = 1
     result: ResultType = ResultType.FLOAT
     max_arity: int | None = 1
+    fields: tuple[str, ...] = ()
+    """Names of the results, where there are several."""
 
     def accepts(self, count: int) -> bool:
         """Return whether it can be called with *count* arguments."""
@@ -46,6 +50,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
         **{name: Function(name) for name in _UNARY.split()},
         **{name: Function(name, 2, ResultType.FLOAT, 2) for name in _BINARY.split()},
         "fma": Function("fma", 3, ResultType.FLOAT, 3),
+        "sincos": Function("sincos", 1, ResultType.RECORD, fields=("sin", "cos")),
         "abs": Function("abs", 1, ResultType.SAME),
         "isnan": Function("isnan", 1, ResultType.BOOL),
         "isinf": Function("isinf", 1, ResultType.BOOL),

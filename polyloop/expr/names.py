@@ -27,6 +27,10 @@ char1 char2 char3 char4 uchar1 uchar2 uchar3 uchar4 short1 short2 short3 short4 
 int1 int2 int3 int4 uint1 uint2 uint3 uint4 long1 long2 long3 long4 ulong1 ulong2 ulong3 ulong4
 longlong1 longlong2 longlong3 longlong4 ulonglong1 ulonglong2 ulonglong3 ulonglong4
 float1 float2 float3 float4 double1 double2 double3 double4
+make_char2 make_char3 make_char4 make_uchar2 make_uchar3 make_uchar4 make_short2 make_short3 make_short4
+make_ushort2 make_ushort3 make_ushort4 make_int2 make_int3 make_int4 make_uint2 make_uint3 make_uint4
+make_longlong2 make_longlong3 make_longlong4 make_ulonglong2 make_ulonglong3 make_ulonglong4
+make_float2 make_float3 make_float4 make_double2 make_double3 make_double4
 """
 _MACROS_AND_TYPES = """
 NULL INFINITY NAN EOF assert errno main offsetof size_t ssize_t ptrdiff_t intptr_t uintptr_t wint_t

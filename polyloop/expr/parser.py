@@ -17,7 +17,8 @@ from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
 from polyloop.expr.lexical import IF_NAME, check_characters, explain, replace_if_calls
 from polyloop.expr.names import RESERVED, check_identifier
-from polyloop.expr.nodes import Expression, Reduction, TypeCast, negate
+from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, TypeCast, negate
+from polyloop.expr.records import VECTORS, field_names
 from polyloop.expr.source import Source
 
 __all__ = ["REDUCTIONS", "Converter", "parse_expression", "parse_source"]
@@ -52,7 +53,7 @@ _COMPARISON: Final[dict[type[ast.cmpop], str]] = {
     ast.NotEq: "!=",
 }
 _WHAT: Final[dict[type[ast.AST], tuple[str, str]]] = {
-    ast.Attribute: ("attribute access", "name the array or variable itself"),
+    ast.Attribute: ("this attribute", "write a[i].x or t.x for the field x of a record"),
     ast.Slice: ("a slice", "write one subscript expression per axis"),
     ast.Lambda: ("a lambda", "define a substitution rule: f(x) := ..."),
     ast.List: ("a list", "only the inames of a reduction are written so: sum([i, j], ...)"),
@@ -195,6 +196,7 @@ class _Converter:
     def subscript(self, node: ast.Subscript) -> Expression:
         if type(node.value) is not ast.Name:
             hint = "write a[i, j], not a[i][j]" if type(node.value) is ast.Subscript else "write a[i]"
+            hint = "write a[i].x, not a.x[i]" if type(node.value) is ast.Attribute else hint
             self.fail(node, Diagnostic("syntax", "only an array name can be subscripted", hints=(hint,)))
         array = self.name(node.value)
         index = node.slice
@@ -204,6 +206,13 @@ class _Converter:
             parts = tuple(map(self.convert, index.elts))
             return p.Subscript(array, parts[0] if len(parts) == 1 else parts)
         return p.Subscript(array, self.convert(index))
+
+    def attribute(self, node: ast.Attribute) -> Expression:
+        value: Any = node.value
+        is_module = type(value) is ast.Name and value.id in ("np", "numpy", "math")
+        if is_module or type(value) not in (ast.Name, ast.Subscript, ast.Attribute, ast.Call, ast.BinOp):
+            self.refuse(node)
+        return Lookup(self.convert(value), node.attr)
 
     # calls
 
@@ -227,13 +236,23 @@ class _Converter:
         if name in REDUCTIONS and self.is_reduction(name, node):
             return self.reduction(name, node, node.args)
         if name in RESERVED or name.startswith("__"):
-            self.name(node.func)
+            return self.vector(name, node)
         arguments = tuple(map(self.convert, node.args))
         if name in ("min", "max"):
             if len(arguments) < 2:
                 self.wrong_count(node, f"{name}(a, b), or {name}(k, a[k]) with an iname k")
             return p.Min(arguments) if name == "min" else p.Max(arguments)
         return p.Call(p.Variable(name), arguments)
+
+    def vector(self, name: str, node: ast.Call) -> Expression:
+        """Return the vector that ``make_float4(a, b, c, d)`` makes; no other reserved name can be called."""
+        dtype = VECTORS.get(name.removeprefix("make_"))
+        if dtype is None or not name.startswith("make_"):
+            assert type(node.func) is ast.Name, "only names are called"
+            return self.name(node.func)
+        if len(node.args) != len(field_names(dtype)):
+            self.wrong_count(node, f"{name}({', '.join(field_names(dtype))})")
+        return Record(dtype, tuple(map(self.convert, node.args)))
 
     def wrong_count(self, node: ast.Call, form: str) -> NoReturn:
         assert type(node.func) is ast.Name
@@ -326,6 +345,7 @@ _HANDLERS: Final[dict[type[ast.AST], Callable[[_Converter, Any], Expression]]] =
     ast.Compare: _Converter.compare,
     ast.IfExp: _Converter.choice,
     ast.Subscript: _Converter.subscript,
+    ast.Attribute: _Converter.attribute,
     ast.Call: _Converter.call,
 }
 _Converter.handlers = {**_HANDLERS}

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError
-from polyloop.expr.nodes import Expression, Reduction, TypeCast, negate
+from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, TypeCast, negate
 
 __all__ = [
     "Rule",
@@ -44,6 +44,7 @@ _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     p.BitwiseNot: ("child",),
     p.If: ("condition", "then", "else_"),
     TypeCast: ("child",),
+    Lookup: ("aggregate",),
     Reduction: ("expr",),
 }
 
@@ -57,6 +58,8 @@ def children(expr: Expression) -> tuple[Expression, ...]:
         return tuple(expr.index_tuple)
     if kind is p.Call:
         return tuple(expr.parameters)
+    if kind is Record:
+        return tuple(expr.values)
     fields = _FIELDS.get(kind)
     if fields is not None:
         return tuple(getattr(expr, field) for field in fields)
@@ -77,6 +80,10 @@ def rebuild(expr: Expression, new: tuple[Expression, ...]) -> Expression:
         return p.Comparison(new[0], expr.operator, new[1])
     if kind is TypeCast:
         return TypeCast(expr.dtype, new[0])
+    if kind is Lookup:
+        return Lookup(new[0], expr.field)
+    if kind is Record:
+        return Record(expr.dtype, new)
     if kind is Reduction:
         return Reduction(expr.operation, expr.inames, new[0])
     return kind(*new)

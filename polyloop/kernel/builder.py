@@ -13,7 +13,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, Site
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression, Reduction, array_name
+from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, element_of
 from polyloop.expr.rewrite import children, expand_rules, reductions, substitute, variables
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.declare import (
@@ -280,7 +280,8 @@ def _inherit_inames(drafts: Sequence[Draft], temporaries: Mapping[str, Temporary
     """Put a reader of a temporary inside the loops in which all its writers run, unless it says otherwise.
 
     Loops that subscript the temporary at the write do not count: the value outlives them.  The parts of one
-    ``a, b = x, y`` run in the same loops.
+    ``a, b = x, y`` run in the same loops.  An assignment of a field is put where the whole record is assigned, or where
+    its other fields are.
     """
     shared: dict[str, list[Draft]] = {}
     together: dict[int, list[Draft]] = {}
@@ -301,13 +302,26 @@ def _inherit_inames(drafts: Sequence[Draft], temporaries: Mapping[str, Temporary
             if draft.parsed.several is not None:
                 more = {x for part in together[draft.parsed.several] for x in part.inames}
                 _refuse_bound(draft, more & bound)
-            for name in variables(draft.expanded) & shared.keys():
-                more |= frozenset.intersection(
-                    *(writer.inames - variables(writer.parsed.assignee) for writer in shared[name])
-                )
+            for name in _followed(draft) & shared.keys():
+                more |= _around(draft, name, shared[name])
             if not more - bound <= draft.inames:
                 draft.inames |= more - bound
                 changed = True
+
+
+def _followed(draft: Draft) -> frozenset[str]:
+    """Return the variables whose loops *draft* may share: what it reads, and the record that it assigns a field of."""
+    assignee = draft.parsed.assignee
+    return variables(draft.expanded) | ({array_name(assignee)} if isinstance(assignee, Lookup) else frozenset())
+
+
+def _around(draft: Draft, name: str, writers: Sequence[Draft]) -> frozenset[str]:
+    """Return the loops that *draft* shares with the *writers* of a temporary that it reads, or assigns a field of."""
+    loops = {writer.id: writer.inames - variables(writer.parsed.assignee) for writer in writers}
+    if isinstance(draft.parsed.assignee, Lookup) and array_name(draft.parsed.assignee) == name:
+        whole = [loops[writer.id] for writer in writers if not isinstance(writer.parsed.assignee, Lookup)]
+        return frozenset.intersection(*whole) if whole else frozenset().union(*loops.values())
+    return frozenset.intersection(*loops.values())
 
 
 def term_domains(
@@ -369,8 +383,9 @@ def _finish(
         terms = term_domains(kernel.domains, nest, domain, draft.expanded, space)
         bound = {iname for reduction in reductions(draft.expanded) for iname in reduction.inames}
         reads = variables(draft.expanded) - bound
-        if isinstance(parsed.assignee, p.Subscript):
-            for index in parsed.assignee.index_tuple:
+        element = element_of(parsed.assignee)
+        if isinstance(element, p.Subscript):
+            for index in element.index_tuple:
                 reads |= variables(index)
         for predicate in predicates:
             reads |= variables(predicate)

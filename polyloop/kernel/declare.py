@@ -9,7 +9,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, unknown_name
-from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.nodes import Expression, array_name, element_of
 from polyloop.expr.rewrite import children, substitute, variables
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.domain_text import parse_domain
@@ -102,7 +102,7 @@ def read_data(
         if any(argument.name == name for argument in arguments):
             message = f"temporary '{name}' has the name of an argument"
             raise fail("name-taken", message, site=site_of(statement), hints=("rename it",))
-        subscripted = isinstance(statement.assignee, p.Subscript)
+        subscripted = isinstance(element_of(statement.assignee), p.Subscript)
         if known is None:
             temporaries[name] = TemporaryVariable(name, statement.declared_dtype, None if subscripted else ())
     return arguments, temporaries, infer_rest

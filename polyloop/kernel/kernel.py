@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import islpy as isl
 import numpy as np
 
+from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import Instruction, SubstitutionRule
@@ -250,7 +251,7 @@ def _show_nest(instruction: Instruction) -> str:
 
 
 def _show_argument(argument: Argument) -> str:
-    dtype = argument.dtype.name if argument.dtype is not None else "?"
+    dtype = dtype_name(argument.dtype) if argument.dtype is not None else "?"
     if isinstance(argument, ValueArg):
         return f"{argument.name}: {dtype if argument.layout_of is None else f'index (of {argument.layout_of})'}"
     shape = "?" if argument.shape is None else ", ".join(show(extent) for extent in argument.shape)
@@ -275,6 +276,6 @@ def _show_layout(array: ArrayArg) -> str:
 
 
 def _show_temporary(temporary: TemporaryVariable) -> str:
-    dtype = temporary.dtype.name if temporary.dtype is not None else "?"
+    dtype = dtype_name(temporary.dtype) if temporary.dtype is not None else "?"
     shape = "?" if temporary.shape is None else ", ".join(show(extent) for extent in temporary.shape)
     return f"{temporary.name}: {dtype}" + (f"[{shape}]" if shape else "") + f" ({temporary.address_space})"

@@ -13,6 +13,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic
 from polyloop.expr.printer import show
+from polyloop.expr.records import record_text
 from polyloop.kernel.specs import auto
 
 __all__ = ["Made", "NoScriptError", "Written", "differs", "python"]
@@ -124,7 +125,9 @@ def _leaf(value: object) -> str | None:
 def _type(value: object) -> str | None:
     match value:
         case np.dtype():
-            return f"np.{value.name}" if value.names is None and hasattr(np, value.name) else f"np.{value!r}"
+            if value.names is not None:
+                return record_text(value)
+            return f"np.{value.name}" if hasattr(np, value.name) else f"np.{value!r}"
         case type() if issubclass(value, np.generic):
             return f"np.{value.__name__}"
         case type() if value in (int, float, bool, complex):

@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 from polyloop.errors import KernelError, Span
 from polyloop.expr.dtypes import DType, dtype_diagnostic, find_dtype
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression, negate
+from polyloop.expr.nodes import Expression, Lookup, element_of, negate
 from polyloop.expr.parser import REDUCTIONS, parse_source
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.lines import OPERATION, fail, match_bracket
@@ -113,6 +113,9 @@ def parse_assignment(source: Source, inames: frozenset[str]) -> tuple[Assignment
     if len(targets) > 1:
         return _several(targets, body.span(offset, len(operator)), operator, right, (declared, dtype), inames)
     assignee = _assignee(left, inames)
+    if declared and isinstance(assignee, Lookup):
+        hint = "declare the record: <float4> t = ..., then t.x = ..."
+        fail("syntax", "a field cannot be declared", left.span(), hint)
     value = parse_source(right, inames, OPERATION)
     update = UPDATES.get(operator)
     if update is not None and declared:
@@ -171,7 +174,7 @@ def _assignee(left: Source, inames: frozenset[str]) -> Expression:
     hint = "write the name of a variable, or of an array with subscripts: a[i, j] = ..."
     if not left.text:
         fail("syntax", "nothing is assigned to", left.span(), hint)
-    name = re.split(r"[\[\s(]", left.text, maxsplit=1)[0]
+    name = re.split(r"[\[\s(.]", left.text, maxsplit=1)[0]
     if re.fullmatch(r"\w+", name):
         _check_name(name, left)
     target = parse_source(left, inames, OPERATION)
@@ -182,7 +185,7 @@ def _assignee(left: Source, inames: frozenset[str]) -> Expression:
             left.span(),
             "use [ ] for subscripts, or := to define a substitution rule",
         )
-    if not isinstance(target, p.Variable | p.Subscript):
+    if not isinstance(element_of(target), p.Variable | p.Subscript):
         fail("bad-identifier", f"'{left.text}' cannot be assigned to", left.span(), hint)
     if name in inames:
         fail(

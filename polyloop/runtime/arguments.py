@@ -11,6 +11,7 @@ import numpy as np
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
+from polyloop.expr.records import is_record, struct_alignment
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
@@ -233,15 +234,20 @@ class Binder:
                        plan.shifts, plan.workspace)
 
     def _signature(self, views: Mapping[str, ArrayView], integers: Mapping[str, int]) -> tuple[object, ...]:
-        arrays = tuple((v.kind, v.device, v.dtype, v.shape, v.strides, v.writeable, v.pointer % _alignment(a, v.dtype),
+        arrays = tuple((v.kind, v.device, v.dtype, v.shape, v.strides, v.writeable, v.pointer % self._alignment(a, v),
                         v.offset) if (v := views.get(a.name)) is not None else None for a in self.arrays)
         return (*arrays, *sorted(integers.items()))
+
+    def _alignment(self, array: ArrayArg, view: ArrayView) -> int:
+        """Return the alignment [bytes] that the code expects; a NumPy array that is copied to a GPU needs no other."""
+        wide = self.program.target == "cuda" and view.kind is not ArrayKind.NUMPY
+        return max(struct_alignment(view.dtype, wide=wide), array.alignment or 1)
 
     def _check(self, views: Mapping[str, ArrayView], given: Mapping[str, int]) -> _Plan:
         kernel = self.program.kernel
         for array in self.arrays:
             if array.name in views:
-                _check_element(kernel, array, views[array.name])
+                _check_element(kernel, array, views[array.name], self._alignment(array, views[array.name]))
             elif array.is_input:
                 what = "read and written" if array.is_output else "an input"
                 raise call_error(kernel, Diagnostic(
@@ -300,10 +306,6 @@ class Binder:
                          f"{other_high:#x}",), (f"pass a copy of '{name}'",)))
 
 
-def _alignment(array: ArrayArg, dtype: np.dtype[Any]) -> int:
-    return max(dtype.alignment, array.alignment or 1)
-
-
 def _is_written(array: ArrayArg) -> bool:
     return array.is_output or not array.is_input
 
@@ -319,14 +321,14 @@ def _share(one: ArrayView, other: ArrayView) -> bool:
         return True
 
 
-def _check_element(kernel: str, array: ArrayArg, view: ArrayView) -> None:
+def _check_element(kernel: str, array: ArrayArg, view: ArrayView, alignment: int) -> None:
     name, expected = array.name, array.dtype
     assert expected is not None, f"the type of '{name}' is unknown"
     if view.dtype != expected or not view.dtype.isnative:
         convert = f"{name}.to(torch.{expected})" if view.kind is ArrayKind.TORCH else f"{name}.astype(np.{expected})"
+        hint = f"make it with dtype={expected}" if is_record(expected) else f"pass {convert}"
         raise call_error(kernel, Diagnostic(
-            "wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {expected}", (), (f"pass {convert}",)))
-    alignment = _alignment(array, expected)
+            "wrong-dtype", f"'{name}' has dtype {view.dtype}, expected {expected}", (), (hint,)))
     if view.pointer % alignment:
         raise call_error(kernel, Diagnostic(
             "misaligned-argument", f"'{name}' does not begin at a multiple of {alignment} bytes",
@@ -384,6 +386,10 @@ def convert_scalar(kernel: str, name: str, dtype: np.dtype[Any], value: object) 
     """
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
+    if is_record(dtype):
+        if isinstance(value, np.void) and value.dtype == dtype:
+            return value
+        raise call_error(kernel, _wrong_value(name, "a record", value, f"pass np.array(..., {dtype})[()]"))
     expected, types = _ACCEPTED[dtype.kind]
     if not isinstance(value, types) or (dtype.kind != "b" and isinstance(value, bool)):
         raise call_error(kernel, _wrong_value(name, expected, value, f"the kernel takes '{name}' as {dtype}"))

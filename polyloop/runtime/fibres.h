@@ -340,7 +340,6 @@ POLYLOOP_HANDLER __ubsan_handle_type_mismatch_v1(polyloop::Location *at, uintptr
 
 #define POLYLOOP_VECTORS(T, name, align2, align4) \
     struct alignas(align2) name##2 { T x, y; }; \
-    struct name##3 { T x, y, z; }; \
     struct alignas(align4) name##4 { T x, y, z, w; }; \
     static inline name##2 make_##name##2(T x, T y) { return {x, y}; } \
     static inline name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; } \
@@ -351,7 +350,15 @@ typedef unsigned int uint;
 typedef unsigned long ulong;
 typedef long long longlong;
 typedef unsigned long long ulonglong;
-#define uint3 polyloop_uint3
+struct char3 { signed char x, y, z; };
+struct uchar3 { uchar x, y, z; };
+struct short3 { short x, y, z; };
+struct ushort3 { ushort x, y, z; };
+struct int3 { int x, y, z; };
+struct longlong3 { longlong x, y, z; };
+struct ulonglong3 { ulonglong x, y, z; };
+struct float3 { float x, y, z; };
+struct double3 { double x, y, z; };
 POLYLOOP_VECTORS(signed char, char, 2, 4)
 POLYLOOP_VECTORS(unsigned char, uchar, 2, 4)
 POLYLOOP_VECTORS(short, short, 4, 8)
@@ -362,7 +369,6 @@ POLYLOOP_VECTORS(long long, longlong, 16, 16)
 POLYLOOP_VECTORS(unsigned long long, ulonglong, 16, 16)
 POLYLOOP_VECTORS(float, float, 8, 16)
 POLYLOOP_VECTORS(double, double, 16, 16)
-#undef uint3
 
 // }}}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ import numpy as np
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import CodegenError, Diagnostic, VerificationError
+from polyloop.expr.records import leaf_fields
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.ccompile import build_library, find_compiler, load_library
@@ -227,14 +228,24 @@ def disagreement(outputs: Mapping[str, Result], *, rtol: float = 0.0, atol: floa
     items = list(outputs.items())
     for order, result in items[1:]:
         first_order, first = items[0]
-        for name in first.keys():  # noqa: SIM118  # iterating over a result gives its values
-            one, other = np.asarray(first[name]), np.asarray(result[name])
+        for name, one, other in _scalars(first, result):
             equal = np.isclose(one, other, rtol=rtol, atol=atol, equal_nan=one.dtype.kind in "fc")
             if not equal.all():
                 index = tuple(int(k) for k in np.argwhere(~equal)[0])
                 subscript = ", ".join(map(str, index))
                 return f"{name}[{subscript}] is {one[index]} in order '{first_order}' and {other[index]} in '{order}'"
     return None
+
+
+def _scalars(first: Result, second: Result) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    """Yield pairs of arrays with their name; of records, each field by itself."""
+    for name in first.keys():  # noqa: SIM118  # iterating over a result gives its values
+        one, other = np.asarray(first[name]), np.asarray(second[name])
+        for path in leaf_fields(one.dtype):
+            left, right = one, other
+            for field in path:
+                left, right = left[field], right[field]
+            yield ".".join((name, *path)), left, right
 
 
 def agree(outputs: Mapping[str, Result], *, rtol: float = 0.0, atol: float = 0.0) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import CompilerError, Diagnostic
+from polyloop.expr.records import field_dtype, field_names, field_offset, is_record, record_name
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.ccompile import build_library, load_library
@@ -43,6 +44,8 @@ def _c_type(kernel: str, argument: ValueArg) -> type[Any]:
     if (structure := _COMPLEX.get(dtype.char)) is not None:
         return structure
     try:
+        if is_record(dtype):
+            return _structure(dtype)
         found: type[Any] = np.ctypeslib.as_ctypes_type(dtype)
     except NotImplementedError:
         raise CompilerError("compile", kernel, [Diagnostic(
@@ -83,7 +86,21 @@ def raise_no_stream(kernel: str) -> None:
         "no-stream", "a kernel of the C target has no stream", (), ("leave out stream=, or compile for CUDA",))])
 
 
+@functools.cache
+def _structure(dtype: np.dtype[Any]) -> type[ctypes.Structure]:
+    """Return the ctypes structure for a record that is passed by value; its layout must be C's own."""
+    fields = [(name, _structure(kind) if is_record(kind := field_dtype(dtype, name)) else
+               np.ctypeslib.as_ctypes_type(kind)) for name in field_names(dtype)]
+    found = type(record_name(dtype), (ctypes.Structure,), {"_fields_": fields})
+    offsets = [field_offset(dtype, name) for name in field_names(dtype)]
+    if ctypes.sizeof(found) != dtype.itemsize or offsets != [getattr(found, name).offset for name, _ in fields]:
+        raise NotImplementedError
+    return found
+
+
 def _c_value(scalar: np.generic) -> object:
+    if is_record(scalar.dtype):
+        return _structure(scalar.dtype).from_buffer_copy(scalar.tobytes())
     structure = _COMPLEX.get(scalar.dtype.char)
     if structure is not None:
         value = complex(scalar)

@@ -19,7 +19,8 @@ from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.values import value_violations
 from polyloop.analysis.witness import element, instance, pair, threads
 from polyloop.errors import Diagnostic, VerificationError
-from polyloop.expr.nodes import Expression
+from polyloop.expr.nodes import Expression, Record
+from polyloop.expr.records import component, field_names, is_vector
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.kernel import LoopKernel
@@ -335,6 +336,8 @@ def neutral_element(operation: str, dtype: np.dtype[np.generic]) -> Expression:
     KeyError
         For an operation that is none of sum, product, max, min, any, all.
     """
+    if is_vector(dtype):
+        return Record(dtype, (neutral_element(operation, component(dtype)),) * len(field_names(dtype)))
     floating = np.issubdtype(dtype, np.floating)
     if operation in {"sum", "product"}:
         value = 0 if operation == "sum" else 1

@@ -75,6 +75,12 @@ CUDA_LANGUAGE: Final = Language(
     extremes={(operation, dtype): operation for operation in ("min", "max") for dtype in _EXTREME_TYPES},
     atomics=_ATOMICS,
     limits=_LIMITS,
+    has_vectors=True,
+    static_assert="static_assert",
+    results={
+        ("sincos", "float32"): "sincosf({0}, &{1}, &{2})",
+        ("sincos", "float64"): "sincos({0}, &{1}, &{2})",
+    },
 )
 
 

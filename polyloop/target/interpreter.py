@@ -19,7 +19,8 @@ from polyloop.analysis.reference import accumulation_steps
 from polyloop.codegen.checks import condition_check
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.expr.dtypes import DType
-from polyloop.expr.nodes import Expression, Reduction
+from polyloop.expr.nodes import Expression, Reduction, element_of, field_path
+from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import expand_rules, variables
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Instruction, Term
@@ -156,6 +157,8 @@ class _Call:
         number = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
         fits = {"b": (bool, np.bool_), "i": (int, np.integer), "u": (int, np.integer)}
         accepted = fits.get(dtype.kind, (int, float, np.integer, np.floating))
+        if is_record(dtype) and isinstance(number, np.void) and number.dtype == dtype:
+            return number
         good = isinstance(number, accepted) and (dtype.kind == "b" or not isinstance(number, bool))
         if good and dtype.kind in "iu":
             limits = np.iinfo(dtype)  # type: ignore[type-var]  # an integer type
@@ -172,7 +175,8 @@ class _Call:
             raise self.error("wrong-type", f"'{name}' must be an array", (note,), f"pass np.asarray({name})")
         if value.dtype != argument.dtype:
             message = f"'{name}' has dtype {value.dtype}, expected {argument.dtype}"
-            raise self.error("wrong-dtype", message, (), f"pass {name}.astype(np.{argument.dtype})")
+            hint = f"pass {name}.astype(np.{argument.dtype})"
+            raise self.error("wrong-dtype", message, (), "use that dtype" if is_record(argument.dtype) else hint)
         assert argument.shape is not None, f"the shape of '{name}' is unknown"
         if value.ndim != len(argument.shape):
             message = f"'{name}' has {value.ndim} axes, and the kernel has {len(argument.shape)}"
@@ -347,10 +351,12 @@ class _Execution:
         compiler.terms = lambda reduction: self.terms(instruction, reduction, *next(numbered))
         target = call.arrays[instruction.writes]
         expression = expand_rules(instruction.expression, call.kernel.substitutions)
+        for field in field_path(instruction.assignee):
+            target = target[field]
         value = compiler.value(expression, target.dtype)
         assert next(numbered, None) is None, f"'{instruction.id}' has more term domains than reductions"
         compiler.terms = None
-        place = compiler.place(instruction.assignee)
+        place = compiler.place(element_of(instruction.assignee))
         predicates = [compiler.value(predicate) for predicate in instruction.predicates]
 
         def execute() -> None:

@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
@@ -19,8 +19,9 @@ import pymbolic.primitives as p
 from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.expr.dtypes import DType
 from polyloop.expr.functions import FUNCTIONS, ResultType
-from polyloop.expr.nodes import Expression, Reduction, TypeCast
+from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, TypeCast
 from polyloop.expr.printer import show
+from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
 from polyloop.expr.rewrite import children
 from polyloop.expr.typing import DEFAULT_FLOAT, ScalarType, Weak, infer_type, promote, settle
 
@@ -52,7 +53,25 @@ def converted(value: Any, dtype: DType) -> Any:  # noqa: ANN401 - a scalar of an
     """Return *value* as a scalar of *dtype*, as a C cast does."""
     if isinstance(value, np.generic) and value.dtype == dtype:
         return value
+    if is_record(dtype):
+        return built(dtype, [value] * len(field_names(dtype)))
     return np.asarray(value).astype(dtype)[()]
+
+
+def built(dtype: DType, values: Sequence[Any]) -> Any:  # noqa: ANN401 - a record
+    """Return the record of type *dtype* whose fields are *values*."""
+    result: np.ndarray[Any, Any] = np.zeros((), dtype)
+    for name, value in zip(field_names(dtype), values, strict=True):
+        result[name] = converted(value, field_dtype(dtype, name))
+    return result[()]
+
+
+def _lifted(function: Callable[..., Any], kind: ScalarType) -> Callable[..., Any]:
+    """Return *function*, applied to each component where *kind* is a vector."""
+    if not is_vector(kind):
+        return function
+    names = field_names(kind)
+    return lambda *parts: built(kind, [function(*(part[name] for part in parts)) for name in names])
 
 
 def _convert(closure: Closure, have: ScalarType, want: ScalarType) -> Closure:
@@ -65,6 +84,8 @@ def _convert(closure: Closure, have: ScalarType, want: ScalarType) -> Closure:
 def neutral(operation: str, kind: ScalarType) -> Any:  # noqa: ANN401 - a scalar of any type
     """Return the value with which a reduction over terms of type *kind* begins."""
     dtype = settle(kind)
+    if is_vector(dtype):
+        return converted(neutral(operation, component(dtype)), dtype)
     if operation in ("any", "all"):
         return np.bool_(operation == "all")
     if operation in ("sum", "product"):
@@ -125,6 +146,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "erf": _erf,
     "fma": _fma,
     "abs": np.abs,
+    "sincos": lambda x: (np.sin(x), np.cos(x)),
     **{name: getattr(np, name) for name in _NUMPY_NAMES.split()},
 }
 
@@ -251,14 +273,11 @@ class Compiler:
         if _is_constant(expr):
             constant = expr if isinstance(have, Weak) else converted(expr, have)
             return lambda: constant
-        if kind is Reduction:
-            return self._reduction(expr)
+        special = self._SPECIAL.get(kind)
+        if special is not None:
+            return special(self, expr, have)
         if kind is TypeCast:
             return self.value(expr.child, have)
-        if kind is p.If:
-            return self._choice(expr, have)
-        if kind is p.Call:
-            return self._call(expr)
         if kind is p.Comparison or kind in (p.LogicalAnd, p.LogicalOr, p.LogicalNot):
             return self._truth(expr)
         return self._operation(expr, have)
@@ -270,10 +289,20 @@ class Compiler:
         point, scalar = self.point, _INT.type
         return lambda: scalar(point[name])
 
+    def _lookup(self, expr: Lookup, have: ScalarType) -> Closure:
+        record, field = self.value(expr.aggregate), expr.field
+        return lambda: record()[field]
+
+    def _record(self, expr: Record, have: ScalarType) -> Closure:
+        dtype = expr.dtype
+        pairs = zip(expr.values, field_names(dtype), strict=True)
+        parts = [self.value(value, field_dtype(dtype, name)) for value, name in pairs]
+        return lambda: built(dtype, [part() for part in parts])
+
     def _common(self, exprs: Sequence[Expression]) -> ScalarType:
         return reduce(promote, [self.type_of(expr) for expr in exprs])
 
-    def _reduction(self, expr: Reduction) -> Closure:
+    def _reduction(self, expr: Reduction, have: ScalarType) -> Closure:
         assert self.terms is not None, f"a reduction where none can be: {show(expr)}"
         terms = self.terms(expr)
         kind = self.type_of(expr.expr)
@@ -284,7 +313,7 @@ class Compiler:
         elif kind == _BOOL and expr.operation in ("sum", "product"):
             want = _INT
         values = terms(self.value(expr.expr, want))
-        combine = _COMBINE[expr.operation]
+        combine = _lifted(_COMBINE[expr.operation], kind)
 
         def accumulate() -> Any:  # noqa: ANN401
             total = start
@@ -313,25 +342,28 @@ class Compiler:
             return lambda: np.bool_(any(part() for part in parts))
         return lambda: np.bool_(not parts[0]())
 
-    def _call(self, expr: Expression) -> Closure:
+    def _call(self, expr: Expression, have: ScalarType) -> Closure:
         function = FUNCTIONS[expr.function.name]
         common = settle(self._common(expr.parameters))
-        if common.kind != "f" and function.result is not ResultType.SAME:
+        if component(common).kind != "f" and function.result is not ResultType.SAME:
             common = DEFAULT_FLOAT
         parts = [self.value(parameter, common) for parameter in expr.parameters]
         if function.name in ("min", "max"):
-            combine = _COMBINE[function.name]
+            combine = _lifted(_COMBINE[function.name], common)
             return lambda: reduce(combine, [part() for part in parts])
-        apply = _FUNCTIONS[function.name]
+        if function.result is ResultType.RECORD:
+            results, dtype = _FUNCTIONS[function.name], settle(have)
+            return lambda: built(dtype, results(*[part() for part in parts]))
+        apply = _lifted(_FUNCTIONS[function.name], common)
         return lambda: apply(*[part() for part in parts])
 
     def _operation(self, expr: Expression, have: ScalarType) -> Closure:
         kind = type(expr)
         parts = [self.value(child, have) for child in children(expr)]
         if kind is p.Sum or kind is p.Product:
-            return _chain(operator.add if kind is p.Sum else operator.mul, parts)
+            return _chain(_lifted(operator.add if kind is p.Sum else operator.mul, have), parts)
         if kind is p.Min or kind is p.Max:
-            return _chain(_smaller if kind is p.Min else _larger, parts)
+            return _chain(_lifted(_smaller if kind is p.Min else _larger, have), parts)
         if kind is p.BitwiseNot:
             return lambda: ~parts[0]()
         if kind in _BITWISE:
@@ -339,6 +371,8 @@ class Compiler:
         left, right = parts
         if kind is p.Quotient:
             as_weak = isinstance(have, Weak)
+            if is_vector(have):
+                return _chain(_lifted(operator.truediv, have), parts)
             return lambda: float(np.float64(left()) / np.float64(right())) if as_weak else left() / right()
         if kind is p.Power:
             return lambda: left() ** right()
@@ -359,6 +393,14 @@ class Compiler:
         return divide
 
     # }}}
+
+    _SPECIAL: ClassVar[Mapping[type, Callable[[Compiler, Any, ScalarType], Closure]]] = {
+        Reduction: _reduction,
+        Lookup: _lookup,
+        Record: _record,
+        p.If: _choice,
+        p.Call: _call,
+    }
 
 
 def _chain(combine: Callable[[Any, Any], Any], parts: Sequence[Closure]) -> Closure:

@@ -12,7 +12,7 @@ import numpy as np
 from polyloop.analysis.bounds import bounds_conditions, bounds_violations
 from polyloop.analysis.infer import infer_dtypes, type_violations
 from polyloop.errors import Diagnostic, KernelError, unknown_name
-from polyloop.expr.dtypes import find_dtype, to_dtype
+from polyloop.expr.dtypes import dtype_name, find_dtype, to_dtype, type_spelling
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.declare import fixed_argument, fixed_extents, fixed_set
@@ -233,7 +233,7 @@ class AddDtypes(Transform):
             if old is not None and old != wanted:
                 yield Diagnostic(
                     "type-conflict",
-                    f"'{name}' is {old.name} already and cannot become {wanted.name}",
+                    f"'{name}' is {dtype_name(old)} already and cannot become {dtype_name(wanted)}",
                     hints=("state the type in kernel_data",),
                 )
 
@@ -272,7 +272,7 @@ def add_dtypes(kernel: LoopKernel, dtypes: Mapping[str, object]) -> LoopKernel:
     names: list[tuple[str, str]] = []
     for key, dtype in dtypes.items():
         found = find_dtype(dtype)
-        spelt = str(dtype) if found is None else found.name  # what is no type is refused by the checks
+        spelt = str(dtype) if found is None else type_spelling(found)  # what is no type is refused by the checks
         names.extend((name, spelt) for name in names_of(key))
     return AddDtypes(tuple(names))(kernel)
 

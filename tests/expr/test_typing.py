@@ -169,7 +169,6 @@ def test_spellings_of_types(spelling: object, name: str) -> None:
         (None, None),
         (np.floating, None),
         (np.dtype(">f4"), None),
-        (np.dtype([("a", "f4")]), None),
         ("", None),
     ],
 )

@@ -1,0 +1,65 @@
+"""Declarations of records as C structs that are laid out as in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from polyloop.codegen.language import Language
+from polyloop.errors import Diagnostic
+from polyloop.expr.records import (
+    component,
+    field_names,
+    is_record,
+    is_vector,
+    record_name,
+    struct_alignment,
+    struct_padding,
+)
+
+__all__ = ["struct_source"]
+
+_DType = np.dtype[Any]
+
+
+def struct_source(dtype: _DType, name: str, language: Language, ctype: Callable[[_DType], str]) -> str | Diagnostic:
+    """Return the declaration of a record as the C type *name*, or why the language cannot lay it out as NumPy does.
+
+    Parameters
+    ----------
+    ctype
+        Gives the C name of the type of a field, and declares that if need be.
+    """
+    if is_vector(dtype):
+        return f"typedef struct {{ {ctype(component(dtype))} {', '.join(field_names(dtype))}; }} {name};"
+    wide = language.has_vectors
+    packed, padding = struct_padding(dtype, wide=wide)
+    assert dtype.fields is not None, f"{name} has no fields"
+    lines = []
+    for field, entry in sorted(dtype.fields.items(), key=lambda item: item[1][1]):
+        kind, offset = entry[0], entry[1]
+        if offset in padding:
+            lines.append(f"    char padding_{offset}[{padding[offset]}];")
+        if packed and is_record(kind) and struct_alignment(kind, wide=wide) > 1:
+            return _misplaced(dtype, field, offset, struct_alignment(kind, wide=wide), language)
+        lines.append(f"    {ctype(kind)} {field};")
+    if dtype.itemsize in padding:
+        lines.append(f"    char padding_{dtype.itemsize}[{padding[dtype.itemsize]}];")
+    attribute = "__attribute__((packed)) " if packed else ""
+    check = f'{language.static_assert}(sizeof({name}) == {dtype.itemsize}, "{name} is not laid out as in NumPy");'
+    return "\n".join([f"typedef struct {attribute}{{", *lines, f"}} {name};", check])
+
+
+def _misplaced(dtype: _DType, field: str, offset: int, alignment: int, language: Language) -> Diagnostic:
+    kind = record_name(dtype.fields[field][0]) if dtype.fields is not None else ""
+    return Diagnostic(
+        "unsupported-dtype",
+        f"target '{language.name}' cannot lay out '{record_name(dtype)}' as NumPy does",
+        notes=(
+            f"its field '{field}' ({kind}) needs a multiple of {alignment} bytes",
+            f"the field lies at byte {offset}, the record has {dtype.itemsize} bytes",
+        ),
+        hints=("put the field first, and fill the record up to such a multiple",),
+    )

@@ -1,0 +1,60 @@
+typedef struct {
+    float3 pos;
+    float charge;
+    int kind;
+} particle;
+static_assert(sizeof(particle) == 20, "particle is not laid out as in NumPy");
+
+static __device__ __forceinline__ float3 operator-(float3 a, float3 b) { return make_float3(a.x - b.x, a.y - b.y, a.z - b.z); }
+static __device__ __forceinline__ float3 operator*(float a, float3 b) { return make_float3(a * b.x, a * b.y, a * b.z); }
+static __device__ __forceinline__ float3 operator+(float3 a, float3 b) { return make_float3(a.x + b.x, a.y + b.y, a.z + b.z); }
+
+extern "C" __global__ void __launch_bounds__(16) forces(const particle *__restrict__ particles, float3 *__restrict__ force, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    __shared__ particle source_value[16];
+    if (16 * bx + 15 < n) {
+        float3 total = make_float3(0.0f, 0.0f, 0.0f);  // begin
+        const int j_outer_full = n / 16;
+        for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
+            source_value[tx] = particles[16 * j_outer + tx];  // compute_source
+            __syncthreads();
+            for (int j_inner = 0; j_inner < 16; ++j_inner) {
+                float3 apart = source_value[j_inner].pos - particles[16 * bx + tx].pos;  // insn
+                float near = rsqrtf(apart.x * apart.x + apart.y * apart.y + apart.z * apart.z + 0.25f);  // insn_1
+                total = total + source_value[j_inner].charge * (near * near * near) * apart;  // add
+            }
+            __syncthreads();
+        }
+        for (int j_outer = j_outer_full; j_outer < (n + 15) / 16; ++j_outer) {
+            if (16 * j_outer + tx < n)
+                source_value[tx] = particles[16 * j_outer + tx];  // compute_source
+            __syncthreads();
+            for (int j_inner = 0; j_inner < n - 16 * j_outer; ++j_inner) {
+                float3 apart = source_value[j_inner].pos - particles[16 * bx + tx].pos;  // insn
+                float near = rsqrtf(apart.x * apart.x + apart.y * apart.y + apart.z * apart.z + 0.25f);  // insn_1
+                total = total + source_value[j_inner].charge * (near * near * near) * apart;  // add
+            }
+            __syncthreads();
+        }
+        force[16 * bx + tx] = total;  // insn_2
+    } else {
+        float3 total = make_float3(0.0f, 0.0f, 0.0f);  // begin
+        for (int j_outer = 0; j_outer < (n + 15) / 16; ++j_outer) {
+            if (16 * j_outer + tx < n)
+                source_value[tx] = particles[16 * j_outer + tx];  // compute_source
+            __syncthreads();
+            if (16 * bx + tx < n) {
+                for (int j_inner = 0; j_inner < min(n - 16 * j_outer, 16); ++j_inner) {
+                    float3 apart = source_value[j_inner].pos - particles[16 * bx + tx].pos;  // insn
+                    float near = rsqrtf(apart.x * apart.x + apart.y * apart.y + apart.z * apart.z + 0.25f);  // insn_1
+                    total = total + source_value[j_inner].charge * (near * near * near) * apart;  // add
+                }
+            }
+            __syncthreads();
+        }
+        if (16 * bx + tx < n)
+            force[16 * bx + tx] = total;  // insn_2
+    }
+}

@@ -1,0 +1,17 @@
+typedef struct __attribute__((packed)) {
+    signed char flag;
+    float value;
+    short count;
+} record_flag_value_count;
+static_assert(sizeof(record_flag_value_count) == 7, "record_flag_value_count is not laid out as in NumPy");
+
+extern "C" __global__ void __launch_bounds__(32) packed_records(const record_flag_value_count *__restrict__ a, record_flag_value_count *__restrict__ b, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (32 * bx + tx < n) {
+        record_flag_value_count t = a[32 * bx + tx];  // load
+        t.value = t.value * t.flag;  // change
+        b[32 * bx + tx] = t;  // insn
+    }
+}
