@@ -8,6 +8,7 @@ from dataclasses import replace
 import islpy as isl
 import numpy as np
 
+from polyloop.analysis.ambiguity import ambiguities, moved_instructions
 from polyloop.analysis.bounds import (
     bounds_conditions,
     bounds_violations,
@@ -98,7 +99,7 @@ def make_kernel(
         With a caret: ``syntax``, ``syntax-domain``, ``unknown-option``, ``reserved-name`` and the other codes of the
         parser; with the instruction: ``iname-twice``, ``unknown-iname``, ``undeclared-name``, ``wrong-rank``,
         ``unbounded-domain``, ``out-of-bounds`` (with the instance), ``dependency-cycle``, ``read-before-write``,
-        ``output-not-written``, ``shape-not-inferred``.
+        ``output-not-written``, ``shape-not-inferred``, ``ambiguous-loop``, ``ambiguous-nest``, ``ambiguous-order``.
 
     Warns
     -----
@@ -125,6 +126,7 @@ def make_kernel(
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
     kernel = replace(complete_kernel(kernel, kernel_data), silenced_warnings=patterns)
     assert kernel.reference is not None, "a complete kernel has its reference program"
+    _raise_if(kernel, moved_instructions(kernel.reference.kernel))
     warn("make_kernel", kernel.name, creation_warnings(kernel.reference.kernel), patterns)
     return kernel
 
@@ -170,6 +172,7 @@ def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, record_violations(kernel))
     reference = reference_of(kernel)
     _raise_if(kernel, _group_conflicts(reference))
+    _raise_if(kernel, ambiguities(reference))
     return replace(kernel, reference=reference)
 
 

@@ -1,4 +1,4 @@
-"""The rules of the reference program: what shares a loop, when reductions read."""
+"""The rules of the reference program: what shares a loop, when reductions read, what is too ambiguous to be one."""
 
 from __future__ import annotations
 
@@ -176,6 +176,108 @@ def test_an_update_in_place_reads_the_input_where_nothing_wrote_yet() -> None:
     knl = make("{[i]: 0 <= i < n - 1}", "a[i] = a[i] + a[i + 1]", assumptions="n >= 1")
     assert "a: float64[n] (in and out)" in str(knl)
     check(knl, {"a": a}, {"a": np.append(a[:-1] + a[1:], a[-1])})
+
+
+# }}}
+# {{{ ambiguity
+
+
+def refused(domain: str | list[str], text: str, **options: Any) -> str:
+    with pytest.raises(pl.KernelError) as caught:
+        make(domain, text, name="k", **options)
+    return str(caught.value)
+
+
+def test_a_loop_that_is_opened_again_does_not_see_a_scalar_of_the_first() -> None:
+    text = "<> v = 2*a[i] {id=set}\nc[i] = v\nb[i] = c[n - 1 - i] + v {id=use}"
+    assert refused(LINE, text) == """\
+make_kernel on kernel 'k': 'v' is read in another loop over 'i' than the one that sets it [ambiguous-loop]
+  <> v = 2*a[i] {id=set}                               (line 1, instruction 'set')
+  b[i] = c[n - 1 - i] + v {id=use}                     (line 3, instruction 'use')
+  Note: instance (i=0) of 'use' would read v as written by instance (i=1) of 'set'
+  Note: they cannot share a loop over 'i': what is needed in between comes from all of its iterations
+  Hint: write 'for i' ... 'end' to say what shares a loop, index 'v' by 'i', or use another iname for the second loop"""
+
+
+@pytest.mark.parametrize(
+    ("domain", "text", "why"),
+    [
+        (LINE, "for i\n<> v = a[i] {id=w}\nend\nb[i] = v", "the loop over 'i' around 'w' is written, and closed"),
+        (LINE, "<> v = a[i]\nc[i] = v\no[0] = sum(i, c[n - 1 - i] + v)", "they cannot share a loop over 'i'"),
+        (SQUARE, "for j\n<> v = a[j] {id=w}\nend\nb[i] = sum(j, v)", "the loop over 'j' around 'w' is written"),
+        (SQUARE, "<> v = a[j]\nb[i] = sum(j, v)", "the one loop over 'j' lies inside of (), the other inside of (i)"),
+        (LINE, "<> v = a[i] {if=a[i] > 0}\nc[i] = 1\nb[i] = c[n - 1 - i] + v", "would see one"),
+    ],
+)
+def test_what_else_does_not_share_the_loop(domain: str, text: str, why: str) -> None:
+    message = refused(domain, text)
+    assert "[ambiguous-loop]" in message
+    assert why in message
+
+
+@pytest.mark.parametrize(
+    ("text", "outputs"),
+    [
+        ("for i\n<> v = 2*a[i]\nend\nfor i\nb[i] = v\nend", {"b": [8, 8, 8]}),
+        ("<> v = 2*a[i]\nc[i] = v\nv = 3*c[n - 1 - i]\nb[i] = c[n - 1 - i] + v", {"b": [32, 16, 8]}),
+        ("<> v[i] = 2*a[i]\nc[i] = v[i]\nb[i] = c[n - 1 - i] + v[i]", None),
+        ("<> s = 0 {id=z}\ns = s + a[i] {id=u, dep=z}\nb[i] = s {dep=u}", {"b": [1, 3, 7]}),
+    ],
+)
+def test_what_says_which_loop_it_means_is_taken(text: str, outputs: dict[str, list[float]] | None) -> None:
+    knl = make(LINE, text)
+    a = np.array([1.0, 2, 4])
+    if outputs is not None:
+        check(knl, {"a": a}, {name: np.array(value, F) for name, value in outputs.items()})
+
+
+STEP = "m[i, j] = m[i - 1, j + 1] {id=step}\nb[i] = a[i]"
+INNER = "1 <= i < n and 0 <= j < n - 1"
+
+
+def test_a_nest_that_only_counting_decides_is_refused_where_it_matters() -> None:
+    assert refused(f"{{[j, i]: {INNER}}}", STEP) == """\
+make_kernel on kernel 'k': the loops of 'step' could be nested as (i, j) or as (j, i), which makes a difference \
+[ambiguous-nest]
+  m[i, j] = m[i - 1, j + 1] {id=step}                  (line 1, instruction 'step')
+  Note: nested as (j, i), instance (i=1, j=1) writes m[1, 1]; instance (i=2, j=0) reads it and would run first
+  Note: (j, i) is the order of the domains; only how many instructions use each iname makes it (i, j)
+  Hint: write 'for i, j' ... 'end' around it, pass loop_priority=["i, j"], \
+or list the inames in the order that is meant"""
+
+
+def test_a_nest_that_is_said_or_makes_no_difference_is_taken() -> None:
+    assert tree(make(f"{{[i, j]: {INNER}}}", STEP))[:2] == ["for i", "for j"]
+    assert tree(make(f"{{[j, i]: {INNER}}}", STEP, loop_priority=["i, j"]))[:2] == ["for i", "for j"]
+    written = STEP.replace("m[i, j] =", "for i, j\nm[i, j] =").replace("{id=step}", "{id=step}\nend")
+    assert tree(make(f"{{[j, i]: {INNER}}}", written))[:2] == ["for i", "for j"]
+    assert tree(make(f"{{[j, i]: {INNER}}}", "m[i, j] = 2*m[i, j]\nb[i] = a[i]"))[:2] == ["for i", "for j"]
+
+
+def test_an_instruction_that_waits_does_not_pass_another_silently() -> None:
+    text = "b[i] = t {id=x}\nc[i] = b[i] {id=y}\n<> t = a[i] {id=z}"
+    assert refused(LINE, text) == """\
+make_kernel on kernel 'k': 'x' stands before 'y' in the text, would run after it, and both touch 'b' [ambiguous-order]
+  b[i] = t {id=x}                                      (line 1, instruction 'x')
+  c[i] = b[i] {id=y}                                   (line 2, instruction 'y')
+  Note: instance (i=0) of 'y' reads b[0]; instance (i=0) of 'x' writes it
+  Note: 'x' waits for an instruction further down, and nothing says that 'y' waits for it
+  Hint: say which comes first: {dep=x} on 'y', or the other way round; or reorder the text"""
+    two_writers = "b[i] = 1 {id=x, dep=z}\nb[i] = 2 {id=y}\nc[i] = a[i] {id=z}"
+    assert "instance (i=0) of 'y' writes b[0]; instance (i=0) of 'x' writes it" in refused(LINE, two_writers)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "b[i] = t {id=x}\nc[i] = b[i] {id=y, dep=x}\n<> t = a[i] {id=z}",
+        "b[i] = 1 {id=x, dep=z}\nb[i] = 2 {id=y, dep=x}\nc[i] = a[i] {id=z}",
+        "b[0] = 1 {id=x, dep=z}\nb[n - 1] = 2 {id=y}\nc[i] = a[i] {id=z}",
+        "b[i] = t {id=x}\nc[i] = a[i] {id=y}\n<> t = a[i] {id=z}",
+    ],
+)
+def test_passing_is_fine_where_it_is_said_or_touches_nothing(text: str) -> None:
+    make(LINE, text, assumptions="n >= 2")
 
 
 # }}}
