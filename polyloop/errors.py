@@ -70,12 +70,16 @@ class Span:
 
 @dataclass(frozen=True)
 class Site:
-    """The statement that a diagnostic is about, as one line of text."""
+    """The statement that a diagnostic is about, as one line of text.
+
+    ``mark`` is the column (from 0) and the width of a piece of ``text`` to underline.
+    """
 
     text: str
     line: int | None = None
     instruction: str | None = None
     file: str | None = None
+    mark: tuple[int, int] | None = None
 
     def where(self) -> str:
         """Return ``(line 3, instruction 'update')``, or ``(kernels.py:3, ...)``, with what is known."""
@@ -104,7 +108,7 @@ class Diagnostic:
     span
         The source text with the fault marked by a caret.
     sites
-        The statements concerned, shown without a caret.
+        The statements concerned.
     """
 
     code: str
@@ -126,6 +130,8 @@ def _lines(diagnostic: Diagnostic) -> Iterable[str]:
     for site in diagnostic.sites:
         where = site.where()
         yield f"  {site.text:<{_SITE_COLUMN}} {where}".rstrip()
+        if site.mark is not None:
+            yield "  " + " " * site.mark[0] + "^" * site.mark[1]
     for note in diagnostic.notes:
         yield f"  Note: {note}"
     for hint in diagnostic.hints:

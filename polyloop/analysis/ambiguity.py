@@ -12,6 +12,7 @@ from polyloop.analysis.comparison import reference_flow
 from polyloop.analysis.dataflow import is_exact
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.lowering import Access, Lowered, lower
+from polyloop.analysis.marks import site_of_access
 from polyloop.analysis.order import conflict_pairs
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed
@@ -192,7 +193,7 @@ def _reopened(
             f"write 'for {iname}' ... 'end' to say what shares a loop, index '{name}' by '{iname}', "
             f"or use another iname for the second loop",
         ),
-        sites=(writer.instruction.site(), reader.instruction.site()),
+        sites=(writer.instruction.site(), site_of_access(reader, access)),
     )
 
 

@@ -8,6 +8,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
+from polyloop.analysis.marks import site_of_access
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
@@ -68,10 +69,14 @@ def rank_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
         if shape is not None and len(shape) != len(access.indices):
             yield Diagnostic(
                 "wrong-rank",
-                f"'{access.array}' has {len(shape)} axes and is subscripted with {len(access.indices)}",
+                f"'{access.array}' has {_axes(len(shape))} and is subscripted with {len(access.indices)}",
                 (f"its shape is ({', '.join(show(extent) for extent in shape)})",),
-                sites=(statement.instruction.site(),),
+                sites=(site_of_access(statement, access),),
             )
+
+
+def _axes(count: int) -> str:
+    return "1 axis" if count == 1 else f"{count} axes"
 
 
 def footprint_shape(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | Diagnostic:
@@ -88,29 +93,29 @@ def footprint_shape(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | D
                 return Diagnostic(
                     "wrong-rank",
                     f"'{name}' is subscripted with {rank} and with {len(access.indices)} indices",
-                    sites=(found[0][0].instruction.site(), statement.instruction.site()),
+                    sites=(site_of_access(*found[0]), site_of_access(statement, access)),
                 )
             form = access.indices[axis]
             if form is None:
-                return _no_shape(name, f"a subscript of axis {axis} is not affine", statement)
+                return _no_shape(name, f"a subscript of axis {axis} is not affine", statement, access)
             domain = statement.domain.intersect_params(kernel.assumptions)
             values = map_from_forms(domain, statement.inames, [form]).range()
             touched = values if touched is None else touched.union(values)
         assert touched is not None
         extent = _extent(touched)
         if extent is None:
-            return _no_shape(name, f"the greatest index of axis {axis} is not one expression", found[0][0])
+            return _no_shape(name, f"the greatest index of axis {axis} is not one expression", *found[0])
         extents.append(extent)
     return tuple(extents)
 
 
-def _no_shape(name: str, why: str, statement: Lowered) -> Diagnostic:
+def _no_shape(name: str, why: str, statement: Lowered, access: Access) -> Diagnostic:
     return Diagnostic(
         "shape-not-inferred",
         f"the shape of '{name}' cannot be inferred",
         (why,),
         (f'declare it: pl.GlobalArg("{name}", shape="...")',),
-        sites=(statement.instruction.site(),),
+        sites=(site_of_access(statement, access),),
     )
 
 
@@ -260,6 +265,6 @@ def _out_of_bounds(
         f"'{access.array}' is accessed outside of its shape ({', '.join(show(extent) for extent in shape)})",
         (f"{where} touches {access.array}[{', '.join(indices)}] (axis {axis})",),
         ("shrink the domain, enlarge the array, or state what holds with assumptions=",),
-        sites=(statement.instruction.site(),),
+        sites=(site_of_access(statement, access),),
     )
 

@@ -21,6 +21,7 @@ from polyloop.analysis.dataflow import is_exact
 from polyloop.analysis.infer import infer_dtypes, record_violations, type_violations
 from polyloop.analysis.layout import layout_violations, with_layouts
 from polyloop.analysis.lint import creation_warnings, name_clashes
+from polyloop.analysis.marks import site_of_access
 from polyloop.analysis.place import place
 from polyloop.analysis.reference import reference_of
 from polyloop.analysis.witness import element, instance, pair
@@ -295,7 +296,7 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
                 f"temporary '{name}' is read where nothing has written it",
                 (note,),
                 ("write every element first, or shrink the domain of the read",),
-                sites=(statement.lowered.instruction.site(),),
+                sites=(site_of_access(statement.lowered, access),),
             )
             break
 

@@ -194,6 +194,7 @@ def test_a_loop_that_is_opened_again_does_not_see_a_scalar_of_the_first() -> Non
 make_kernel on kernel 'k': 'v' is read in another loop over 'i' than the one that sets it [ambiguous-loop]
   <> v = 2*a[i] {id=set}                               (line 1, instruction 'set')
   b[i] = c[n - 1 - i] + v {id=use}                     (line 3, instruction 'use')
+                        ^
   Note: instance (i=0) of 'use' would read v as written by instance (i=1) of 'set'
   Note: they cannot share a loop over 'i': what is needed in between comes from all of its iterations
   Hint: write 'for i' ... 'end' to say what shares a loop, index 'v' by 'i', or use another iname for the second loop"""
