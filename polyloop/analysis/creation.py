@@ -73,7 +73,8 @@ def make_kernel(
     instructions
         Assignments, one a line: ``lhs = rhs {id=.., dep=.., inames=.., if=.., tags=..}``, ``a, b = x, y`` (both right
         sides first), ``<> t = ..`` for a temporary, ``f(x) := ..`` for a substitution rule, ``for i .. end``,
-        ``if .. elif .. else .. end``, ``with {options} .. end``, ``... nop {id=.., dep=..}``.
+        ``if .. elif .. else .. end``, ``with {options} .. end``, ``... nop {id=.., dep=..}``,
+        ``... lbarrier``, ``... gbarrier``.
     kernel_data
         Arguments and temporaries in order; ``...`` (or None) infers those that are not listed.
     name

@@ -17,6 +17,7 @@ from typing import Final
 import islpy as isl
 import pymbolic.primitives as p
 
+from polyloop.analysis.barriers import barrier_items
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, element_of, field_path
 from polyloop.expr.printer import show
@@ -366,6 +367,7 @@ def lower(kernel: LoopKernel) -> Program:
     """
     parts = (
         kernel.instructions,
+        kernel.barriers,
         kernel.iname_tags,
         kernel.loop_priority,
         kernel.substitutions,
@@ -397,7 +399,9 @@ def _lower(kernel: LoopKernel) -> Program:
     accumulators: dict[str, Accumulator] = {}
     items: list[Item] = []
     last: dict[str, str] = {}
-    for instruction in kernel.instructions:
+    barriers = barrier_items(kernel)
+    for number, instruction in enumerate(kernel.instructions):
+        items += barriers.get(number, ())
         lowering = _Lowering(kernel, instruction, fresh)
         group = lowering.statements()
         accumulators.update((accumulator.name, accumulator) for accumulator in lowering.accumulators)
@@ -407,6 +411,7 @@ def _lower(kernel: LoopKernel) -> Program:
             statements[statement.name] = statement
             items.append(_item(kernel, statement, after, whole if statement is group[-1] else frozenset()))
         last[instruction.id] = group[-1].name
+    items += barriers.get(len(kernel.instructions), ())
     tree = build_tree(items, partial(_may_share, kernel, statements))
     return Program(kernel, statements, tree, accumulators, paths(tree))
 

@@ -6,7 +6,7 @@ from polyloop.analysis.lowering import Lowered, Program, lower
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import expand_rules, reductions
 from polyloop.kernel.kernel import LoopKernel, Reference
-from polyloop.kernel.tree import Loop, Node, Run, Tree
+from polyloop.kernel.tree import Barrier, Loop, Node, Tree
 
 __all__ = ["accumulation_steps", "reference_of"]
 
@@ -47,7 +47,7 @@ def _instruction_tree(program: Program) -> Tree:
                 body = kept(node.body)
                 if body:
                     found.append(Loop(node.iname, body))
-            elif isinstance(node, Run) and node.name in ids:
+            elif isinstance(node, Barrier) or node.name in ids:
                 found.append(node)
         return tuple(found)
 

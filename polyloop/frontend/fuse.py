@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ from polyloop.frontend.renamed import Names, renamed
 from polyloop.frontend.script import script_of
 from polyloop.frontend.unify import Flow, flows_of, unified
 from polyloop.kernel.domains import parameters_of
-from polyloop.kernel.instruction import Copy, Instruction
+from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.made import python
 from polyloop.kernel.trace import Trace
@@ -211,7 +211,10 @@ class _Fusion:
             for new in kernel.instructions:
                 back[new.id] = _pointing(new, next(old))
             judged = replace(
-                kernel, reference=apart.reference, instructions=tuple(back[new.id] for new in kernel.instructions)
+                kernel,
+                reference=apart.reference,
+                instructions=tuple(back[new.id] for new in kernel.instructions),
+                barriers=apart.barriers,
             )
             return None if any(True for _ in order_violations(judged)) else kernel
         except (KernelError, VerificationError):
@@ -235,13 +238,13 @@ class _Fusion:
             for argument in kernel.arguments
             if (new := self.argument(number, argument.name)) != argument.name
         )
-        ids = {instruction.id for other in self.kernels for instruction in other.instructions}
-        used = {instruction.id for other in earlier for instruction in other.instructions}
+        ids = {name for other in self.kernels for name in _ids(other)}
+        used = {name for other in earlier for name in _ids(other)}
         instructions = {}
-        for instruction in kernel.instructions:
-            if instruction.id in used:
-                instructions[instruction.id] = _fresh(instruction.id + ending, ids)
-                ids.add(instructions[instruction.id])
+        for name in _ids(kernel):
+            if name in used:
+                instructions[name] = _fresh(name + ending, ids)
+                ids.add(instructions[name])
         return Names(variables, instructions)
 
     def local_names(self, kernel: LoopKernel) -> list[str]:
@@ -273,6 +276,7 @@ class _Fusion:
             assumptions=assumptions.coalesce(),
             domains=tuple(domains.values()),
             instructions=tuple(instruction for part in parts for instruction in part.instructions),
+            barriers=tuple(_barriers(parts)),
             arguments=unified(parts, self.name),
             temporaries={name: entry for part in parts for name, entry in part.temporaries.items()},
             substitutions={name: rule for part in parts for name, rule in part.substitutions.items()},
@@ -280,6 +284,19 @@ class _Fusion:
             fixed={k: v for part in parts for k, v in part.fixed.items() if k not in self.parameters},
         )
         return complete_kernel(kernel, None)
+
+
+def _ids(kernel: LoopKernel) -> list[str]:
+    return [*(instruction.id for instruction in kernel.instructions), *(barrier.id for barrier in kernel.barriers)]
+
+
+def _barriers(parts: Sequence[LoopKernel]) -> Iterator[ExplicitBarrier]:
+    """Yield the barriers of *parts*, each behind what it followed and behind the parts before its own."""
+    earlier: frozenset[str] = frozenset()
+    for part in parts:
+        for barrier in part.barriers:
+            yield replace(barrier, before=barrier.before | earlier)
+        earlier |= {instruction.id for instruction in part.instructions}
 
 
 def _fresh(wish: str, taken: set[str]) -> str:

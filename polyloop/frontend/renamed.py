@@ -12,7 +12,7 @@ from polyloop.expr.nodes import Expression, function_name
 from polyloop.expr.rewrite import map_nodes, substitute
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable
 from polyloop.kernel.domains import align
-from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
+from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.match import Glob
 from polyloop.kernel.options import NoSync
@@ -97,6 +97,15 @@ def _nosync(entry: NoSync, names: Names) -> NoSync:
     return replace(entry, which=replace(entry.which, pattern=names.instruction(entry.which.pattern)))
 
 
+def _barrier(old: ExplicitBarrier, names: Names, first_block: int) -> ExplicitBarrier:
+    return replace(
+        old,
+        id=names.instruction(old.id),
+        blocks=tuple((names.variable(iname), number + first_block) for iname, number in old.blocks),
+        before=frozenset(map(names.instruction, old.before)),
+    )
+
+
 def _argument(old: Argument, names: Names) -> Argument:
     if not isinstance(old, ArrayArg):
         return replace(old, name=names.variable(old.name))
@@ -126,6 +135,7 @@ def renamed(kernel: LoopKernel, names: Names, first_block: int, space: isl.Set) 
         assumptions=align(names.set(kernel.assumptions), space),
         domains=tuple(Domain(names.all(piece.inames), names.set(piece.set)) for piece in kernel.domains),
         instructions=tuple(instruction_under(old, names, first_block, space) for old in kernel.instructions),
+        barriers=tuple(_barrier(old, names, first_block) for old in kernel.barriers),
         arguments=tuple(_argument(old, names) for old in kernel.arguments),
         temporaries={new.name: new for new in temporaries},
         substitutions={new.name: new for new in rules},

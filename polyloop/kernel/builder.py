@@ -11,11 +11,12 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.errors import KernelError, Site
+from polyloop.errors import KernelError
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, element_of
 from polyloop.expr.rewrite import children, expand_rules, reductions, substitute, variables
 from polyloop.kernel.arrays import TemporaryVariable
+from polyloop.kernel.crossing import expand_crossing, settle_barriers
 from polyloop.kernel.declare import (
     check_parameters,
     complete_arguments,
@@ -30,7 +31,7 @@ from polyloop.kernel.declare import (
 from polyloop.kernel.desugar import duplicate_inames, names_in, spread
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, condition_set, domain_for, outer_inames, parameters_of
-from polyloop.kernel.draft import Draft, fail, site_of
+from polyloop.kernel.draft import BarrierDraft, Draft, fail, site_of
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.order import nest_order
@@ -78,6 +79,7 @@ def build_kernel(
     parsed, pieces = duplicate_inames(parsed, pieces, rules, taken)
     inames = tuple(iname for piece in pieces for iname in piece.inames)
     parsed, aliases = spread(parsed, rules, taken.union(inames))
+    parsed = settle_barriers(parsed, rules, frozenset(inames))
     statements = [entry for entry in parsed if isinstance(entry, ParsedInstruction)]
     nops = [entry for entry in parsed if isinstance(entry, ParsedNop)]
     if not statements:
@@ -90,8 +92,11 @@ def build_kernel(
     }
     condition = condition_of(assumptions, fixed_parameters)
     parameters = parameters_used(pieces, condition, inames)
-    others = [*aliases, *(nop.options.id or "" for nop in nops)]
+    others: list[str] = [*aliases, *(nop.options.id or "" for nop in nops)]
+    others += [entry.options.id or "" for entry in parsed if isinstance(entry, ParsedBarrier) and entry.options.id]
     drafts = _drafts(statements, others, rules, frozenset(inames), temporaries)
+    barriers = _barriers(parsed, {*others, *(draft.id for draft in drafts)})
+    temporaries = expand_crossing(drafts, barriers, temporaries, rules, inames)
     check_parameters(fixed_parameters, condition, pieces, given, found)
     arguments = complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters, defaults)
     parameters = order_parameters(parameters, arguments, pieces)
@@ -109,7 +114,23 @@ def build_kernel(
         fixed=dict(fixed_parameters),
         index_dtype=index_dtype,
     )
-    return replace(kernel, instructions=_finish(kernel, drafts, space, aliases, nops))
+    built = _built(kernel, drafts, space)
+    ordered, explicit = sequenced(drafts, built, temporaries, aliases, nops, barriers)
+    return replace(kernel, instructions=ordered, barriers=explicit)
+
+
+def _barriers(parsed: Sequence[Parsed], taken: set[str]) -> list[BarrierDraft]:
+    """Return the barriers of the text with their places among the instructions."""
+    found: list[BarrierDraft] = []
+    names = chain(("barrier",), (f"barrier_{i}" for i in count(1)))
+    position = 0
+    for entry in parsed:
+        if isinstance(entry, ParsedInstruction):
+            position += 1
+        elif isinstance(entry, ParsedBarrier):
+            name = entry.options.id or next(wish for wish in names if wish not in taken)
+            found.append(BarrierDraft(entry, name, position))
+    return found
 
 
 def _entries(given: object) -> tuple[object, ...]:
@@ -199,10 +220,6 @@ def _refuse_unsupported(parsed: Sequence[Parsed]) -> None:
             message = "atomic updates are not supported yet"
             hints = ("write a reduction, or let one instance write each element",)
             raise fail("unsupported-statement", message, site=site_of(entry), hints=hints)
-        if isinstance(entry, ParsedBarrier):
-            message = "barriers are not written by hand"
-            hints = ("leave the line out: barriers are derived from what the instructions read and write",)
-            raise fail("unsupported-statement", message, site=Site(entry.text, entry.line), hints=hints)
 
 
 def _drafts(
@@ -358,13 +375,8 @@ def _outermost(expr: Expression) -> list[Reduction]:
     return [reduction for child in children(expr) for reduction in _outermost(child)]
 
 
-def _finish(
-    kernel: LoopKernel,
-    drafts: Sequence[Draft],
-    space: isl.Set,
-    aliases: Mapping[str, tuple[str, ...]],
-    nops: Sequence[ParsedNop],
-) -> tuple[Instruction, ...]:
+def _built(kernel: LoopKernel, drafts: Sequence[Draft], space: isl.Set) -> dict[str, Instruction]:
+    """Return the instructions by id: their inames in the order of their loops, their domains, what they read."""
     outside = outer_inames(kernel.domains)
     position = {iname: i for i, iname in enumerate(kernel.inames)}
     uses = Counter(iname for draft in drafts for iname in draft.inames)
@@ -407,4 +419,4 @@ def _finish(
             file=parsed.span.file,
             reads=reads - frozenset(nest),
         )
-    return sequenced(drafts, built, kernel.temporaries, aliases, nops)
+    return built

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from polyloop.errors import Diagnostic, KernelError, Site
 from polyloop.expr.nodes import Expression
-from polyloop.kernel.parser import ParsedInstruction
+from polyloop.kernel.parser import ParsedBarrier, ParsedInstruction
 
-__all__ = ["Draft", "fail", "site_of"]
+__all__ = ["BarrierDraft", "Draft", "fail", "site_of"]
 
 
 def fail(
@@ -28,6 +28,19 @@ class Draft:
     id: str
     inames: frozenset[str]
     expanded: Expression
+
+
+@dataclass(frozen=True)
+class BarrierDraft:
+    """A barrier of the text, before instruction number ``position``."""
+
+    parsed: ParsedBarrier
+    id: str
+    position: int
+
+    def site(self) -> Site:
+        """Return the place for a diagnostic."""
+        return Site(self.parsed.text, self.parsed.line, self.id, self.parsed.span.file)
 
 
 def site_of(parsed: ParsedInstruction, name: str | None = None) -> Site:

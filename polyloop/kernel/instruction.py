@@ -12,9 +12,10 @@ from polyloop.errors import Site
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
 from polyloop.kernel.options import NoSync
+from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
 
-__all__ = ["Copy", "Evaluation", "Instruction", "Origin", "SubstitutionRule", "Term"]
+__all__ = ["Copy", "Evaluation", "ExplicitBarrier", "Instruction", "Origin", "SubstitutionRule", "Term"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,32 @@ class Term:
 
     inames: tuple[str, ...]
     domain: isl.Set
+
+
+@dataclass(frozen=True)
+class ExplicitBarrier:
+    """``... lbarrier`` or ``... gbarrier``: what stands before it runs before, what stands behind it runs after.
+
+    Attributes
+    ----------
+    blocks
+        ``(iname, number)`` for each written ``for`` block around it, in the inames of the reference program.  The
+        innermost loop around the line is not among them: the barrier closes it, and it is opened again.
+    before
+        Ids of the instructions of the reference program that run before.
+    """
+
+    id: str
+    scope: Scope
+    blocks: tuple[tuple[str, int], ...]
+    before: frozenset[str]
+    line: int | None = None
+    text: str = ""
+    file: str | None = None
+
+    def site(self) -> Site:
+        """Return the place for a diagnostic."""
+        return Site(self.text, self.line, self.id, self.file)
 
 
 @dataclass(frozen=True, eq=False)

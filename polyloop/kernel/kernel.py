@@ -15,7 +15,7 @@ import numpy as np
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
-from polyloop.kernel.instruction import Instruction, SubstitutionRule
+from polyloop.kernel.instruction import ExplicitBarrier, Instruction, SubstitutionRule
 from polyloop.kernel.layout import Auto
 from polyloop.kernel.made import Made
 from polyloop.kernel.tags import InameTag, Sequential
@@ -117,6 +117,8 @@ class LoopKernel:
         The iteration domains that new instructions take their bounds from.
     instructions
         In text order.
+    barriers
+        The barriers that the user wrote, in their order.
     evaluations
         Temporary -> id of the instruction that fills it ahead of its use.
     tile_inames
@@ -143,6 +145,7 @@ class LoopKernel:
     substitutions: Mapping[str, SubstitutionRule] = field(default_factory=dict)
     iname_tags: Mapping[str, InameTag] = field(default_factory=dict)
     loop_priority: tuple[tuple[str, ...], ...] = ()
+    barriers: tuple[ExplicitBarrier, ...] = ()
     evaluations: Mapping[str, str] = field(default_factory=dict)
     tile_inames: frozenset[str] = frozenset()
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)

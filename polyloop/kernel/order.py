@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from polyloop.kernel.tree import Loop, Node, Run, Tree
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
 
 __all__ = ["Item", "build_tree", "nest_order", "stable_order"]
 
@@ -29,6 +29,8 @@ class Item:
     writes: frozenset[str]
     after: frozenset[str] = frozenset()
     blocks: Mapping[str, int | None] | None = None
+    barrier: Scope | None = None
+    """Scope of a barrier, which stays behind everything before it and before everything behind it."""
 
 
 
@@ -138,7 +140,7 @@ def nest_order(
 class _OpenLoop:
     """A loop that more statements may join, with what those inside do."""
 
-    __slots__ = ("after", "block", "children", "iname", "names", "reads", "writers")
+    __slots__ = ("after", "barrier", "block", "children", "iname", "names", "reads", "writers")
 
     def __init__(self, iname: str, block: int | None) -> None:
         self.iname = iname
@@ -147,6 +149,7 @@ class _OpenLoop:
         self.names: set[str] = set()
         self.after: set[str] = set()
         self.reads: set[str] = set()
+        self.barrier: Scope | None = None
         self.writers: dict[str, list[Item]] = {}
 
     @property
@@ -156,6 +159,7 @@ class _OpenLoop:
     def note(self, item: Item) -> None:
         """Take into account that *item* stands somewhere inside."""
         self.names.add(item.name)
+        self.barrier = self.barrier or item.barrier
         self.after |= item.after
         self.reads |= item.reads
         for name in item.writes:
@@ -164,6 +168,8 @@ class _OpenLoop:
 
 def _follows(later: _OpenLoop | Item, earlier: _OpenLoop | Item) -> bool:
     """Return whether some statement of *later* must come after some statement of *earlier*."""
+    if later.barrier or earlier.barrier:
+        return True
     names: Collection[str] = (earlier.name,) if isinstance(earlier, Item) else earlier.names
     return not (
         later.after.isdisjoint(names)
@@ -192,10 +198,13 @@ def build_tree(
 
 
 def _freeze(nodes: Sequence[_OpenLoop | Item]) -> Tree:
-    frozen: list[Node] = [
-        Run(node.name) if isinstance(node, Item) else Loop(node.iname, _freeze(node.children)) for node in nodes
-    ]
-    return tuple(frozen)
+    return tuple(_frozen(node) for node in nodes)
+
+
+def _frozen(node: _OpenLoop | Item) -> Node:
+    if isinstance(node, _OpenLoop):
+        return Loop(node.iname, _freeze(node.children))
+    return Barrier(node.barrier, node.name) if node.barrier else Run(node.name)
 
 
 def _insert(
@@ -223,6 +232,8 @@ def _insert(
         loop = nodes[index]
         assert isinstance(loop, _OpenLoop)
         stays = _between(nodes, index, item)
+        if item.barrier:
+            may_share = None
         if stays is not None and (may_share is None or may_share(item, _writers_for(item, loop), inside)):
             between = nodes[index + 1 :]
             moved = [node for node in between if node not in stays]

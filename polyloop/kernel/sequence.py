@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from polyloop.errors import Site
-from polyloop.kernel.draft import Draft, fail
-from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.draft import BarrierDraft, Draft, fail
+from polyloop.kernel.instruction import ExplicitBarrier, Instruction
 from polyloop.kernel.match import Glob, Match, Subject, is_glob, matches
 from polyloop.kernel.options import NoSync, Options
 from polyloop.kernel.order import stable_order
@@ -71,10 +71,10 @@ def _with_nops(names: Names, nops: Sequence[ParsedNop]) -> Names:
                 before[name] |= {x for x in waiting if x != name and fnmatchcase(x, pattern)}
     order = stable_order(tuple(waiting), before)
     if isinstance(order, tuple):
-        raise _cycle(order, Site(waiting[order[0]].text, waiting[order[0]].line, order[0]))
+        raise _cycle(order, Site(waiting[order[0]].text, waiting[order[0]].line, order[0], waiting[order[0]].span.file))
     for name in order:
         nop = waiting[name]
-        site = Site(nop.text, nop.line, name)
+        site = Site(nop.text, nop.line, name, nop.span.file)
         meant = sorted(names.named(nop.options, frozenset((name,)), site))
         names = replace(names, aliases={**names.aliases, name: tuple(meant)})
     return names
@@ -92,8 +92,9 @@ def sequenced(
     temporaries: Iterable[str],
     aliases: Mapping[str, tuple[str, ...]],
     nops: Sequence[ParsedNop],
-) -> tuple[Instruction, ...]:
-    """Return the instructions in the order of the reference program, with what their options name found.
+    barriers: Sequence[BarrierDraft],
+) -> tuple[tuple[Instruction, ...], tuple[ExplicitBarrier, ...]]:
+    """Return the instructions and barriers in the order of the reference program, with what their options name found.
 
     That is text order, made to agree with ``dep=`` and with the only writer of a temporary before its readers; of
     several that could come next, the one with the highest priority, unless it would pass a write that it can see.
@@ -103,20 +104,58 @@ def sequenced(
     KernelError
         ``unknown-instruction``, ``dependency-cycle``.
     """
-    names = _with_nops(Names(tuple(built), aliases, built), nops)
+    text = _text_order(drafts, barriers)
+    names = _with_nops(Names(text, aliases, built), nops)
     parts = _parts(drafts)
     found = {draft.id: _resolved(draft, built[draft.id], names, parts[draft.id]) for draft in drafts}
     before = _before(drafts, found, frozenset(temporaries), parts)
+    _around_barriers(before, text, barriers, names)
     priority = {draft.id: draft.parsed.priority for draft in drafts if draft.parsed.priority}
 
     def keeps_order(earlier: str, later: str) -> bool:
+        if earlier not in found or later not in found:
+            return True
         a, b = found[earlier], found[later]
         return a.writes in (b.reads | {b.writes}) or b.writes in a.reads
 
-    order = stable_order(tuple(found), before, priority, keeps_order)
+    order = stable_order(text, before, priority, keeps_order)
+    sites = {**{name: entry.site() for name, entry in built.items()}, **{entry.id: entry.site() for entry in barriers}}
     if isinstance(order, tuple):
-        raise _cycle(order, built[order[0]].site())
-    return tuple(found[name] for name in order)
+        raise _cycle(order, sites[order[0]])
+    marks = {entry.id: entry for entry in barriers}
+    explicit = tuple(
+        _placed(marks[name], frozenset(order[:position]) & built.keys())
+        for position, name in enumerate(order)
+        if name in marks
+    )
+    return tuple(found[name] for name in order if name in found), explicit
+
+
+def _placed(barrier: BarrierDraft, before: frozenset[str]) -> ExplicitBarrier:
+    """Return the barrier behind the instructions *before*."""
+    parsed = barrier.parsed
+    blocks = tuple(zip(parsed.for_inames, parsed.for_blocks, strict=True))
+    return ExplicitBarrier(barrier.id, parsed.scope, blocks, before, parsed.line, parsed.text, parsed.span.file)
+
+
+def _text_order(drafts: Sequence[Draft], barriers: Sequence[BarrierDraft]) -> tuple[str, ...]:
+    order: list[str] = []
+    for number, draft in enumerate(drafts):
+        order += [entry.id for entry in barriers if entry.position == number]
+        order.append(draft.id)
+    return (*order, *(entry.id for entry in barriers if entry.position == len(drafts)))
+
+
+def _around_barriers(
+    before: dict[str, set[str]], text: Sequence[str], barriers: Sequence[BarrierDraft], names: Names
+) -> None:
+    """Add that a barrier runs after all that stands before it, and before all that stands behind it."""
+    for barrier in barriers:
+        position = text.index(barrier.id)
+        own = frozenset((barrier.id,))
+        before[barrier.id] = {*text[:position], *names.named(barrier.parsed.options, own, barrier.site())}
+        for name in text[position + 1 :]:
+            before.setdefault(name, set()).add(barrier.id)
 
 
 def _parts(drafts: Sequence[Draft]) -> dict[str, frozenset[str]]:

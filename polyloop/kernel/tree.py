@@ -30,9 +30,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Barrier:
-    """All threads of *scope* meet."""
+    """All threads of *scope* meet; ``name`` is the id of the user's barrier, None for one that was derived."""
 
     scope: Scope = Scope.BLOCK
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,12 @@ def paths(tree: Tree) -> dict[str, tuple[int | str, ...]]:
     return found
 
 
+def _show_barrier(barrier: Barrier) -> str:
+    if barrier.name is None:
+        return f"... {barrier.scope.value} barrier"
+    return f"... {'gbarrier' if barrier.scope is Scope.GRID else 'lbarrier'}    {{id={barrier.name}}}"
+
+
 def show_tree(tree: Tree, describe: Callable[[str], str], indent: str = "") -> str:
     """Return *tree* as indented text; *describe* gives the line for a statement name."""
     lines: list[str] = []
@@ -92,7 +99,7 @@ def show_tree(tree: Tree, describe: Callable[[str], str], indent: str = "") -> s
         if isinstance(node, Run):
             lines.append(f"{indent}{describe(node.name)}")
         elif isinstance(node, Barrier):
-            lines.append(f"{indent}... {node.scope.value} barrier")
+            lines.append(f"{indent}{_show_barrier(node)}")
         else:
             lines.append(f"{indent}for {node.iname}")
             lines.append(show_tree(node.body, describe, indent + "    "))

@@ -3,7 +3,8 @@
 A conflict between threads asks for a barrier in an interval of positions of one block of the loop tree:
 between the two statements if the text orders them, anywhere after the first or before the second
 if a loop around them does.  Intervals in a line are stabbed greedily from the left, which is optimal;
-those that wrap around a loop take a position that is already there if one fits.
+those that wrap around a loop take a position that is already there if one fits.  Barriers that the user wrote are
+positions that are there from the start.
 """
 
 from __future__ import annotations
@@ -61,9 +62,12 @@ def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requiremen
     return list(found)
 
 
-def _positions(wanted: Sequence[Requirement], length: int) -> list[int]:
-    """Return the fewest positions (before child p, or at the end) that fulfil *wanted*, all in one block."""
-    chosen: list[int] = []
+def _positions(wanted: Sequence[Requirement], length: int, present: Sequence[int]) -> list[int]:
+    """Return the fewest positions (before child p, or at the end) that fulfil *wanted*, all in one block.
+
+    At the positions *present* there is a barrier already; they are not returned.
+    """
+    chosen = list(present)
     for requirement in sorted((r for r in wanted if not r.wraps), key=lambda r: r.second):
         if not any(requirement.met_by(position) for position in chosen):
             chosen.append(requirement.second)
@@ -73,11 +77,11 @@ def _positions(wanted: Sequence[Requirement], length: int) -> list[int]:
         best = max(candidates, key=lambda position: sum(r.met_by(position) for r in open_ones))
         chosen.append(best)
         open_ones = [r for r in open_ones if not r.met_by(best)]
-    return sorted(set(chosen))
+    return sorted(set(chosen).difference(present))
 
 
 def place_barriers(tree: Tree, wanted: Sequence[Requirement]) -> Tree:
-    """Return *tree* with the barriers that *wanted* asks for."""
+    """Return *tree* with the barriers that *wanted* asks for, where none of the user's does."""
     blocks: dict[Block, list[Requirement]] = {}
     for requirement in wanted:
         blocks.setdefault(requirement.block, []).append(requirement)
@@ -85,7 +89,8 @@ def place_barriers(tree: Tree, wanted: Sequence[Requirement]) -> Tree:
 
 
 def _filled(nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirement]]) -> Tree:
-    positions = _positions(blocks.get(prefix, ()), len(nodes))
+    present = [number for number, node in enumerate(nodes) if isinstance(node, Barrier)]
+    positions = _positions(blocks.get(prefix, ()), len(nodes), present)
     result: list[Node] = []
     for number, node in enumerate(nodes):
         if number in positions:
@@ -94,7 +99,7 @@ def _filled(nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirem
             body = _filled(node.body, (*prefix, number, node.iname), blocks)
             result.append(Loop(node.iname, body))
         else:
-            assert isinstance(node, Run), "barriers are placed once"
+            assert isinstance(node, Run) or node.name is not None, "barriers are placed once"
             result.append(node)
     if len(nodes) in positions:
         result.append(Barrier(Scope.BLOCK))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf, prod
 from weakref import WeakKeyDictionary
@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.place import place
-from polyloop.analysis.placement import Placed, Placement
+from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.values import value_violations
 from polyloop.analysis.witness import element, instance, pair, threads
@@ -27,9 +27,10 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import order_tags, strides_of
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tags import Unroll, UnrollHint
-from polyloop.kernel.tree import Loop, Node, Run, Scope, Tree, runs
+from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.poly.affine import to_expression
 from polyloop.schedule.barrier import place_barriers, requirements
+from polyloop.schedule.contract import contracted_axes, without_axes
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 from polyloop.transform.staging import assign_auto
 
@@ -69,7 +70,9 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
     _raise_if(kernel, order_violations(kernel))
     found = [need for array in shared_arrays(placement) for need in needs(placement, array)]
     _raise_if(kernel, _races(placement, found))
-    storages = _storages(placement)
+    _raise_if(kernel, _grid_barriers_in_loops(placement))
+    axes = contracted_axes(placement)
+    storages = _storages(placement, axes)
     _raise_if(kernel, _shared_memory(storages.values(), limits))
     tree = placement.program.tree
     cuts = _launch_cuts(placement, found)
@@ -86,7 +89,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
     statements = {
         name: statement
         for name, placed in placement.statements.items()
-        if (statement := _statement(kernel, placed)) is not None
+        if (statement := _statement(kernel, placed, axes)) is not None
     }
     exchanged = frozenset(need.array for need in found if _inside_a_launch(placement, need, cuts))
     launches = tuple(_launches(placement, tree, cuts, storages, exchanged))
@@ -165,7 +168,7 @@ def _races(placement: Placement, found: Iterable[Need]) -> Iterator[Diagnostic]:
         return
 
 
-def _storages(placement: Placement) -> dict[str, Storage]:
+def _storages(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[str, Storage]:
     kernel = placement.program.kernel
     found: dict[str, Storage] = {}
     for name, dtype in accumulator_dtypes(kernel).items():
@@ -176,7 +179,8 @@ def _storages(placement: Placement) -> dict[str, Storage]:
         if name not in used:
             continue
         space = placement.spaces[name]
-        extents = temporary.shape or ()
+        gone = axes.get(name, frozenset())
+        extents = tuple(extent for k, extent in enumerate(temporary.shape or ()) if k not in gone)
         if space is AddressSpace.GLOBAL:
             continue
         if not all(isinstance(extent, int) for extent in extents):
@@ -242,11 +246,45 @@ def _launch_cuts(placement: Placement, found: Iterable[Need]) -> list[int]:
             assert isinstance(first, int), "a path begins with a position"
             assert isinstance(second, int), "a path begins with a position"
             spans.append((first, second))
-    cuts: list[int] = []
+    cuts = _written_cuts(placement)
     for first, second in sorted(spans, key=lambda span: span[1]):
         if not any(first < cut <= second for cut in cuts):
             cuts.append(second)
     return sorted(cuts)
+
+
+def _written_cuts(placement: Placement) -> list[int]:
+    """Return the positions at the root of the tree of the user's global barriers that divide something."""
+    tree = placement.program.tree
+    cuts: list[int] = []
+    if placement.axes.all:
+        begin = 0
+        for position, node in enumerate(tree):
+            divides = isinstance(node, Barrier) and node.scope is Scope.GRID
+            if divides and any(runs(tree[begin:position])) and any(runs(tree[position:])):
+                cuts.append(position)
+                begin = position
+    return cuts
+
+
+def _grid_barriers_in_loops(placement: Placement) -> Iterator[Diagnostic]:
+    """Yield global barriers of the user's that would have to divide a loop into launches."""
+    if not placement.axes.all:
+        return
+    marks = {barrier.id: barrier for barrier in placement.program.kernel.barriers}
+    inside = [node for node in placement.program.tree if isinstance(node, Loop)]
+    while inside:
+        loop = inside.pop()
+        inside += [node for node in loop.body if isinstance(node, Loop)]
+        for node in loop.body:
+            if isinstance(node, Barrier) and node.scope is Scope.GRID and node.name is not None:
+                yield Diagnostic(
+                    "grid-barrier",
+                    f"the global barrier '{node.name}' stands in the sequential loop '{loop.iname}'",
+                    ("all blocks can meet only where one launch ends and the next begins",),
+                    (f"call the kernel once for each value of '{loop.iname}', or put the barrier outside of the loop",),
+                    sites=(marks[node.name].site(),),
+                )
 
 
 def _inside_a_launch(placement: Placement, need: Need, cuts: list[int]) -> bool:
@@ -301,11 +339,12 @@ def _launches(
     segments: list[list[Node]] = [[] for _ in range(len(cuts) + 1)]
     position = 0
     for node in tree:
-        if isinstance(node, Loop | Run):
+        derived = isinstance(node, Barrier) and node.name is None
+        at_cut = isinstance(node, Barrier) and (position == 0 or position in cuts)
+        if not (derived and at_cut):
             segments[_segment(position, cuts)].append(node)
-            position += 1
-        elif position > 0 and position not in cuts:
-            segments[_segment(position, cuts)].append(node)
+        position += not derived
+    segments = [[*_with_threads(nodes, placement.axes)] for nodes in segments]
     size = _local_size(placement.axes.local)
     for number, nodes in enumerate(segments):
         part: Tree = tuple(nodes)
@@ -318,6 +357,15 @@ def _launches(
         temporaries = tuple(storage for name, storage in storages.items() if name in used)
         name = title if len(segments) == 1 else f"{title}_{number}"
         yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used)
+
+
+def _with_threads(tree: Sequence[Node], axes: Axes) -> Iterator[Node]:
+    """Yield *tree* without the user's barriers that no two threads need: between launches, or for one thread."""
+    for node in tree:
+        if isinstance(node, Loop):
+            yield Loop(node.iname, tuple(_with_threads(node.body, axes)))
+        elif not isinstance(node, Barrier) or node.name is None or (axes.local and node.scope is Scope.BLOCK):
+            yield node
 
 
 def _local_size(local: Mapping[str, int | None]) -> tuple[int, ...]:
@@ -351,7 +399,7 @@ def neutral_element(operation: str, dtype: np.dtype[np.generic]) -> Expression:
     return int(limits.min) if least else int(limits.max)
 
 
-def _statement(kernel: LoopKernel, placed: Placed) -> Statement | None:
+def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[int]]) -> Statement | None:
     """Return what code generation needs of a placed statement, None if it has no instances."""
     lowered = placed.lowered
     if placed.domain.is_empty():
@@ -367,16 +415,16 @@ def _statement(kernel: LoopKernel, placed: Placed) -> Statement | None:
         assert lowered.operation is not None, "an init belongs to a reduction"
         rhs = neutral_element(lowered.operation, accumulator_dtypes(kernel)[lowered.write.array])
     else:
-        rhs = substitute(lowered.rhs, names)
+        rhs = without_axes(substitute(lowered.rhs, names), axes)
     return Statement(
         name=lowered.name,
         instruction=lowered.instruction.id,
         dims=tuple(dims),
         domain=domain,
-        lhs=substitute(lowered.lhs, names),
+        lhs=without_axes(substitute(lowered.lhs, names), axes),
         rhs=rhs,
         update=lowered.operation if lowered.role == "update" else None,
-        predicates=tuple(substitute(predicate, names) for predicate in lowered.predicates),
+        predicates=tuple(without_axes(substitute(predicate, names), axes) for predicate in lowered.predicates),
         atomic=lowered.atomic,
     )
 

@@ -1,0 +1,70 @@
+"""Where the barriers that the user wrote stand among the statements of a kernel."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from polyloop.errors import Diagnostic, VerificationError
+from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.order import Item
+from polyloop.kernel.tags import axis_name
+
+__all__ = ["barrier_items"]
+
+
+def barrier_items(kernel: LoopKernel) -> dict[int, list[Item]]:
+    """Return the barriers of *kernel* by the number of the instruction that they stand before.
+
+    A barrier follows the last instruction that copies one which it followed in the reference program.  Its loops are
+    what has become of the written loops around it.
+
+    Raises
+    ------
+    VerificationError
+        ``barrier-outside``: the loops around the barrier are not the outermost ones of its neighbours.
+    """
+    found: dict[int, list[Item]] = {}
+    for barrier in kernel.barriers:
+        position = 0
+        for number, instruction in enumerate(kernel.instructions):
+            if isinstance(instruction.origin, Copy) and instruction.origin.instruction in barrier.before:
+                position = number + 1
+        nest = _nest(kernel, barrier, position)
+        item = Item(
+            barrier.id, tuple(nest), frozenset(), frozenset(), blocks=nest, barrier=barrier.scope
+        )
+        found.setdefault(position, []).append(item)
+    return found
+
+
+def _nest(kernel: LoopKernel, barrier: ExplicitBarrier, position: int) -> dict[str, int]:
+    """Return the sequential loops around *barrier*, which stands before instruction *position*, with their numbers."""
+    numbers = {number for _, number in barrier.blocks}
+    if not numbers:
+        return {}
+    neighbours = [*reversed(kernel.instructions[:position]), *kernel.instructions[position:]]
+    inside = next((i for i in neighbours if numbers <= {number for _, number in i.blocks}), None)
+    if inside is None:
+        raise _outside(kernel, barrier, None)
+    own = {iname: number for iname, number in inside.blocks if number in numbers}
+    loops = [iname for iname in inside.inames if axis_name(kernel.tag(iname)) is None]
+    nest = [*takewhile(own.__contains__, loops)]
+    if any(iname in own for iname in loops[len(nest) :]):
+        raise _outside(kernel, barrier, inside)
+    return {iname: own[iname] for iname in nest}
+
+
+def _outside(kernel: LoopKernel, barrier: ExplicitBarrier, inside: Instruction | None) -> VerificationError:
+    loops = ", ".join(iname for iname, _ in barrier.blocks)
+    note = f"no instruction stands in its loops {loops}"
+    if inside is not None:
+        note = f"it stands inside {loops}; '{inside.id}' runs over {', '.join(inside.inames)}"
+    problem = Diagnostic(
+        "barrier-outside",
+        f"barrier '{barrier.id}' does not fit into the loops around its neighbours",
+        (note,),
+        ("keep the loops around the barrier outermost, or move the barrier out of them",),
+        sites=(barrier.site(),),
+    )
+    return VerificationError("schedule", kernel.name, [problem])
