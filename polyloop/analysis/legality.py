@@ -15,6 +15,7 @@ import islpy as isl
 from polyloop.analysis.comparison import Comparison, copies, original_read, reference_flow
 from polyloop.analysis.dataflow import is_exact, readers_of, writers_of
 from polyloop.analysis.lowering import Access
+from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, conflicts
 from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.witness import element, instance, pair
@@ -244,7 +245,8 @@ def _reordered(
         for second in copies(comparison, conflict.second):
             back = reference_map(first, conflict.first)
             there = reference_map(second, conflict.second)
-            pairs = back.apply_range(conflict.relation).apply_range(there.reverse())
+            candidates = back.apply_range(conflict.relation).apply_range(there.reverse())
+            pairs = not_denied(new, first, a, second, b, candidates)
             if pairs.is_empty():
                 continue
             reversed_pairs = pairs.reverse()

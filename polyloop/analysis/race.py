@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import islpy as isl
 
 from polyloop.analysis.lowering import Access
+from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, crossing, crossing_conflicts, equal_on
 from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.kernel.arrays import AddressSpace
@@ -68,7 +69,7 @@ def _pair(
     differing = tuple(axis for axis in axes.all if axis not in agreeing)
     if not differing:
         return
-    pairs = conflict_pairs(placement, first, a, second, b)
+    pairs = not_denied(placement, first, a, second, b, conflict_pairs(placement, first, a, second, b))
     blocks = tuple(axis for axis in axes.group if axis in differing)
     if blocks and placement.spaces[array] is AddressSpace.GLOBAL:
         across = crossing(pairs, first, second, blocks)

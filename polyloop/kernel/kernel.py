@@ -239,7 +239,9 @@ def show_kernel(kernel: LoopKernel) -> str:
         ("conditions", [str(condition.set) for condition in kernel.conditions]),
         ("tags", [f"{iname}: {tag}" for iname, tag in kernel.iname_tags.items()]),
         ("rules", [str(rule) for rule in kernel.substitutions.values()]),
-        ("instructions", [f"{_show_nest(i)}{i}    {{id={i.id}}}" for i in kernel.instructions]),
+        ("instructions", [f"{_show_nest(i)}{i}    {{id={i.id}{_show_nosync(i)}}}" for i in kernel.instructions]),
+        ("barriers", [f"{barrier.text}, after {', '.join(sorted(barrier.before)) or 'nothing'}"
+                      for barrier in kernel.barriers]),
     ]
     lines = [f"kernel {kernel.name}"]
     for title, entries in sections:
@@ -247,6 +249,11 @@ def show_kernel(kernel: LoopKernel) -> str:
             lines.append(f"{title}:")
             lines.extend(f"    {entry}" for entry in entries)
     return "\n".join(lines)
+
+
+def _show_nosync(instruction: Instruction) -> str:
+    denied = sorted(f"{entry}" for entry in instruction.nosync)
+    return f", nosync={':'.join(denied)}" if denied else ""
 
 
 def _show_nest(instruction: Instruction) -> str:

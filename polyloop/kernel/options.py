@@ -33,6 +33,10 @@ class NoSync:
     which: Match
     scope: SyncScope
 
+    def __str__(self) -> str:
+        which = self.which.pattern if isinstance(self.which, Glob) else str(self.which)
+        return which if self.scope is SyncScope.ANY else f"{which}@{self.scope.value}"
+
 
 @dataclass(frozen=True)
 class Options:
