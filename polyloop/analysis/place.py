@@ -8,6 +8,7 @@ from functools import partial
 
 import islpy as isl
 
+from polyloop.analysis.contract import one_element_axes
 from polyloop.analysis.dataflow import flow_of, is_exact
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.analysis.placement import Axes, Placed, Placement, axes_of, place_statement, reference_map
@@ -59,13 +60,15 @@ def _address_spaces(kernel: LoopKernel, program: Program, axes: Axes) -> dict[st
         spaces[name] = AddressSpace.PRIVATE
     for name in undecided:
         spaces[name] = _auto_space(kernel, program, axes, name)
-        if spaces[name] is not AddressSpace.GLOBAL and _fits_global_only(kernel, program, axes, name):
+        if spaces[name] is not AddressSpace.GLOBAL and _fits_global_only(kernel, program, axes, name, spaces[name]):
             spaces[name] = AddressSpace.GLOBAL
     return spaces
 
 
-def _fits_global_only(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> bool:
-    """Return whether *name* has no constant size, and threads write elements of their own.
+def _fits_global_only(
+    kernel: LoopKernel, program: Program, axes: Axes, name: str, space: AddressSpace
+) -> bool:
+    """Return whether *name* has no constant size in *space*, and threads write elements of their own.
 
     Private and shared memory is sized when the kernel is compiled.  Where the threads of an iname write the same
     elements, each would need a copy, which one array in global memory is not.
@@ -73,11 +76,17 @@ def _fits_global_only(kernel: LoopKernel, program: Program, axes: Axes, name: st
     shape = kernel.temporaries[name].shape
     if shape is None or all(isinstance(extent, int) for extent in shape):
         return False
-    writers = (
-        place_statement(kernel, s, axes, AddressSpace.PRIVATE)
+    uses = [
+        (place_statement(kernel, s, axes, AddressSpace.PRIVATE), access)
         for s in program.statements.values()
-        if s.write.array == name
-    )
+        for access in (s.write, *s.reads)
+        if access.array == name
+    ]
+    writers = [writer for writer, access in uses if access is writer.lowered.write]
+    if space is AddressSpace.PRIVATE and not any(writer.repeated for writer in writers):
+        one = one_element_axes(uses, axes, kernel.parameters)
+        if all(k in one or isinstance(extent, int) for k, extent in enumerate(shape)):
+            return False
     return all(
         any(form is not None and axis in form.names() for form in writer.indices(writer.lowered.write))
         for writer in writers

@@ -11,6 +11,7 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.analysis.contract import contracted_axes, without_axes
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.place import place
@@ -30,7 +31,6 @@ from polyloop.kernel.tags import Unroll, UnrollHint
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.poly.affine import to_expression
 from polyloop.schedule.barrier import place_barriers, requirements
-from polyloop.schedule.contract import contracted_axes, without_axes
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 from polyloop.transform.staging import assign_auto
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -82,7 +84,8 @@ def test_one_thread_keeps_its_order() -> None:
     text = "for i\n  a[idx[i]] = b[i] {id=w}\n  c[i] = a[idx[n - 1 - i]] {id=r, nosync=w}\nend"
     kernel = make(text)
     rng = np.random.default_rng(3)
-    arguments = {"b": rng.random(32, dtype=F), "idx": rng.permutation(32).astype(np.int32), "a": np.zeros(32, F)}
+    idx = rng.permutation(32).astype(np.int32)
+    arguments: dict[str, Any] = {"b": rng.random(32, dtype=F), "idx": idx, "a": np.zeros(32, F)}
     expected = pl.interpret(kernel, **arguments).c
     got = pl.compile(kernel, target=pl.CTarget())(**{k: v.copy() for k, v in arguments.items()}).c
     np.testing.assert_array_equal(got, expected)

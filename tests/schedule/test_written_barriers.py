@@ -39,7 +39,7 @@ def agree(kernel: LoopKernel, **arguments: Any) -> None:
     for found in run_on_fibres(pl.generate_code(kernel, target=pl.CudaTarget()), arguments).values():
         for name, wanted in expected.items():
             np.testing.assert_array_equal(found[name], wanted)
-    copies: dict[str, Any] = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+    copies: dict[str, Any] = {name: np.array(value) for name, value in arguments.items()}
     results = pl.compile(kernel, target=pl.CTarget())(**copies)
     for name, wanted in expected.items():
         np.testing.assert_array_equal(getattr(results, name), wanted)

@@ -6,18 +6,18 @@ private storage is one for each thread already.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pymbolic.primitives as p
 
 from polyloop.analysis.lowering import Access
-from polyloop.analysis.placement import Placed, Placement
+from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import map_nodes
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.poly.affine import Affine
 
-__all__ = ["contracted_axes", "without_axes"]
+__all__ = ["contracted_axes", "one_element_axes", "without_axes"]
 
 
 def contracted_axes(placement: Placement) -> dict[str, frozenset[int]]:
@@ -26,24 +26,30 @@ def contracted_axes(placement: Placement) -> dict[str, frozenset[int]]:
     for statement in placement.statements.values():
         for access in (statement.lowered.write, *statement.lowered.reads):
             uses.setdefault(access.array, []).append((statement, access))
+    kernel = placement.program.kernel
     found = {}
-    for name, temporary in placement.program.kernel.temporaries.items():
+    for name, temporary in kernel.temporaries.items():
         if temporary.shape and name in uses and placement.spaces[name] is AddressSpace.PRIVATE:
-            forms = [statement.indices(access) for statement, access in uses[name]]
-            axes = frozenset(k for k in range(len(temporary.shape)) if _is_one({f[k] for f in forms}, placement))
+            axes = one_element_axes(uses[name], placement.axes, kernel.parameters)
             if axes:
                 found[name] = axes
     return found
 
 
-def _is_one(forms: set[Affine | None], placement: Placement) -> bool:
-    """Return whether *forms*, the subscripts along one axis, are one function of the thread."""
+def one_element_axes(
+    uses: Sequence[tuple[Placed, Access]], axes: Axes, parameters: Sequence[str]
+) -> frozenset[int]:
+    """Return the subscripts that are one function of the thread in all *uses* of an array."""
+    columns = zip(*(statement.indices(access) for statement, access in uses), strict=True)
+    return frozenset(k for k, forms in enumerate(columns) if _is_one({*forms}, axes, parameters))
+
+
+def _is_one(forms: set[Affine | None], axes: Axes, parameters: Sequence[str]) -> bool:
     (form, *others) = forms
     if others or form is None:
         return False
     names = form.names()
-    hardware = frozenset(placement.axes.all)
-    return not names.isdisjoint(hardware) and names <= hardware.union(placement.program.kernel.parameters)
+    return not names.isdisjoint(axes.all) and names <= {*axes.all, *parameters}
 
 
 def without_axes(expr: Expression, axes: Mapping[str, frozenset[int]]) -> Expression:
