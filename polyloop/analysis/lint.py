@@ -12,6 +12,7 @@ from polyloop.analysis.order import conflict_pairs, conflicts
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed
 from polyloop.errors import Diagnostic
+from polyloop.expr.nodes import Lookup
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.domains import outer_inames, parameters_of
@@ -95,7 +96,8 @@ def _alive(kernel: LoopKernel, writers: dict[str, list[Instruction]]) -> set[str
     alive = {statement.name for statement in waiting}
     while waiting:
         done = waiting.pop().lowered.instruction
-        for name in done.reads & writers.keys():
+        kept = {done.writes} if isinstance(done.assignee, Lookup) else set()
+        for name in (done.reads | kept) & writers.keys():
             if exact[name]:
                 flow = reference_flow(placement, name)
                 found = [
@@ -119,7 +121,8 @@ def _survives(kernel: LoopKernel, writer: Placed) -> bool:
     array = writer.lowered.write.array
     left = writer.domain
     for other in writers_of(placement, array):
-        if other is not writer and not left.is_empty():
+        kills = other is not writer and other.lowered.write.covers(writer.lowered.write.fields)
+        if kills and not left.is_empty():
             pairs = conflict_pairs(placement, writer, writer.lowered.write, other, other.lowered.write)
             for conflict in conflicts(placement, writer, other, pairs):
                 left = left.subtract(conflict.relation.domain())

@@ -8,7 +8,11 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-__all__ = ["FUNCTIONS", "Function", "ResultType"]
+import pymbolic.primitives as p
+
+from polyloop.expr.nodes import Expression, function_name
+
+__all__ = ["FUNCTIONS", "Function", "ResultType", "result_fields"]
 
 
 class ResultType(Enum):
@@ -59,3 +63,9 @@ FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
     }
 )
 """By name.  ``min`` and ``max`` are parsed into ``Min`` and ``Max`` nodes; ``abs`` keeps integers."""
+
+
+def result_fields(expr: Expression) -> tuple[str, ...]:
+    """Return the names of the results of a call that has several, in order; nothing for any other expression."""
+    function = FUNCTIONS.get(function_name(expr)) if isinstance(expr, p.Call) else None
+    return () if function is None else function.fields

@@ -140,21 +140,37 @@ def record(name: str, fields: Sequence[tuple[str, object]] | np.dtype[Any], *, a
     fields
         Names and types, as for ``np.dtype``; or a structured dtype, which is given the name.
     align
-        Put each field where a C compiler would; False leaves no gaps.  Has no effect on a dtype.
+        Put each field where CUDA puts it, so that a ``float4`` lies at a multiple of 16 bytes; False leaves no gaps.
+        Has no effect on a dtype.
 
     Raises
     ------
     KernelError
         ``bad-identifier``, ``bad-record``.
     """
-    plain = fields if isinstance(fields, np.dtype) else np.dtype(list(fields), align=align)
+    plain = fields if isinstance(fields, np.dtype) else np.dtype(list(fields))
     wrong = record_fault(plain) if plain.names is not None else _fault("it has no fields", "give names and types")
     if wrong is None and (not is_identifier(name) or name in RESERVED):
         hint = "use ASCII letters, digits and '_', no digit first, and no name that C or CUDA defines"
         wrong = Diagnostic("bad-identifier", f"'{name}' cannot be the name of a record", hints=(hint,))
     if wrong is not None:
         raise KernelError("record", None, [wrong])
+    if align and not isinstance(fields, np.dtype):
+        plain = _aligned(plain)
     return np.dtype(plain, metadata={"polyloop_name": name})
+
+
+def _aligned(dtype: _DType) -> _DType:
+    """Return *dtype* with its fields in the same order, each where CUDA puts it."""
+    formats = [field_dtype(dtype, name) for name in field_names(dtype)]
+    alignments = [struct_alignment(kind, wide=True) for kind in formats]
+    offsets, end = [], 0
+    for kind, alignment in zip(formats, alignments, strict=True):
+        offsets.append(-(-end // alignment) * alignment)
+        end = offsets[-1] + kind.itemsize
+    whole = max(alignments)
+    fields = {"names": list(field_names(dtype)), "formats": formats, "offsets": offsets}
+    return np.dtype({**fields, "itemsize": -(-end // whole) * whole})  # type: ignore[call-overload, no-any-return]
 
 
 def _fault(why: str, hint: str) -> Diagnostic:

@@ -9,7 +9,7 @@ from itertools import groupby
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.nodes import Expression, Lookup, array_name, function_name
 from polyloop.expr.rewrite import expand_rules, substitute, variables
 from polyloop.kernel.draft import fail, site_of
 from polyloop.kernel.instruction import SubstitutionRule
@@ -68,8 +68,9 @@ def spread(
 ) -> tuple[list[Parsed], dict[str, tuple[str, ...]]]:
     """Return *entries* so that the parts of ``a, b = x, y`` can run one after the other.
 
-    A right side that reads what an earlier part writes gets a temporary in front, as do conditions that do.  Also
-    returned: the ids of the parts, for each id that stands for several.
+    ``s, c = sincos(x)`` calls once, into a temporary. A right side that reads what an earlier part writes gets a
+    temporary in front, as do conditions that do. Also returned: the ids of the parts, for each id that stands for
+    several.
     """
     names = _Names(taken)
     found: list[Parsed] = []
@@ -100,6 +101,11 @@ def _in_order(
         condition = changed[0] if len(changed) == 1 else p.LogicalAnd(tuple(changed))
         before.append(_temporary(parts[0], holds, condition, kept, name))
         predicates = (*kept, p.Variable(holds))
+    call = _shared_call(parts)
+    if call is not None:
+        temporary = names.fresh(f"{function_name(call)}_value")
+        before.append(_temporary(parts[0], temporary, call, predicates, name))
+        parts = [replace(part, expression=Lookup(p.Variable(temporary), part.expression.field)) for part in parts]
     after: list[ParsedInstruction] = []
     for number, part in enumerate(parts):
         value = part.expression
@@ -109,6 +115,15 @@ def _in_order(
             value = p.Variable(temporary)
         after.append(replace(part, expression=value, predicates=predicates))
     return [*before, *after]
+
+
+def _shared_call(parts: Sequence[ParsedInstruction]) -> Expression | None:
+    """Return the call of which every part takes a field; None if there is none."""
+    values = [part.expression for part in parts]
+    if not all(isinstance(value, Lookup) and isinstance(value.aggregate, p.Call) for value in values):
+        return None
+    call = values[0].aggregate
+    return call if all(value.aggregate == call for value in values) else None
 
 
 def _temporary(

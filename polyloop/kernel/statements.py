@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, Span
 from polyloop.expr.dtypes import DType, dtype_diagnostic, find_dtype
+from polyloop.expr.functions import result_fields
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Lookup, element_of, negate
 from polyloop.expr.parser import REDUCTIONS, parse_source
@@ -113,9 +114,7 @@ def parse_assignment(source: Source, inames: frozenset[str]) -> tuple[Assignment
     if len(targets) > 1:
         return _several(targets, body.span(offset, len(operator)), operator, right, (declared, dtype), inames)
     assignee = _assignee(left, inames)
-    if declared and isinstance(assignee, Lookup):
-        hint = "declare the record: <float4> t = ..., then t.x = ..."
-        fail("syntax", "a field cannot be declared", left.span(), hint)
+    _check_declared(assignee, left, declared)
     value = parse_source(right, inames, OPERATION)
     update = UPDATES.get(operator)
     if update is not None and declared:
@@ -136,6 +135,8 @@ def _several(
     if spelling != "=":
         fail("syntax", f"several variables cannot be updated with '{spelling}'", operator, "write one line for each")
     values = split_outside_brackets(right, ",")
+    if len(values) == 1:
+        return _results(targets, right.strip(), declaration, inames)
     if len(values) != len(targets):
         message = f"{len(targets)} variables are assigned, and {len(values)} value{'s'[: len(values) > 1]} given"
         fail("unsupported-statement", message, right.strip().span(), "write one value for each, or one line for each")
@@ -143,8 +144,35 @@ def _several(
     for left, value in zip(targets, values, strict=True):
         target = left.strip()
         expression = parse_source(value, inames, OPERATION)
-        parts.append(Assignment(_assignee(target, inames), expression, *declaration, target, value.strip()))
+        assignee = _assignee(target, inames)
+        _check_declared(assignee, target, declaration[0])
+        parts.append(Assignment(assignee, expression, *declaration, target, value.strip()))
     return tuple(parts)
+
+
+def _results(
+    targets: Sequence[Source], right: Source, declaration: tuple[bool, DType | None], inames: frozenset[str]
+) -> tuple[Assignment, ...]:
+    """Return the parts of ``s, c = sincos(x)``: each takes one field of the call, which is evaluated once."""
+    value = parse_source(right, inames, OPERATION)
+    fields = result_fields(value)
+    if len(fields) != len(targets):
+        hint = "write one value for each, or one line for each"
+        given = f"'{right.text}' has {len(fields)} results" if fields else "1 value given"
+        fail("unsupported-statement", f"{len(targets)} variables are assigned, and {given}", right.span(), hint)
+    parts = []
+    for left, field in zip(targets, fields, strict=True):
+        target = left.strip()
+        assignee = _assignee(target, inames)
+        _check_declared(assignee, target, declaration[0])
+        parts.append(Assignment(assignee, Lookup(value, field), *declaration, target, right))
+    return tuple(parts)
+
+
+def _check_declared(assignee: Expression, left: Source, declared: bool) -> None:
+    if declared and isinstance(assignee, Lookup):
+        hint = "declare the record: <float4> t = ..., then t.x = ..."
+        fail("syntax", "a field cannot be declared", left.span(), hint)
 
 
 def _declaration(source: Source) -> tuple[Source, bool, DType | None]:

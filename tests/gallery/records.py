@@ -164,9 +164,9 @@ def rotate() -> pl.LoopKernel:
     knl = pl.make_kernel(
         "{[i]: 0 <= i < n}",
         """
-        <> both = sincos(angle[i])
-        u[i] = both.cos*x[i] - both.sin*y[i]
-        v[i] = both.sin*x[i] + both.cos*y[i]
+        <> sine, cosine = sincos(angle[i])
+        u[i] = cosine*x[i] - sine*y[i]
+        v[i] = sine*x[i] + cosine*y[i]
         """,
         [pl.GlobalArg("angle, x, y", F, shape="n"), ...],
         name="rotate",

@@ -16,8 +16,10 @@ extern "C" __global__ void __launch_bounds__(32) rotate(const float *__restrict_
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     if (32 * bx + tx < n) {
-        sincos_result both = sincos_float32(angle[32 * bx + tx]);  // insn
-        u[32 * bx + tx] = both.cos * x[32 * bx + tx] - both.sin * y[32 * bx + tx];  // insn_1
-        v[32 * bx + tx] = both.sin * x[32 * bx + tx] + both.cos * y[32 * bx + tx];  // insn_2
+        sincos_result sincos_value = sincos_float32(angle[32 * bx + tx]);  // insn
+        float sine = sincos_value.sin;  // insn_1
+        float cosine = sincos_value.cos;  // insn_2
+        u[32 * bx + tx] = cosine * x[32 * bx + tx] - sine * y[32 * bx + tx];  // insn_3
+        v[32 * bx + tx] = sine * x[32 * bx + tx] + cosine * y[32 * bx + tx];  // insn_4
     }
 }
