@@ -4,6 +4,8 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
+from numpy import float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
+
 from polyloop.analysis.creation import make_kernel
 from polyloop.analysis.dependences import Dependence, DependenceKind, Dependences, dependences
 from polyloop.errors import (
@@ -19,6 +21,8 @@ from polyloop.errors import (
 )
 from polyloop.expr import vec
 from polyloop.expr.records import record
+from polyloop.frontend.intrinsics import Array, cast, domain, options, product, reduce
+from polyloop.frontend.python import kernel
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
@@ -51,6 +55,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AddressSpace",
     "ArgumentError",
+    "Array",
     "CTarget",
     "CodegenError",
     "CompiledKernel",
@@ -80,24 +85,41 @@ __all__ = [
     "add_prefetch",
     "assume",
     "auto",
+    "cast",
     "compile",
     "dependences",
+    "domain",
     "fix_parameters",
+    "float16",
+    "float32",
+    "float64",
     "fuse_kernels",
     "generate_code",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
     "interpret",
+    "kernel",
     "kernel_to_python",
     "make_einsum",
     "make_kernel",
+    "options",
     "precompute",
     "prioritize_loops",
+    "product",
     "record",
+    "reduce",
     "rename_iname",
     "replay",
     "set_temporary_address_space",
     "split_iname",
     "tag_inames",
     "trace_from_json",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
     "vec",
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 import re
 from pathlib import Path
 
@@ -19,12 +20,14 @@ PAGES = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROO
 def test_the_code_of_a_page_prints_what_is_shown(page: str) -> None:
     namespace: dict[str, object] = {"__name__": "page"}
     printed = ""
-    for kind, body in FENCE.findall(ROOT.joinpath(page).read_text(encoding="utf-8")):
+    for number, (kind, body) in enumerate(FENCE.findall(ROOT.joinpath(page).read_text(encoding="utf-8"))):
         if kind == "text":
             assert printed.rstrip() == body.rstrip()
             continue
         with contextlib.redirect_stdout(io.StringIO()) as output:
-            exec(compile(body, page, "exec"), namespace)
+            file = f"{page}/block{number}.py"
+            linecache.cache[file] = (len(body), None, body.splitlines(keepends=True), file)
+            exec(compile(body, file, "exec"), namespace)
         printed = output.getvalue()
 
 

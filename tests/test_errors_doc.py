@@ -50,8 +50,8 @@ def named_codes(module: ast.Module) -> Iterator[str]:
     """Yield what is given to parameters, fields and variables that are called ``code``."""
     for node in ast.walk(module):
         match node:
-            case ast.FunctionDef(args=ast.arguments(args=arguments, defaults=[_, *_] as defaults)):
-                for argument, default in zip(arguments[-len(defaults) :], defaults, strict=True):
+            case ast.FunctionDef(args=ast.arguments(posonlyargs=first, args=rest, defaults=[_, *_] as defaults)):
+                for argument, default in zip([*first, *rest][-len(defaults) :], defaults, strict=True):
                     if argument.arg == "code":
                         yield from literals(default)
             case ast.AnnAssign(target=ast.Name(id="code"), value=ast.expr() as value):

@@ -31,13 +31,14 @@ from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
 from polyloop.kernel.kernel import LoopKernel, Reference
+from polyloop.kernel.parser import Parsed
 from polyloop.kernel.recorded import recorded
 from polyloop.kernel.specs import Defaults, GlobalArg, check_order, read_offset
 from polyloop.kernel.tree import runs
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows
 
-__all__ = ["complete_kernel", "make_kernel"]
+__all__ = ["complete_kernel", "create_kernel", "make_kernel"]
 
 
 @recorded
@@ -113,6 +114,36 @@ def make_kernel(
     What the text means is fixed by the reference program, which ``print(knl.reference)`` shows.
     """
     del lang_version
+    return create_kernel(
+        domains,
+        instructions,
+        kernel_data,
+        name=name,
+        assumptions=assumptions,
+        fixed_parameters=fixed_parameters,
+        loop_priority=loop_priority,
+        default_order=default_order,
+        default_offset=default_offset,
+        index_dtype=index_dtype,
+        silenced_warnings=silenced_warnings,
+    )
+
+
+def create_kernel(
+    domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
+    instructions: str | Sequence[str] | Sequence[Parsed],
+    kernel_data: Sequence[object] | None,
+    *,
+    name: str,
+    assumptions: str | isl.Set | None = None,
+    fixed_parameters: Mapping[str, int] | None = None,
+    loop_priority: Sequence[str] = (),
+    default_order: str = "C",
+    default_offset: object = 0,
+    index_dtype: object = np.int32,
+    silenced_warnings: str | Sequence[str] = (),
+) -> LoopKernel:
+    """Create a kernel as :func:`make_kernel` does, from *instructions* that may have been parsed already."""
     read_offset(default_offset)
     kernel = build_kernel(
         domains,

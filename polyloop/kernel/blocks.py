@@ -133,7 +133,7 @@ class Blocks:
                 changed = [name for name in names if name in block.depends] or changed
             if changed:
                 message = f"'{changed[0]}' is written inside an 'if' block whose condition reads it"
-                hint = f"keep the condition of line {block.span.line}: <> holds = ... before it, then 'if holds'"
+                hint = f"keep the condition of line {block.span.line} in a temporary assigned before it, and test that"
                 fail("condition-changed", message, block.written.get(changed[0], span), hint)
             for name in names:
                 block.written.setdefault(name, span)

@@ -14,7 +14,7 @@ from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.names import check_identifier
 from polyloop.expr.source import Source, split_outside_brackets
 
-__all__ = ["parse_domain"]
+__all__ = ["parse_domain", "read_domain"]
 
 _EXAMPLE: Final = "a domain reads like {[i, j]: 0 <= i < n and 0 <= j <= i}"
 _KEYWORDS: Final = frozenset({"and", "or", "not", "implies", "exists", "mod", "floor", "ceil", "floord", "ceild"}) | {
@@ -189,7 +189,11 @@ def parse_domain(text: str, operation: str = "make_kernel") -> isl.Set:
 @lru_cache(maxsize=256)
 def _parse(text: str, operation: str) -> isl.Set:
     """Return the set; remembered, because tuning loops build one kernel many times."""
-    source = Source.of(text.expandtabs())
+    return read_domain(Source.of(text.expandtabs()), operation)
+
+
+def read_domain(source: Source, operation: str) -> isl.Set:
+    """Return the set that *source* spells, as :func:`parse_domain` does of a text."""
     reader = _Reader(source, operation)
     stray = _NOT_ISL.search(source.text, source.text.find("{"))
     if stray is not None:

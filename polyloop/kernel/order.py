@@ -234,7 +234,8 @@ def _insert(
         stays = _between(nodes, index, item)
         if item.barrier:
             may_share = None
-        if stays is not None and (may_share is None or may_share(item, _writers_for(item, loop), inside)):
+        asks = may_share if block is None else None
+        if stays is not None and (asks is None or asks(item, _writers_for(item, loop), inside)):
             between = nodes[index + 1 :]
             moved = [node for node in between if node not in stays]
             nodes[index:] = [*moved, loop, *stays]

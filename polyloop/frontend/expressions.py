@@ -1,0 +1,456 @@
+"""Expressions of a Python function to those of a kernel: the converter of the text, with Python's names and calls."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, NoReturn
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.errors import Diagnostic, unknown_name
+from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
+from polyloop.expr.functions import FUNCTIONS
+from polyloop.expr.nodes import Expression, Reduction, TypeCast
+from polyloop.expr.parser import REDUCTIONS, Converter
+from polyloop.expr.source import Source
+from polyloop.frontend import intrinsics
+from polyloop.frontend.loops import Loops, isl_condition
+from polyloop.frontend.scope import NOTHING, Scope, Use
+from polyloop.frontend.source import Node
+
+__all__ = ["PythonConverter"]
+
+_REDUCTION_FORM: Final = "sum(a[k] for k in range(n))"
+_WHAT: Final[dict[type[ast.AST], tuple[str, str]]] = {
+    ast.Slice: ("a slice", "write one subscript for each axis, inside of a loop over it"),
+    ast.Lambda: ("a lambda", "define a function in the body: def f(x): return ..."),
+    ast.List: ("a list", "a kernel computes numbers, element by element"),
+    ast.Tuple: ("a tuple", "a kernel computes numbers, element by element"),
+    ast.Dict: ("a dictionary", "a kernel computes numbers, element by element"),
+    ast.Set: ("a set", "a kernel computes numbers, element by element"),
+    ast.NamedExpr: ("':='", "assign on a line of its own"),
+    ast.Starred: ("'*' before an argument", "write the arguments one by one"),
+    ast.GeneratorExp: ("a generator", f"a generator stands inside of a reduction: {_REDUCTION_FORM}"),
+    ast.ListComp: ("a list comprehension", f"write a loop, or a reduction: {_REDUCTION_FORM}"),
+    ast.SetComp: ("a set comprehension", f"write a loop, or a reduction: {_REDUCTION_FORM}"),
+    ast.DictComp: ("a dictionary comprehension", f"write a loop, or a reduction: {_REDUCTION_FORM}"),
+    ast.JoinedStr: ("a string", "a kernel computes numbers"),
+    ast.Await: ("'await'", "a kernel computes numbers"),
+    ast.Yield: ("'yield'", "assign to an array argument"),
+    ast.YieldFrom: ("'yield'", "assign to an array argument"),
+}
+
+_FORMS: Final = {"minimum": "min(x, y)", "maximum": "max(x, y)"}
+
+_DIFFERENT: Final = frozenset({"round", "sign", "min", "max", "fmin", "fmax"})
+"""Names for which NumPy, Python and C do not agree on every value, or which are treated apart."""
+
+_ALIASES: Final = {
+    "arccos": "acos",
+    "arcsin": "asin",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arccosh": "acosh",
+    "arcsinh": "asinh",
+    "arctanh": "atanh",
+    "absolute": "abs",
+    "power": "pow",
+    "fmin": "fmin",
+    "fmax": "fmax",
+}
+
+
+def _known_functions() -> list[tuple[object, str]]:
+    """Return functions of Python, ``math`` and ``numpy``, with the names that kernels have for them."""
+    found: list[tuple[object, str]] = [(builtins.abs, "abs"), (operator.abs, "abs")]
+    for module in (math, np):
+        names = [name for name in FUNCTIONS if name not in _DIFFERENT and callable(getattr(module, name, None))]
+        found += [(getattr(module, name), name) for name in names]
+    found += [(getattr(np, name), meant) for name, meant in _ALIASES.items() if meant in FUNCTIONS]
+    return found
+
+
+_FUNCTIONS: Final = {id(function): name for function, name in _known_functions()}
+_REDUCING: Final = {
+    id(builtins.sum): "sum",
+    id(builtins.any): "any",
+    id(builtins.all): "all",
+    id(builtins.min): "min",
+    id(builtins.max): "max",
+    id(math.prod): "product",
+    id(intrinsics.product): "product",
+}
+_TRUTHS: Final = frozenset({"any", "all", "isnan", "isinf", "isfinite"})
+"""Functions and reductions that give true or false."""
+
+_NEUTRAL: Final[dict[str, Expression]] = {"sum": 0, "product": 1}
+
+
+class PythonConverter(Converter):
+    """Turns the nodes of a function's body into expressions over inames."""
+
+    handlers: ClassVar[dict[type[ast.AST], Any]] = {}
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(Source.of(""), None, scope.operation)
+        self.scope = scope
+        self.loops = Loops(scope, self.convert)
+        self.in_condition: set[int] = set()
+
+    # errors
+
+    def fail(self, node: Node, diagnostic: Diagnostic) -> NoReturn:
+        """Raise *diagnostic* at *node*, in the user's file."""
+        self.scope.report(node, diagnostic)
+
+    def refuse(self, node: Node) -> NoReturn:
+        """Refuse a node that is no expression of a kernel."""
+        hint = "expressions are arithmetic, comparisons, subscripts, calls of known functions and reductions"
+        what, hint = _WHAT.get(type(node), ("this", hint))
+        self.scope.deny(node, "unsupported-expression", f"{what} is not an expression of a kernel", hint)
+
+    # names and numbers
+
+    def name(self, node: ast.Name) -> Expression:
+        """Return the variable, the iname or the number that a name stands for."""
+        scope, name = self.scope, node.id
+        if name in scope.loops:
+            return p.Variable(scope.loops[name])
+        if name in scope.parameters or name in scope.assigned:
+            return p.Variable(name)
+        if name in scope.locals:
+            if name in scope.arrays:
+                hint = f"write its subscripts: {name}[i]"
+                scope.deny(node, "unsupported-expression", f"'{name}' is an array", hint)
+            hint = f"assign it in a line above: {name} = ..."
+            scope.deny(node, "read-before-write", f"variable '{name}' is read before anything is assigned to it", hint)
+        if name in scope.arguments:
+            if scope.arguments[name] is Use.ARRAY:
+                hint = f"write its subscripts: {name}[i], or {name}[()] if it has no axes"
+                scope.deny(node, "unsupported-expression", f"'{name}' is an array", hint)
+            return p.Variable(name)
+        if name in scope.rules:
+            scope.deny(node, "unsupported-expression", f"'{name}' is a function", f"call it: {name}(...)")
+        value = scope.number(node)
+        return scope.unknown(node) if value is None else self._number(node, value)
+
+    def _number(self, node: Node, value: float) -> Expression:
+        if value < 0:
+            return -self.constant(ast.copy_location(ast.Constant(-value), node))
+        return self.constant(ast.copy_location(ast.Constant(value), node))
+
+    def constant(self, node: ast.Constant) -> Expression:
+        """Return a number."""
+        if type(node.value) in (bool, int, float):
+            return super().constant(node)
+        what = "complex numbers are" if isinstance(node.value, complex) else f"{node.value!r} is"
+        hint = "a kernel computes integers, floating-point numbers and truth values"
+        self.scope.deny(node, "unsupported-expression", f"{what} no value of a kernel", hint)
+
+    def attribute(self, node: ast.Attribute) -> Expression:
+        """Return a number that belongs to a module, such as ``math.pi``."""
+        value = self.scope.number(node)
+        if value is not None:
+            return self._number(node, value)
+        if self.scope.find(node) is not NOTHING:
+            what = f"'{ast.unparse(node)}' is no number"
+            self.scope.deny(node, "bad-capture", what, "only numbers are taken over from outside of the function")
+        root: Node = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if isinstance(root, ast.Name) and not self.scope.is_own(root.id) and self.scope.captured(root.id) is NOTHING:
+            self.scope.unknown(root)
+        hint = "assign the number to a variable outside of the function, and use that"
+        if node.attr in ("shape", "size", "ndim"):
+            hint = 'name the sizes in the type: a: pl.Array[np.float32, "n", "m"], and write n and m'
+        self.scope.deny(node, "unsupported-expression", "attributes have no meaning in a kernel", hint)
+
+    def subscript(self, node: ast.Subscript) -> Expression:
+        """Return an element of an array."""
+        array = node.value
+        if isinstance(array, ast.Subscript):
+            hint = "write a[i, j], not a[i][j]"
+            self.scope.deny(node, "unsupported-expression", "an array has one pair of brackets", hint)
+        if not isinstance(array, ast.Name):
+            what = "only the name of an array can be subscripted"
+            self.scope.deny(node, "unsupported-expression", what, "write a[i]")
+        name = array.id
+        if name not in self.scope.arrays and self.scope.arguments.get(name) is not Use.ARRAY:
+            self._no_array(array)
+        index = node.slice
+        if isinstance(index, ast.Tuple):
+            parts = tuple(map(self.convert, index.elts))
+            if not parts:
+                return p.Variable(name)
+            return p.Subscript(p.Variable(name), parts[0] if len(parts) == 1 else parts)
+        return p.Subscript(p.Variable(name), self.convert(index))
+
+    def _no_array(self, array: ast.Name) -> NoReturn:
+        name = array.id
+        if name in self.scope.loops or name in self.scope.loop_names:
+            what = f"'{name}' is a loop variable and has no elements"
+            self.scope.deny(array, "unsupported-expression", what, "write it alone")
+        if name in self.scope.locals:
+            hint = f"declare it first: {name}: pl.Array[np.float32, 16]"
+            self.scope.deny(array, "unsupported-expression", f"variable '{name}' is no array", hint)
+        if name in self.scope.arguments:
+            hint = f'give it the type of an array: {name}: pl.Array[np.float32, "n"]'
+            self.scope.deny(array, "unsupported-expression", f"argument '{name}' is a scalar", hint)
+        self.scope.unknown(array)
+
+    # operators
+
+    def binary(self, node: ast.BinOp) -> Expression:
+        """Return arithmetic."""
+        left: Node = node
+        while isinstance(left, ast.BinOp):
+            if isinstance(left.op, ast.MatMult):
+                hint = "write a reduction: sum(a[i, k]*b[k, j] for k in range(n))"
+                self.scope.deny(left, "unsupported-expression", "'@' multiplies whole arrays", hint)
+            left = left.left
+        return super().binary(node)
+
+    def condition(self, node: Node) -> Expression:
+        """Return a condition, where ``and`` and ``or`` may join any values."""
+        self._mark(node)
+        return self.convert(node)
+
+    def _mark(self, node: Node) -> None:
+        if isinstance(node, ast.BoolOp):
+            self.in_condition.add(id(node))
+            for value in node.values:
+                self._mark(value)
+
+    def is_condition(self, node: Node) -> bool:
+        """Return whether the value of *node* is true or false, never another number."""
+        match node:
+            case ast.Compare():
+                return True
+            case ast.BoolOp():
+                return all(map(self.is_condition, node.values))
+            case ast.UnaryOp():
+                return isinstance(node.op, ast.Not)
+            case ast.Constant():
+                return isinstance(node.value, bool)
+            case ast.Name():
+                known = node.id in self.scope.conditions or self.scope.assigned.get(node.id, False)
+                return known or isinstance(self.scope.number(node), bool)
+            case ast.Subscript(value=ast.Name(id=name)):
+                return name in self.scope.conditions
+            case ast.IfExp():
+                return self.is_condition(node.body) and self.is_condition(node.orelse)
+            case ast.Call():
+                function = self.scope.find(node.func)
+                known_as = _REDUCING.get(id(function)) or _FUNCTIONS.get(id(function))
+                return known_as in _TRUTHS or function is bool or function is np.bool_
+            case _:
+                return False
+
+    def boolean(self, node: ast.BoolOp) -> Expression:
+        """Return ``and`` or ``or``; as a value only of conditions, because Python gives one of the operands."""
+        if id(node) not in self.in_condition:
+            for value in node.values:
+                if not self.is_condition(value):
+                    word = "and" if isinstance(node.op, ast.And) else "or"
+                    what = f"'{word}' would give the value of an operand that is no condition"
+                    self.scope.deny(value, "unsupported-expression", what, "compare: x != 0, or write x if c else y")
+        return super().boolean(node)
+
+    def unary(self, node: ast.UnaryOp) -> Expression:
+        """Return a negation."""
+        if isinstance(node.op, ast.Not):
+            self._mark(node.operand)
+        return super().unary(node)
+
+    def choice(self, node: ast.IfExp) -> Expression:
+        """Return ``x if c else y``."""
+        self._mark(node.test)
+        return super().choice(node)
+
+    # calls
+
+    def call(self, node: ast.Call) -> Expression:
+        """Return a call of a known function, a conversion, or a reduction."""
+        function = node.func
+        if isinstance(function, ast.Name) and self.scope.is_own(function.id):
+            return self._own_call(node, function)
+        found = self.scope.find(function)
+        if id(found) in _REDUCING:
+            return self._reducing_call(node, _REDUCING[id(found)])
+        self._only_positional(node)
+        if found is intrinsics.reduce:
+            return self._reduce_call(node)
+        if found is intrinsics.cast:
+            return self._cast_call(node)
+        if found is np.where:
+            if len(node.args) != 3:
+                self._count(node, "np.where(condition, x, y)")
+            return p.If(self.condition(node.args[0]), *map(self.convert, node.args[1:]))
+        if isinstance(found, type) and find_dtype(found) is not None:
+            if len(node.args) != 1:
+                self._count(node, f"{ast.unparse(function)}(x)")
+            return self._converted(function, found, node.args[0])
+        return self._function_call(node, found)
+
+    def _own_call(self, node: ast.Call, function: ast.Name) -> Expression:
+        name = function.id
+        if name not in self.scope.rules:
+            self.scope.deny(function, "unknown-function", f"'{name}' is a variable and cannot be called", "write f(x)")
+        self._only_positional(node)
+        if len(node.args) != self.scope.rules[name]:
+            self._count(node, f"as many as 'def {name}' has: {self.scope.rules[name]}")
+        return p.Call(p.Variable(name), tuple(map(self.convert, node.args)))
+
+    def _only_positional(self, node: ast.Call) -> None:
+        if node.keywords:
+            hint = "pass the arguments by position"
+            self.scope.deny(node.keywords[0], "unsupported-expression", "a kernel has no keyword arguments", hint)
+
+    def _count(self, node: ast.Call, form: str) -> NoReturn:
+        count = len(node.args)
+        what = f"'{ast.unparse(node.func)}' does not take {count} argument{'' if count == 1 else 's'}"
+        self.scope.deny(node, "wrong-argument-count", what, f"write {form}")
+
+    def _function_call(self, node: ast.Call, found: object) -> Expression:
+        written = ast.unparse(node.func)
+        name = _FUNCTIONS.get(id(found))
+        if name is None and found is NOTHING and isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS:
+            name = node.func.id
+        if name is None:
+            short = written.rpartition(".")[2]
+            hints = unknown_name("function", short, FUNCTIONS).hints
+            if short in _FORMS:
+                hints = (f"write {_FORMS[short]}; NaN may be treated differently",)
+            elif short in FUNCTIONS:
+                hints = (f"the '{short}' of kernels gives other results; leave '{short}' undefined to mean that one",)
+            elif isinstance(node.func, ast.Attribute) and found is NOTHING:
+                hints = (f"functions have plain names: {short}(x), or math.{short}(x), if kernels know it",)
+            elif callable(found):
+                hints = (f"define it inside of the kernel, as 'def {short}(x): return ...'",)
+            self.scope.deny(node.func, "unknown-function", f"a kernel cannot call '{written}'", *hints)
+        if not FUNCTIONS[name].accepts(len(node.args)):
+            self._count(node, f"{name}({', '.join('xyz'[: FUNCTIONS[name].arity])})")
+        return p.Call(p.Variable(name), tuple(map(self.convert, node.args)))
+
+    def _converted(self, where: Node, spelling: object, value: Node) -> Expression:
+        dtype = find_dtype(spelling)
+        if dtype is None:
+            self.fail(where, dtype_diagnostic(spelling))
+        return TypeCast(dtype_name(dtype), self.convert(value))
+
+    def _cast_call(self, node: ast.Call) -> Expression:
+        if len(node.args) != 2:
+            self._count(node, "pl.cast(np.float32, x)")
+        wanted = node.args[0]
+        spelling = wanted.value if isinstance(wanted, ast.Constant) else self.scope.find(wanted)
+        if spelling is NOTHING:
+            hint = "write pl.cast(np.float32, x)"
+            self.scope.deny(wanted, "unknown-dtype", "'pl.cast' needs an element type first", hint)
+        return self._converted(wanted, spelling, node.args[1])
+
+    # reductions
+
+    def _reducing_call(self, node: ast.Call, operation: str) -> Expression:
+        if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp) and not node.keywords:
+            return self.generator(operation, node.args[0])
+        self._only_positional(node)
+        if operation in ("min", "max") and len(node.args) > 1:
+            arguments = tuple(map(self.convert, node.args))
+            return p.Min(arguments) if operation == "min" else p.Max(arguments)
+        written = ast.unparse(node.func)
+        if len(node.args) == 1:
+            what = f"'{written}' reduces a generator"
+            self.scope.deny(node.args[0], "unsupported-expression", what, f"write {written}(a[k] for k in range(n))")
+        self._count(node, f"{written}(a[k] for k in range(n))")
+
+    def _reduce_call(self, node: ast.Call) -> Expression:
+        form = 'pl.reduce("max", (a[k] for k in range(n)))'
+        if len(node.args) != 2:
+            self._count(node, form)
+        first, terms = node.args
+        operation: object = first.value if isinstance(first, ast.Constant) else None
+        if operation is None:
+            operation = _REDUCING.get(id(self.scope.find(first)))
+        if not isinstance(operation, str) or operation not in REDUCTIONS:
+            known = ", ".join(sorted(REDUCTIONS))
+            self.scope.deny(first, "unsupported-expression", "this is no reduction operation", f"known: {known}")
+        if not isinstance(terms, ast.GeneratorExp):
+            self.scope.deny(terms, "unsupported-expression", "'pl.reduce' reduces a generator", f"write {form}")
+        return self.generator(operation, terms)
+
+    def generator(self, operation: str, node: ast.GeneratorExp) -> Expression:
+        """Return the reduction over the values of a generator."""
+        return self._over(operation, node, node.generators, [], [])
+
+    def _over(
+        self,
+        operation: str,
+        node: ast.GeneratorExp,
+        left: Sequence[ast.comprehension],
+        inames: list[str],
+        filters: list[tuple[Node, Expression]],
+    ) -> Expression:
+        if not left:
+            return Reduction(operation, tuple(inames), self._filtered(operation, self.convert(node.elt), filters))
+        part = left[0]
+        if part.is_async:
+            self.refuse(node)
+        names, bind = self.open_loop(part.target, part.iter, hides=True)
+        with self.scope.looping(bind):
+            conditions = []
+            for test in part.ifs:
+                expr = self.condition(test)
+                text = isl_condition(expr, self.loops.is_integer)
+                if text is None:
+                    filters.append((test, expr))
+                else:
+                    conditions.append(f"({text})")
+            self.loops.add(part.target, part.iter, names, " and ".join(conditions))
+            return self._over(operation, node, left[1:], [*inames, *names], filters)
+
+    def _filtered(self, operation: str, value: Expression, filters: Sequence[tuple[Node, Expression]]) -> Expression:
+        """Return *value* where the filters hold, and elsewhere what changes no result."""
+        if not filters:
+            return value
+        conditions = tuple(expr for _, expr in filters)
+        condition = conditions[0] if len(conditions) == 1 else p.LogicalAnd(conditions)
+        if operation in _NEUTRAL:
+            return p.If(condition, value, _NEUTRAL[operation])
+        if operation == "any":
+            return p.LogicalAnd((*conditions, value))
+        if operation == "all":
+            return p.LogicalOr((p.LogicalNot(condition), value))
+        what = f"'{operation}' has no value for terms that a condition on data leaves out"
+        hint = f"write what stands for them: {operation}(x if condition else least for ...)"
+        self.scope.deny(filters[0][0], "unsupported-expression", what, hint)
+
+    # loops
+
+    def open_loop(self, target: Node, over: Node, hides: bool = False) -> tuple[list[str], dict[str, str]]:
+        """Return new inames for the variables of a loop, and which variable has which."""
+        variables = self.loops.names(target, over)
+        bind: dict[str, str] = {}
+        for variable in variables:
+            if variable.id in bind:
+                self.scope.deny(variable, "duplicate-iname", f"'{variable.id}' is named twice", "name each one once")
+            bind[variable.id] = self.scope.new_iname(variable, hides)
+        return [bind[variable.id] for variable in variables], bind
+
+
+PythonConverter.handlers = {
+    **Converter.handlers,
+    ast.Name: PythonConverter.name,
+    ast.Constant: PythonConverter.constant,
+    ast.Attribute: PythonConverter.attribute,
+    ast.Subscript: PythonConverter.subscript,
+    ast.BinOp: PythonConverter.binary,
+    ast.BoolOp: PythonConverter.boolean,
+    ast.UnaryOp: PythonConverter.unary,
+    ast.IfExp: PythonConverter.choice,
+    ast.Call: PythonConverter.call,
+}

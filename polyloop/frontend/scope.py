@@ -1,0 +1,221 @@
+"""The names of a function that becomes a kernel: arguments, locals, loops, and what it takes from around it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Final, NoReturn
+
+import numpy as np
+
+from polyloop.errors import Diagnostic, KernelError, unknown_name
+from polyloop.expr.functions import FUNCTIONS
+from polyloop.expr.names import check_identifier
+from polyloop.frontend.source import FunctionSource, Node
+
+__all__ = ["NOTHING", "Scope", "Use"]
+
+
+class Use(Enum):
+    """What an argument is."""
+
+    ARRAY = "an array"
+    SCALAR = "a scalar"
+    INTEGER = "an integer scalar"
+
+
+class _Nothing:
+    """The value of a name that stands for no object."""
+
+
+NOTHING: Final = _Nothing()
+
+
+def _surroundings(function: Callable[..., object]) -> dict[str, object]:
+    """Return what the function sees from around it: builtins, globals, variables of enclosing functions."""
+    assert isinstance(function, types.FunctionType), "a Python function has globals"
+    found = {**vars(builtins), **function.__globals__}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            found.pop(name, None)
+    return found
+
+
+@dataclass
+class Scope:
+    """Which name stands for what, while the body is read from top to bottom.
+
+    Attributes
+    ----------
+    arguments
+        Arguments, and the sizes that their shapes mention.
+    locals
+        Names that the body assigns.
+    loop_names
+        Variables of the ``for`` loops; those of generators are not seen outside of them.
+    loops
+        Loop variable -> iname, for the loops that are open.
+    assigned
+        Locals that some statement above has assigned, with whether all values were conditions.
+    rules
+        Functions defined in the body so far -> number of parameters.
+    parameters
+        Parameters of the function in the body that is being read.
+    inames
+        Every iname so far.
+    """
+
+    source: FunctionSource
+    operation: str
+    surroundings: Mapping[str, object]
+    arguments: dict[str, Use]
+    conditions: frozenset[str]
+    locals: frozenset[str]
+    loop_names: frozenset[str]
+    words: frozenset[str]
+    loops: dict[str, str] = field(default_factory=dict)
+    assigned: dict[str, bool] = field(default_factory=dict)
+    arrays: set[str] = field(default_factory=set)
+    rules: dict[str, int] = field(default_factory=dict)
+    parameters: frozenset[str] = frozenset()
+    inames: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def of(
+        source: FunctionSource,
+        function: Callable[..., object],
+        arguments: dict[str, Use],
+        conditions: frozenset[str],
+        operation: str,
+    ) -> Scope:
+        """Return the scope at the beginning of the body; *conditions* are the arguments of type bool."""
+        nodes = list(ast.walk(source.tree))
+        comprehensions = [node for node in nodes if isinstance(node, ast.comprehension)]
+        generated = {id(name) for node in comprehensions for name in ast.walk(node.target)}
+        loops = {
+            name.id
+            for node in nodes
+            if isinstance(node, ast.For)
+            for name in ast.walk(node.target)
+            if isinstance(name, ast.Name)
+        }
+        stored = {
+            node.id
+            for node in nodes
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in generated
+        }
+        words = {node.id for node in nodes if isinstance(node, ast.Name)}
+        defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+        return Scope(
+            source,
+            operation,
+            {key: value for key, value in _surroundings(function).items() if key not in defined},
+            arguments,
+            conditions,
+            frozenset(stored - loops - arguments.keys()),
+            frozenset(loops),
+            frozenset(words | defined | arguments.keys()),
+        )
+
+    def deny(self, node: Node, code: str, message: str, *hints: str) -> NoReturn:
+        """Raise the error *code* at *node*."""
+        self.report(node, Diagnostic(code, message, hints=hints))
+
+    def report(self, node: Node, diagnostic: Diagnostic) -> NoReturn:
+        """Raise *diagnostic* at *node*."""
+        raise KernelError(self.operation, None, [replace(diagnostic, span=self.source.span(node))])
+
+    def check_name(self, node: Node, name: str) -> None:
+        """Refuse a name that generated code cannot have."""
+        wrong = check_identifier(name)
+        if wrong is not None:
+            self.report(node, wrong)
+
+    # loops
+
+    @contextmanager
+    def looping(self, names: Mapping[str, str]) -> Iterator[None]:
+        """Within this, each loop variable in *names* stands for its iname."""
+        before = self.loops
+        self.loops = {**before, **names}
+        try:
+            yield
+        finally:
+            self.loops = before
+
+    def new_iname(self, node: ast.Name, hides: bool) -> str:
+        """Return the iname for a loop variable: its name, or the name with a number where that is taken.
+
+        A variable that *hides* others is one of a generator.
+        """
+        name = node.id
+        self.check_name(node, name)
+        if not hides and name in self.loops:
+            hint = "end that loop first, or use another name"
+            self.deny(node, "duplicate-iname", f"a loop over '{name}' is open already", hint)
+        if not hides and (name in self.arguments or name in self.rules):
+            what = "a function" if name in self.rules else "an argument, or of a size in a shape"
+            self.deny(node, "name-taken", f"loop variable '{name}' has the name of {what}", "choose another name")
+        taken = {*self.inames, *self.arguments, *self.locals, *self.rules, *self.parameters}
+        iname = name
+        number = 0
+        while iname in taken or (number and iname in self.words):
+            number += 1
+            iname = f"{name}_{number}"
+        self.inames.append(iname)
+        return iname
+
+    # names
+
+    def is_own(self, name: str) -> bool:
+        """Return whether *name* belongs to the function: a loop, a local, an argument, a size or a rule."""
+        known = name in self.loops or name in self.locals or name in self.loop_names
+        return known or name in self.arguments or name in self.rules or name in self.parameters
+
+    def captured(self, name: str) -> object:
+        """Return the object that *name* stands for around the function, or ``NOTHING``."""
+        return NOTHING if self.is_own(name) else self.surroundings.get(name, NOTHING)
+
+    def find(self, node: Node) -> object:
+        """Return the object that a name, or an attribute of a module, stands for; ``NOTHING`` if there is none."""
+        if isinstance(node, ast.Name):
+            return self.captured(node.id)
+        if isinstance(node, ast.Attribute):
+            around = self.find(node.value)
+            if isinstance(around, types.ModuleType):
+                return getattr(around, node.attr, NOTHING)
+        return NOTHING
+
+    def number(self, node: Node) -> int | float | bool | None:
+        """Return the number that a captured name or an attribute of a module stands for, as a literal would."""
+        value = self.find(node)
+        if isinstance(value, np.bool_ | np.integer | np.floating):
+            item: object = value.item()
+            return item if isinstance(item, bool | int | float) else None
+        return value if type(value) in (bool, int, float) else None  # type: ignore[return-value] # tested
+
+    def unknown(self, node: ast.Name) -> NoReturn:
+        """Refuse a name that is no variable of the kernel and no number."""
+        name = node.id
+        if name in self.loop_names:
+            hint = "assign what is needed after the loop to a variable inside of it"
+            self.deny(node, "unknown-iname", f"loop variable '{name}' has no value outside of its loop", hint)
+        value = self.captured(name)
+        if value is NOTHING:
+            known = {*self.arguments, *self.locals, *self.loops}
+            hints = unknown_name("argument", name, known).hints
+            self.deny(node, "undeclared-name", f"'{name}' is not defined", *hints)
+        if isinstance(value, np.ndarray):
+            hint = f"make it an argument: {name}: pl.Array[np.{value.dtype}, ...]"
+            self.deny(node, "bad-capture", f"'{name}' is an array from outside of the function", hint)
+        if callable(value) or name in FUNCTIONS:
+            self.deny(node, "bad-capture", f"'{name}' is a function, not a value", f"call it: {name}(x)")
+        what = f"'{name}' comes from outside of the function and is a {type(value).__name__}"
+        self.deny(node, "bad-capture", what, "only numbers are taken over; make anything else an argument")

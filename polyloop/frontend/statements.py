@@ -1,0 +1,452 @@
+"""Statements of a Python function to the parsed statements that a kernel is built from."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar, Final, NoReturn
+
+import pymbolic.primitives as p
+
+from polyloop.expr.dtypes import DType, find_dtype
+from polyloop.expr.nodes import Expression, function_name
+from polyloop.expr.rewrite import children, reductions
+from polyloop.expr.source import Segment, Source
+from polyloop.frontend import intrinsics
+from polyloop.frontend.expressions import PythonConverter
+from polyloop.frontend.intrinsics import ArrayType
+from polyloop.frontend.scope import Scope, Use
+from polyloop.frontend.source import Node
+from polyloop.kernel.blocks import Blocks
+from polyloop.kernel.options import Options, parse_options
+from polyloop.kernel.parser import ParsedInstruction, ParsedRule
+from polyloop.kernel.specs import TemporaryVariable
+from polyloop.kernel.statements import UPDATES
+
+__all__ = ["Body"]
+
+_UPDATE: Final[dict[type[ast.operator], str]] = {
+    ast.Add: "+=",
+    ast.Sub: "-=",
+    ast.Mult: "*=",
+    ast.Div: "/=",
+    ast.FloorDiv: "//=",
+    ast.Mod: "%=",
+    ast.Pow: "**=",
+    ast.LShift: "<<=",
+    ast.RShift: ">>=",
+    ast.BitAnd: "&=",
+    ast.BitOr: "|=",
+    ast.BitXor: "^=",
+}
+_REFUSED: Final[dict[type[ast.stmt], tuple[str, str]]] = {
+    ast.While: ("'while'", "the number of iterations is known before a loop: for i in range(n)"),
+    ast.Return: ("'return'", "assign the result to an array argument"),
+    ast.Break: ("'break'", "bound the loop, or guard statements with 'if'"),
+    ast.Continue: ("'continue'", "guard the statements that follow with 'if'"),
+    ast.Try: ("'try'", "a kernel raises nothing"),
+    ast.Raise: ("'raise'", "a kernel raises nothing"),
+    ast.Assert: ("'assert'", 'say what callers guarantee: @pl.kernel(assumptions="n >= 1")'),
+    ast.Global: ("'global'", "a kernel writes its arguments and its own variables only"),
+    ast.Nonlocal: ("'nonlocal'", "a kernel writes its arguments and its own variables only"),
+    ast.Delete: ("'del'", "leave it out"),
+    ast.Import: ("'import'", "import outside of the function"),
+    ast.ImportFrom: ("'import'", "import outside of the function"),
+    ast.ClassDef: ("'class'", "a kernel computes numbers"),
+    ast.Match: ("'match'", "write if ... elif ... else"),
+    ast.AsyncFor: ("'async'", "write a plain 'for'"),
+    ast.AsyncWith: ("'async'", "write a plain 'with'"),
+    ast.AsyncFunctionDef: ("'async'", "write a plain 'def'"),
+}
+_OWN_OPTIONS: Final = frozenset({"id", "id_prefix", "dep", "tags", "priority"})
+"""Options that :func:`polyloop.frontend.text.statements_text` spells from the instruction."""
+_OPTIONS: Final = 'write with pl.options(id="copy", dep="load", tags="x"):'
+
+
+class Body:
+    """Reads the statements of a function, from top to bottom."""
+
+    readers: ClassVar[dict[type[ast.stmt], Callable[[Body, Any], None]]] = {}
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.converter = PythonConverter(scope)
+        self.blocks = Blocks()
+        self.found: list[ParsedInstruction | ParsedRule] = []
+        self.groups = 0
+        self.spelling: tuple[str, ...] = ()
+        self.spelled: dict[int, tuple[str, ...]] = {}
+        self.temporaries: list[TemporaryVariable] = []
+        self.ids: set[str] = set()
+
+    def read(self) -> None:
+        """Read the whole body."""
+        self.statements(self.scope.source.tree.body)
+
+    def statements(self, body: list[ast.stmt]) -> None:
+        """Read the statements of one block."""
+        for statement in body:
+            self.statement(statement)
+
+    def statement(self, node: ast.stmt) -> None:
+        """Read one statement."""
+        reader = self.readers.get(type(node))
+        if reader is not None:
+            reader(self, node)
+            return
+        what, hint = _REFUSED.get(type(node), ("this", "a kernel has assignments, 'for', 'if' and 'with pl.options'"))
+        self.scope.deny(node, "unsupported-statement", f"{what} is no statement of a kernel", hint)
+
+    def value(self, node: ast.Expr) -> None:
+        """Read over a string or ``...``, and refuse any other value that is not used."""
+        if isinstance(node.value, ast.Constant) and (node.value.value is ... or isinstance(node.value.value, str)):
+            return
+        hint = "assign it to an array or to a variable: x = ..."
+        self.scope.deny(node, "unsupported-statement", "the value of this expression is not used", hint)
+
+    def nothing(self, node: ast.Pass) -> None:
+        """Read ``pass``."""
+
+    # assignments
+
+    def assign(self, node: ast.Assign) -> None:
+        """Read ``target = value``."""
+        if len(node.targets) > 1:
+            hint = "write one line for each"
+            self.scope.deny(node, "unsupported-statement", "several variables are assigned at once", hint)
+        target, value = node.targets[0], node.value
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+            self.several(node, target, value)
+        else:
+            self.emit(node, target, value)
+
+    def annotated(self, node: ast.AnnAssign) -> None:
+        """Read ``t: dtype = value``, or the declaration of an array."""
+        dtype = self.annotation(node.annotation)
+        if isinstance(dtype, ArrayType):
+            self.array(node, dtype)
+            return
+        if not isinstance(node.target, ast.Name):
+            hint = "declare the type of an argument in the signature"
+            self.scope.deny(node.annotation, "unsupported-statement", "an element has the type of its array", hint)
+        if node.value is None:
+            hint = f"assign a value: {node.target.id}: {ast.unparse(node.annotation)} = ..."
+            self.scope.deny(node, "unsupported-statement", "a scalar variable is declared where it is assigned", hint)
+        found = find_dtype(dtype)
+        if found is None:
+            what = f"{ast.unparse(node.annotation)} is no element type"
+            self.scope.deny(node.annotation, "unknown-dtype", what, "write t: np.float32 = ...")
+        self.emit(node, node.target, node.value, found)
+
+    def annotation(self, node: Node) -> object:
+        """Return the object that the type of a local variable stands for."""
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Subscript) and self.scope.find(node.value) is intrinsics.Array:
+            entries = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+            values = [self.entry(entry) for entry in entries]
+            return intrinsics.Array.__class_getitem__(tuple(values))
+        return self.scope.find(node)
+
+    def entry(self, node: Node) -> object:
+        """Return an entry of ``pl.Array[...]``: a type, an extent as text or number, an argument by its name."""
+        if isinstance(node, ast.Constant):
+            return node.value
+        if isinstance(node, ast.Tuple) and not node.elts:
+            return ()
+        if isinstance(node, ast.Name | ast.Attribute):
+            found = self.scope.find(node)
+            return found if find_dtype(found) is not None or isinstance(found, int) else ast.unparse(node)
+        return ast.unparse(node)
+
+    def array(self, node: ast.AnnAssign, declared: ArrayType) -> None:
+        """Declare a temporary array."""
+        target = node.target
+        if not isinstance(target, ast.Name) or node.value is not None:
+            hint = "write t: pl.Array[np.float32, 16], and assign its elements in a loop"
+            self.scope.deny(node, "unsupported-statement", "an array is declared without a value", hint)
+        self.scope.check_name(target, target.id)
+        if self.blocks.open:
+            hint = "move it to the beginning of the function"
+            self.scope.deny(node, "unsupported-statement", "an array is declared outside of loops and conditions", hint)
+        if target.id in self.scope.arguments or target.id in self.scope.assigned or target.id in self.scope.arrays:
+            self.scope.deny(target, "name-taken", f"'{target.id}' is a variable already", "choose another name")
+        dtype = find_dtype(declared.dtype)
+        if dtype is None:
+            what = f"'{ast.unparse(node.annotation)}' has no element type"
+            self.scope.deny(node.annotation, "unknown-dtype", what, "write t: pl.Array[np.float32, 16]")
+        self.scope.arrays.add(target.id)
+        self.temporaries.append(TemporaryVariable(target.id, dtype, declared.shape))  # type: ignore[arg-type] # checked
+
+    def update(self, node: ast.AugAssign) -> None:
+        """Read ``target += value`` and the like."""
+        spelling = _UPDATE.get(type(node.op))
+        if spelling is None:
+            hint = "write a reduction: sum(a[i, k]*b[k, j] for k in range(n))"
+            self.scope.deny(node, "unsupported-expression", "'@' multiplies whole arrays", hint)
+        if isinstance(node.target, ast.Name) and node.target.id in self.scope.locals:
+            self.converter.name(node.target)
+        self.emit(node, node.target, node.value, update=spelling)
+
+    def emit(
+        self, node: Node, target: Node, value: Node, dtype: DType | None = None, update: str | None = None
+    ) -> None:
+        """Add the instruction that assigns to *target*."""
+        if not isinstance(target, ast.Subscript | ast.Name):
+            self.target(target)
+        expression = self.converter.convert(value)
+        assignee, declared = self.target(target)
+        if dtype is not None and not declared:
+            what = f"variable '{target.id}' is assigned in a line above"
+            self.scope.deny(target, "unsupported-statement", what, "give the type where it is assigned first")
+        if update is not None:
+            expression = UPDATES[update](assignee, expression)
+        self.note(target, update is None and self.converter.is_condition(value))
+        self.blocks.check_conditions(self.scope.source.span(node), assignee)
+        self.add(node, (target, value), (assignee, expression), declared, dtype)
+
+    def several(self, node: Node, targets: ast.Tuple, values: ast.Tuple) -> None:
+        """Add the instructions of ``a, b = x, y``: all values are found before any is assigned."""
+        expressions = [self.converter.convert(value) for value in values.elts]
+        truths = [self.converter.is_condition(value) for value in values.elts]
+        assigned = [self.target(target) for target in targets.elts]
+        self.blocks.check_conditions(self.scope.source.span(node), *(assignee for assignee, _ in assigned))
+        if len({declared for _, declared in assigned}) > 1:
+            hint = "write one line for each, or assign the new variables before"
+            self.scope.deny(targets, "unsupported-statement", "some of these variables are new, others are not", hint)
+        self.groups += 1
+        for number, (assignee, declared) in enumerate(assigned):
+            self.note(targets.elts[number], truths[number])
+            nodes = (targets.elts[number], values.elts[number])
+            self.add(node, nodes, (assignee, expressions[number]), declared, several=self.groups)
+
+    def note(self, target: Node, is_condition: bool) -> None:
+        """Remember that a statement assigns *target*, if it is a variable."""
+        if isinstance(target, ast.Name) and target.id in self.scope.locals:
+            self.scope.assigned[target.id] = self.scope.assigned.get(target.id, True) and is_condition
+
+    def add(
+        self,
+        node: Node,
+        nodes: tuple[Node, Node],
+        sides: tuple[Expression, Expression],
+        declared: bool,
+        dtype: DType | None = None,
+        several: int | None = None,
+    ) -> None:
+        """Add one instruction: *nodes* and *sides* are its target and its value."""
+        options = self.blocks.options()
+        if options.id is not None:
+            self.ids.add(options.id)
+        self.spelled[len(self.found)] = self.spelling
+        self.found.append(
+            ParsedInstruction(
+                assignee=sides[0],
+                expression=sides[1],
+                declared=declared,
+                declared_dtype=dtype,
+                id=options.id,
+                id_prefix=options.id_prefix,
+                depends_on=options.depends_on,
+                depends_star=options.depends_star,
+                inames=frozenset(),
+                inames_extra=frozenset(),
+                predicates=self.blocks.conditions(),
+                tags=options.tags,
+                priority=options.priority or 0,
+                options=options,
+                for_inames=self.blocks.inames(),
+                for_blocks=self.blocks.numbers(),
+                line=node.lineno,
+                text=self.scope.source.text(node),
+                span=self.scope.source.span(node),
+                assignee_span=self.scope.source.span(nodes[0]),
+                expression_span=self.scope.source.span(nodes[1]),
+                several=several,
+            )
+        )
+
+    def target(self, node: Node) -> tuple[Expression, bool]:
+        """Return what is assigned, and whether this declares a variable."""
+        if isinstance(node, ast.Subscript):
+            found = self.converter.subscript(node)
+            if next(iter(reductions(found)), None) is not None:
+                what = "a subscript of an assignment holds no reduction"
+                self.scope.deny(node, "unsupported-expression", what, "assign it to a variable")
+            return found, False
+        if not isinstance(node, ast.Name):
+            hint = "write the name of a variable, or an element of an array: a[i, j] = ..."
+            several = isinstance(node, ast.Tuple | ast.List)
+            what = "several variables are assigned at once" if several else "this cannot be assigned to"
+            self.scope.deny(node, "unsupported-statement", what, hint)
+        name = node.id
+        if name not in self.scope.locals or name in self.scope.loops:
+            self.not_assignable(node)
+        self.scope.check_name(node, name)
+        if name in self.scope.arrays:
+            hint = f"assign its elements: {name}[i] = ..."
+            self.scope.deny(node, "unsupported-statement", f"'{name}' is an array", hint)
+        return p.Variable(name), name not in self.scope.assigned
+
+    def not_assignable(self, node: ast.Name) -> NoReturn:
+        """Refuse an assignment to a loop variable, an argument or a function."""
+        name = node.id
+        if name in self.scope.loop_names:
+            hint = "its values come from the loop; choose another name"
+            self.scope.deny(node, "assignment-to-iname", f"'{name}' is a loop variable and cannot be assigned to", hint)
+        what = "a function"
+        hint = "choose another name"
+        if name in self.scope.arguments:
+            what = f"an argument, {self.scope.arguments[name].value},"
+            if self.scope.arguments[name] is Use.ARRAY:
+                hint = f"assign elements: {name}[i] = ..., or {name}[()] = ... if it has no axes"
+        self.scope.deny(node, "not-assignable", f"'{name}' is {what} and cannot be assigned", hint)
+
+    # blocks
+
+    def loop(self, node: ast.For) -> None:
+        """Read a loop."""
+        if node.orelse:
+            hint = "write the statements after the loop"
+            self.scope.deny(node.orelse[0], "unsupported-statement", "a loop has no 'else'", hint)
+        names, bind = self.converter.open_loop(node.target, node.iter)
+        with self.scope.looping(bind):
+            self.converter.loops.add(node.target, node.iter, names)
+            self.blocks.open_for(self.scope.source.span(node), names)
+            self.statements(node.body)
+            self.blocks.close()
+
+    def branches(self, node: ast.If) -> None:
+        """Read ``if``, ``elif`` and ``else``."""
+        self.blocks.open_if(self.scope.source.span(node), self.condition(node.test))
+        self.statements(node.body)
+        rest = node.orelse
+        while len(rest) == 1 and isinstance(rest[0], ast.If):
+            self.blocks.branch(self.condition(rest[0].test))
+            self.statements(rest[0].body)
+            rest = rest[0].orelse
+        if rest:
+            self.blocks.branch(None)
+            self.statements(rest)
+        self.blocks.close()
+
+    def condition(self, node: Node) -> Expression:
+        """Return the condition of an ``if``."""
+        found = self.converter.condition(node)
+        if reductions(found) or called(found) & self.scope.rules.keys():
+            hint = "assign it to a variable in the line above: holds = ..., and write 'if holds'"
+            what = "the condition of 'if' calls a function of the kernel, or has a reduction"
+            self.scope.deny(node, "unsupported-expression", what, hint)
+        return found
+
+    def with_options(self, node: ast.With) -> None:
+        """Read ``with pl.options(...)``."""
+        call = node.items[0].context_expr
+        found = self.scope.find(call.func) if isinstance(call, ast.Call) else None
+        if len(node.items) > 1 or not isinstance(call, ast.Call) or found is not intrinsics.options:
+            self.scope.deny(node, "unsupported-statement", "'with' opens nothing but options here", _OPTIONS)
+        if node.items[0].optional_vars is not None or call.args:
+            self.scope.deny(call, "unsupported-statement", "'pl.options' takes key=value and gives nothing", _OPTIONS)
+        given = self.given(call)
+        if (given.id is not None and len(node.body) > 1) or self.blocks.options().id is not None:
+            hint = "use id_prefix for several, or one 'with' for each"
+            name = given.id or self.blocks.options().id
+            self.scope.deny(call, "name-taken", f"several statements would have the id '{name}'", hint)
+        outside = self.spelling
+        self.spelling = (*outside, *(f"{x.arg}={_text(x)}" for x in call.keywords if x.arg not in _OWN_OPTIONS))
+        self.blocks.open_with(self.scope.source.span(node), replace(given, inames=frozenset()))
+        self.statements(node.body)
+        self.blocks.close()
+        self.spelling = outside
+
+    def given(self, call: ast.Call) -> Options:
+        """Return the options that a call of ``pl.options`` gives."""
+        text = ""
+        segments: list[Segment] = []
+        for keyword in call.keywords:
+            value = keyword.value
+            if keyword.arg is None:
+                self.scope.deny(keyword, "unknown-option", "options are written one by one", _OPTIONS)
+            if not isinstance(value, ast.Constant) or not isinstance(value.value, str | int):
+                self.scope.deny(value, "unsupported-expression", f"option '{keyword.arg}' is no text", _OPTIONS)
+            if text:
+                text += ", "
+            span = self.scope.source.span(keyword)
+            segments.append(Segment(len(text), span.line, span.column, span.text, span.file))
+            text += f"{keyword.arg}="
+            if isinstance(value.value, str):
+                segment = self.scope.source.literal(value).segments[0]
+                segments.append(replace(segment, offset=len(text)))
+            text += str(value.value)
+        options = parse_options(Source(text, tuple(segments)), frozenset(self.scope.inames)) if text else Options()
+        if options.inames is not None or options.inames_extra or options.predicates or options.duplicates:
+            hint = "write the loops and conditions around the statement"
+            self.scope.deny(call, "unknown-option", "loops and conditions are no options of Python statements", hint)
+        if options.queries or options.memory:
+            hint = "dep= takes ids of statements above"
+            self.scope.deny(call, "unknown-option", "dep_query and mem_kind are no options of Python statements", hint)
+        for name in options.depends_on:
+            if name not in self.ids:
+                hint = f"ids above: {', '.join(sorted(self.ids)) or 'none'}"
+                what = f"no statement above has the id '{name}'"
+                self.scope.deny(call, "unknown-instruction", what, hint)
+        return options
+
+    # functions
+
+    def rule(self, node: ast.FunctionDef) -> None:
+        """Read a function of the body as a substitution rule."""
+        scope = self.scope
+        body = [x for x in node.body if not (isinstance(x, ast.Expr) and isinstance(x.value, ast.Constant))]
+        if self.blocks.open or scope.loops:
+            hint = "define it at the beginning of the kernel"
+            scope.deny(node, "unsupported-statement", "a function is defined outside of loops and conditions", hint)
+        if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None or node.decorator_list:
+            hint = f"write def {node.name}(x): return ..."
+            what = "a function in a kernel returns one expression, and does nothing else"
+            scope.deny(node, "unsupported-statement", what, hint)
+        scope.check_name(node, node.name)
+        if scope.is_own(node.name):
+            scope.deny(node, "name-taken", f"'{node.name}' is a variable or a function already", "choose another name")
+        entries = node.args
+        if entries.vararg or entries.kwarg or entries.kwonlyargs or entries.defaults:
+            what = "a function in a kernel has plain parameters"
+            scope.deny(node, "unsupported-statement", what, f"write def {node.name}(x, y):")
+        parameters = [*entries.posonlyargs, *entries.args]
+        for parameter in parameters:
+            scope.check_name(parameter, parameter.arg)
+            if parameter.arg in scope.arguments or parameter.arg in scope.arrays or parameter.arg in scope.rules:
+                what = f"'{parameter.arg}' is an argument, an array or a function already"
+                scope.deny(parameter, "name-taken", what, "choose another name")
+        names = tuple(parameter.arg for parameter in parameters)
+        scope.parameters = frozenset(names)
+        expression = self.converter.convert(body[0].value)
+        scope.parameters = frozenset()
+        scope.rules[node.name] = len(names)
+        span = scope.source.span(node)
+        self.found.append(ParsedRule(node.name, names, expression, node.lineno, scope.source.text(node), span))
+
+
+def _text(keyword: ast.keyword) -> str:
+    assert isinstance(keyword.value, ast.Constant), "options are constants"
+    return str(keyword.value.value)
+
+
+Body.readers = {
+    ast.Assign: Body.assign,
+    ast.AnnAssign: Body.annotated,
+    ast.AugAssign: Body.update,
+    ast.For: Body.loop,
+    ast.If: Body.branches,
+    ast.With: Body.with_options,
+    ast.FunctionDef: Body.rule,
+    ast.Expr: Body.value,
+    ast.Pass: Body.nothing,
+}
+
+
+def called(expr: Expression) -> frozenset[str]:
+    """Return the names of the functions that *expr* calls."""
+    own = {function_name(expr)} if isinstance(expr, p.Call) else set()
+    return frozenset(own).union(*(called(child) for child in children(expr)))
