@@ -10,7 +10,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression, Lookup, array_name, function_name
-from polyloop.expr.rewrite import expand_rules, substitute, variables
+from polyloop.expr.rewrite import accesses, expand_rules, substitute, variables
 from polyloop.kernel.draft import fail, site_of
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import Domain
@@ -95,11 +95,13 @@ def _in_order(
     before: list[ParsedInstruction] = []
     predicates = parts[0].predicates
     changed = [c for c in predicates if not variables(expand_rules(c, rules)).isdisjoint(targets[:-1])]
+    holds = ""
     if changed:
         kept = tuple(c for c in predicates if c not in changed)
         holds = names.fresh("holds")
-        condition = changed[0] if len(changed) == 1 else p.LogicalAnd(tuple(changed))
-        before.append(_temporary(parts[0], holds, condition, kept, name))
+        plain = tuple(c for c in kept if not _depends_on_data(c))
+        condition = _all((*(c for c in kept if c not in plain), *changed))
+        before.append(_temporary(parts[0], holds, condition, plain, name))
         predicates = (*kept, p.Variable(holds))
     call = _shared_call(parts)
     if call is not None:
@@ -111,7 +113,10 @@ def _in_order(
         value = part.expression
         if not variables(expand_rules(value, rules)).isdisjoint(targets[:number]):
             temporary = names.fresh(f"{targets[number]}_new")
-            before.append(_temporary(part, temporary, value, predicates, name))
+            plain = tuple(c for c in predicates if not _depends_on_data(c, holds))
+            data = tuple(c for c in predicates if c not in plain)
+            guarded = p.If(_all(data), value, 0) if data else value
+            before.append(_temporary(part, temporary, guarded, plain, name))
             value = p.Variable(temporary)
         after.append(replace(part, expression=value, predicates=predicates))
     return [*before, *after]
@@ -124,6 +129,19 @@ def _shared_call(parts: Sequence[ParsedInstruction]) -> Expression | None:
         return None
     call = values[0].aggregate
     return call if all(value.aggregate == call for value in values) else None
+
+
+def _depends_on_data(condition: Expression, *names: str) -> bool:
+    """Return whether *condition* reads elements of arrays, or one of *names*.
+
+    Such a condition becomes part of the value: a temporary that is always set is known exactly.
+    """
+    used = accesses(condition)
+    return any(isinstance(access, p.Subscript) or access.name in names for access in used)
+
+
+def _all(conditions: Sequence[Expression]) -> Expression:
+    return conditions[0] if len(conditions) == 1 else p.LogicalAnd(tuple(conditions))
 
 
 def _temporary(

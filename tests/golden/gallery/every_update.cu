@@ -1,0 +1,22 @@
+static __device__ __forceinline__ long long floordiv_int64(long long a, long long b) { long long q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q; }
+static __device__ __forceinline__ long long floormod_int64(long long a, long long b) { long long r = a % b; return (r != 0 && (r < 0) != (b < 0)) ? r + b : r; }
+
+extern "C" __global__ void __launch_bounds__(32) every_update(long long *__restrict__ v, double *__restrict__ f, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (32 * bx + tx < n) {
+        v[32 * bx + tx] = v[32 * bx + tx] + 3;  // insn
+        v[1 * n + 32 * bx + tx] = v[1 * n + 32 * bx + tx] - 3;  // insn_1
+        v[2 * n + 32 * bx + tx] = v[2 * n + 32 * bx + tx] * 3;  // insn_2
+        v[3 * n + 32 * bx + tx] = floordiv_int64(v[3 * n + 32 * bx + tx], 3);  // insn_3
+        v[4 * n + 32 * bx + tx] = floormod_int64(v[4 * n + 32 * bx + tx], 3);  // insn_4
+        v[5 * n + 32 * bx + tx] = v[5 * n + 32 * bx + tx] << 3;  // insn_5
+        v[6 * n + 32 * bx + tx] = v[6 * n + 32 * bx + tx] >> 3;  // insn_6
+        v[7 * n + 32 * bx + tx] = v[7 * n + 32 * bx + tx] & 3;  // insn_7
+        v[8 * n + 32 * bx + tx] = v[8 * n + 32 * bx + tx] | 3;  // insn_8
+        v[9 * n + 32 * bx + tx] = v[9 * n + 32 * bx + tx] ^ 3;  // insn_9
+        f[32 * bx + tx] = f[32 * bx + tx] / 4.0;  // insn_10
+        f[1 * n + 32 * bx + tx] = f[1 * n + 32 * bx + tx] * f[1 * n + 32 * bx + tx];  // insn_11
+    }
+}

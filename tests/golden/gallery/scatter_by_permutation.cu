@@ -1,0 +1,7 @@
+extern "C" __global__ void __launch_bounds__(32) scatter_by_permutation(const float *__restrict__ a, float *__restrict__ out, const int *__restrict__ to, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (32 * bx + tx < n)
+        out[to[32 * bx + tx]] = a[32 * bx + tx];
+}
