@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pymbolic.primitives as p
 
@@ -21,7 +22,9 @@ from polyloop.kernel.parser import Parsed, ParsedBarrier, ParsedInstruction
 
 __all__ = ["expand_crossing", "settle_barriers"]
 
-Rules = Mapping[str, SubstitutionRule]
+Rules: TypeAlias = Mapping[str, SubstitutionRule]
+_Numbered: TypeAlias = tuple[str, int | None]
+"""A loop: its iname, and the number of its written block if it has one."""
 
 
 # {{{ which loop a barrier closes
@@ -89,10 +92,10 @@ def _uncut(entry: Parsed, iname: str, numbers: frozenset[int]) -> Parsed:
 
 @dataclass(frozen=True)
 class _Crossing:
-    """Temporary ``name`` holds values across ``barrier`` in the loops ``inames``."""
+    """Temporary ``name`` holds values across a barrier in ``loops``, which are over ``inames``."""
 
     name: str
-    barrier: BarrierDraft
+    loops: frozenset[_Numbered]
     inames: tuple[str, ...]
 
 
@@ -156,10 +159,11 @@ def expand_crossing(
     for barrier in barriers:
         users = _Users(drafts, known, rules)
         for name in users.of:
-            inames = _divided(users, name, barrier, parts)
-            if inames:
-                crossing = _Crossing(name, barrier, tuple(x for x in order if x in inames))
-                _refuse(crossing, users, known)
+            loops = _divided(users, name, barrier, parts)
+            if loops:
+                inames = {iname for iname, _ in loops}
+                crossing = _Crossing(name, loops, tuple(x for x in order if x in inames))
+                _refuse(crossing, users, known, parts)
                 for number in users.of[name]:
                     _subscript(drafts[number], crossing, rules)
                 known[name] = replace(known[name], shape=None)
@@ -174,8 +178,8 @@ def _parts(barriers: Sequence[BarrierDraft]) -> dict[int, int]:
     return found
 
 
-def _divided(users: _Users, name: str, barrier: BarrierDraft, parts: Mapping[int, int]) -> frozenset[str]:
-    """Return the inames of loops that *barrier* divides between a write of *name* and a use of its value."""
+def _divided(users: _Users, name: str, barrier: BarrierDraft, parts: Mapping[int, int]) -> frozenset[_Numbered]:
+    """Return the loops that *barrier* divides between a write of *name* and a use of its value."""
     outside = {*barrier.parsed.for_blocks}
     here = [n for n in users.of[name] if outside <= {*users.drafts[n].parsed.for_blocks}]
     before = [
@@ -186,22 +190,26 @@ def _divided(users: _Users, name: str, barrier: BarrierDraft, parts: Mapping[int
         return frozenset()
     free = frozenset(barrier.parsed.for_inames) | users.subscripted(name)
     written = {loop for n in before for loop in _loops(users.drafts[n], parts)}
-    return frozenset(x for n in after for x, part in _loops(users.drafts[n], parts) if (x, part) in written) - free
+    read = {loop for n in after for loop in _loops(users.drafts[n], parts)}
+    return frozenset(loop for loop in written & read if loop[0] not in free)
 
 
-def _loops(draft: Draft, parts: Mapping[int, int]) -> set[tuple[str, int | None]]:
-    """Return the loops of a statement, each with the number of its written block if it has one."""
+def _loops(draft: Draft, parts: Mapping[int, int]) -> set[_Numbered]:
+    """Return the loops of a statement; the parts of a divided one count as one."""
     written = dict(zip(draft.parsed.for_inames, draft.parsed.for_blocks, strict=True))
     return {(x, parts.get(written[x], written[x]) if x in written else None) for x in draft.inames}
 
 
-def _refuse(crossing: _Crossing, users: _Users, temporaries: Mapping[str, TemporaryVariable]) -> None:
+def _refuse(
+    crossing: _Crossing, users: _Users, temporaries: Mapping[str, TemporaryVariable], parts: Mapping[int, int]
+) -> None:
     name, first = crossing.name, crossing.inames[0]
-    outside = [users.drafts[n] for n in users.of[name] if not {*crossing.inames} <= users.drafts[n].inames]
+    drafts = [users.drafts[n] for n in users.of[name]]
+    outside = [draft for draft in drafts if not crossing.loops <= _loops(draft, parts)]
     if not outside and not temporaries[name].shape:
         return
     why = "is used outside of that loop too" if outside else "has a shape of its own"
-    where = outside[0] if outside else users.drafts[users.of[name][0]]
+    where = outside[0] if outside else drafts[0]
     raise fail(
         "crosses-barrier",
         f"'{name}' crosses a barrier in the loop '{first}', and {why}",

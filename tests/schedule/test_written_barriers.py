@@ -158,6 +158,7 @@ def test_a_global_barrier_in_a_sequential_loop_is_refused() -> None:
     ("text", "why"),
     [
         ("<> t = 0\nfor i\n  t = t + a[i]\n  ... lbarrier\n  b[i] = t\nend", "is used outside of that loop too"),
+        ("for i\n  <> t = a[i]\n  ... lbarrier\n  b[i] = t\nend\nc[i] = t", "is used outside of that loop too"),
         ("for i\n  u = a[i]\n  ... lbarrier\n  b[i] = u\nend", "has a shape of its own"),
     ],
 )
