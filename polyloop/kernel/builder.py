@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 from polyloop.errors import KernelError
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, element_of
-from polyloop.expr.rewrite import children, expand_rules, reductions, substitute, variables
+from polyloop.expr.rewrite import children, expand_rules, free_variables, reductions, substitute, variables
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.crossing import expand_crossing, settle_barriers
 from polyloop.kernel.declare import (
@@ -233,7 +233,7 @@ def _drafts(
     drafts = []
     for statement, name in zip(statements, ids, strict=True):
         expanded = expand_rules(statement.expression, rules)
-        used = variables(expanded) | variables(statement.assignee)
+        used = free_variables(expanded) | variables(statement.assignee)
         for predicate in statement.predicates:
             used |= variables(predicate)
         bound = {iname for reduction in reductions(expanded) for iname in reduction.inames}
@@ -244,7 +244,7 @@ def _drafts(
                 hints=(f"inames: {', '.join(sorted(inames))}",),
                 site=site_of(statement, name),
             )
-        own = (used & inames) - bound | frozenset(statement.for_inames) | frozenset(statement.inames_extra)
+        own = used & inames | frozenset(statement.for_inames) | frozenset(statement.inames_extra)
         if statement.inames is not None:
             own = frozenset(statement.inames) | frozenset(statement.for_inames)
         for iname in own - inames:

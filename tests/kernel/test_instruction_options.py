@@ -136,6 +136,13 @@ def test_with_holds_conditions_dependences_and_inames() -> None:
     np.testing.assert_array_equal(out.a, [0, 0, 0, 1, 1, 0, 0, 0])
 
 
+@pytest.mark.parametrize(
+    "text", ["if i < 3\n  a[j] = sum(i, b[i])\nend", "a[i] = sum(i, b[i])", "a[j] = b[i] + sum(i, b[i])"]
+)
+def test_a_reduction_iname_is_no_loop_of_the_same_instruction(text: str) -> None:
+    assert refused(text, "{[i, j]: 0 <= i, j < n}").codes == ("iname-bound-twice",)
+
+
 # }}}
 # {{{ dup
 
