@@ -236,6 +236,20 @@ def test_all_parts_run_in_the_same_loops() -> None:
     assert refused("a[i], c[j] = sum(j, b[j]), 1", both).codes == ("iname-bound-twice",)
 
 
+@pytest.mark.parametrize("target", ["b[i], c[i]", "<> s, t", "a[i], b[i]"])
+def test_a_call_with_several_results_is_made_once(target: str) -> None:
+    text = f"{target} = sincos(a[i])" + ("\nb[i], c[i] = s, t" if "<>" in target else "")
+    kernel = make(text)
+    assert str(kernel).count("sincos(") == 1
+    a = np.linspace(0, 3, 5)
+    out = pl.interpret(kernel, a=a)
+    first, second = ("a", "b") if target.startswith("a") else ("b", "c")
+    np.testing.assert_allclose(out[first], np.sin(a))
+    np.testing.assert_allclose(out[second], np.cos(a))
+    code = pl.generate_code(pl.tag_inames(kernel, "i:g.0"), target=pl.CudaTarget()).device_code
+    assert code.count("= sincos_float64(") == 1
+
+
 def test_a_condition_on_what_is_swapped_is_evaluated_first() -> None:
     domain = "{[i]: 0 <= i < m}"
     data = [pl.GlobalArg("a", np.float64, shape="n"), ...]
