@@ -264,13 +264,15 @@ def _unwritten(kernel: LoopKernel) -> Iterator[Diagnostic]:
     written = {instruction.writes for instruction in kernel.instructions}
     for instruction in kernel.instructions:
         for name in sorted(instruction.reads & kernel.temporaries.keys()):
-            if name not in written:
+            if name not in written and kernel.temporaries[name].initializer is None:
                 yield Diagnostic(
                     "read-before-write",
                     f"temporary '{name}' is read, and nothing writes it",
                     hints=(f"assign it first: <> {name} = ...",),
                     sites=(instruction.site(),),
                 )
+        table = kernel.temporaries.get(instruction.writes)
+        assert table is None or table.initializer is None, f"'{instruction.id}' writes a constant table"
         if instruction.writes in kernel.values() or instruction.writes in kernel.parameters:
             what = "a parameter" if instruction.writes in kernel.parameters else "a scalar argument"
             yield Diagnostic(
@@ -315,7 +317,7 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield reads of temporary elements that nothing has written, with the instance."""
     read = {name for instruction in kernel.instructions for name in instruction.reads}
     for name in kernel.temporaries:
-        if name not in read:
+        if name not in read or kernel.temporaries[name].initializer is not None:
             continue
         placement = place(kernel)
         if not is_exact(placement, name):

@@ -54,7 +54,8 @@ def _address_spaces(kernel: LoopKernel, program: Program, axes: Axes) -> dict[st
     }
     spaces.update(dict.fromkeys(program.accumulators, AddressSpace.PRIVATE))
     for name, temporary in kernel.temporaries.items():
-        spaces[name] = temporary.address_space
+        is_table = temporary.initializer is not None
+        spaces[name] = AddressSpace.GLOBAL if is_table else temporary.address_space
     undecided = [name for name, space in spaces.items() if space is AddressSpace.AUTO]
     for name in undecided:
         spaces[name] = AddressSpace.PRIVATE

@@ -216,7 +216,8 @@ class Expressions(Vectors):
         """Return the text of an element of an array, or of a scalar temporary."""
         array = self.scope.arrays.get(name)
         if array is None:
-            return name + self._prefix(name) + "".join(f"[{self._index(part).text}]" for part in indices)
+            own = self.scope.table_names.get(name, name)
+            return own + self._prefix(name) + "".join(f"[{self._index(part).text}]" for part in indices)
         assert array.strides is not None, f"'{name}' has no strides"
         return f"{name}[{self._address(indices, array.strides, array.offset)}]"
 

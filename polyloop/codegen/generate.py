@@ -23,6 +23,7 @@ from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
 from polyloop.codegen.regions import sequential_tree
 from polyloop.codegen.rows import hull, residues, rows_of
 from polyloop.codegen.scope import Names, Scope
+from polyloop.codegen.tables import table_text, table_violations
 from polyloop.codegen.walk import Walker
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import Expression, array_name
@@ -80,6 +81,8 @@ class _Program:
         layouts = (a.name for a in self.arguments if isinstance(a, ValueArg) and a.layout_of is not None)
         self.index_names = (*schedule.parameters, *layouts)
         self.arrays = {a.name: a for a in self.arguments if isinstance(a, ArrayArg)}
+        names = Names({a.name for a in self.arguments} | {t.name for u in schedule.launches for t in u.temporaries})
+        self.table_names = {name: names.fresh(f"{schedule.name}_{name}") for name in schedule.tables}
         self.divisibility = residues(schedule.assumptions)
         self.helpers: dict[str, str] = {}
         self.records: dict[np.dtype[np.generic], str] = {}
@@ -109,7 +112,13 @@ class _Program:
             names = tuple(argument.name for argument in self.arguments)
             one = (1, 1, 1)
             launches = (DeviceLaunch(self.schedule.name, one, one, 0, names),)
-        parts = [self.language.header, *self.structs.values(), "\n".join(self.helpers.values()), *texts]
+        parts = [
+            self.language.header,
+            *self.structs.values(),
+            self._table_text(functions),
+            "\n".join(self.helpers.values()),
+            *texts,
+        ]
         return GeneratedProgram(
             kernel=self.schedule.name,
             target=self.language.name,
@@ -127,24 +136,43 @@ class _Program:
             return ()
         return index_checks(self.arguments, self.index_names, self.magnitudes.bounds(), self.context)
 
+    def _table_text(self, functions: Sequence[_Function]) -> str:
+        """Return the constant tables that are read, one definition each."""
+        launches = [function.launch for function in functions]
+        read = {name for s in self._statements_of(launches) for part in (s.rhs, s.lhs, *s.predicates)
+                for name in variables(part)}  # fmt: skip
+        texts, used = [], 0
+        for name, table in self.schedule.tables.items():
+            if name in read:
+                if found := table_violations(name, table, self.language):
+                    raise CodegenError("generate_code", self.schedule.name, found)
+                ctype = functions[0].scope.ctype(table.dtype)
+                text, used = table_text(self.table_names[name], table, ctype, self.language, used)
+                texts.append(text)
+        return "\n".join(texts)
+
     # {{{ functions
 
     def _scope(self, launch: Launch, expanded: Mapping[str, tuple[str, ...]], used: Iterable[str]) -> Scope:
         storage = {t.name: t for t in launch.temporaries}
+        tables = {n: Storage(n, t.dtype, t.shape, AddressSpace.GLOBAL) for n, t in self.schedule.tables.items()}
+        storage |= tables
         own = {dim for name in used for dim in self.statements[name].dims}
         taken = {argument.name for argument in self.arguments} | set(storage) | {d for d in own if d[1:2] != "."}
         taken |= _helper_names(tuple(self.language.types)) | {*self.records.values(), *self.record_helpers.values()}
+        taken |= set(self.table_names.values())
         names = Names(taken)
         values: dict[str, str | int] = {p: p for p in self.index_names}
         values |= {axis: names.fresh(AXIS_NAMES[axis]) for axis in _AXES}
         values |= {dim: dim for dim in own if dim[1:2] != "."}
         dtypes: dict[str, np.dtype[np.generic] | None] = {a.name: a.dtype for a in self.arguments}
-        dtypes |= {t.name: t.dtype for t in launch.temporaries}
+        dtypes |= {t.name: t.dtype for t in storage.values()}
         dtypes |= dict.fromkeys(values, np.dtype(f"int{self.index_bits}"))
         return Scope(
             self.schedule.name, self.language, self.index_bits, self.divisibility, names, values, dtypes,
             self.arrays, storage, self.helpers, self.magnitudes, expanded,
             records=self.records, record_helpers=self.record_helpers, structs=self.structs,
+            table_names=self.table_names,
         )  # fmt: skip
 
     def _function(self, launch: Launch) -> _Function:

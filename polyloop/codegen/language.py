@@ -56,6 +56,11 @@ class Language:
     results
         Statement that computes a function with several results at once, by the same key: a format of the argument and
         of where each result goes.  Without one, each result is computed by the function of its name.
+    constant, large_constant
+        What stands before the type of a constant table at file scope, while all of them together have at most
+        ``constant_bytes``, and beyond that.
+    has_infinite_constants
+        Whether infinity and NaN may stand in such a table.
     limits
         None where nothing is limited.
     """
@@ -79,6 +84,10 @@ class Language:
     functions: Mapping[tuple[str, str], str]
     extremes: Mapping[tuple[str, str], str]
     atomics: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    constant: str = "static const "
+    large_constant: str = "static const "
+    constant_bytes: int = 0
+    has_infinite_constants: bool = True
     limits: DeviceLimits | None = None
     has_vectors: bool = False
     """Whether there are types such as ``float4``, with ``make_float4``, and operators can be defined for them."""

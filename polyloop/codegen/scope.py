@@ -64,6 +64,8 @@ class Scope:
         C name, or constant value, of each iname, axis and parameter.
     dtypes
         Type of each name that expressions may contain.
+    table_names
+        What constant tables are called at file scope.
     expanded
         Private storage that the C target keeps once per thread, with the thread axes, outermost first.
     used
@@ -92,6 +94,7 @@ class Scope:
     records: dict[np.dtype[np.generic], str] = field(default_factory=dict)
     record_helpers: dict[str, str] = field(default_factory=dict)
     structs: dict[str, str] = field(default_factory=dict)
+    table_names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def index_dtype(self) -> np.dtype[np.generic]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.layout import Auto, DimTag, packed
 
-__all__ = ["AddressSpace", "Argument", "ArrayArg", "TemporaryVariable", "ValueArg"]
+__all__ = ["AddressSpace", "Argument", "ArrayArg", "Table", "TemporaryVariable", "ValueArg"]
 
 
 class AddressSpace(Enum):
@@ -82,11 +82,31 @@ class ValueArg:
 
 
 @dataclass(frozen=True)
+class Table:
+    """The values of an array, which do not change."""
+
+    data: bytes
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+
+    @staticmethod
+    def of(values: np.ndarray[Any, Any]) -> Table:
+        """Return the values of an array."""
+        return Table(values.tobytes(), values.dtype, values.shape)
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]:
+        """The values, read-only."""
+        return np.frombuffer(self.data, self.dtype).reshape(self.shape)
+
+
+@dataclass(frozen=True)
 class TemporaryVariable:
     """A variable that lives only while the kernel runs.
 
     ``shape`` [elements] is ``()`` for a scalar.  ``padding`` is the number of extra elements at
-    the end of each row (last axis), which changes addresses but not meaning.
+    the end of each row (last axis), which changes addresses but not meaning.  With an ``initializer`` it is a
+    constant table that no instruction writes; ``is_constant`` says that none may.
     """
 
     name: str
@@ -94,6 +114,8 @@ class TemporaryVariable:
     shape: tuple[Expression, ...] | None = ()
     address_space: AddressSpace = AddressSpace.AUTO
     padding: int = 0
+    initializer: Table | None = None
+    is_constant: bool = False
 
 
 Argument: TypeAlias = ArrayArg | ValueArg

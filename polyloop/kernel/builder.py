@@ -32,6 +32,7 @@ from polyloop.kernel.desugar import duplicate_inames, names_in, spread
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, condition_set, domain_for, outer_inames, parameters_of
 from polyloop.kernel.draft import BarrierDraft, Draft, fail, site_of
+from polyloop.kernel.initial import with_initial_values
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.order import nest_order
@@ -90,12 +91,16 @@ def build_kernel(
     temporaries = {
         key: replace(entry, shape=fixed_extents(entry.shape, fixed_parameters)) for key, entry in temporaries.items()
     }
+    in_use = taken.union(inames, rules, (argument.name for argument in listed), _names_of(statements))
+    written = len(statements)
+    statements, temporaries, pieces = with_initial_values(statements, temporaries, pieces, in_use)
+    inames = tuple(iname for piece in pieces for iname in piece.inames)
     condition = condition_of(assumptions, fixed_parameters)
     parameters = parameters_used(pieces, condition, inames)
     others: list[str] = [*aliases, *(nop.options.id or "" for nop in nops)]
     others += [entry.options.id or "" for entry in parsed if isinstance(entry, ParsedBarrier) and entry.options.id]
     drafts = _drafts(statements, others, rules, frozenset(inames), temporaries)
-    barriers = _barriers(parsed, {*others, *(draft.id for draft in drafts)})
+    barriers = _barriers(parsed, {*others, *(draft.id for draft in drafts)}, len(statements) - written)
     temporaries = expand_crossing(drafts, barriers, temporaries, rules, inames)
     check_parameters(fixed_parameters, condition, pieces, given, found)
     arguments = complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters, defaults)
@@ -119,17 +124,26 @@ def build_kernel(
     return replace(kernel, instructions=ordered, barriers=explicit)
 
 
-def _barriers(parsed: Sequence[Parsed], taken: set[str]) -> list[BarrierDraft]:
-    """Return the barriers of the text with their places among the instructions."""
+def _barriers(parsed: Sequence[Parsed], taken: set[str], before: int) -> list[BarrierDraft]:
+    """Return the barriers of the text with their places among the instructions, *before* of which were put in front."""
     found: list[BarrierDraft] = []
     names = chain(("barrier",), (f"barrier_{i}" for i in count(1)))
-    position = 0
+    position = before
     for entry in parsed:
         if isinstance(entry, ParsedInstruction):
             position += 1
         elif isinstance(entry, ParsedBarrier):
             name = entry.options.id or next(wish for wish in names if wish not in taken)
             found.append(BarrierDraft(entry, name, position))
+    return found
+
+
+def _names_of(statements: Sequence[ParsedInstruction]) -> set[str]:
+    """Return every name and id in *statements*."""
+    found = {statement.id for statement in statements if statement.id is not None}
+    for statement in statements:
+        for part in (statement.assignee, statement.expression, *statement.predicates):
+            found |= variables(part)
     return found
 
 

@@ -288,4 +288,5 @@ def _show_layout(array: ArrayArg) -> str:
 def _show_temporary(temporary: TemporaryVariable) -> str:
     dtype = dtype_name(temporary.dtype) if temporary.dtype is not None else "?"
     shape = "?" if temporary.shape is None else ", ".join(show(extent) for extent in temporary.shape)
-    return f"{temporary.name}: {dtype}" + (f"[{shape}]" if shape else "") + f" ({temporary.address_space})"
+    where = temporary.address_space if temporary.initializer is None else "table"
+    return f"{temporary.name}: {dtype}" + (f"[{shape}]" if shape else "") + f" ({where})"

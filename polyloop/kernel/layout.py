@@ -19,7 +19,6 @@ __all__ = [
     "Auto",
     "DimTag",
     "Nested",
-    "Separate",
     "Strided",
     "auto",
     "auto_axes",
@@ -69,15 +68,7 @@ class Strided:
         return f"stride:{'auto' if self.stride is None else self.stride}"
 
 
-@dataclass(frozen=True)
-class Separate:
-    """``sep``: each index of the axis is an array argument of its own."""
-
-    def __str__(self) -> str:
-        return "sep"
-
-
-DimTag: TypeAlias = Nested | Strided | Separate
+DimTag: TypeAlias = Nested | Strided
 
 _NESTED: Final = re.compile(r"N(\d+)")
 _PAD: Final = re.compile(r":?\(pad=(\d+)\)$")
@@ -95,7 +86,7 @@ def parse_dim_tags(given: object) -> tuple[DimTag, ...]:
     """
     if isinstance(given, str):
         words = [part.text.strip() for part in split_outside_brackets(Source.of(given), ",")]
-    elif isinstance(given, Sequence) and all(isinstance(entry, str | Nested | Strided | Separate) for entry in given):
+    elif isinstance(given, Sequence) and all(isinstance(entry, str | Nested | Strided) for entry in given):
         words = [str(entry) for entry in given]
     else:
         raise _refused(f"dim_tags cannot be {given!r}")
@@ -119,12 +110,13 @@ def _parse_tag(word: str) -> DimTag | str:
     if word.upper() in {"C", "F"}:
         return word.upper()
     if word == "sep":
-        return Separate()
+        hint = "pass the arrays under names of their own, or keep the axis as the slowest (the highest N)"
+        raise _refused("an axis of separate arrays ('sep') is not supported", hint)
     if word.startswith("stride:"):
         stride = word.removeprefix("stride:").strip()
         return Strided(None if stride == "auto" else parse_expression(stride))
     if word == "vec":
-        hint = "keep the axis as N0 (contiguous)"
+        hint = "keep the axis as N0, contiguous"
         raise _refused("an axis of vector type ('vec') is not supported", hint)
     padded = _PAD.search(word)
     nested = _NESTED.fullmatch(word[: padded.start()] if padded else word)
@@ -168,8 +160,6 @@ def strides_of(shape: Sequence[Expression], tags: Sequence[DimTag], names: Seque
                 step = _rounded(_times(step, shape[axis]), pad)
             case Strided(stride):
                 strides[axis] = p.Variable(names[axis]) if stride is None else stride
-            case Separate():
-                pass
     return tuple(strides)
 
 

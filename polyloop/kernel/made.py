@@ -111,6 +111,8 @@ def _leaf(value: object) -> str | None:
             return f"pl.{type(value).__name__}.{value.name}"
         case np.generic():
             return repr(value.item())
+        case np.ndarray() if value.dtype.kind in "biu" or (value.dtype.kind == "f" and np.isfinite(value).all()):
+            return f"np.array({value.tolist()!r}, np.{value.dtype.name})"
         case isl.Set() | isl.BasicSet():
             return repr(str(value))
         case p.ExpressionNode():

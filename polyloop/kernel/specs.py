@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError
-from polyloop.expr.dtypes import to_dtype
+from polyloop.expr.dtypes import find_dtype, to_dtype
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
@@ -117,6 +117,13 @@ class TemporaryVariable:
         Where it lives: an ``AddressSpace`` or its name; ``"auto"`` takes the narrowest that its readers allow.
     padding
         Extra elements at the end of each row: other addresses, same meaning.
+    initializer
+        The values that it has when the kernel starts: a NumPy array, or a number.  It says shape and type.  Where no
+        instruction writes the temporary, the values stand in the program text as a constant table.
+    read_only
+        Whether an instruction that writes it is refused; needs an initializer.
+    base_storage
+        Name of storage that temporaries share.  Refused: each has storage of its own.
     """
 
     name: str
@@ -124,6 +131,9 @@ class TemporaryVariable:
     shape: Shape = ()
     address_space: AddressSpace | str = AddressSpace.AUTO
     padding: int = 0
+    initializer: object = field(default=None, compare=False)
+    read_only: bool = False
+    base_storage: str | None = None
 
 
 Declared: TypeAlias = ArrayArg | arrays.ValueArg | arrays.TemporaryVariable
@@ -197,8 +207,7 @@ def expand_data(entry: object, defaults: Defaults | None = None) -> Iterator[Dec
             yield arrays.ValueArg(name, _dtype(entry.dtype))
     elif isinstance(entry, TemporaryVariable):
         for name in _split(entry.name):
-            space = _address_space(entry.address_space)
-            yield arrays.TemporaryVariable(name, _dtype(entry.dtype), _extents(entry.shape), space, entry.padding)
+            yield _temporary(entry, name)
     else:
         problem = Diagnostic(
             "bad-kernel-data",
@@ -206,6 +215,31 @@ def expand_data(entry: object, defaults: Defaults | None = None) -> Iterator[Dec
             hints=("use pl.GlobalArg, pl.ConstantArg, pl.ValueArg, pl.TemporaryVariable or ...",),
         )
         raise KernelError("make_kernel", None, [problem])
+
+
+def _temporary(entry: TemporaryVariable, name: str) -> arrays.TemporaryVariable:
+    """Return the temporary called *name* that *entry* declares."""
+    if entry.base_storage is not None:
+        hint = "drop base_storage; to save shared memory, reuse one temporary under one name"
+        raise _bad("bad-storage", f"temporary '{name}' cannot share the storage '{entry.base_storage}'", hint)
+    if entry.read_only and entry.initializer is None:
+        raise _bad("bad-initializer", f"'{name}' is read-only and has no initializer", "pass initializer=np.array(..)")
+    space, dtype, shape = _address_space(entry.address_space), _dtype(entry.dtype), _extents(entry.shape)
+    if entry.initializer is None:
+        return arrays.TemporaryVariable(name, dtype, shape, space, entry.padding)
+    values = np.asarray(entry.initializer)
+    if find_dtype(values.dtype) is None:
+        raise _bad("bad-initializer", f"the initializer of '{name}' cannot have the type {values.dtype}")
+    values = values.astype(values.dtype.newbyteorder("="))
+    if dtype is not None and values.dtype != dtype:
+        if isinstance(entry.initializer, np.ndarray | np.generic):
+            hint = f"pass initializer=values.astype(np.{dtype})"
+            raise _bad("bad-initializer", f"'{name}' is {dtype}, and its initializer is {values.dtype}", hint)
+        values = values.astype(dtype)
+    if shape not in (None, ()) and shape != values.shape:
+        raise _bad("bad-initializer", f"'{name}' has another shape than its initializer, {values.shape}", "drop shape=")
+    table = arrays.Table.of(values)
+    return arrays.TemporaryVariable(name, values.dtype, values.shape, space, entry.padding, table, entry.read_only)
 
 
 class _Layout:

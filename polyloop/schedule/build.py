@@ -102,6 +102,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
         assumptions=kernel.assumptions,
         arguments=kernel.arguments,
         workspace=_workspace(placement),
+        tables={n: t.initializer for n, t in kernel.temporaries.items() if t.initializer is not None},
         statements=statements,
         launches=launches,
         loop_tags=tags,
@@ -195,7 +196,7 @@ def _workspace(placement: Placement) -> tuple[ArrayArg, ...]:
     used = {a.array for s in placement.statements.values() for a in (s.lowered.write, *s.lowered.reads)}
     found = []
     for name, temporary in placement.program.kernel.temporaries.items():
-        if name in used and placement.spaces[name] is AddressSpace.GLOBAL:
+        if name in used and placement.spaces[name] is AddressSpace.GLOBAL and temporary.initializer is None:
             shape = temporary.shape or ()
             tags = order_tags(len(shape), "C")
             rows = p.Sum((shape[-1], temporary.padding)) if temporary.padding else shape[-1] if shape else 0

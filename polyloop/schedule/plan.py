@@ -9,7 +9,7 @@ import islpy as isl
 import numpy as np
 
 from polyloop.expr.nodes import Expression
-from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg
+from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, Table
 from polyloop.kernel.kernel import Condition
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Tree
@@ -115,6 +115,8 @@ class Schedule:
         Outer inames of splits: candidates for separating full tiles from partial ones.
     workspace
         Temporaries in global memory: arrays that whoever launches the program allocates.
+    tables
+        Temporaries whose values stand in the text.
     slabs
         ``iname -> (front, back)``: iterations to peel, on the user's request.
     """
@@ -130,3 +132,4 @@ class Schedule:
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()
     workspace: tuple[ArrayArg, ...] = ()
+    tables: Mapping[str, Table] = field(default_factory=dict)

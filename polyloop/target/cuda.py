@@ -74,6 +74,11 @@ CUDA_LANGUAGE: Final = Language(
     functions={**math_functions(), ("rsqrt", "float32"): "rsqrtf", ("rsqrt", "float64"): "rsqrt"},
     extremes={(operation, dtype): operation for operation in ("min", "max") for dtype in _EXTREME_TYPES},
     atomics=_ATOMICS,
+    # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": 64 KB of constant memory.
+    constant="__constant__ ",
+    large_constant="__device__ const ",
+    constant_bytes=64 * 1024,
+    has_infinite_constants=False,
     limits=_LIMITS,
     has_vectors=True,
     static_assert="static_assert",

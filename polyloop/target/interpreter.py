@@ -137,7 +137,10 @@ class _Call:
         for name, temporary in kernel.temporaries.items():
             assert temporary.shape is not None, f"the shape of '{name}' is unknown"
             assert temporary.dtype is not None, f"the type of '{name}' is unknown"
-            self.arrays[name] = _poisoned(self.extents(name, temporary.shape), temporary.dtype)
+            table = temporary.initializer
+            self.arrays[name] = (
+                _poisoned(self.extents(name, temporary.shape), temporary.dtype) if table is None else table.array
+            )
 
     def scalar_arguments(self) -> None:
         """Take what was passed by value."""

@@ -68,3 +68,22 @@ def two_phases() -> pl.LoopKernel:
     for iname in ("j", "jj", "l"):
         knl = pl.split_iname(knl, iname, 16, outer_tag="g.0", inner_tag="l.0")
     return pl.tag_inames(knl, {"ii": "g.1", "k": "g.1"})
+
+
+_WEIGHTS = np.array([[1, 2, 1], [2, 4, 2], [1, 2, 1]], F) / F(16)
+
+
+def _blur_case(n: int, rng: np.random.Generator) -> Case:
+    a = rng.random((n + 2, n + 2), dtype=F)
+    windows = np.lib.stride_tricks.sliding_window_view(a, (3, 3))
+    return {"a": a}, {"b": (windows * _WEIGHTS).sum((2, 3))}
+
+
+@example(_blur_case)
+def blur() -> pl.LoopKernel:
+    table = pl.TemporaryVariable("w", initializer=_WEIGHTS, read_only=True)
+    data = [pl.GlobalArg("a", F, shape="n + 2, n + 2"), table, ...]
+    text = "b[i, j] = sum([p, q], w[p, q]*a[i + p, j + q])"
+    knl = pl.make_kernel("{[i, j, p, q]: 0 <= i, j < n and 0 <= p, q < 3}", text, data, name="blur")
+    knl = pl.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    return pl.tag_inames(knl, {"i": "g.1"})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import polyloop as pl
 from polyloop.kernel.arrays import ArrayArg
-from polyloop.kernel.layout import Nested, Separate, Strided, parse_dim_tags, shared_address, strides_of
+from polyloop.kernel.layout import Nested, Strided, parse_dim_tags, shared_address, strides_of
 
 F = np.float32
 
@@ -121,6 +121,7 @@ def test_index_dtype_is_the_type_of_inames_and_parameters() -> None:
         ({"dim_tags": "N0,C"}, "dim_tags 'N0,C' mix C or F with N0, N1, .. [bad-dim-tags]"),
         ({"dim_tags": 3}, "dim_tags cannot be 3 [bad-dim-tags]"),
         ({"dim_tags": "N0,vec"}, "an axis of vector type ('vec') is not supported [bad-dim-tags]"),
+        ({"dim_tags": "sep,N0"}, "an axis of separate arrays ('sep') is not supported [bad-dim-tags]"),
         ({"dim_tags": "N0"}, "'a' has 2 axes and 1 dim_tags [bad-layout]"),
         ({"strides": (1, 2, 3)}, "'a' has 2 axes and 3 strides [bad-layout]"),
         ({"strides": (1,), "shape": pl.auto}, "'a' has 2 axes and 1 strides or dim_tags [bad-layout]"),
@@ -162,8 +163,8 @@ def test_a_constant_argument_is_not_written() -> None:
 
 
 def test_tags_print_as_they_are_written() -> None:
-    tags = (Nested(1), Nested(0, 16), Strided(None), Strided(p.Variable("n")), Separate())
-    assert [str(tag) for tag in tags] == ["N1", "N0(pad=16)", "stride:auto", "stride:n", "sep"]
+    tags = (Nested(1), Nested(0, 16), Strided(None), Strided(p.Variable("n")))
+    assert [str(tag) for tag in tags] == ["N1", "N0(pad=16)", "stride:auto", "stride:n"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-9, 9)), min_size=1, max_size=3))
