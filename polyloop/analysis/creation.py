@@ -19,7 +19,7 @@ from polyloop.analysis.bounds import (
 from polyloop.analysis.comparison import initial_reads
 from polyloop.analysis.dataflow import is_exact
 from polyloop.analysis.infer import infer_dtypes, record_violations, type_violations
-from polyloop.analysis.layout import layout_violations, with_layouts
+from polyloop.analysis.layout import layout_names_violations, layout_violations, with_layouts
 from polyloop.analysis.lint import creation_warnings, name_clashes
 from polyloop.analysis.marks import site_of_access
 from polyloop.analysis.place import place
@@ -193,6 +193,7 @@ def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, name_clashes(kernel))
     _raise_if(kernel, unbounded_inames(kernel))
     kernel = with_layouts(_with_shapes(kernel))
+    _raise_if(kernel, layout_names_violations(kernel))
     kernel = _with_extents(kernel)
     _raise_if(kernel, rank_violations(kernel))
     _raise_if(kernel, bounds_violations(kernel))

@@ -10,11 +10,12 @@ import pymbolic.primitives as p
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
+from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Auto, Strided, auto_axes, packed, shared_address, strides_of
 
-__all__ = ["layout_violations", "with_layouts"]
+__all__ = ["layout_names_violations", "layout_violations", "with_layouts"]
 
 
 def with_layouts(kernel: LoopKernel) -> LoopKernel:
@@ -64,6 +65,22 @@ def _with_layout(kernel: LoopKernel, array: ArrayArg, taken: Sequence[str]) -> t
         strides = packed(array.shape, array.order)
     offset: Expression = p.Variable(fresh(f"{array.name}_offset")) if isinstance(array.offset, Auto) else array.offset
     return replace(array, strides=strides, dim_tags=tags, offset=offset), values
+
+
+def layout_names_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield arrays whose strides or offset depend on more than integer arguments."""
+    known = {name for name, value in kernel.values().items() if value.dtype is None or value.dtype.kind in "iu"}
+    known |= set(kernel.parameters)
+    for array in kernel.arguments:
+        if isinstance(array, ArrayArg):
+            for part in (*(array.strides or ()), *((array.offset,) if not isinstance(array.offset, Auto) else ())):
+                for name in sorted(variables(part) - known):
+                    yield Diagnostic(
+                        "bad-layout",
+                        f"the layout of '{array.name}' depends on '{name}', which is no integer argument",
+                        (f"it has {show(part)}",),
+                        ("use parameters, and integer arguments (pl.ValueArg)",),
+                    )
 
 
 def layout_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:

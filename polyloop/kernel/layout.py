@@ -125,7 +125,7 @@ def _parse_tag(word: str) -> DimTag | str:
     return Nested(int(nested[1]), int(padded[1]) if padded else 1)
 
 
-_HINT: Final = "an axis is N0, N1, .. (N0 is the fastest), stride:16, stride:auto, sep, C or F"
+_HINT: Final = "an axis is N0, N1, .. (N0 is the fastest), stride:16, stride:auto, C or F"
 
 
 def _refused(message: str, hint: str = _HINT) -> KernelError:

@@ -163,7 +163,7 @@ def _extents(what: Shape) -> tuple[Expression, ...] | None:
     return tuple(_extent(entry) for entry in what)
 
 
-def _extent(entry: object) -> Expression:
+def _extent(entry: object, what: str = "an extent of a shape") -> Expression:
     if isinstance(entry, str):
         return parse_expression(entry)
     if isinstance(entry, int | np.integer):
@@ -172,7 +172,7 @@ def _extent(entry: object) -> Expression:
         return entry
     problem = Diagnostic(
         "bad-shape",
-        f"an extent of a shape cannot be {entry!r}",
+        f"{what} cannot be {entry!r}",
         hints=("write shapes as text such as \"n, n\", or as a tuple of integers and names",),
     )
     raise KernelError("make_kernel", None, [problem])
@@ -302,7 +302,7 @@ def read_offset(given: object) -> Expression | Auto:
     """Return what an offset says: an expression in the parameters [elements], or ``auto``."""
     if isinstance(given, Auto):
         return given
-    offset = _extent(given)
+    offset = _extent(given, "an offset")
     if isinstance(offset, int) and offset < 0:
         raise _bad("bad-layout", f"an offset cannot be {offset}", "offsets count elements from the start of the memory")
     return offset
@@ -318,7 +318,7 @@ def _entries(what: object) -> list[object]:
 
 
 def _strided(part: object) -> Strided:
-    return Strided(None if isinstance(part, Auto) or part == "auto" else _extent(part))
+    return Strided(None if isinstance(part, Auto) or part == "auto" else _extent(part, "a stride"))
 
 
 def _bad(code: str, message: str, *hints: str) -> KernelError:
