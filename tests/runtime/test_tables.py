@@ -173,3 +173,20 @@ def test_tables_compile() -> None:
     for arch in ("sm_80", "sm_90"):
         assert pl.compile(filtered(), pl.CudaTarget(arch)).cubin
         assert pl.compile(filtered(np.ones(20000, F)), pl.CudaTarget(arch)).cubin
+
+
+def test_initial_values_come_before_what_stands_before_a_barrier() -> None:
+    text = """
+    for i
+        t[i] = t[i] + a[i]
+    end
+    ... gbarrier
+    for j
+        b[j] = t[15 - j]
+    end
+    """
+    table = pl.TemporaryVariable("t", initializer=np.arange(16, dtype=F))
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < 16}", text, [pl.GlobalArg("a", F, shape="16"), table, ...])
+    a = np.random.default_rng(0).random(16, dtype=F)
+    for result in results(pl.tag_inames(knl, {"i": "g.0", "j": "g.0"}), a=a):
+        np.testing.assert_array_equal(result.b, (np.arange(16, dtype=F) + a)[::-1])
