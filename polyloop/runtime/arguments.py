@@ -16,7 +16,7 @@ from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
 from polyloop.runtime.sizes import Sizes, check_layout, layout, solve_sizes
-from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, Memory, call_error, element_range
+from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, Memory, as_vectors, call_error, element_range
 
 __all__ = ["Binder", "Binding", "IndexTooSmall", "Result", "Workspace", "convert_scalar", "index_overflow"]
 
@@ -208,8 +208,7 @@ class Binder:
         kernel = self.program.kernel
         for name in given.keys() - self.names:
             raise call_error(kernel, unknown_name("argument", name, self.names))
-        views = {a.name: self.memory.view(kernel, a.name, given[a.name])
-                 for a in self.arrays if given.get(a.name) is not None}
+        views = {a.name: self._view(a, given[a.name]) for a in self.arrays if given.get(a.name) is not None}
         integers = {name: _integer(kernel, name, given[name]) for name in self.integers
                     if given.get(name) is not None}
         signature = self._signature(views, integers)
@@ -232,6 +231,10 @@ class Binder:
         self._refuse_overlap(views, fresh)
         return Binding(self.program, views, fresh, values, plan.launches, plan.sizes.values, fill,
                        plan.shifts, plan.workspace)
+
+    def _view(self, array: ArrayArg, value: object) -> ArrayView:
+        view = self.memory.view(self.program.kernel, array.name, value)
+        return view if array.dtype is None else as_vectors(view, array.dtype)
 
     def _signature(self, views: Mapping[str, ArrayView], integers: Mapping[str, int]) -> tuple[object, ...]:
         arrays = tuple((v.kind, v.device, v.dtype, v.shape, v.strides, v.writeable, v.pointer % self._alignment(a, v),

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from polyloop.errors import Diagnostic
+from polyloop.expr.records import component, field_names, is_record, is_vector, record_name
 from polyloop.runtime.views import (
     ArrayKind,
     ArrayView,
@@ -59,17 +60,30 @@ class DeviceMemory:
             case ArrayKind.NUMPY:
                 array: Any = empty_numpy(dtype, shape, strides, poison=poison)
                 pointer = array.__array_interface__["data"][0]
-            case ArrayKind.TORCH:
-                array, pointer = _torch_empty(device, dtype, shape, strides, poison=poison)
+            case ArrayKind.TORCH | ArrayKind.CUPY:
+                allocate = _torch_empty if kind is ArrayKind.TORCH else _cupy_empty
+                array, pointer = allocate(device, *_plain(kernel, kind, dtype, shape, strides), poison=poison)
             case ArrayKind.PYCUDA:
                 array, pointer = _pycuda_empty(dtype, shape, strides, poison=poison)
-            case ArrayKind.CUPY:
-                array, pointer = _cupy_empty(device, dtype, shape, strides, poison=poison)
             case ArrayKind.CUDA:
                 raise call_error(kernel, Diagnostic(
                     "missing-argument", "an output was not passed, and the library of the inputs has no allocator",
                     ("outputs are allocated as NumPy, CuPy, Torch or PyCUDA arrays only",), ("pass all outputs",)))
         return ArrayView(kind, pointer, dtype, shape, strides, True, device, None, array)
+
+
+def _plain(
+    kernel: str, kind: ArrayKind, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...]]:
+    """Return type, shape and strides of what a library without records allocates: vectors have an axis of their own."""
+    if is_vector(dtype):
+        count = len(field_names(dtype))
+        return component(dtype), (*shape, count), (*(step * count for step in strides), 1)
+    if is_record(dtype):
+        raise call_error(kernel, Diagnostic(
+            "missing-argument", f"an output of records was not passed, and {kind} has no records",
+            (f"its type is {record_name(dtype)}",), ("pass it as a NumPy or PyCUDA array",)))
+    return dtype, shape, strides
 
 
 def _elements(kernel: str, name: str, strides: Iterable[int], dtype: np.dtype[Any]) -> tuple[int, ...]:
@@ -177,11 +191,26 @@ def _interface_view(kernel: str, name: str, array: Any) -> ArrayView:
     interface = array.__cuda_array_interface__
     pointer, read_only = interface["data"]
     dtype = np.dtype(interface["typestr"])
+    if dtype.kind == "V" and interface.get("descr"):
+        dtype = _described(interface["descr"])
     shape = tuple(int(extent) for extent in interface["shape"])
     given = interface.get("strides")
     strides = _row_major(shape) if given is None else _elements(kernel, name, given, dtype)
     return ArrayView(ArrayKind.CUDA, int(pointer or 0), dtype, shape, strides, not read_only, _device_of(array),
                      interface.get("stream"), array)
+
+
+def _described(fields: Iterable[tuple[Any, ...]]) -> np.dtype[Any]:
+    """Return the record type that an array interface describes; fields without a name are gaps."""
+    names, formats, offsets, end = [], [], [], 0
+    for name, kind, *_ in fields:
+        one = _described(kind) if isinstance(kind, list) else np.dtype(kind)
+        if name:
+            names.append(name)
+            formats.append(one)
+            offsets.append(end)
+        end += one.itemsize
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": end})
 
 
 def _device_of(array: Any) -> int:

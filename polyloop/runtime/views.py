@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final, Protocol
 
 import numpy as np
 
 from polyloop.errors import ArgumentError, Diagnostic
+from polyloop.expr.records import component, field_names, is_vector
 
-__all__ = ["ArrayKind", "ArrayView", "HostMemory", "Memory", "call_error", "element_range", "numpy_view"]
+__all__ = ["ArrayKind", "ArrayView", "HostMemory", "Memory", "as_vectors", "call_error", "element_range", "numpy_view"]
 
 
 class ArrayKind(Enum):
@@ -84,6 +85,22 @@ def element_range(shape: Iterable[int], strides: Iterable[int]) -> tuple[int, in
         reach = (extent - 1) * stride
         low, high = low + min(0, reach), high + max(0, reach)
     return low, high + 1
+
+
+def as_vectors(view: ArrayView, dtype: np.dtype[Any]) -> ArrayView:
+    """Return an array of scalars as one of vectors of type *dtype*, where its last axis holds their components.
+
+    Most libraries for GPUs have no records: there, an array of ``float4`` is one of float32 with one more axis, of 4.
+    Any other array is returned as it is.
+    """
+    if not view.kind.on_device or not is_vector(dtype) or view.dtype != component(dtype) or not view.shape:
+        return view
+    count = len(field_names(dtype))
+    outer = view.strides[:-1]
+    if view.shape[-1] != count or view.strides[-1] != 1 or any(step % count for step in (*outer, view.offset)):
+        return view
+    strides = tuple(step // count for step in outer)
+    return replace(view, dtype=dtype, shape=view.shape[:-1], strides=strides, offset=view.offset // count)
 
 
 def call_error(kernel: str, *found: Diagnostic) -> ArgumentError:

@@ -10,6 +10,7 @@ import pytest
 import polyloop as pl
 from polyloop.runtime.arguments import Binder
 from polyloop.runtime.fibres import disagreement, run_on_fibres
+from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.views import HostMemory
 
 F = np.float32
@@ -134,6 +135,47 @@ def test_vectors_on_a_gpu_must_be_aligned_as_a_whole() -> None:
     view = HostMemory().view("k", "x", np.zeros(4, pl.vec.float4))
     (x,) = [a for a in binder.arrays if a.name == "x"]
     assert binder._alignment(x, view) == 4
+
+
+class _OnDevice:
+    """An array that says it is in the memory of a GPU."""
+
+    def __init__(self, array: np.ndarray, shift: int = 0) -> None:
+        known = {key: array.__array_interface__[key] for key in ("typestr", "descr", "shape")}
+        self.interface = {**known, "version": 3, "data": (1024 + shift, False), "strides": array.strides}
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return self.interface
+
+
+def test_arrays_on_a_gpu_pass_as_records_and_as_vectors() -> None:
+    data = [pl.GlobalArg("x, y", pl.vec.float4, shape="n"), pl.GlobalArg("p", NESTED, shape="n")]
+    binder = Binder(pl.generate_code(_knl("y[i] = p[i].w*x[i]", *data)), DeviceMemory())
+
+    def bind(x: np.ndarray, p: np.ndarray, shift: int = 0) -> Any:
+        y = _OnDevice(np.zeros((5, 4), F), 8192)
+        return binder.bind({"x": _OnDevice(x, shift), "p": _OnDevice(p, 4096), "y": y})
+
+    for given in (np.zeros((5, 4), F), np.zeros(5, pl.vec.float4)):
+        binding = bind(given, np.zeros(5, NESTED))
+        assert {name: (view.shape, view.strides) for name, view in binding.views.items()} == dict.fromkeys(
+            ("x", "y", "p"), ((5,), (1,))
+        )
+    cases: list[tuple[np.ndarray, int, str]] = [
+        (np.zeros((5, 3), F), 0, "wrong-dtype"),
+        (np.zeros((5, 4)), 0, "wrong-dtype"),
+        (np.zeros((5, 5), F)[:, :4], 0, "wrong-dtype"),
+        (np.zeros((5, 8), F)[:, :4], 0, "wrong-strides"),
+        (np.zeros((5, 4), F), 4, "misaligned-argument"),
+        (np.zeros(5, pl.vec.float4), 8, "misaligned-argument"),
+    ]
+    for x, shift, code in cases:
+        with pytest.raises(pl.ArgumentError) as error:
+            bind(x, np.zeros(5, NESTED), shift)
+        assert error.value.codes == (code,)
+    with pytest.raises(pl.ArgumentError, match="wrong-dtype"):
+        bind(np.zeros((5, 4), F), np.zeros(5, PAIR))
 
 
 def test_a_layout_that_cuda_does_not_have_is_refused() -> None:
