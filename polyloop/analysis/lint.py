@@ -10,7 +10,7 @@ from polyloop.analysis.comparison import reference_flow
 from polyloop.analysis.dataflow import is_exact, writers_of
 from polyloop.analysis.order import conflict_pairs, conflicts
 from polyloop.analysis.place import place
-from polyloop.analysis.placement import Placed
+from polyloop.analysis.placement import Placed, Placement
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Lookup
 from polyloop.expr.rewrite import variables
@@ -86,7 +86,7 @@ def _alive(kernel: LoopKernel, writers: dict[str, list[Instruction]]) -> set[str
     """Return the instructions with a path from their writes to an output: exact, where accesses are."""
     placement = place(kernel)
     outputs = {argument.name for argument in kernel.arguments if isinstance(argument, ArrayArg)}
-    exact = {name: len(entry) > 1 and is_exact(placement, name) for name, entry in writers.items()}
+    exact = {name: len(entry) > 1 and _is_exact(placement, name) for name, entry in writers.items()}
     waiting = [
         placement.statements[instruction.id]
         for instruction in kernel.instructions
@@ -113,6 +113,11 @@ def _alive(kernel: LoopKernel, writers: dict[str, list[Instruction]]) -> set[str
             alive.update(source.name for source in new)
             waiting.extend(new)
     return alive
+
+
+def _is_exact(placement: Placement, array: str) -> bool:
+    """Return whether the dataflow of *array* is known element by element, and no write leaves a part of its element."""
+    return is_exact(placement, array) and not any(s.lowered.write.fields for s in writers_of(placement, array))
 
 
 def _survives(kernel: LoopKernel, writer: Placed) -> bool:

@@ -70,6 +70,12 @@ def test_what_reaches_an_output_is_alive(text: str, domain: str) -> None:
     assert codes(text, domain, assumptions="n >= 1") == []
 
 
+def test_fields_of_one_element_do_not_overwrite_each_other() -> None:
+    pair = np.dtype([("x", F), ("y", F)])
+    data = [pl.GlobalArg("p", pair, shape="n"), pl.GlobalArg("a", F, shape="n")]
+    assert codes("p[i].x = a[i]\np[i].y = 2*a[i]", LINE, data) == []
+
+
 def test_an_unused_iname() -> None:
     assert found("b[i] = a[i]", "{[i, j]: 0 <= i, j < n}") == ["""\
 unused-iname: make_kernel on kernel 'k': no instruction uses iname 'j'
