@@ -398,6 +398,7 @@ def _lower(kernel: LoopKernel) -> Program:
     statements: dict[str, Lowered] = {}
     accumulators: dict[str, Accumulator] = {}
     items: list[Item] = []
+    groups: dict[str, Sequence[Lowered]] = {}
     last: dict[str, str] = {}
     barriers = barrier_items(kernel)
     for number, instruction in enumerate(kernel.instructions):
@@ -406,18 +407,22 @@ def _lower(kernel: LoopKernel) -> Program:
         group = lowering.statements()
         accumulators.update((accumulator.name, accumulator) for accumulator in lowering.accumulators)
         after = frozenset(last.get(name, name) for name in instruction.depends_on)
-        whole = frozenset(access.array for statement in group for access in statement.reads)
-        for statement in group:
-            statements[statement.name] = statement
-            items.append(_item(kernel, statement, after, whole if statement is group[-1] else frozenset()))
+        groups[instruction.id] = group
+        statements.update((statement.name, statement) for statement in group)
+        items.extend(_items(kernel, group, after))
         last[instruction.id] = group[-1].name
     items += barriers.get(len(kernel.instructions), ())
-    tree = build_tree(items, partial(_may_share, kernel, statements))
+    tree = build_tree(items, partial(_may_share, kernel, statements, groups))
     return Program(kernel, statements, tree, accumulators, paths(tree))
 
 
 def _may_share(
-    kernel: LoopKernel, statements: Mapping[str, Lowered], item: Item, inside: Sequence[Item], loops: Sequence[str]
+    kernel: LoopKernel,
+    statements: Mapping[str, Lowered],
+    groups: Mapping[str, Sequence[Lowered]],
+    item: Item,
+    inside: Sequence[Item],
+    loops: Sequence[str],
 ) -> bool:
     """Return whether a statement may join a loop without reading an element before it is first written there.
 
@@ -425,20 +430,28 @@ def _may_share(
     (rule 3c of the reference program).  The terms of a reduction are read when the loop is over, unless it is
     joined: so no later iteration may write the element at all.
     """
-    reader = statements[item.name]
+    statement = statements[item.name]
+    readers = groups[statement.instruction.id] if len(loops) <= item.common else [statement]
+    writers = [statements[other.name] for other in inside]
+    return all(
+        _may_follow(reader, writer, loops)
+        for writer in writers
+        if writer.write.array not in kernel.evaluations
+        for reader in readers
+    )
+
+
+def _may_follow(reader: Lowered, writer: Lowered, loops: Sequence[str]) -> bool:
+    """Return whether *reader* reads nothing too early if it shares *loops* with *writer*, which comes first."""
     waits = reader.role == "update" and loops[-1] not in (*reader.instruction.inames, *reader.joined)
-    for other in inside:
-        writer = statements[other.name]
-        if writer.write.array not in item.reads or writer.write.array in kernel.evaluations:
+    for access in reader.reads:
+        if access.array != writer.write.array or access.leaf is None:
             continue
-        for access in reader.reads:
-            if access.array != writer.write.array or access.leaf is None:
-                continue
-            same = access.indices == writer.write.indices and set(writer.inames) <= set(reader.inames)
-            if same and (not waits or Affine.variable(loops[-1]) in access.indices):
-                continue
-            if _reads_too_early(reader, access, writer, loops, waits):
-                return False
+        same = access.indices == writer.write.indices and set(writer.inames) <= set(reader.inames)
+        if same and (not waits or Affine.variable(loops[-1]) in access.indices):
+            continue
+        if _reads_too_early(reader, access, writer, loops, waits):
+            return False
     return True
 
 
@@ -461,13 +474,25 @@ def _reads_too_early(
     return not later.subtract(known).is_empty()
 
 
-def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str], also: frozenset[str]) -> Item:
-    """Return *statement* as far as order is concerned.
+def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str]) -> list[Item]:
+    """Return the statements of one instruction as far as order is concerned.
 
-    *also* is what its instruction's reductions read: what comes later and writes that has to follow the instruction.
+    The last one reads what all of them read: what comes later and writes that has to follow the instruction.
     """
+    items = [_item(kernel, statement, after) for statement in group]
+    if len(items) == 1:
+        return items
+    last = items[-1]
+    whole = replace(last, reads=frozenset[str]().union(*(item.reads for item in items)))
+    outer = set(group[-1].inames)
+    common = [next((n for n, x in enumerate(item.nest) if x not in outer), len(item.nest)) for item in items]
+    items[-1] = whole
+    return [replace(item, group=whole, common=count) for item, count in zip(items, common, strict=True)]
+
+
+def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str]) -> Item:
     nest = tuple(x for x in statement.inames if axis_name(kernel.tag(x)) is None)
-    reads = frozenset(access.array for access in statement.reads) | also
+    reads = frozenset(access.array for access in statement.reads)
     writes = frozenset((statement.write.array,))
     blocks = {**dict(statement.instruction.blocks), **statement.joined}
     return Item(statement.name, nest, reads, writes, after, blocks)

@@ -20,7 +20,8 @@ class Item:
     """A statement as far as order is concerned.
 
     ``nest`` lists its loops from the outside in, ``blocks`` the written ``for`` block of each loop
-    that has one, ``after`` the statements that it must follow.
+    that has one, ``after`` the statements that it must follow.  ``group`` is the instruction that the
+    statement is a part of, as one item: it decides about the outermost ``common`` loops, so that no part strays.
     """
 
     name: str
@@ -31,6 +32,8 @@ class Item:
     blocks: Mapping[str, int | None] | None = None
     barrier: Scope | None = None
     """Scope of a barrier, which stays behind everything before it and before everything behind it."""
+    group: Item | None = None
+    common: int = 0
 
 
 
@@ -231,11 +234,12 @@ def _insert(
     if index is not None:
         loop = nodes[index]
         assert isinstance(loop, _OpenLoop)
-        stays = _between(nodes, index, item)
+        asked = item.group if item.group is not None and len(around) < item.common else item
+        stays = _between(nodes, index, asked)
         if item.barrier:
             may_share = None
         asks = may_share if block is None else None
-        if stays is not None and (asks is None or asks(item, _writers_for(item, loop), inside)):
+        if stays is not None and (asks is None or asks(item, _writers_for(asked, loop), inside)):
             between = nodes[index + 1 :]
             moved = [node for node in between if node not in stays]
             nodes[index:] = [*moved, loop, *stays]

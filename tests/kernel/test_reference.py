@@ -143,6 +143,14 @@ def test_two_reductions_of_inputs_still_share_their_loop() -> None:
     assert code.count("for (") == 1
 
 
+def test_a_reduction_does_not_leave_its_start_in_an_earlier_loop() -> None:
+    m, a = numbers(5, 5), numbers(5)
+    text = "b[j] = a[j]\na[j] = sum(i, m[j, i] - 2*b[n - 1 - j]) {id=s}"
+    check(make(SQUARE, text), {"m": m, "a": a}, {"a": m.sum(1) - 2 * 5 * a[::-1], "b": a})
+    text = "b[j] = a[j]\no[0] = b[0] {id=x}\nc[j] = sum(i, m[j, i]*o[0])"
+    check(make(SQUARE, text, assumptions="n >= 1"), {"m": m, "a": a}, {"c": m.sum(1) * a[0]})
+
+
 # }}}
 # {{{ loops
 
