@@ -29,6 +29,11 @@ def codes(*arguments: Any, **options: Any) -> list[str]:
     return [text.partition(":")[0] for text in found(*arguments, **options)]
 
 
+def test_strides_and_offsets_that_are_passed_are_used() -> None:
+    data = [pl.GlobalArg("a", F, shape="n, n", strides=pl.auto, offset=pl.auto)]
+    assert found("b[i] = a[i, i]", data=data) == []
+
+
 def test_a_clean_kernel_has_no_warning() -> None:
     assert found("<> t = a[i]\nb[i] = t") == []
 
