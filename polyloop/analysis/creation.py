@@ -17,7 +17,7 @@ from polyloop.analysis.bounds import (
     unbounded_inames,
 )
 from polyloop.analysis.comparison import initial_reads
-from polyloop.analysis.dataflow import is_exact
+from polyloop.analysis.dataflow import is_exact, may_flow_of
 from polyloop.analysis.infer import infer_dtypes, record_violations, type_violations
 from polyloop.analysis.layout import layout_names_violations, layout_violations, with_layouts
 from polyloop.analysis.lint import creation_warnings, name_clashes
@@ -349,6 +349,8 @@ def _with_directions(kernel: LoopKernel) -> LoopKernel:
                 placement = place(kernel)
                 if is_exact(placement, name):
                     needed = any(True for _ in initial_reads(placement, name, argument.dtype))
+                else:
+                    needed = any(not initial.is_empty() for initial in may_flow_of(placement, name).initial)
             arguments.append(replace(argument, is_input=needed, is_output=name in written))
         else:
             arguments.append(argument)

@@ -14,11 +14,12 @@ import islpy as isl
 
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
+from polyloop.expr.updates import EXCHANGE
 from polyloop.kernel.kernel import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import lex_relation, map_from_forms
 
-__all__ = ["Flow", "flow_of", "is_exact", "readers_of", "time_forms", "writers_of"]
+__all__ = ["Flow", "flow_of", "is_exact", "may_flow_of", "readers_of", "time_forms", "writers_of"]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -120,29 +121,67 @@ def flow_of(
         if all(link is not None for link in direct):
             links = tuple(((writers[0], link),) for link in direct if link is not None)
             return Flow(reads, links, tuple(isl.Set.empty(s.domain.get_space()) for s, _ in reads))
+    return _computed(placement, array, reads, writers, frozenset(writer.name for writer in writers))
+
+
+def may_flow_of(placement: Placement, array: str) -> Flow:
+    """Return the writes whose values the reads of *array* may see, whatever its accesses.
+
+    A write that data decides about, that has a subscript which is not affine, or that is atomic may or may not reach a
+    read, and hides no other.  ``initial`` are instances that may see the value before the program.  An atomic update
+    counts as a read too: its access is the one of its write.
+    """
+    writers = writers_of(placement, array)
+    updates = [(s, s.lowered.write) for s in writers if s.lowered.atomic not in (None, EXCHANGE)]
+    reads = (*readers_of(placement, array), *updates)
+    if not reads or not writers:
+        return Flow(reads, ((),) * len(reads), tuple(s.domain for s, _ in reads))
+    sure = frozenset(s.name for s in writers if s.lowered.write.is_affine() and not _may_not_happen(s))
+    return _computed(placement, array, reads, writers, sure)
+
+
+def _may_not_happen(writer: Placed) -> bool:
+    return writer.lowered.is_conditional or writer.lowered.atomic is not None
+
+
+def _computed(
+    placement: Placement,
+    array: str,
+    reads: tuple[tuple[Placed, Access], ...],
+    writers: Sequence[Placed],
+    sure: frozenset[str],
+) -> Flow:
+    """Return the dataflow from *writers*; only those in *sure* hide what was written before."""
     space = placement.spaces[array]
     depth = max(len(placement.program.places[s.name]) for s in (*writers, *(s for s, _ in reads)))
-    schedule, sink_maps, source_maps = [], [], []
+    schedule, sink_maps = [], []
+    must_maps: list[isl.Map] = []
+    may_maps: list[isl.Map] = []
     for number, writer in enumerate(writers):
         name = f"W{number}"
-        source_maps.append(_named(storage_map(writer, writer.lowered.write, space, placement.axes), name))
+        source = _named(storage_map(placement, writer, writer.lowered.write, space), name)
+        (must_maps if writer.name in sure else may_maps).append(source)
         schedule.append(_time(placement, writer, depth, name))
     for number, (reader, access) in enumerate(reads):
         name = f"R{number}"
-        sink_maps.append(_named(storage_map(reader, access, space, placement.axes), name))
+        sink_maps.append(_named(storage_map(placement, reader, access, space), name))
         schedule.append(_time(placement, reader, depth, name))
-    info = isl.UnionAccessInfo.from_sink(_union(sink_maps)).set_must_source(_union(source_maps))
+    info = isl.UnionAccessInfo.from_sink(_union(sink_maps))
+    if must_maps:
+        info = info.set_must_source(_union(must_maps))
+    if may_maps:
+        info = info.set_may_source(_union(may_maps))
     result = info.set_schedule_map(_union(schedule)).compute_flow()
     found: list[list[tuple[Placed, isl.Map]]] = [[] for _ in reads]
     pieces: list[isl.Map] = []
-    result.get_must_dependence().foreach_map(pieces.append)
+    result.get_may_dependence().foreach_map(pieces.append)
     for piece in pieces:
         writer = writers[int(piece.get_tuple_name(_IN)[1:])]
         number = int(piece.get_tuple_name(_OUT)[1:])
         found[number].append((writer, _plain(piece.reverse())))
     initial = [isl.Set.empty(reader.domain.get_space()) for reader, _ in reads]
     pieces = []
-    result.get_must_no_source().foreach_map(pieces.append)
+    result.get_may_no_source().foreach_map(pieces.append)
     for piece in pieces:
         number = int(piece.get_tuple_name(_IN)[1:])
         initial[number] = initial[number].union(_plain(piece).domain())
@@ -159,8 +198,8 @@ def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access
     if not earlier:
         return None
     space = placement.spaces[access.array]
-    left = storage_map(reader, access, space, placement.axes)
-    right = storage_map(writer, writer.lowered.write, space, placement.axes)
+    left = storage_map(placement, reader, access, space)
+    right = storage_map(placement, writer, writer.lowered.write, space)
     pairs = [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops]
     link = left.apply_range(right.reverse())
     link = link.intersect(lex_relation(link.get_space(), pairs, None))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import islpy as isl
 
 from polyloop.analysis.comparison import Comparison, copies, original_read, reference_flow
-from polyloop.analysis.dataflow import is_exact, readers_of, writers_of
+from polyloop.analysis.dataflow import is_exact, may_flow_of, readers_of, writers_of
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, conflicts
@@ -50,8 +50,9 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
     if array not in _ordered_arrays(old):
         return
     new = comparison.new
+    is_argument = isinstance(new.program.kernel.arrays().get(array), ArrayArg)
     if not is_exact(old, array) or not is_exact(new, array):
-        yield from _may_violations(comparison, array)
+        yield from (_may_violations if is_argument else _may_flow_violations)(comparison, array)
         return
     known = reference_flow(old, array)
     found = comparison.flow(array)
@@ -65,7 +66,7 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
         to_reference = reference_map(reader, reference)
         original_flow = (reference, wanted, wanted_initial)
         yield from compare(comparison, (reader, access), sources, initial, original_flow, to_reference)
-    if isinstance(new.program.kernel.arrays().get(array), ArrayArg):
+    if is_argument:
         yield from _final_violations(comparison, array)
 
 
@@ -215,6 +216,84 @@ def _overwrites(writer: Placed) -> bool:
     return not relation.is_injective()
 
 
+def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
+    """Yield reads of a temporary that may see other values, where data decides what its accesses do.
+
+    A read sees the last of the writes that may reach it.  So these must be the same as in the reference program, and
+    in the same order, unless their order is free.
+    """
+    new, old = comparison.new, comparison.old
+    known, found = may_flow_of(old, array), may_flow_of(new, array)
+    for (reader, access), sources, initial in zip(found.reads, found.sources, found.initial, strict=True):
+        if not isinstance(reader.lowered.instruction.origin, Copy):
+            continue
+        is_update = access is reader.lowered.write
+        if is_update:
+            reference = comparison.counterpart(reader)
+            original = reference.lowered.write
+        elif access.leaf is None:
+            continue
+        else:
+            reference, original = original_read(comparison, reader, access)
+        wanted, wanted_initial = known.of(reference, original)
+        candidates = sources
+        if is_update:
+            candidates = tuple(entry for entry in sources if not entry[0].lowered.commutes_with(reader.lowered))
+            wanted = tuple(entry for entry in wanted if not entry[0].lowered.commutes_with(reference.lowered))
+        to_reference = reference_map(reader, reference)
+        read = (reader, access)
+        yield from compare(comparison, read, candidates, initial, (reference, wanted, wanted_initial), to_reference)
+        yield from _missed(comparison, read, candidates, wanted, to_reference)
+        yield from _out_of_order(comparison, array, candidates)
+
+
+def _missed(
+    comparison: Comparison,
+    read: tuple[Placed, Access],
+    sources: Sequence[tuple[Placed, isl.Map]],
+    wanted: Sequence[tuple[Placed, isl.Map]],
+    to_reference: isl.Map,
+) -> Iterator[Diagnostic]:
+    """Yield a read that one of the writes that it may see does not reach."""
+    reader, access = read
+    for writer, link in wanted:
+        lost = to_reference.apply_range(link)
+        for source, relation in sources:
+            if comparison.counterpart(source) is writer:
+                lost = lost.subtract(relation.apply_range(reference_map(source, writer)))
+        if not lost.is_empty():
+            at, before = pair(lost, reader, writer)
+            cell = element(reader, access, at)
+            note = f"instance {instance(reader, at)} reads {cell}, which instance {instance(writer, before)} may write"
+            yield Diagnostic(
+                "illegal-order",
+                f"'{access.array}' would be read before it is written, or after it is overwritten",
+                (note,),
+                ("keep the order of the loops around these accesses",),
+                sites=(writer.lowered.instruction.site(), reader.lowered.instruction.site()),
+            )
+            return
+
+
+def _out_of_order(
+    comparison: Comparison, array: str, sources: Sequence[tuple[Placed, isl.Map]]
+) -> Iterator[Diagnostic]:
+    """Yield two writes that may reach one read, and would run in the other order."""
+    old = comparison.old
+    for first, one in sources:
+        for second, other in sources:
+            if first.lowered.commutes_with(second.lowered):
+                continue
+            before, after = comparison.counterpart(first), comparison.counterpart(second)
+            together = one.reverse().apply_range(other)
+            pairs = conflict_pairs(old, before, before.lowered.write, after, after.lowered.write)
+            for conflict in conflicts(old, before, after, pairs):
+                violation = _reordered(comparison, array, conflict, before.lowered.write, after.lowered.write, together)
+                if violation is not None:
+                    yield violation
+                    return
+
+
 def _may_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
     """Yield reversed conflicts of an array whose accesses are not known exactly: all of them keep their order."""
     old = comparison.old
@@ -237,9 +316,13 @@ def _may_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
 
 
 def _reordered(
-    comparison: Comparison, array: str, conflict: Conflict, a: Access, b: Access
+    comparison: Comparison, array: str, conflict: Conflict, a: Access, b: Access, among: isl.Map | None = None
 ) -> Diagnostic | None:
-    """Return the finding if the transformed program runs some pair of *conflict* the other way round."""
+    """Return the finding if the transformed program runs some pair of *conflict* the other way round.
+
+    Only the pairs in *among* are looked at, which lead from the one statement that copies the first side to the one
+    that copies the second.
+    """
     new = comparison.new
     for first in copies(comparison, conflict.first):
         for second in copies(comparison, conflict.second):
@@ -247,6 +330,8 @@ def _reordered(
             there = reference_map(second, conflict.second)
             candidates = back.apply_range(conflict.relation).apply_range(there.reverse())
             pairs = not_denied(new, first, a, second, b, candidates)
+            if among is not None:
+                pairs = pairs.intersect(among)
             if pairs.is_empty():
                 continue
             reversed_pairs = pairs.reverse()

@@ -59,8 +59,8 @@ def conflict_pairs(
 ) -> isl.Map:
     """Return every pair of instances that touch the same cell, in any order."""
     space = placement.spaces[a.array]
-    left = storage_map(first, a, space, placement.axes)
-    right = storage_map(second, b, space, placement.axes)
+    left = storage_map(placement, first, a, space)
+    right = storage_map(placement, second, b, space)
     return left.apply_range(right.reverse())
 
 

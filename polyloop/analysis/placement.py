@@ -8,7 +8,7 @@ writes private memory).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
@@ -16,11 +16,12 @@ import islpy as isl
 
 from polyloop.analysis.lowering import Access, Lowered, Program
 from polyloop.errors import Diagnostic, VerificationError
+from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import Copy, Instruction
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.kernel.tags import axis_name
-from polyloop.poly.affine import Affine
+from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, map_from_forms
 
 __all__ = ["Axes", "Placed", "Placement", "axes_of", "common_loops", "place_statement", "reference_map", "storage_map"]
@@ -71,7 +72,7 @@ class Placed:
     forms: Mapping[str, Affine]
     repeated: frozenset[str]
     own: frozenset[str]
-    cells: dict[tuple[int, AddressSpace], isl.Map] = field(default_factory=dict)
+    cells: dict[tuple[int, AddressSpace, tuple[Expression, ...]], isl.Map] = field(default_factory=dict)
     """Storage maps of the accesses, once somebody asked; by the identity of the access."""
 
     @property
@@ -262,17 +263,40 @@ def reference_map(statement: Placed, reference: Placed) -> isl.Map:
     return map_from_forms(statement.domain, statement.dims, forms)
 
 
-def storage_map(placed: Placed, access: Access, space: AddressSpace, axes: Axes) -> isl.Map:
-    """Return ``{ instance -> array[thread or block, element] }``: which cell *access* touches."""
-    key = (id(access), space)
+def storage_map(placement: Placement, placed: Placed, access: Access, space: AddressSpace) -> isl.Map:
+    """Return ``{ instance -> array[thread or block, element] }``: which cell *access* touches.
+
+    A subscript that is not affine stands for every index inside the array.
+    """
+    shape: tuple[Expression, ...] = ()
+    if not access.is_affine():
+        shape = placement.program.kernel.arrays()[access.array].shape or ()
+    key = (id(access), space, shape)
     known = placed.cells.get(key)
     if known is not None:
         return known
-    owner: Iterable[str] = ()
+    owner: tuple[str, ...] = ()
     if space is AddressSpace.PRIVATE:
-        owner = axes.all
+        owner = placement.axes.all
     elif space is AddressSpace.LOCAL:
-        owner = axes.group
+        owner = placement.axes.group
     forms = [*(Affine.variable(axis) for axis in owner), *placed.indices(access)]
-    result = placed.cells[key] = map_from_forms(placed.domain, placed.dims, forms, access.array)
+    result = map_from_forms(placed.domain, placed.dims, forms, access.array)
+    if shape:
+        result = result.intersect_range(_inside(result.range().get_space(), shape, len(owner), placed))
+    placed.cells[key] = result
     return result
+
+
+def _inside(space: isl.Space, shape: Sequence[Expression], skipped: int, placed: Placed) -> isl.Set:
+    """Return the elements of an array of *shape*, whose axes are dimensions of *space* after the first *skipped*."""
+    names = [f"_{position}" for position in range(space.dim(_SET))]
+    domain = placed.domain
+    parameters = {domain.get_dim_name(isl.dim_type.param, n) for n in range(domain.dim(isl.dim_type.param))}
+    rows: list[Row] = []
+    for name, extent in zip(names[skipped:], shape, strict=True):
+        rows.append(Row(Affine.variable(name)))
+        limit = affine_of(extent)
+        if limit is not None and limit.names() <= parameters:
+            rows.append(Row(limit.add(Affine(((name, 1),), 1), -1)))
+    return add_rows(isl.Set.universe(space), names, rows)

@@ -69,7 +69,6 @@ def build_kernel(
         raise KernelError("make_kernel", None, [problem])
     pieces, found = _read_domains(domains, fixed_parameters)
     parsed = _parsed(instructions, frozenset(x for piece in pieces for x in piece.inames))
-    _refuse_unsupported(parsed)
     rules = {
         rule.name: SubstitutionRule(rule.name, rule.arguments, _fix(rule.expression, fixed_parameters))
         for rule in parsed
@@ -226,14 +225,6 @@ def _names_in_use(
     own = (x for piece in pieces for x in (*piece.inames, *parameters_of(piece.set)))
     bodies = (x for rule in rules.values() for x in variables(rule.expression))
     return names_in(parsed).union(listed, own, rules, bodies, (name,))
-
-
-def _refuse_unsupported(parsed: Sequence[Parsed]) -> None:
-    for entry in parsed:
-        if isinstance(entry, ParsedInstruction) and entry.options.atomic:
-            message = "atomic updates are not supported yet"
-            hints = ("write a reduction, or let one instance write each element",)
-            raise fail("unsupported-statement", message, site=site_of(entry), hints=hints)
 
 
 def _drafts(
@@ -432,5 +423,6 @@ def _built(kernel: LoopKernel, drafts: Sequence[Draft], space: isl.Set) -> dict[
             text=parsed.text,
             file=parsed.span.file,
             reads=reads - frozenset(nest),
+            atomic=parsed.options.atomic,
         )
     return built

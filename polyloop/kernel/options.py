@@ -60,7 +60,7 @@ class Options:
     duplicates: tuple[tuple[str, str | None], ...] = ()
     groups: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
-    atomic: tuple[str, ...] = ()
+    atomic: bool = False
     memory: str | None = None
 
     def inside(self, outer: Options) -> Options:
@@ -88,7 +88,7 @@ class Options:
             duplicates=(*outer.duplicates, *self.duplicates),
             groups=(*outer.groups, *self.groups),
             conflicts=(*outer.conflicts, *self.conflicts),
-            atomic=(*outer.atomic, *self.atomic),
+            atomic=outer.atomic or self.atomic,
             memory=self.memory or outer.memory,
         )
 
@@ -133,6 +133,9 @@ def parse_options(source: Source, inames: frozenset[str]) -> Options:
         if key in seen:
             fail("syntax", f"option '{key}' is given twice", entry.span(), "join the values with ':'")
         seen.add(key)
+        if not equals and key == "atomic":
+            options = replace(options, atomic=True)
+            continue
         if not equals:
             fail("syntax", f"option '{key}' has no value", entry.span(), f"write {key}=...")
         value = entry.slice(len(name) + 1, len(entry.text)).strip()
@@ -166,19 +169,22 @@ def _with_option(options: Options, key: str, value: Source, given: bool, inames:
         case "mem_kind":
             return replace(options, memory=value.text)
         case "tags" | "groups" | "conflicts" | "atomic":
-            return _with_names(options, key, _names(value))
+            return _with_names(options, key, value)
     return _with_relation(options, key, value, inames)
 
 
-def _with_names(options: Options, key: str, names: tuple[str, ...]) -> Options:
+def _with_names(options: Options, key: str, value: Source) -> Options:
+    if key == "atomic" and value.text not in ("update", "init"):
+        fail("syntax", f"'{value.text}' is no kind of atomic access", value.span(), "write {atomic}")
+    names = _names(value)
     match key:
+        case "atomic":
+            return replace(options, atomic=True)
         case "tags":
             return replace(options, tags=names)
         case "groups":
             return replace(options, groups=names)
-        case "conflicts":
-            return replace(options, conflicts=names)
-    return replace(options, atomic=names)
+    return replace(options, conflicts=names)
 
 
 def _with_relation(options: Options, key: str, value: Source, inames: frozenset[str]) -> Options:

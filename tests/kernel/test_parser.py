@@ -293,7 +293,7 @@ _SEEDS = (
     "a[b[i] + 1] -= reduce(sum, (i, k), d[i, k]) \\\n   {nosync=x, priority=3}\n",
     "with {tags=s, dep_query=(writes:a* and not (tag:t or iname:i))}\n  a[i], b[i] = b[i], a[i] {id=swap}\nend\n",
     "for i\n  t = a[i] {dup=i->ii, nosync_query=(reads:a)@global}\n  ... lbarrier {id=bar, dep=x:y*}\nend\n",
-    "... nop {id=all, dep=load_*}\n... gbarrier\nb[j] = 1 {dup=j:jj, groups=g:h, conflicts=k, atomic=b}\n",
+    "... nop {id=all, dep=load_*}\n... gbarrier\nb[j] = 1 {dup=j:jj, groups=g:h, conflicts=k, atomic}\n",
 )
 _TOKENS = (
     *"()[]{}<>=+-*/%&|^~!:;,.#\\\n\t '\"@$`?0123456789eEfjxik_", "if", "if(", "for ", "end\n", "else\n", "elif ",

@@ -1,0 +1,40 @@
+static __device__ __forceinline__ void atomic_min_float32(float *at, float value)
+{
+    unsigned int *word = (unsigned int *)at, seen = *word, expected;
+    do {
+        expected = seen;
+        float old = __uint_as_float(expected);
+        seen = atomicCAS(word, expected, __float_as_uint(fminf(old, value)));
+    } while (seen != expected);
+}
+static __device__ __forceinline__ void atomic_max_float32(float *at, float value)
+{
+    unsigned int *word = (unsigned int *)at, seen = *word, expected;
+    do {
+        expected = seen;
+        float old = __uint_as_float(expected);
+        seen = atomicCAS(word, expected, __float_as_uint(fmaxf(old, value)));
+    } while (seen != expected);
+}
+static __device__ __forceinline__ void atomic_product_float64(double *at, double value)
+{
+    unsigned long long *word = (unsigned long long *)at, seen = *word, expected;
+    do {
+        expected = seen;
+        double old = __longlong_as_double((long long)expected);
+        seen = atomicCAS(word, expected, (unsigned long long)__double_as_longlong(old * value));
+    } while (seen != expected);
+}
+
+extern "C" __global__ void __launch_bounds__(32) extremes_by_compare_and_swap(const float *__restrict__ x, float *__restrict__ low, float *__restrict__ high, double *__restrict__ product, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (32 * bx + tx < n) {
+        for (int k = 0; k < 5; ++k) {
+            atomic_min_float32(&low[k], x[(32 * bx + tx) * 5 + k]);  // insn
+            atomic_max_float32(&high[k], x[(32 * bx + tx) * 5 + k]);  // insn_1
+            atomic_product_float64(&product[k], (double)(1.0 + 0.01 * (double)x[(32 * bx + tx) * 5 + k]));  // insn_2
+        }
+    }
+}
