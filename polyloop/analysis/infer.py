@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import reduce
 
 import numpy as np
 
 from polyloop.analysis.lowering import lower
 from polyloop.errors import Diagnostic, VerificationError
-from polyloop.expr.dtypes import dtype_name
+from polyloop.expr.dtypes import computed, dtype_name, is_complex
 from polyloop.expr.nodes import Expression, Lookup, array_name
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import expand_rules, variables
-from polyloop.expr.typing import DEFAULT_INT, ScalarType, TypeConflictError, check_assignment, infer, promote, settle
+from polyloop.expr.typing import DEFAULT_INT, TypeConflictError, check_assignment, common_type, infer, settle
 from polyloop.kernel.arrays import Argument, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
@@ -81,27 +80,32 @@ def _assigned_dtype(
             found.append(infer(expression, table.get))
         except TypeConflictError:
             return None  # type_violations says why
-    known: list[ScalarType] = [dtype for dtype in found if dtype is not None]
+    known = [dtype for dtype in found if dtype is not None]
     try:
-        return settle(reduce(promote, known)) if known else None
+        return settle(common_type(known)) if known else None
     except TypeConflictError:
         return None  # record_violations says why
 
 
 def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield expressions that have no type: unknown functions, subscripts that are no integers, bits of floats."""
+    """Yield expressions that have no type, or one that cannot be stored: bits of floats, a complex number in a real."""
     table = dtype_table(kernel)
     for instruction in kernel.instructions:
         expression = expand_rules(instruction.expression, kernel.substitutions)
-        for part in (expression, instruction.assignee, *instruction.predicates):
-            try:
+        try:
+            for part in (instruction.assignee, *instruction.predicates):
                 infer(part, table.get)
-            except TypeConflictError as conflict:
-                yield replace(conflict.diagnostic, sites=(instruction.site(),))
-                break
-        else:
-            if instruction.atomic:
-                yield from _atomic_violations(instruction, expression, table)
+            dtype = infer(expression, table.get)
+        except TypeConflictError as conflict:
+            yield replace(conflict.diagnostic, sites=(instruction.site(),))
+            continue
+        target = table.get(instruction.writes)
+        if dtype is not None and target is not None and is_complex(dtype) and not is_complex(target):
+            message = f"a complex number is stored in '{instruction.writes}', which is {dtype_name(target)}"
+            hint = f"store real(...) or imag(...), or let '{instruction.writes}' be {dtype_name(dtype)}"
+            yield Diagnostic("type-conflict", message, hints=(hint,), sites=(instruction.site(),))
+        elif instruction.atomic:
+            yield from _atomic_violations(instruction, expression, table)
 
 
 def _atomic_violations(
@@ -193,7 +197,7 @@ def _is_layout(argument: Argument) -> bool:
 
 @memoised
 def accumulator_dtypes(kernel: LoopKernel) -> Mapping[str, np.dtype[np.generic]]:
-    """Return the type in which each reduction of *kernel* accumulates: that of its terms."""
+    """Return the type in which each reduction of *kernel* accumulates: that of its terms, float32 for 16-bit floats."""
     table = dtype_table(kernel)
     found: dict[str, np.dtype[np.generic]] = {}
     for name, accumulator in lower(kernel).accumulators.items():
@@ -201,7 +205,7 @@ def accumulator_dtypes(kernel: LoopKernel) -> Mapping[str, np.dtype[np.generic]]
         assert dtype is not None, f"accumulator {name} has an untyped term"
         if accumulator.operation in {"any", "all"}:
             dtype = np.dtype(np.bool_)
-        elif dtype == np.bool_:
+        elif dtype == np.bool_ and accumulator.operation in {"sum", "product"}:
             dtype = DEFAULT_INT
-        found[name] = dtype
+        found[name] = computed(dtype)
     return found

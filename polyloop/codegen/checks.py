@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 from polyloop.codegen.context import Context
 from polyloop.codegen.program import LaunchCheck
 from polyloop.codegen.rows import Piece, rows_of
+from polyloop.expr.dtypes import is_integer
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
@@ -105,7 +106,7 @@ def _all(conditions: Sequence[Expression]) -> Expression:
 def _is_wide(argument: ValueArg) -> bool:
     """Return whether a parameter can be too large for int32 by its type."""
     dtype = argument.dtype
-    return dtype is not None and dtype.kind in "iu" and not np.can_cast(dtype, np.int32)
+    return dtype is not None and is_integer(dtype) and not np.can_cast(dtype, np.int32)
 
 
 def index_checks(

@@ -1,9 +1,8 @@
-"""Expressions as C text, with NumPy's meaning: its type promotion, division and remainder."""
+"""Expressions as C text, with the meaning of ``expr/typing.py``: promotion, division and remainder as in NumPy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isinf, isnan
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -11,25 +10,40 @@ import pymbolic.primitives as p
 
 from polyloop.codegen import records
 from polyloop.codegen.context import Context
+from polyloop.codegen.conversions import cast, converted, narrowed, widened
 from polyloop.codegen.linear import form_order, join_terms
+from polyloop.codegen.literals import literal
 from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.codegen.vectors import OR, TERNARY, Vectors
 from polyloop.errors import Diagnostic
+from polyloop.expr.dtypes import (
+    DType,
+    as_real,
+    computed,
+    is_bool,
+    is_complex,
+    is_floating,
+    is_half,
+    is_inexact,
+    is_integer,
+    is_unsigned,
+)
+from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.nodes import Expression, Lookup, Record, TypeCast, array_name, element_of, field_path
 from polyloop.expr.records import field_dtype, is_record, is_vector
-from polyloop.expr.typing import Weak, infer_type, promote, settle
-from polyloop.poly.affine import affine_of
+from polyloop.expr.typing import ScalarType, Weak, adapted, argument_type, common_type, infer_type
+from polyloop.poly.affine import Affine, affine_of
 
 __all__ = ["Expressions"]
 
 AND, BITOR, BITXOR, BITAND, EQUAL, RELATION, SHIFT = range(3, 10)
 _BIT_LEVELS: Final = {p.BitwiseOr: ("|", BITOR), p.BitwiseXor: ("^", BITXOR), p.BitwiseAnd: ("&", BITAND)}
 _MAX_FACTORS: Final = 4
-_INT32: Final = np.dtype("int32")
-
-DType = np.dtype[np.generic]
-
+_POWERS: Final = {2: "square", 3: "cube", 4: "fourth"}
+_INT32: Final[DType] = np.dtype("int32")
+_UINT32: Final[DType] = np.dtype("uint32")
+_UINT16: Final[DType] = np.dtype("uint16")
 
 
 class Expressions(Vectors):
@@ -43,14 +57,25 @@ class Expressions(Vectors):
         super().__init__(scope)
         self.reads: set[str] = set()
         self.used_context = False
-        self._types: dict[int, tuple[Expression, DType | Weak]] = {}
+        self._types: dict[int, tuple[Expression, ScalarType]] = {}
 
     # {{{ entry points
 
     def value(self, expr: Expression, context: Context, want: DType | None = None) -> Text:
-        """Return *expr* as C text; *want* is the type for constants that adapt."""
+        """Return *expr* as C text; *want* is the type for values that adapt."""
         self.context = context
-        return self._render(expr, want)
+        return self._render(expr, None if want is None else computed(want))
+
+    def stored(self, expr: Expression, context: Context, dtype: DType) -> Text:
+        """Return *expr* as C text that can be assigned to a variable of *dtype*."""
+        self.context = context
+        if is_record(dtype):
+            return super().stored(expr, context, dtype)
+        if is_half(dtype) and isinstance(expr, p.Variable | p.Subscript) and self._type(expr) == dtype:
+            return self._leaf(expr)
+        if type(expr) is int and is_integer(dtype):
+            return literal(self.scope, np.asarray(expr).astype(dtype).item(), dtype)
+        return converted(self.scope, self._render(expr, computed(dtype)), self._computed(expr, dtype), dtype)
 
     def target(self, lhs: Expression, context: Context) -> tuple[str, str, DType]:
         """Return text, name and type of the left-hand side of an assignment."""
@@ -74,10 +99,10 @@ class Expressions(Vectors):
         """Return the maximum or minimum of a rendered text and an expression."""
         if is_vector(left_type):
             return self._vector_extreme(operation, left_type, [left, self._as_vector(expr, left_type)])
-        dtype = settle(promote(left_type, self._type(expr)))
-        if left_type != dtype and dtype.kind != "f":
-            left = self._cast(dtype, left)
-        return self._extreme(operation, dtype, left.text, self._exact(expr, dtype).text)
+        dtype = computed(adapted(common_type((left_type, self._type(expr))), None))
+        if left_type != dtype and not is_floating(dtype):
+            left = cast(self.scope, dtype, left)
+        return self._extreme(operation, dtype, left, self._exact(expr, dtype))
 
     def converted(self, expr: Expression, dtype: DType, context: Context) -> Text:
         """Return *expr* as a value of *dtype*."""
@@ -86,12 +111,12 @@ class Expressions(Vectors):
 
     def extreme(self, operation: str, dtype: DType, left: Text, right: Text) -> Text:
         """Return the minimum or maximum of two rendered values of *dtype*."""
-        return self._extreme(operation, dtype, left.text, right.text)
+        return self._extreme(operation, dtype, left, right)
 
     # }}}
     # {{{ types
 
-    def _type(self, expr: Expression) -> DType | Weak:
+    def _type(self, expr: Expression) -> ScalarType:
         found = self._types.get(id(expr))
         if found is None:
             kind = infer_type(expr, self.scope.dtypes.get)
@@ -99,48 +124,61 @@ class Expressions(Vectors):
             found = self._types[id(expr)] = (expr, kind)
         return found[1]
 
-    def _is_weak(self, expr: Expression) -> bool:
-        """Return whether the type of *expr* adapts to what it is combined with."""
-        return isinstance(self._type(expr), Weak)
+    def _computed(self, expr: Expression, want: DType | None) -> DType:
+        """Return the type that *expr* is computed in where *want* is wanted."""
+        return computed(adapted(self._type(expr), want))
 
-    def _common(self, parts: Sequence[Expression], want: DType | None) -> DType | None:
-        """Return the type that *parts* are computed in, None if nothing says."""
-        kind = self._type(parts[0])
-        for part in parts[1:]:
-            kind = promote(kind, self._type(part))
-        return want if isinstance(kind, Weak) else kind
+    def _common(self, parts: Sequence[Expression], want: DType | None) -> DType:
+        """Return the type that *parts* are computed in."""
+        return computed(adapted(common_type([self._type(part) for part in parts]), want))
 
-    def _operands(self, parts: Sequence[Expression], dtype: DType | None) -> list[Text]:
-        """Render *parts*, with a cast where C would not arrive at *dtype* by itself."""
+    def _seen(self, expr: Expression, dtype: DType) -> DType:
+        """Return the type that C sees in the text of *expr*: small integers become int, and so do most constants."""
+        kind = self._type(expr)
+        if isinstance(kind, Weak) and is_integer(dtype):
+            return dtype if dtype.itemsize < 8 else _INT32
+        found = computed(adapted(kind, dtype))
+        if is_complex(found) and is_complex(dtype):
+            return dtype
+        return _INT32 if is_bool(found) or (is_integer(found) and found.itemsize < 4) else found
+
+    def _operands(self, parts: Sequence[Expression], dtype: DType) -> list[Text]:
+        """Render the operands of a chain that C evaluates from left to right, cast where it would not use *dtype*.
+
+        The first operation is the one that decides: a later one has its result, or an operand of its own, in *dtype*.
+        """
         texts = [self._render(part, dtype) for part in parts]
-        if dtype is None or dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize < 4):
+        if is_bool(dtype) or (is_integer(dtype) and dtype.itemsize < 4):
             return texts
-        types = [self._type(part) for part in parts]
-        strong = [position for position, kind in enumerate(types) if not isinstance(kind, Weak)]
-        if strong and not any(self._becomes(types[position], dtype) for position in strong):
-            texts[strong[0]] = self._cast(dtype, texts[strong[0]])
+        if is_complex(dtype):
+            texts = [self._wide_complex(*pair, dtype) for pair in zip(parts, texts, strict=True)]
+        enough = {dtype, as_real(dtype)}
+        seen = [self._seen(part, dtype) for part in parts[:2]]
+        if not enough.intersection(seen):
+            strong = [k for k, part in enumerate(parts[:2]) if not isinstance(self._type(part), Weak)]
+            position = strong[0] if strong else 0
+            texts[position] = cast(self.scope, as_real(dtype), texts[position])
         return texts
 
-    @staticmethod
-    def _becomes(kind: DType | Weak, dtype: DType) -> bool:
-        """Return whether C computes with *kind* in *dtype* without a cast."""
-        assert not isinstance(kind, Weak)
-        return kind == dtype or (dtype == _INT32 and kind.kind in "iub" and kind.itemsize < 4)
-
-    def _cast(self, dtype: DType, text: Text) -> Text:
-        return Text(f"({self.scope.ctype(dtype)}){text.within(UNARY)}", UNARY)
+    def _wide_complex(self, expr: Expression, text: Text, dtype: DType) -> Text:
+        have = self._computed(expr, dtype)
+        return converted(self.scope, text, have, dtype) if is_complex(have) else text
 
     def _exact(self, expr: Expression, dtype: DType) -> Text:
-        """Render an argument of an overloaded function of integers, which must have exactly type *dtype*."""
+        """Render an argument of a function that must have exactly type *dtype*."""
         text = self._render(expr, dtype)
-        if dtype.kind == "f" or self._type(expr) == dtype:
+        if is_complex(dtype):
+            return converted(self.scope, text, self._computed(expr, dtype), dtype)
+        if self._computed(expr, dtype) == dtype and not (isinstance(self._type(expr), Weak) and dtype.itemsize == 8):
             return text
-        return self._cast(dtype, text) if dtype.itemsize == 8 or not self._is_weak(expr) else text
+        if is_inexact(dtype) and isinstance(self._type(expr), Weak):
+            return text
+        return cast(self.scope, dtype, text)
 
-    def _narrowed(self, dtype: DType | None, text: Text) -> Text:
-        """Return what C computes in ``int`` as the small type that NumPy gives it."""
-        if dtype is not None and dtype.kind in "iu" and dtype.itemsize < 4:
-            return self._cast(dtype, text)
+    def _narrowed(self, dtype: DType, text: Text) -> Text:
+        """Return what C computes in ``int`` as the small type that it has."""
+        if is_integer(dtype) and dtype.itemsize < 4:
+            return cast(self.scope, dtype, text)
         return text
 
     # }}}
@@ -153,9 +191,9 @@ class Expressions(Vectors):
         if method is not None:
             return method(self, expr, want)
         if isinstance(expr, np.generic):
-            return self._constant(expr.item(), expr.dtype)
-        if isinstance(expr, int | float):
-            return self._constant(expr, want)
+            return literal(self.scope, expr.item(), computed(expr.dtype))
+        if isinstance(expr, int | float | complex):
+            return literal(self.scope, expr, self._computed(expr, want))
         raise self.scope.error(
             Diagnostic(
                 "unsupported-expression",
@@ -164,46 +202,30 @@ class Expressions(Vectors):
             )
         )
 
-    def _constant(self, value: object, want: DType | None) -> Text:
-        if isinstance(value, bool) or (want is not None and want.kind == "b" and isinstance(value, int)):
-            return Text("true" if value else "false")
-        if isinstance(value, int) and (want is None or want.kind != "f"):
-            return self._integer(value, want)
-        assert isinstance(value, int | float), f"constant {value!r} is no real number"
-        return self._floating(float(value), "float32" if want is not None and want.name == "float32" else "float64")
-
-    def _integer(self, value: int, want: DType | None) -> Text:
-        suffix = "u" if want is not None and want.kind == "u" and want.itemsize >= 4 else ""
-        if not -(2**31) <= value < (2**32 if suffix else 2**31):
-            suffix = "ull" if suffix or value >= 2**63 else "ll"
-        if value in (-(2**31), -(2**63)):
-            return Text(f"({value + 1}{suffix} - 1)")
-        return Text(f"{value}{suffix}", ATOM if value >= 0 else UNARY)
-
-    def _floating(self, value: float, name: str) -> Text:
-        if isnan(value):
-            return Text(self.scope.language.not_a_number[name])
-        if isinf(value):
-            infinity = self.scope.language.infinity[name]
-            return Text(infinity) if value > 0 else Text(f"-{infinity}", UNARY)
-        text = str(np.float32(value)) if name == "float32" else repr(value)
-        if text.lstrip("-") == "inf":
-            return self._floating(float(text), name)
-        if "." not in text and "e" not in text:
-            text += ".0"
-        return Text(f"{text}f" if name == "float32" else text, UNARY if text.startswith("-") else ATOM)
+    def _leaf(self, expr: p.Variable | p.Subscript) -> Text:
+        """Return the text of a variable or an element as it is stored."""
+        name = array_name(expr)
+        if name in self.scope.storage:
+            self.reads.add(name)
+        return Text(self._reference(name, () if isinstance(expr, p.Variable) else expr.index_tuple))
 
     def _variable(self, expr: p.Variable, want: DType | None) -> Text:
         name = expr.name
         scope = self.scope
-        if name in scope.storage:
-            self.reads.add(name)
         if name in scope.storage or name in scope.arrays:
-            return Text(self._reference(name, ()))
+            return self._widened(expr, self._leaf(expr))
         value = scope.variable(name)
         if isinstance(value, int):
-            return self._constant(value, None if want is not None and want.kind == "f" else want)
+            return literal(scope, value, self._computed(value, None if want is None or is_inexact(want) else want))
         return Text(value)
+
+    def lookup(self, expr: Lookup, want: DType | None) -> Text:
+        """Return a field of a record."""
+        return self._widened(expr, super().lookup(expr, want))
+
+    def _widened(self, expr: Expression, text: Text) -> Text:
+        dtype = self._type(expr)
+        return text if isinstance(dtype, Weak) or not is_half(dtype) else widened(self.scope, dtype, text)
 
     # }}}
     # {{{ arrays
@@ -223,10 +245,7 @@ class Expressions(Vectors):
 
     def _subscript(self, expr: p.Subscript, want: DType | None) -> Text:
         assert isinstance(expr.aggregate, p.Variable), f"subscript of '{expr.aggregate}'"
-        name = expr.aggregate.name
-        if name in self.scope.storage:
-            self.reads.add(name)
-        return Text(self._reference(name, expr.index_tuple))
+        return self._widened(expr, self._leaf(expr))
 
     def _address(self, indices: Sequence[Expression], strides: Sequence[Expression], offset: Expression) -> str:
         first = self._index(offset).within(SUM)
@@ -292,10 +311,13 @@ class Expressions(Vectors):
     def _sum(self, expr: p.Sum, want: DType | None) -> Text:
         dtype = self._common(expr.children, want)
         out = ""
-        for text in self._operands(expr.children, dtype):
+        chain = self.scope.chain()
+        for part, text in zip(expr.children, self._operands(expr.children, dtype), strict=True):
+            is_difference = bool(out) and text.text.startswith("-") and text.level >= PRODUCT
+            chain.add("-" if is_difference else "+", self._seen(part, dtype))
             if not out:
                 out = text.within(SUM)
-            elif text.text.startswith("-") and text.level >= PRODUCT:
+            elif is_difference:
                 out += f" - {text.text[1:]}"
             else:
                 out += f" + {text.within(PRODUCT)}"
@@ -305,29 +327,37 @@ class Expressions(Vectors):
         dtype = self._common(expr.children, want)
         children = expr.children
         minus = type(children[0]) is int and children[0] == -1 and len(children) > 1
-        texts = self._operands(children[1:] if minus else children, dtype)
+        factors = children[1:] if minus else children
+        texts = self._operands(factors, dtype)
+        if is_integer(dtype) and dtype.itemsize < 4 and len(factors) > 1 and (len(factors) > 2 or dtype == _UINT16):
+            texts[0] = cast(self.scope, _UINT32, texts[0])  # int would overflow
+        chain = self.scope.chain()
+        for part in factors:
+            chain.add("*", self._seen(part, dtype))
         out = texts[0].within(UNARY if minus else PRODUCT)
         for text in texts[1:]:
             out += f" * {text.within(UNARY)}"
         if minus:
+            self.scope.operator("-", None, chain.dtype)
             return self._narrowed(dtype, Text(f"-{out}" if not out.startswith("-") else f"-({out})", PRODUCT))
         return self._narrowed(dtype, Text(out, PRODUCT if len(texts) > 1 else texts[0].level))
 
     def _quotient(self, expr: p.Quotient, want: DType | None) -> Text:
         parts = (expr.numerator, expr.denominator)
-        dtype = self._common(parts, want)
-        if dtype is None or dtype.kind != "f":
-            dtype = np.dtype("float64")
+        dtype = self._computed(expr, want)
         numerator, denominator = self._operands(parts, dtype)
+        self.scope.operator("/", *(self._seen(part, dtype) for part in parts))
         return Text(f"{numerator.within(PRODUCT)} / {denominator.within(UNARY)}", PRODUCT)
 
     def _floor_division(self, expr: p.FloorDiv | p.Remainder, want: DType | None) -> Text:
         parts = (expr.numerator, expr.denominator)
         is_division = isinstance(expr, p.FloorDiv)
-        dtype = self._common(parts, want) or self.scope.index_dtype
+        dtype = self._common(parts, want)
         operation = "floordiv" if is_division else "floormod"
+        if is_bool(dtype):
+            dtype = _INT32
         texts = self._operands(parts, dtype)
-        if dtype.kind == "u" or (dtype.kind != "f" and self._is_natural(expr.numerator, expr.denominator)):
+        if is_unsigned(dtype) or (is_integer(dtype) and self._is_natural(expr.numerator, expr.denominator)):
             operator = "/" if is_division else "%"
             return Text(f"{texts[0].within(PRODUCT)} {operator} {texts[1].within(UNARY)}", PRODUCT)
         return self.scope.call(operation, dtype, texts[0].text, texts[1].text)
@@ -336,99 +366,131 @@ class Expressions(Vectors):
         """Return whether C's division gives Python's result."""
         if not isinstance(denominator, int | np.integer) or denominator <= 0:
             return False
-        form = affine_of(numerator)
+        return self._is_known(affine_of(numerator))
+
+    def _is_known(self, form: Affine | None) -> bool:
+        """Return whether *form* is known not to be negative."""
         self.used_context = True
         return form is not None and self.context.implies(rewrite(form, self.scope.divisibility))
 
     def _power(self, expr: p.Power, want: DType | None) -> Text:
         base, exponent = expr.base, expr.exponent
-        dtype = self._common((base, exponent), want) or np.dtype("float64")
-        if isinstance(exponent, int) and 1 <= abs(exponent) <= _MAX_FACTORS and (exponent > 0 or dtype.kind == "f"):
-            (text,) = self._operands((base,), dtype)
-            factors = " * ".join([text.within(UNARY)] * abs(exponent))
-            if exponent > 0:
-                return self._narrowed(dtype, Text(factors, PRODUCT if exponent > 1 else text.level))
-            one = self._constant(1, dtype).text
-            return Text(f"{one} / ({factors})", PRODUCT)
-        if dtype.kind == "f":
-            return self._call_function("pow", dtype, [self._render(base, dtype), self._render(exponent, dtype)])
-        if isinstance(exponent, int) and exponent == 0:
-            return self._constant(1, dtype)
+        dtype = self._computed(expr, want)
+        if isinstance(exponent, int | np.integer):
+            exponent = int(exponent)
+            if exponent == 0:
+                return literal(self.scope, 1, dtype)
+            is_short = abs(exponent) <= (_MAX_FACTORS if is_inexact(dtype) or dtype.itemsize >= 4 else 1)
+            if is_short and (exponent > 0 or is_inexact(dtype)):
+                return self._repeated(base, exponent, dtype)
+        if is_inexact(dtype):
+            return self._call_function("pow", dtype, [self._exact(base, dtype), self._exact(exponent, dtype)])
         texts = [self._render(base, dtype).text, self._render(exponent, dtype).text]
         return self.scope.call("power", dtype, *texts)
 
+    def _repeated(self, base: Expression, exponent: int, dtype: DType) -> Text:
+        """Return a small power as a product, or its reciprocal."""
+        count = abs(exponent)
+        text = self._exact(base, dtype)
+        self.scope.operator("*", dtype, dtype)
+        if count == 1:
+            product = text
+        elif isinstance(base, p.Variable | p.Subscript | int | float | np.generic):
+            product = Text(" * ".join([text.within(UNARY)] * count), PRODUCT)
+        else:
+            product = self.scope.call(_POWERS[count], dtype, text.text)
+        if exponent > 0:
+            return product
+        self.scope.operator("/", as_real(dtype), dtype)
+        return Text(f"{literal(self.scope, 1, as_real(dtype)).text} / {product.within(UNARY)}", PRODUCT)
+
     def _min_max(self, expr: p.Min | p.Max, want: DType | None) -> Text:
         operation = "min" if isinstance(expr, p.Min) else "max"
-        dtype = self._common(expr.children, want) or self.scope.index_dtype
+        dtype = self._common(expr.children, want)
         texts = [self._exact(child, dtype) for child in expr.children]
         result = texts[0]
         for text in texts[1:]:
-            result = self._extreme(operation, dtype, result.text, text.text)
+            result = self._extreme(operation, dtype, result, text)
         return result
 
-    def _extreme(self, operation: str, dtype: DType, left: str, right: str) -> Text:
-        if dtype.kind == "f":
-            return self._call_function("f" + operation, dtype, [Text(left), Text(right)])
-        return self.scope.call(operation, dtype, left, right)
+    def _extreme(self, operation: str, dtype: DType, left: Text, right: Text) -> Text:
+        if is_floating(dtype):
+            return self._call_function("f" + operation, dtype, [left, right])
+        return self.scope.call(operation, dtype, left.text, right.text)
 
     # }}}
     # {{{ calls, casts, choices
 
     def _call_function(self, name: str, dtype: DType, arguments: Sequence[Text]) -> Text:
-        spelling = self.scope.language.functions.get((name, dtype.name))
-        if spelling is None:
-            raise self.scope.error(
-                Diagnostic(
-                    "unsupported-function",
-                    f"target '{self.scope.language.name}' has no '{name}' for '{dtype.name}'",
-                    hints=("cast the arguments to float32 or float64, or write the function out",),
-                )
-            )
+        """Return a call of a function of expressions on arguments of type *dtype*."""
+        spelling = self.scope.spelling(name, dtype)
         texts = [argument.text for argument in arguments]
-        if "{" in spelling:
-            return Text(f"({spelling.format(*texts)})")
-        return Text(f"{spelling}({', '.join(texts)})")
+        if "{" not in spelling:
+            return Text(f"{spelling}({', '.join(texts)})")
+        if spelling.startswith("{0}."):  # a member
+            return Text(spelling.format(arguments[0].within(ATOM)))
+        return Text(f"({spelling.format(*texts)})")
 
     def _call(self, expr: p.Call, want: DType | None) -> Text:
         assert isinstance(expr.function, p.Variable), f"call of '{expr.function}'"
         name = expr.function.name
-        dtype = self._common(expr.parameters, want)
         if name in ("min", "max"):
             return self._min_max((p.Min if name == "min" else p.Max)(expr.parameters), want)
-        if name == "abs" and dtype is not None and dtype.kind in "ub":
-            return self._render(expr.parameters[0], dtype)
-        if dtype is None or (dtype.kind != "f" and name != "abs"):
-            dtype = np.dtype("float64")
-        texts = []
-        result = self._type(expr)
-        for part in expr.parameters:
-            text = self._render(part, dtype)
-            texts.append(text if self._type(part) in (Weak.INT, Weak.FLOAT, dtype) else self._cast(dtype, text))
-        if is_record(result):
-            kind = dtype
+        function = FUNCTIONS[name]
+        parts = expr.parameters[:-1] if function.integer_last else expr.parameters
+        kind = argument_type(function, common_type([self._type(part) for part in parts]))
+        dtype = computed(adapted(kind, want))
+        texts = [self._exact(part, dtype) for part in parts]
+        if function.integer_last:
+            texts.append(self._exact(expr.parameters[-1], _INT32))
+        if is_record(result := self._type(expr)):
             return records.results_function(
-                self.scope, name, result, lambda field, parts: self._call_function(field, kind, parts), texts[0]
+                self.scope, name, result, lambda field, parts: self._call_function(field, dtype, parts), texts[0]
             )
-        return self._call_function(name, dtype, texts)
+        if not is_complex(dtype) and name in ("real", "conj"):
+            return texts[0]
+        if not is_complex(dtype) and name == "imag":
+            return literal(self.scope, 0, dtype)
+        if (name in ("abs", "sign") and is_bool(dtype)) or (name == "abs" and is_unsigned(dtype)):
+            return texts[0]
+        if name in ("sign", "gcd"):
+            return self._narrowed(dtype, self.scope.call(name, dtype, *(text.text for text in texts)))
+        return self._narrowed(dtype if name == "abs" else _INT32, self._call_function(name, dtype, texts))
 
     def _type_cast(self, expr: TypeCast, want: DType | None) -> Text:
         dtype = np.dtype(expr.dtype)
-        if type(expr.child) is int or (type(expr.child) is float and dtype.kind == "f"):
-            return self._constant(expr.child, dtype)
-        return self._cast(dtype, self._render(expr.child, None))
+        child = expr.child
+        if isinstance(child, int | float | complex) and (type(child) is int or is_inexact(dtype)):
+            return literal(self.scope, np.asarray(child).astype(dtype)[()].item(), computed(dtype))
+        text, have = self._render(child, None), self._computed(child, None)
+        if is_half(dtype):
+            return widened(self.scope, dtype, narrowed(self.scope, dtype, text, have))
+        if is_complex(dtype):
+            return converted(self.scope, text, have, dtype)
+        return cast(self.scope, dtype, text)
 
     def _if(self, expr: p.If, want: DType | None) -> Text:
-        dtype = self._common((expr.then, expr.else_), want)
-        then, orelse = self._operands((expr.then, expr.else_), dtype)
+        parts = (expr.then, expr.else_)
+        dtype = self._common(parts, want)
+        if is_complex(dtype):
+            then, orelse = (self._exact(part, dtype) for part in parts)
+        else:
+            then, orelse = self._operands(parts, dtype)
         condition = self._render(expr.condition, None)
         text = f"{condition.within(OR)} ? {then.within(OR)} : {orelse.within(TERNARY)}"
         return Text(text, TERNARY)
 
     def _comparison(self, expr: p.Comparison, want: DType | None) -> Text:
         parts = (expr.left, expr.right)
-        left, right = self._operands(parts, self._common(parts, None))
+        dtype = self._common(parts, None)
         operator = str(getattr(expr.operator, "value", expr.operator))
-        return Text(f"{left.within(SHIFT)} {operator} {right.within(SHIFT)}", EQUAL if "=" in operator else RELATION)
+        if is_complex(dtype):
+            self.scope.operator(operator, dtype, dtype)
+            left, right = (self._exact(part, dtype) for part in parts)
+        else:
+            left, right = self._operands(parts, dtype)
+        level = EQUAL if operator in ("==", "!=") else RELATION
+        return Text(f"{left.within(SHIFT)} {operator} {right.within(SHIFT)}", level)
 
     def _logical(self, expr: p.LogicalAnd | p.LogicalOr, want: DType | None) -> Text:
         is_and = isinstance(expr, p.LogicalAnd)
@@ -447,15 +509,27 @@ class Expressions(Vectors):
     def _bitwise_not(self, expr: p.BitwiseNot, want: DType | None) -> Text:
         dtype = self._common((expr.child,), want)
         text = self._render(expr.child, want).within(UNARY)
-        if dtype is not None and dtype.kind == "b":
+        if is_bool(dtype):
             return Text(f"!{text}", UNARY)
         return self._narrowed(dtype, Text(f"~{text}", UNARY))
 
     def _shift(self, expr: p.LeftShift | p.RightShift, want: DType | None) -> Text:
-        dtype = self._common((expr.shiftee, expr.shift), want)
-        left, right = self._operands((expr.shiftee, expr.shift), dtype)
-        operator = "<<" if isinstance(expr, p.LeftShift) else ">>"
+        dtype = self._computed(expr, want)
+        left, right = self._render(expr.shiftee, dtype), self._render(expr.shift, dtype)
+        if self._seen(expr.shiftee, dtype) != dtype and dtype.itemsize >= 4:
+            left = cast(self.scope, dtype, left)
+        is_left = isinstance(expr, p.LeftShift)
+        if not self._is_shift_count(expr.shift, 8 * dtype.itemsize):
+            return self.scope.call("lshift" if is_left else "rshift", dtype, left.text, right.text)
+        operator = "<<" if is_left else ">>"
         return self._narrowed(dtype, Text(f"{left.within(UNARY)} {operator} {right.within(UNARY)}", SHIFT))
+
+    def _is_shift_count(self, count: Expression, width: int) -> bool:
+        """Return whether C can shift a number of *width* bits by *count*."""
+        if isinstance(count, int | np.integer):
+            return bool(0 <= count < width)
+        form = affine_of(count)
+        return self._is_known(form) and form is not None and self._is_known(Affine((), width - 1).add(form, -1))
 
     # }}}
 

@@ -26,6 +26,7 @@ from polyloop.codegen.scope import Names, Scope
 from polyloop.codegen.tables import table_text, table_violations
 from polyloop.codegen.walk import Walker
 from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.dtypes import computed
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
@@ -159,13 +160,13 @@ class _Program:
         storage |= tables
         own = {dim for name in used for dim in self.statements[name].dims}
         taken = {argument.name for argument in self.arguments} | set(storage) | {d for d in own if d[1:2] != "."}
-        taken |= _helper_names(tuple(self.language.types)) | {*self.records.values(), *self.record_helpers.values()}
+        taken |= _helper_names(self.language) | {*self.records.values(), *self.record_helpers.values()}
         taken |= set(self.table_names.values())
         names = Names(taken)
         values: dict[str, str | int] = {p: p for p in self.index_names}
         values |= {axis: names.fresh(AXIS_NAMES[axis]) for axis in _AXES}
         values |= {dim: dim for dim in own if dim[1:2] != "."}
-        dtypes: dict[str, np.dtype[np.generic] | None] = {a.name: a.dtype for a in self.arguments}
+        dtypes: dict[str, np.dtype[np.generic] | None] = {a.name: _held(a) for a in self.arguments}
         dtypes |= {t.name: t.dtype for t in storage.values()}
         dtypes |= dict.fromkeys(values, np.dtype(f"int{self.index_bits}"))
         return Scope(
@@ -272,8 +273,9 @@ class _Program:
         exchanged = frozenset(name for launch in launches for name in launch.exchanged) & written
         texts, lines = [], []
         for argument in arguments:
-            assert argument.dtype is not None, f"'{argument.name}' has no type"
-            ctype = scope.ctype(argument.dtype)
+            dtype = _held(argument)
+            assert dtype is not None, f"'{argument.name}' has no type"
+            ctype = scope.ctype(dtype)
             if isinstance(argument, ArrayArg):
                 const = "" if argument.name in written else "const "
                 # Told that no other pointer reaches the array, the compiler would keep a loaded value across a barrier
@@ -366,8 +368,10 @@ class _Program:
 
 
 @cache
-def _helper_names(types: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(f"{operation}_{dtype}" for operation in OPERATIONS for dtype in types)
+def _helper_names(language: Language) -> frozenset[str]:
+    """Return the names of functions and types that a program in *language* may define or call."""
+    helpers = {f"{operation}_{dtype}" for operation in OPERATIONS for dtype in language.types}
+    return frozenset({*helpers, *language.types.values(), *language.functions.values()})
 
 
 def _completed(argument: Argument, index_dtype: np.dtype[np.generic]) -> Argument:
@@ -377,6 +381,12 @@ def _completed(argument: Argument, index_dtype: np.dtype[np.generic]) -> Argumen
     if isinstance(argument, ValueArg) and argument.dtype is None:
         return replace(argument, dtype=np.dtype("int32"))
     return argument
+
+
+def _held(argument: Argument) -> np.dtype[np.generic] | None:
+    """Return the type that a function sees: a 16-bit floating-point number is passed by value as a float."""
+    dtype = argument.dtype
+    return computed(dtype) if isinstance(argument, ValueArg) and dtype is not None else dtype
 
 
 def _target_name(lhs: Expression) -> str:

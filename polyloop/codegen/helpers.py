@@ -1,4 +1,4 @@
-"""Small functions that generated code may need: division and remainder as in Python, extremes, integer powers."""
+"""Small functions that generated code may need: division and remainder as in Python, extremes, powers, shifts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,39 @@ from typing import Final
 
 import numpy as np
 
+from polyloop.expr.dtypes import is_floating, is_signed
+
 __all__ = ["OPERATIONS", "helper_source"]
 
 _SIGNED: Final = {
     "floordiv": "{t} q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;",
     "floormod": "{t} r = a % b; return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;",
+    "rshift": "return ({u})b < {bits} ? a >> b : a < 0 ? -1 : 0;",
+    "sign": "return (a > 0) - (a < 0);",
+    "gcd": (
+        "{u} x = a < 0 ? 0 - ({u})a : ({u})a, y = b < 0 ? 0 - ({u})b : ({u})b;",
+        "while (y != 0) {{",
+        "    {u} r = x % y;",
+        "    x = y;",
+        "    y = r;",
+        "}}",
+        "return ({t})x;",
+    ),
 }
-_UNSIGNED: Final = {"floordiv": "return a / b;", "floormod": "return a % b;"}
+_UNSIGNED: Final = {
+    "floordiv": "return a / b;",
+    "floormod": "return a % b;",
+    "rshift": "return b < {bits} ? a >> b : 0;",
+    "sign": "return a > 0;",
+    "gcd": (
+        "while (b != 0) {{",
+        "    {t} r = a % b;",
+        "    a = b;",
+        "    b = r;",
+        "}}",
+        "return a;",
+    ),
+}
 _FLOAT: Final = {
     "floordiv": (
         "{t} r = fmod{f}(a, b), q = (a - r) / b;",
@@ -32,19 +58,29 @@ _FLOAT: Final = {
         "    return copysign{f}(r, b);",
         "return (r < 0) != (b < 0) ? r + b : r;",
     ),
+    "sign": "return a > 0 ? 1 : a < 0 ? -1 : a == 0 ? 0 : a;",
 }
 """As NumPy computes them: ``floor(a / b)`` would be 10 for ``1 // 0.1``, because ``a / b`` is rounded."""
 _ANY: Final = {
     "min": "return a < b ? a : b;",
     "max": "return a > b ? a : b;",
-    "power": "{t} r = 1; for (; b > 0; b >>= 1, a *= a) if (b & 1) r *= a; return r;",
+    "power": "{u} r = 1, f = ({u})a; for (; b > 0; b >>= 1, f *= f) if (b & 1) r *= f; return ({t})r;",
+    "square": "return a * a;",
+    "cube": "return a * a * a;",
+    "fourth": "return (a * a) * (a * a);",
+    "lshift": "return ({u})b < {bits} ? ({t})(({u})a << b) : 0;",
 }
-OPERATIONS: Final = ("floordiv", "floormod", "min", "max", "power")
+_UNARY: Final = frozenset({"square", "cube", "fourth", "sign"})
+OPERATIONS: Final = (
+    *("floordiv", "floormod", "min", "max", "power", "square", "cube", "fourth", "lshift", "rshift", "sign", "gcd"),
+)
 """Names that helper functions begin with."""
 
 
-def helper_source(operation: str, name: str, signature: str, ctype: str, dtype: np.dtype[np.generic]) -> str:
-    """Return the definition of a helper on two values of one type.
+def helper_source(
+    operation: str, name: str, signature: str, ctype: str, unsigned: str, dtype: np.dtype[np.generic]
+) -> str:
+    """Return the definition of a helper on one or two values of one type.
 
     Parameters
     ----------
@@ -56,10 +92,15 @@ def helper_source(operation: str, name: str, signature: str, ctype: str, dtype: 
         Qualifiers and result type.
     ctype, dtype
         Type of the arguments, in C and in NumPy.
+    unsigned
+        An unsigned integer type of C that holds the bits of the arguments, and is not smaller than int.
     """
-    fill = partial(str.format, t=ctype, f="f" if dtype.name == "float32" else "")
-    head = f"{signature} {name}({ctype} a, {ctype} b)"
-    if dtype.kind == "f" and operation in _FLOAT:
-        return "\n".join([head, "{", *(f"    {fill(line)}" for line in _FLOAT[operation]), "}"])
-    body = ((_UNSIGNED if dtype.kind in "ub" else _SIGNED) | _ANY)[operation]
-    return f"{head} {{ {fill(body)} }}"
+    fill = partial(
+        str.format, t=ctype, u=unsigned, f="f" if dtype.name == "float32" else "", bits=8 * dtype.itemsize
+    )
+    head = f"{signature} {name}({ctype} a)" if operation in _UNARY else f"{signature} {name}({ctype} a, {ctype} b)"
+    own = _FLOAT if is_floating(dtype) else _SIGNED if is_signed(dtype) else _UNSIGNED
+    body = (own | _ANY)[operation]
+    if isinstance(body, str):
+        return f"{head} {{ {fill(body)} }}"
+    return "\n".join([head, "{", *(f"    {fill(line)}" for line in body), "}"])

@@ -8,12 +8,20 @@ from typing import Final
 
 from polyloop.kernel.limits import DeviceLimits
 
-__all__ = ["AXIS_NAMES", "Language"]
+__all__ = ["AXIS_NAMES", "Definition", "Language"]
 
 AXIS_NAMES: Final[Mapping[str, str]] = {
     "g.0": "bx", "g.1": "by", "g.2": "bz", "l.0": "tx", "l.1": "ty", "l.2": "tz",
 }  # fmt: skip
 """How hardware axes are called in generated code, unless the user has taken the name."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Source text that defines a name, and the names that have to be defined before."""
+
+    text: str
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +55,17 @@ class Language:
     infinity, not_a_number
         Positive infinity and a quiet NaN, by NumPy name of the type.
     functions
-        Spelling of each function of expressions, by ``(name, NumPy name of the argument type)``.
+        Spelling of each function of expressions, by ``(name, NumPy name of the argument type)``: a name, or a format
+        with a field for each argument.  Besides those of expressions: ``complex`` (of two parts), ``convert`` (between
+        complex types), ``widen``, ``narrow`` and ``narrow_double`` (16-bit floating-point numbers from and to float).
+    fast_functions
+        The same, for statements that ask for speed rather than accuracy.
+    definitions
+        What has to stand before the first use of what is not built in: of a type, by its C name, and of a function, by
+        ``"name type"``, as in ``functions``.
+    operators
+        The definition that an operator needs, by ``(symbol, left type, right type)``; the left type of a unary one is
+        empty.  Without any, the language computes with complex numbers itself.
     extremes
         ``min`` and ``max`` of integers, by the same key; what is missing becomes a helper function.
     atomics
@@ -88,6 +106,9 @@ class Language:
     large_constant: str = "static const "
     constant_bytes: int = 0
     has_infinite_constants: bool = True
+    fast_functions: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    definitions: Mapping[str, Definition] = field(default_factory=dict)
+    operators: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
     limits: DeviceLimits | None = None
     has_vectors: bool = False
     """Whether there are types such as ``float4``, with ``make_float4``, and operators can be defined for them."""

@@ -14,11 +14,12 @@ from polyloop.codegen.magnitude import Magnitudes
 from polyloop.codegen.rows import Divisibility
 from polyloop.codegen.structs import struct_source
 from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.dtypes import as_real, is_complex
 from polyloop.expr.records import is_record, is_vector, record_name
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.schedule.plan import Storage
 
-__all__ = ["ATOM", "PRODUCT", "SUM", "UNARY", "Names", "Scope", "Text"]
+__all__ = ["ATOM", "PRODUCT", "SUM", "UNARY", "Chain", "Names", "Scope", "Text"]
 
 SUM: Final = 10
 PRODUCT: Final = 11
@@ -76,6 +77,8 @@ class Scope:
         Helper functions that the text calls, name to source; shared by all functions of a program.
     magnitudes
         What index arithmetic can amount to; shared likewise.
+    fast
+        Whether the statement that is printed asks for speed rather than accuracy.
     """
 
     kernel: str
@@ -95,6 +98,7 @@ class Scope:
     record_helpers: dict[str, str] = field(default_factory=dict)
     structs: dict[str, str] = field(default_factory=dict)
     table_names: Mapping[str, str] = field(default_factory=dict)
+    fast: bool = False
 
     @property
     def index_dtype(self) -> np.dtype[np.generic]:
@@ -124,6 +128,7 @@ class Scope:
                     hints=(f"use one of {known}",),
                 )
             )
+        self.define(found)
         return found
 
     def _record_type(self, dtype: np.dtype[np.generic]) -> str:
@@ -139,19 +144,66 @@ class Scope:
             self.structs[name] = source
         return name
 
+    def define(self, name: str) -> None:
+        """Put what *name* needs before the functions, if it is not built in."""
+        definition = self.language.definitions.get(name)
+        into = self.structs if name in self.language.types.values() else self.helpers
+        if definition is not None and name not in into:
+            for other in definition.needs:
+                self.define(other)
+            into[name] = definition.text
+
+    def has_spelling(self, name: str, dtype: np.dtype[np.generic]) -> bool:
+        """Return whether the language has a function for arguments of *dtype*."""
+        return (name, dtype.name) in self.language.functions
+
+    def spelling(self, name: str, dtype: np.dtype[np.generic]) -> str:
+        """Return how a function of arguments of *dtype* is called."""
+        self.ctype(dtype)
+        key = (name, dtype.name)
+        found = self.language.fast_functions.get(key) if self.fast else None
+        if found is None:
+            found = self.language.functions.get(key)
+        if found is None:
+            raise self.error(
+                Diagnostic(
+                    "unsupported-function",
+                    f"target '{self.language.name}' has no '{name}' for '{dtype.name}'",
+                    hints=("cast the arguments to float32 or float64, or write the function out",),
+                )
+            )
+        self.define(f"{name} {dtype.name}")
+        return found
+
+    def operator(
+        self, symbol: str, left: np.dtype[np.generic] | None, right: np.dtype[np.generic] | None
+    ) -> None:
+        """Note that the text has an operator between two types; *left* is None if it is unary."""
+        if self.language.operators:
+            name = self.language.operators.get((symbol, _operand(left, right), _operand(right, left)))
+            if name is not None:
+                self.define(name)
+
+    def chain(self) -> Chain:
+        """Return what notes the operators of a chain of operands."""
+        return Chain(self)
+
     def variable(self, name: str) -> str | int:
         """Return the C name or the value of an iname, axis or parameter."""
         self.used.add(name)
         return self.values.get(name, name)
 
     def call(self, operation: str, dtype: np.dtype[np.generic], *arguments: str) -> Text:
-        """Return a call of a helper function (``floordiv``, ``floormod``, ``min``, ``max``, ``power``)."""
+        """Return a call of a helper function, one of :data:`polyloop.codegen.helpers.OPERATIONS`."""
         builtin = self.language.extremes.get((operation, dtype.name))
         if builtin is None:
             builtin = f"{operation}_{dtype.name}"
             if builtin not in self.helpers:
                 signature = f"{self.language.helper} {self.ctype(dtype)}"
-                self.helpers[builtin] = helper_source(operation, builtin, signature, self.ctype(dtype), dtype)
+                unsigned = self.language.types["uint64" if dtype.itemsize == 8 else "uint32"]
+                self.helpers[builtin] = helper_source(
+                    operation, builtin, signature, self.ctype(dtype), unsigned, dtype
+                )
         return Text(f"{builtin}({', '.join(arguments)})")
 
     def index_extreme(self, operation: str, texts: Iterable[str]) -> str:
@@ -168,3 +220,27 @@ class Scope:
 
     def _widened(self, text: str) -> str:
         return f"{text}LL" if self.index_bits == 64 and text.lstrip("-").isdigit() else text
+
+
+def _operand(dtype: np.dtype[np.generic] | None, other: np.dtype[np.generic] | None) -> str:
+    """Return the name of an operand's type; a real number next to a complex one has the type of its parts."""
+    if dtype is None:
+        return ""
+    return as_real(other).name if other is not None and is_complex(other) and not is_complex(dtype) else dtype.name
+
+
+class Chain:
+    """The operators between the operands of a sum or product, which C applies from left to right."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self.dtype: np.dtype[np.generic] | None = None
+
+    def add(self, symbol: str, dtype: np.dtype[np.generic]) -> None:
+        """Apply *symbol* to what there is and an operand of *dtype*."""
+        if self.dtype is None:
+            self.dtype = dtype
+            return
+        self._scope.operator(symbol, self.dtype, dtype)
+        if is_complex(dtype):
+            self.dtype = dtype

@@ -11,7 +11,9 @@ import pymbolic.primitives as p
 
 from polyloop.codegen import records
 from polyloop.codegen.context import Context
+from polyloop.codegen.conversions import cast
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, Scope, Text
+from polyloop.expr.dtypes import is_unsigned
 from polyloop.expr.nodes import Expression, Lookup, Record, function_name
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
 from polyloop.expr.typing import Weak
@@ -38,11 +40,7 @@ class Vectors(ABC):
         """Return the type of an expression."""
 
     @abstractmethod
-    def _cast(self, dtype: DType, text: Text) -> Text:
-        """Return the text converted to a scalar type."""
-
-    @abstractmethod
-    def _extreme(self, operation: str, dtype: DType, left: str, right: str) -> Text:
+    def _extreme(self, operation: str, dtype: DType, left: Text, right: Text) -> Text:
         """Return the ``min`` or ``max`` of two scalars."""
 
     @abstractmethod
@@ -74,7 +72,7 @@ class Vectors(ABC):
         """Render an operand of vectors of type *dtype*: a vector, or a scalar of the type of their components."""
         kind, base = self._type(expr), component(dtype)
         text = self._render(expr, base)
-        return text if is_vector(kind) or isinstance(kind, Weak) or kind == base else self._cast(base, text)
+        return text if is_vector(kind) or isinstance(kind, Weak) or kind == base else cast(self.scope, base, text)
 
     def _as_vector(self, expr: Expression, dtype: DType) -> Text:
         text = self._component(expr, dtype)
@@ -128,7 +126,7 @@ class Vectors(ABC):
 
     def _vector_extreme(self, operation: str, dtype: DType, arguments: Sequence[Text]) -> Text:
         def apply(parts: Sequence[Text]) -> Text:
-            return self._extreme(operation, component(dtype), parts[0].text, parts[1].text)
+            return self._extreme(operation, component(dtype), parts[0], parts[1])
 
         return records.apply_componentwise(self.scope, dtype, operation, apply, arguments)
 
@@ -141,7 +139,7 @@ class Vectors(ABC):
     def _vector_call(self, expr: p.Call, dtype: DType) -> Text:
         name, base = function_name(expr), component(dtype)
         arguments = [self._as_vector(part, dtype) for part in expr.parameters]
-        if name == "abs" and base.kind == "u":
+        if name == "abs" and is_unsigned(base):
             return arguments[0]
 
         def apply(parts: Sequence[Text]) -> Text:

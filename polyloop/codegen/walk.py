@@ -246,10 +246,12 @@ class Walker:
         elif update in ("max", "min"):
             value = self.expressions.combine(update, Text(target), dtype, statement.rhs).text
         elif update in ("any", "all"):
-            text = self.expressions.value(statement.rhs, context)
+            text = self.expressions.value(statement.rhs, context, np.dtype("bool"))
             value = f"{target} || {text.within(3)}" if update == "any" else f"{target} && {text.within(4)}"
         else:
             value = self.expressions.stored(statement.rhs, context, dtype).text
+            if update is not None:
+                self.scope.operator(operator, dtype, dtype)
         if update is not None and name in self.scope.storage:
             self.expressions.reads.add(name)
         writes = name if name in self.scope.storage else None

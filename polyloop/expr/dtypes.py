@@ -1,11 +1,17 @@
-"""Scalar types: the spellings that are accepted, as ``numpy.dtype``."""
+"""Scalar types: the spellings that are accepted, as ``numpy.dtype``, and questions about them.
+
+NumPy has no bfloat16; ``ml_dtypes`` adds it.  NumPy's own questions (``dtype.kind``, ``np.issubdtype``) do not know it
+for a number, which is why they are asked here and nowhere else.
+"""
 
 from __future__ import annotations
 
+import math
 from ast import literal_eval
 from difflib import get_close_matches
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+import ml_dtypes
 import numpy as np
 
 from polyloop.errors import Diagnostic, KernelError
@@ -21,10 +27,37 @@ from polyloop.expr.records import (
     record_name,
 )
 
-__all__ = ["DType", "dtype_diagnostic", "dtype_name", "find_dtype", "to_dtype", "type_spelling"]
+__all__ = [
+    "BFLOAT16",
+    "DType",
+    "accepted_types",
+    "as_complex",
+    "as_real",
+    "computed",
+    "dtype_diagnostic",
+    "dtype_name",
+    "find_dtype",
+    "integer_limits",
+    "is_bool",
+    "is_complex",
+    "is_floating",
+    "is_half",
+    "is_inexact",
+    "is_integer",
+    "is_number",
+    "is_record",
+    "is_signed",
+    "is_unsigned",
+    "lowest_and_highest",
+    "to_dtype",
+    "type_spelling",
+]
 
 DType: TypeAlias = np.dtype[np.generic]
 """The type of an array element or a scalar."""
+
+BFLOAT16: Final[DType] = np.dtype(ml_dtypes.bfloat16)
+"""The upper half of a float32: 8 bits of exponent, 8 of precision."""
 
 _NAMES: Final = (
     "bool",
@@ -39,24 +72,135 @@ _NAMES: Final = (
     "float16",
     "float32",
     "float64",
+    "complex64",
+    "complex128",
 )
-_CODES: Final = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")
-_COMPLEX: Final = frozenset({"complex64", "complex128", "c8", "c16"})
+_CODES: Final = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")
 _BY_NAME: Final[dict[str, DType]] = {
     **{name: np.dtype(name) for name in _NAMES},
     **{code: np.dtype(code) for code in _CODES},
+    "bfloat16": BFLOAT16,
     "bool_": np.dtype("bool"),
     "half": np.dtype("float16"),
     "single": np.dtype("float32"),
     "double": np.dtype("float64"),
+    "csingle": np.dtype("complex64"),
+    "cdouble": np.dtype("complex128"),
 }
 _SUPPORTED: Final = frozenset(_BY_NAME.values())
+_SHOWN: Final = (*_NAMES[:9], "bfloat16", *_NAMES[9:])
 _AMBIGUOUS: Final = {
     "float": "write float32 or float64",
     "int": "write int32 or int64",
     "long": "write int32 or int64",
     "uint": "write uint32 or uint64",
+    "complex": "write complex64 or complex128",
 }
+_ABSTRACT: Final = (
+    np.number,
+    np.integer,
+    np.signedinteger,
+    np.unsignedinteger,
+    np.inexact,
+    np.floating,
+    np.complexfloating,
+)
+
+
+# {{{ questions
+
+
+def is_bool(dtype: DType) -> bool:
+    """Return whether *dtype* is the type of truth values."""
+    return dtype.kind == "b"
+
+
+def is_integer(dtype: DType) -> bool:
+    """Return whether *dtype* is a signed or unsigned integer (bool is not)."""
+    return dtype.kind in "iu"
+
+
+def is_signed(dtype: DType) -> bool:
+    """Return whether *dtype* is a signed integer."""
+    return dtype.kind == "i"
+
+
+def is_unsigned(dtype: DType) -> bool:
+    """Return whether *dtype* is an unsigned integer."""
+    return dtype.kind == "u"
+
+
+def is_floating(dtype: DType) -> bool:
+    """Return whether *dtype* is a real floating-point type, bfloat16 among them."""
+    return dtype.kind == "f" or dtype == BFLOAT16
+
+
+def is_complex(dtype: DType) -> bool:
+    """Return whether *dtype* is complex64 or complex128."""
+    return dtype.kind == "c"
+
+
+def is_inexact(dtype: DType) -> bool:
+    """Return whether *dtype* is a floating-point type, real or complex."""
+    return dtype.kind in "fc" or dtype == BFLOAT16
+
+
+def is_half(dtype: DType) -> bool:
+    """Return whether *dtype* is float16 or bfloat16, which are stored in 16 bits and computed with in float32."""
+    return dtype.itemsize == 2 and is_floating(dtype)
+
+
+def is_number(dtype: DType) -> bool:
+    """Return whether values of *dtype* can be computed with; bool counts."""
+    return not is_record(dtype) and dtype in _SUPPORTED
+
+
+def computed(dtype: DType) -> DType:
+    """Return the type in which values of *dtype* are computed: float32 for the 16-bit ones, else *dtype* itself."""
+    return np.dtype("float32") if is_half(dtype) else dtype
+
+
+def as_real(dtype: DType) -> DType:
+    """Return the type of the real part of *dtype*; a real type itself."""
+    if not is_complex(dtype):
+        return dtype
+    return np.dtype("float32" if dtype.itemsize == 8 else "float64")
+
+
+def as_complex(dtype: DType) -> DType:
+    """Return the complex type whose parts hold the floating-point type *dtype*."""
+    if is_complex(dtype):
+        return dtype
+    return np.dtype("complex128" if dtype.itemsize == 8 else "complex64")
+
+
+def integer_limits(dtype: DType) -> tuple[int, int]:
+    """Return the least and the greatest integer of *dtype*."""
+    bits = 8 * dtype.itemsize
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed(dtype) else (0, (1 << bits) - 1)
+
+
+def lowest_and_highest(dtype: DType) -> tuple[Any, Any]:
+    """Return what ``max`` and ``min`` over nothing give: infinities, the limits of integers, truth values."""
+    if is_floating(dtype):
+        return -math.inf, math.inf
+    if is_bool(dtype):
+        return False, True
+    assert is_integer(dtype), f"{dtype} has no order"
+    return integer_limits(dtype)
+
+
+def accepted_types(dtype: DType) -> tuple[type, ...]:
+    """Return the types of Python and NumPy scalars that may be passed for a value of *dtype*."""
+    if is_bool(dtype):
+        return (bool, np.bool_)
+    if is_integer(dtype):
+        return (int, np.integer)
+    real = (int, float, np.integer, np.floating, BFLOAT16.type)
+    return (*real, complex, np.complexfloating) if is_complex(dtype) else real
+
+
+# }}}
 
 
 def dtype_name(dtype: DType) -> str:
@@ -95,8 +239,8 @@ def _from_data(data: object) -> DType | None:
 def find_dtype(spelling: object) -> DType | None:
     """Return the type meant by *spelling*, or None if there is none.
 
-    Accepted are ``np.dtype``, NumPy scalar types, the Python types ``bool``, ``int`` and ``float``, and names such as
-    ``"float32"``, ``"np.float32"`` or ``"f4"``.
+    Accepted are ``np.dtype``, NumPy scalar types, ``ml_dtypes.bfloat16``, the Python types ``bool``, ``int``, ``float``
+    and ``complex``, and names such as ``"float32"``, ``"np.float32"``, ``"f4"`` or ``"bfloat16"``.
     """
     if isinstance(spelling, str):
         if spelling.startswith("{"):
@@ -104,14 +248,16 @@ def find_dtype(spelling: object) -> DType | None:
                 return _from_data(literal_eval(spelling))
             except (ValueError, SyntaxError):
                 return None
-        plain = spelling.removeprefix("np.").removeprefix("numpy.")
+        plain = spelling.removeprefix("np.").removeprefix("numpy.").removeprefix("ml_dtypes.")
         return _BY_NAME.get(plain) or VECTORS.get(plain)
     if isinstance(spelling, np.dtype):
         if is_record(spelling):
             return spelling if record_fault(spelling) is None else None
         return spelling if spelling in _SUPPORTED else None
-    if isinstance(spelling, type) and (spelling in (bool, int, float) or issubclass(spelling, np.number | np.bool_)):
-        if spelling in (np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating):
+    if isinstance(spelling, type) and (
+        spelling in (bool, int, float, complex, ml_dtypes.bfloat16) or issubclass(spelling, np.number | np.bool_)
+    ):
+        if spelling in _ABSTRACT:
             return None
         found = np.dtype(spelling)
         return found if found in _SUPPORTED else None
@@ -133,15 +279,13 @@ def dtype_diagnostic(spelling: object) -> Diagnostic:
         assert fault is not None, f"{spelling} is a record"
         return fault
     name = _shown(spelling)
-    near = get_close_matches(name, _NAMES, n=1, cutoff=0.6)
-    if name.removeprefix("np.") in _COMPLEX:
-        hint = "complex numbers are not supported: keep real and imaginary part in two arrays"
-    elif name in _AMBIGUOUS:
+    near = get_close_matches(name, _SHOWN, n=1, cutoff=0.6)
+    if name in _AMBIGUOUS:
         hint = _AMBIGUOUS[name]
     elif near:
         hint = f"did you mean '{near[0]}'?"
     else:
-        hint = f"known: {', '.join(_NAMES)}"
+        hint = f"known: {', '.join(_SHOWN)}"
     return Diagnostic("unknown-dtype", f"no element type '{name}'", hints=(hint,))
 
 

@@ -6,15 +6,20 @@ import re
 from keyword import kwlist
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from polyloop.errors import Diagnostic
 
-__all__ = ["IF_NAME", "Fault", "check_characters", "explain", "replace_if_calls"]
+__all__ = ["IF_NAME", "NUMBER_NAME", "Fault", "check_characters", "explain", "replace_if_calls", "replace_suffixed"]
 
 Fault: TypeAlias = tuple[int, int, Diagnostic]
 """Offset and width in the text, and what is wrong there."""
 
 IF_NAME: Final = "\u00e9"
 """Stands for ``if`` used as a function: users cannot write it, and it too is two bytes long, as columns count."""
+
+NUMBER_NAME: Final = "\u00e8"
+"""Begins the name that stands for a number with a suffix; it too is two bytes long."""
 
 _STRAY: Final = re.compile(r"[^A-Za-z0-9_\s()\[\],.:+\-*/%<>=&|^~!]|!(?!=)", re.ASCII)
 _NUMBER_RUN_ON: Final = re.compile(
@@ -41,6 +46,38 @@ def replace_if_calls(text: str) -> str:
     return "".join(pieces) + text[done:]
 
 
+def _suffixed(match: re.Match[str]) -> np.generic | None:
+    """Return the value of a number with a suffix, None if it has another type or does not fit its own."""
+    tail = match.group(1)
+    name = _SUFFIXES.get(tail.lower())
+    text = match.group()[: -len(tail)]
+    if name is None:
+        return None
+    if name.startswith("float"):
+        if text[:2] in ("0x", "0X"):
+            return None
+        value = float(text)
+        return np.dtype(name).type(value) if value <= np.finfo(name).max else None
+    if not text.replace("_", "").isdigit() and text[:2] not in ("0x", "0X"):
+        return None
+    number = int(text, 0)
+    return np.dtype(name).type(number) if number <= np.iinfo(name).max else None
+
+
+def replace_suffixed(text: str) -> tuple[str, dict[int, np.generic]]:
+    """Return *text* with a name for each number that has a suffix, and the values by their offset [bytes]."""
+    values: dict[int, np.generic] = {}
+
+    def replace(match: re.Match[str]) -> str:
+        value = _suffixed(match)
+        if value is None:
+            return match.group()
+        values[len(text[: match.start()].encode())] = value
+        return NUMBER_NAME + "_" * (len(match.group()) - 2)  # as many bytes as before
+
+    return _NUMBER_RUN_ON.sub(replace, text), values
+
+
 def check_characters(text: str) -> Fault | None:
     """Return the first character, or number, that no expression contains."""
     stray = _STRAY.search(text)
@@ -48,9 +85,11 @@ def check_characters(text: str) -> Fault | None:
         character = stray.group()
         hint = _STRAY_HINTS.get(character, _GENERAL) if character.isascii() else _ASCII
         return stray.start(), 1, Diagnostic("syntax", f"unexpected {character!r}", hints=(hint,))
-    run_on = _NUMBER_RUN_ON.search(text)
-    if run_on is not None:
+    for run_on in _NUMBER_RUN_ON.finditer(text):
         tail = run_on.group(1)
+        is_imaginary = tail in ("j", "J") and run_on.group()[:2] not in ("0x", "0X")
+        if is_imaginary or _suffixed(run_on) is not None:
+            continue
         hint = _TAIL_HINTS.get(tail.lower(), "put an operator or a blank between them")
         return run_on.start(1), len(tail), Diagnostic("syntax", f"a number runs into '{tail}'", hints=(hint,))
     return None
@@ -65,9 +104,18 @@ _STRAY_HINTS: Final = {
     "@": "write the matrix product as a reduction: sum(k, a[i, k]*b[k, j])",
 }
 _TAIL_HINTS: Final = {
-    "f": "constants take the type of what they meet: leave out the 'f', or write cast(float32, ...)",
-    "j": "complex numbers are not supported",
+    "h": "write cast(float16, ...)",
+    "i": "the imaginary unit is written 1j",
 }
+_SUFFIXES: Final[dict[str, str]] = {
+    "f": "float32",
+    "d": "float64",
+    "u": "uint32",
+    "l": "int64",
+    "ll": "int64",
+    **dict.fromkeys(("ul", "ull", "lu", "llu"), "uint64"),
+}
+"""As in C, where int has 32 bits, long 64; ``d`` is for the printer."""
 
 
 def explain(text: str, error: SyntaxError) -> Fault:

@@ -22,7 +22,7 @@ namespace new noexcept not not_eq nullptr operator or or_eq private protected pu
 static_assert static_cast template this thread_local throw true try typeid typename using virtual wchar_t xor xor_eq
 """
 _CUDA = """
-blockIdx blockDim threadIdx gridDim warpSize dim3 half half2 bfloat16 cudaError_t
+blockIdx blockDim threadIdx gridDim warpSize dim3 half half2 float16 bfloat16 complex64 complex128 cudaError_t
 char1 char2 char3 char4 uchar1 uchar2 uchar3 uchar4 short1 short2 short3 short4 ushort1 ushort2 ushort3 ushort4
 int1 int2 int3 int4 uint1 uint2 uint3 uint4 long1 long2 long3 long4 ulong1 ulong2 ulong3 ulong4
 longlong1 longlong2 longlong3 longlong4 ulonglong1 ulonglong2 ulonglong3 ulonglong4
@@ -64,7 +64,7 @@ def check_identifier(name: str, kind: str = "name") -> Diagnostic | None:
         return Diagnostic("bad-identifier", f"'{name}' is not a valid {kind}", hints=(hint,))
     if name in RESERVED:
         what = "a keyword of C or C++" if name in _KEYWORDS else "a name that C or CUDA defines"
-    elif name in FUNCTIONS:
+    elif name in FUNCTIONS and FUNCTIONS[name].reserved:
         what = "a function that expressions can call"
     else:
         return None

@@ -70,16 +70,20 @@ class Record(ExpressionNode):
 def negate(expr: Expression) -> Expression:
     """Return ``-expr``, as the parser builds it: a negative constant, or a product led by -1."""
     kind = type(expr)
-    if kind is int or kind is float:
-        return -expr
+    if _is_signed_number(expr):
+        return complex(0.0, -expr.imag) if kind is complex and not expr.real else -expr
     if kind is Product:
         first, *rest = expr.children
         if type(first) is int and first == -1 and rest:
             return rest[0] if len(rest) == 1 else Product(tuple(rest))
-        if type(first) is int or type(first) is float:
-            return Product((-first, *rest))
+        if _is_signed_number(first):
+            return Product((negate(first), *rest))
         return Product((-1, *expr.children))
     return Product((-1, expr))
+
+
+def _is_signed_number(expr: Expression) -> bool:
+    return type(expr) in (int, float, complex) or isinstance(expr, np.inexact | np.signedinteger)
 
 
 def array_name(expr: Expression) -> str:

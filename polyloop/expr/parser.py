@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
+import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
-from polyloop.expr.lexical import IF_NAME, check_characters, explain, replace_if_calls
+from polyloop.expr.lexical import IF_NAME, NUMBER_NAME, check_characters, explain, replace_if_calls, replace_suffixed
 from polyloop.expr.names import RESERVED, check_identifier
 from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, TypeCast, negate
 from polyloop.expr.records import VECTORS, field_names
@@ -74,6 +75,7 @@ class _Converter:
         self.source = source
         self.inames = inames
         self.operation = operation
+        self.numbers: dict[int, np.generic] = {}
 
     # errors
 
@@ -97,6 +99,8 @@ class _Converter:
 
     def name(self, node: ast.Name) -> Expression:
         name = node.id
+        if name[:1] == NUMBER_NAME:
+            return self.numbers[node.col_offset]
         if name in RESERVED or name.startswith("__"):
             wrong = check_identifier(name)
             assert wrong is not None, f"'{name}' is reserved but acceptable"
@@ -114,7 +118,7 @@ class _Converter:
             if -(2**63) <= value < 2**64:
                 return value
             self.fail(node, Diagnostic("syntax", "this integer does not fit 64 bits", hints=("use a float: 1e30",)))
-        if kind is float:
+        if kind is float or kind is complex:
             if value - value == 0:
                 return value
             self.fail(node, Diagnostic("syntax", "this number does not fit float64", hints=("use a smaller one",)))
@@ -366,6 +370,7 @@ def parse_source(source: Source, inames: frozenset[str] | None = None, operation
     if fault is not None:
         converter.fail_at(*fault)
     replaced = replace_if_calls(text) if "if" in text else text
+    replaced, converter.numbers = replace_suffixed(replaced)
     try:
         tree = ast.parse(replaced, mode="eval")
         return converter.convert(tree.body)

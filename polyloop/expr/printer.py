@@ -49,6 +49,8 @@ def _list(parts: tuple[Expression, ...]) -> str:
 
 
 def _is_negative(value: Expression) -> bool:
+    if isinstance(value, complex):
+        return not value.real and math.copysign(1.0, value.imag) < 0
     if isinstance(value, float | np.floating):
         return math.copysign(1.0, value) < 0
     return isinstance(value, int | np.integer) and bool(value < 0)
@@ -58,7 +60,24 @@ def _is_number(value: Expression) -> bool:
     return not isinstance(value, p.ExpressionNode)
 
 
+_SUFFIXES: Final[dict[str, str]] = {"float32": "f", "float64": "d", "uint32": "u", "int64": "l", "uint64": "ul"}
+
+
+def _strong(value: np.generic) -> tuple[str, int]:
+    """Return a constant that does not adapt: with a suffix, or as a cast."""
+    suffix = _SUFFIXES.get(value.dtype.name)
+    if suffix is None or not np.isfinite(value):
+        return f"cast({value.dtype.name}, {value!s})", _ATOM
+    return f"{value!s}{suffix}", _UNARY if _is_negative(value) else _ATOM
+
+
 def _number(value: Expression) -> tuple[str, int]:
+    if isinstance(value, np.generic) and not isinstance(value, np.bool_):
+        return _strong(value)
+    if isinstance(value, complex):
+        imaginary = repr(value.imag).removesuffix(".0") + "j"
+        text = imaginary if not value.real else f"{value.real!r} + {imaginary}"
+        return (text, _UNARY if _is_negative(value) else _ATOM) if not value.real else (text, _ADD)
     text = str(value) if isinstance(value, np.generic) else repr(value)
     return text, _UNARY if _is_negative(value) else _ATOM
 
@@ -84,6 +103,8 @@ def _is_minus(product: Expression) -> bool:
     first, *rest = product.children
     if type(first) is not int or first != -1 or not rest:
         return False
+    if isinstance(rest[0], np.unsignedinteger):
+        return True
     return not _is_number(rest[0]) and type(rest[0]) is not p.Product
 
 

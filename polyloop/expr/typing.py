@@ -1,25 +1,45 @@
-"""Types of expressions: NumPy's promotion, in which Python constants adapt to what they meet.
-
-``0.1*x`` has the type of ``x`` where that is a floating-point type, ``i + 1`` the type of ``i``.  Integer constants
-beyond 32 bits are 64-bit values.  Arithmetic on two bools counts: it is int32.
-"""
+"""Types of expressions: what :mod:`polyloop.expr.promotion` decides, applied to trees, and what has no type."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from enum import Enum
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, unknown_name
-from polyloop.expr.dtypes import DType, dtype_name, find_dtype
-from polyloop.expr.functions import FUNCTIONS, Function, ResultType
+from polyloop.expr.dtypes import (
+    DType,
+    dtype_name,
+    find_dtype,
+    integer_limits,
+    is_bool,
+    is_complex,
+    is_floating,
+    is_inexact,
+    is_integer,
+)
+from polyloop.expr.functions import FUNCTIONS, Domain, Function, ResultType
 from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, TypeCast
 from polyloop.expr.printer import show
-from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector, record
+from polyloop.expr.promotion import (
+    DEFAULT_FLOAT,
+    DEFAULT_INT,
+    ScalarType,
+    TypeConflictError,
+    Weak,
+    adapted,
+    argument_type,
+    common_type,
+    constant_type,
+    kind_name,
+    promote,
+    quotient_type,
+    result_type,
+    settle,
+)
+from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
 from polyloop.expr.rewrite import children
 
 __all__ = [
@@ -29,98 +49,24 @@ __all__ = [
     "TypeConflictError",
     "TypeOf",
     "Weak",
+    "adapted",
+    "argument_type",
     "check_assignment",
+    "common_type",
     "infer",
     "infer_type",
     "promote",
-    "results_dtype",
     "settle",
 ]
-
-DEFAULT_INT: Final[DType] = np.dtype("int32")
-DEFAULT_FLOAT: Final[DType] = np.dtype("float64")
-_BOOL: Final[DType] = np.dtype("bool")
-
-
-class Weak(Enum):
-    """The type of a constant that has not met a typed value yet."""
-
-    INT = "integer constant"
-    FLOAT = "floating-point constant"
-
-
-ScalarType: TypeAlias = DType | Weak
-"""The type of a value, as far as it is settled."""
 
 TypeOf: TypeAlias = Callable[[str], DType | None]
 """Gives the type of a name, or None while it is unknown."""
 
-
-class TypeConflictError(Exception):
-    """An expression has no type; ``diagnostic`` says why, without its place."""
-
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        self.diagnostic = diagnostic
-        super().__init__(diagnostic.message)
-
-
-def promote(left: ScalarType, right: ScalarType) -> ScalarType:
-    """Return the common type of two values.
-
-    Raises
-    ------
-    TypeConflictError
-        ``type-conflict``: a record and another type, a vector and a scalar that is not of its components' type.
-    """
-    if left is right:
-        return left
-    if is_record(left) or is_record(right):
-        return _promote_records(left, right)
-    if isinstance(left, Weak):
-        if isinstance(right, Weak):
-            return Weak.FLOAT
-        return _adapt(left, right)
-    if isinstance(right, Weak):
-        return _adapt(right, left)
-    return left if left == right else np.promote_types(left, right)
-
-
-def _promote_records(left: ScalarType, right: ScalarType) -> ScalarType:
-    if left == right:
-        return left
-    vector, other = (left, right) if is_vector(left) else (right, left)
-    if isinstance(vector, np.dtype) and is_vector(vector) and not is_record(other):
-        base = component(vector)
-        if promote(base, other) == base:
-            return vector
-    hint = "convert it field by field"
-    if is_vector(vector) and not is_record(other):
-        hint = f"cast it first: cast({dtype_name(component(settle(vector)))}, ...)"
-    message = f"{_name(left)} and {_name(right)} do not go together"
-    raise TypeConflictError(Diagnostic("type-conflict", message, hints=(hint,)))
-
-
-@cache
-def results_dtype(function: str, fields: tuple[str, ...], dtype: DType) -> DType:
-    """Return the record type of the results of a *function* with several, each of type *dtype*."""
-    return record(f"{function}_result", [(name, dtype) for name in fields])
-
-
-def _adapt(weak: Weak, dtype: DType) -> DType:
-    if dtype.kind == "f" or (dtype.kind in "iu" and weak is Weak.INT):
-        return dtype
-    return DEFAULT_INT if weak is Weak.INT else DEFAULT_FLOAT
-
-
-def settle(kind: ScalarType) -> DType:
-    """Return the type itself, or int32 / float64 for a constant that met no typed value."""
-    if isinstance(kind, Weak):
-        return DEFAULT_INT if kind is Weak.INT else DEFAULT_FLOAT
-    return kind
+_BOOL: Final[DType] = np.dtype("bool")
 
 
 def infer(expr: Expression, lookup: TypeOf, functions: Mapping[str, Function] = FUNCTIONS) -> DType | None:
-    """Return the type of the value of *expr*; an expression of constants only is int32 or float64.
+    """Return the type of the value of *expr*; what stays weak is int32, int64, float64 or complex128.
 
     Parameters
     ----------
@@ -137,8 +83,8 @@ def infer(expr: Expression, lookup: TypeOf, functions: Mapping[str, Function] = 
     Raises
     ------
     TypeConflictError
-        ``unknown-function``, ``wrong-argument-count``, ``type-conflict`` (a bit operation on, or a subscript of,
-        floating-point values).
+        ``unknown-function``, ``wrong-argument-count``, ``type-conflict`` (an operation on values that it is not
+        defined for), ``bad-constant`` (one that does not fit the type that it takes, a shift by a negative number).
     """
     found = infer_type(expr, lookup, functions)
     return None if found is None else settle(found)
@@ -151,14 +97,17 @@ def check_assignment(expr: Expression, target: DType, lookup: TypeOf) -> None:
 
 
 def infer_type(expr: Expression, lookup: TypeOf, functions: Mapping[str, Function] = FUNCTIONS) -> ScalarType | None:
-    """Return the type of *expr* as :func:`infer` does, but leave constants weak."""
+    """Return the type of *expr* as :func:`infer` does, but leave weak values weak."""
     return _Inference(lookup, functions).visit(expr)
 
 
-_ARITHMETIC: Final = frozenset({p.Sum, p.Product, p.FloorDiv, p.Remainder, p.Power})
+_ARITHMETIC: Final = frozenset({p.Sum, p.Product, p.Power})
 _ELEMENTWISE: Final = frozenset({p.Sum, p.Product, p.Quotient, p.Min, p.Max})
-_BITWISE: Final = frozenset({p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor, p.BitwiseNot, p.LeftShift, p.RightShift})
-_TRUTH: Final = frozenset({p.Comparison, p.LogicalAnd, p.LogicalOr, p.LogicalNot})
+_DIVISION: Final = frozenset({p.FloorDiv, p.Remainder})
+_SHIFTS: Final = frozenset({p.LeftShift, p.RightShift})
+_BITWISE: Final = frozenset({p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor, p.BitwiseNot}) | _SHIFTS
+_LOGIC: Final = frozenset({p.LogicalAnd, p.LogicalOr, p.LogicalNot})
+_CAST_HINT: Final = "cast it first, such as cast(int32, ...)"
 
 
 class _Inference:
@@ -178,53 +127,149 @@ class _Inference:
         if special is not None:
             return special(self, expr)
         if not isinstance(expr, p.ExpressionNode):
-            return _constant(expr)
-        return self.operation(expr, [self.visit(child) for child in children(expr)])
+            return constant_type(expr)
+        parts = children(expr)
+        return self.operation(expr, parts, [self.visit(child) for child in parts])
 
     def choice(self, expr: p.If) -> ScalarType | None:
-        self.check_truth(expr.condition)
-        return _common([self.visit(expr.then), self.visit(expr.else_)])
+        self.condition(expr.condition, self.visit(expr.condition))
+        parts = (expr.then, expr.else_)
+        return self.common(expr, parts, [self.visit(part) for part in parts])
 
-    def check_truth(self, condition: Expression) -> None:
-        """Refuse a record as a condition."""
-        if is_record(self.visit(condition)):
-            message = f"the condition '{show(condition)}' is a record"
-            raise TypeConflictError(Diagnostic("type-conflict", message, hints=("name a field",)))
-
-    def cast(self, expr: TypeCast) -> DType:
-        found = find_dtype(expr.dtype)
-        assert found is not None, f"cast to unknown type '{expr.dtype}'"
-        if is_record(self.visit(expr.child)) or is_record(found):
-            message = f"{show(expr)} converts a record"
-            raise TypeConflictError(Diagnostic("type-conflict", message, hints=("cast its fields",)))
-        return found
-
-    def operation(self, expr: Expression, types: list[ScalarType | None]) -> ScalarType | None:
+    def operation(
+        self, expr: Expression, parts: Sequence[Expression], types: list[ScalarType | None]
+    ) -> ScalarType | None:
         kind = type(expr)
         self.check_records(expr, types)
-        if kind in _TRUTH:
+        if kind in _LOGIC:
+            for part, found in zip(parts, types, strict=True):
+                self.condition(part, found)
             return _BOOL
-        common = _common(types)
-        if kind in _ARITHMETIC:
-            return DEFAULT_INT if common == _BOOL else common
-        if kind is p.Quotient:
-            return None if common is None else _floating(common)
         if kind in _BITWISE:
-            self.check_integers(expr, types)
-            return common
+            self.check_integers(parts, types)
+            common = self.common(expr, parts, types)
+            if kind in _SHIFTS:
+                self.shift(expr, common)
+            return DEFAULT_INT if kind in _SHIFTS and common == _BOOL else common
+        common = self.common(expr, parts, types)
         if kind is Reduction:
-            if expr.operation in ("any", "all"):
-                return _BOOL
-            return DEFAULT_INT if common == _BOOL and expr.operation in ("sum", "product") else common
+            return self.reduction(expr, common)
+        if kind is p.Quotient:
+            return None if common is None else quotient_type(common)
+        return self.arithmetic(expr, common)
+
+    def arithmetic(self, expr: Expression, common: ScalarType | None) -> ScalarType | None:
+        """Return the type of what is computed in the common type of the operands."""
+        kind = type(expr)
+        if kind is p.Comparison:
+            if str(getattr(expr.operator, "value", expr.operator)) not in ("==", "!="):
+                self.refuse_complex(expr, common, "complex numbers have no order", "compare abs(z), real(z) or imag(z)")
+            return _BOOL
+        if kind in _DIVISION:
+            hint = "divide with /, or take real(z) and imag(z)"
+            self.refuse_complex(expr, common, "complex numbers have no quotient that is rounded downward", hint)
+            return DEFAULT_INT if common == _BOOL else common
+        if kind in _ARITHMETIC:
+            if kind is p.Power:
+                self.power(expr, common)
+            return DEFAULT_INT if common == _BOOL else common
         assert kind is p.Min or kind is p.Max, f"unexpected node {kind.__name__}"
+        self.refuse_complex(expr, common, "complex numbers have no order", "compare abs(z), real(z) or imag(z)")
         return common
+
+    def common(
+        self, expr: Expression, parts: Sequence[Expression], types: Sequence[ScalarType | None]
+    ) -> ScalarType | None:
+        """Return the common type, after a look at the constants that are to take it."""
+        known = [kind for kind in types if kind is not None]
+        if len(known) < len(types) or not known:
+            return None
+        try:
+            found = common_type(known)
+        except TypeConflictError as conflict:
+            message = f"{conflict.diagnostic.message}: {show(expr)}"
+            raise TypeConflictError(Diagnostic("type-conflict", message, hints=conflict.diagnostic.hints)) from None
+        if not isinstance(found, Weak) and is_integer(found):
+            self.check_constants(expr, parts, found)
+        return found
+
+    def check_constants(self, expr: Expression, parts: Sequence[Expression], dtype: DType) -> None:
+        """Refuse constants that the integer type *dtype* does not hold; ``-c`` in a sum subtracts ``c``."""
+        low, high = integer_limits(dtype)
+        if type(expr) is p.Sum:
+            low = -high
+        elif type(expr) is p.Product:
+            low = min(low, -1)
+        elif type(expr) is p.Power:
+            parts = parts[:1]
+        for part in parts:
+            if type(part) is int and not low <= part <= high:
+                message = f"the constant {part} does not fit {dtype_name(dtype)}, the type of {show(expr)}"
+                hint = "cast the other operand to a type that holds it, such as cast(int64, ...)"
+                raise TypeConflictError(Diagnostic("bad-constant", message, hints=(hint,)))
+
+    def refuse_complex(self, expr: Expression, found: ScalarType | None, message: str, hint: str) -> None:
+        if found is Weak.COMPLEX or (isinstance(found, np.dtype) and is_complex(found)):
+            raise TypeConflictError(Diagnostic("type-conflict", f"{message}: {show(expr)}", hints=(hint,)))
+
+    def condition(self, expr: Expression, found: ScalarType | None) -> None:
+        """Refuse a record or a complex number as a condition."""
+        if is_record(found):
+            message = f"the condition '{show(expr)}' is a record"
+            raise TypeConflictError(Diagnostic("type-conflict", message, hints=("name a field",)))
+        self.refuse_complex(expr, found, "a complex number is no condition", "compare it: z != 0")
+
+    def cast(self, expr: TypeCast) -> DType:
+        child = self.visit(expr.child)
+        found = find_dtype(expr.dtype)
+        assert found is not None, f"cast to unknown type '{expr.dtype}'"
+        if is_record(child) or is_record(found):
+            message = f"{show(expr)} converts a record"
+            raise TypeConflictError(Diagnostic("type-conflict", message, hints=("cast its fields",)))
+        if not is_complex(found):
+            message = f"a complex number cannot be cast to {dtype_name(found)}"
+            self.refuse_complex(expr, child, message, "take real(z), imag(z) or abs(z) first")
+        return found
+
+    def power(self, expr: p.Power, common: ScalarType | None) -> None:
+        """Refuse integers to a negative power, which NumPy refuses too."""
+        is_constant = common in (Weak.INT, Weak.WORD, Weak.LONG)
+        is_integral = is_constant or (isinstance(common, np.dtype) and not is_inexact(common))
+        exponent = expr.exponent
+        if is_integral and isinstance(exponent, int | np.integer) and exponent < 0:
+            message = f"an integer to a negative power is no integer: {show(expr)}"
+            hint = f"write 1/{show(expr.base)}**{-int(exponent)}, or cast the base to a floating-point type"
+            raise TypeConflictError(Diagnostic("type-conflict", message, hints=(hint,)))
+
+    def shift(self, expr: p.LeftShift | p.RightShift, common: ScalarType | None) -> None:
+        """Refuse constant shift counts for which C has no answer."""
+        count = expr.shift
+        if common is None or not isinstance(count, int | np.integer):
+            return
+        dtype = settle(common)
+        width = 8 * (DEFAULT_INT if is_bool(dtype) else dtype).itemsize
+        if not 0 <= count < width:
+            message = f"a shift of {dtype_name(dtype)} by {count} bits: {show(expr)}"
+            hint = f"shift by 0 to {width - 1} bits"
+            raise TypeConflictError(Diagnostic("bad-constant", message, hints=(hint,)))
+
+    def reduction(self, expr: Reduction, common: ScalarType | None) -> ScalarType | None:
+        if expr.operation not in ("sum", "product"):
+            hint = "reduce abs(z), real(z) or imag(z)"
+            self.refuse_complex(expr, common, f"complex numbers have no '{expr.operation}'", hint)
+        if expr.operation in ("any", "all"):
+            return _BOOL
+        if common == _BOOL and expr.operation in ("sum", "product"):
+            return DEFAULT_INT
+        return None if common is None else settle(common)
 
     def subscript(self, expr: Expression) -> ScalarType | None:
         for index in expr.index_tuple:
             found = self.visit(index)
-            if found is Weak.FLOAT or (isinstance(found, np.dtype) and found.kind not in "iu"):
+            if found in (Weak.FLOAT, Weak.COMPLEX) or (isinstance(found, np.dtype) and not is_integer(found)):
                 assert found is not None
-                message = f"subscript '{show(index)}' of '{expr.aggregate.name}' is not an integer but {_name(found)}"
+                what = f"subscript '{show(index)}' of '{expr.aggregate.name}'"
+                message = f"{what} is not an integer but {kind_name(found)}"
                 hint = "divide with // to get an integer" if "/" in show(index) else "write cast(int32, ...)"
                 raise TypeConflictError(Diagnostic("type-conflict", message, hints=(hint,)))
         return self.lookup(expr.aggregate.name)
@@ -239,24 +284,27 @@ class _Inference:
             most = "" if function.max_arity == function.arity else " or more"
             message = f"'{name}' takes {function.arity}{most} argument{'s' if function.arity > 1 else ''}, not {count}"
             raise TypeConflictError(Diagnostic("wrong-argument-count", message, hints=(f"check {show(expr)}",)))
-        common = _common([self.visit(parameter) for parameter in expr.parameters])
+        parts = expr.parameters
+        types = [self.visit(part) for part in parts]
+        if function.integer_last:
+            self.check_integers(parts[-1:], types[-1:], f"the last argument of '{name}' is")
+            parts, types = parts[:-1], types[:-1]
+        if function.domain is Domain.INTEGER:
+            self.check_integers(parts, types, f"'{name}' of")
+        common = self.common(expr, parts, types)
         if is_record(common) and not _takes_vectors(function, common):
-            message = f"'{name}' does not take {_name(common)}"
+            message = f"'{name}' does not take {kind_name(common)}"
             raise TypeConflictError(Diagnostic("type-conflict", message, hints=("call it with the fields",)))
-        if function.result is ResultType.BOOL:
-            return _BOOL
-        if common is None:
-            return None
-        if function.result is ResultType.RECORD:
-            return results_dtype(name, function.fields, settle(_floating(common)))
-        return common if function.result is ResultType.SAME else _floating(common)
+        if function.domain is Domain.REAL:
+            self.refuse_complex(expr, common, f"'{name}' is not defined for complex numbers", "take real(z) or abs(z)")
+        return result_type(function, common)
 
     def field(self, expr: Lookup) -> ScalarType | None:
         found = self.visit(expr.aggregate)
         if found is None:
             return None
         if isinstance(found, Weak) or not is_record(found):
-            message = f"'{show(expr.aggregate)}' has no fields: it is {_name(found)}"
+            message = f"'{show(expr.aggregate)}' has no fields: it is {kind_name(found)}"
             raise TypeConflictError(Diagnostic("type-conflict", message, hints=(f"leave out '.{expr.field}'",)))
         if expr.field not in field_names(found):
             raise TypeConflictError(unknown_name("field", expr.field, field_names(found)))
@@ -275,9 +323,9 @@ class _Inference:
         for child, found in zip(children(expr), types, strict=True):
             if found is None or not is_record(found):
                 continue
-            whole = kind is p.Quotient and component(settle(found)).kind != "f"
+            whole = kind is p.Quotient and not is_floating(component(settle(found)))
             if not elementwise or not is_vector(found) or whole:
-                message = f"'{show(child)}' is a record ({_name(found)}), which '{show(expr)}' cannot compute with"
+                message = f"'{show(child)}' is a record ({kind_name(found)}), which '{show(expr)}' cannot compute with"
                 raise TypeConflictError(Diagnostic("type-conflict", message, hints=("compute with its fields",)))
 
     def check_stored(self, found: ScalarType | None, wanted: DType, text: str) -> None:
@@ -285,7 +333,7 @@ class _Inference:
         if found is None or (not is_record(found) and not is_record(wanted)) or found == wanted:
             return
         if not is_vector(wanted) or promote(wanted, found) != wanted:
-            message = f"'{text}' is {_name(found)}, and is stored as {_name(wanted)}"
+            message = f"'{text}' is {kind_name(found)}, and is stored as {kind_name(wanted)}"
             raise TypeConflictError(Diagnostic("type-conflict", message, hints=("name a field, or build the record",)))
 
     _SPECIAL: ClassVar[Mapping[type, Callable[[_Inference, Any], ScalarType | None]]] = {
@@ -296,49 +344,19 @@ class _Inference:
         Record: constructor,
     }
 
-    def check_integers(self, expr: Expression, types: list[ScalarType | None]) -> None:
-        for child, found in zip(children(expr), types, strict=True):
-            if found is Weak.FLOAT or (isinstance(found, np.dtype) and found.kind == "f"):
+    def check_integers(
+        self, parts: Sequence[Expression], types: Sequence[ScalarType | None], what: str = "bit operation on"
+    ) -> None:
+        for child, found in zip(parts, types, strict=True):
+            if found in (Weak.FLOAT, Weak.COMPLEX) or (isinstance(found, np.dtype) and is_inexact(found)):
                 assert found is not None
-                message = f"bit operation on '{show(child)}', which is {_name(found)}"
-                hint = "cast it first, such as cast(int32, ...)"
-                raise TypeConflictError(Diagnostic("type-conflict", message, hints=(hint,)))
+                message = f"{what} '{show(child)}', which is {kind_name(found)}"
+                raise TypeConflictError(Diagnostic("type-conflict", message, hints=(_CAST_HINT,)))
 
 
 def _takes_vectors(function: Function, dtype: DType) -> bool:
     """Return whether *function* can be applied to each component of *dtype*."""
-    if not is_vector(dtype) or function.result in (ResultType.BOOL, ResultType.RECORD):
+    by_component = function.result in (ResultType.SAME, ResultType.REAL, ResultType.FLOAT)
+    if not is_vector(dtype) or not by_component or function.integer_last or function.domain is Domain.INTEGER:
         return False
-    return function.result is ResultType.SAME or component(dtype).kind == "f"
-
-
-def _name(kind: ScalarType) -> str:
-    return f"a {kind.value}" if isinstance(kind, Weak) else dtype_name(kind)
-
-
-def _common(types: Iterable[ScalarType | None]) -> ScalarType | None:
-    total: ScalarType | None = None
-    for kind in types:
-        if kind is None:
-            return None
-        total = kind if total is None else promote(total, kind)
-    return total
-
-
-def _floating(kind: ScalarType) -> ScalarType:
-    if isinstance(kind, Weak):
-        return Weak.FLOAT
-    return kind if component(kind).kind == "f" else DEFAULT_FLOAT
-
-
-def _constant(value: Expression) -> ScalarType:
-    if isinstance(value, np.generic):
-        return value.dtype
-    if isinstance(value, bool):
-        return _BOOL
-    if isinstance(value, int):
-        if -(2**31) <= value < 2**31:
-            return Weak.INT
-        return np.dtype("int64") if -(2**63) <= value < 2**63 else np.dtype("uint64")
-    assert isinstance(value, float), f"unexpected constant {value!r}"
-    return Weak.FLOAT
+    return function.result is ResultType.SAME or function.name == "abs" or is_floating(component(dtype))

@@ -11,6 +11,7 @@ import numpy as np
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
+from polyloop.expr.dtypes import accepted_types, computed, integer_limits, is_bool, is_complex, is_integer
 from polyloop.expr.records import is_record, struct_alignment
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.evaluate import describe, evaluate, names_in
@@ -185,7 +186,7 @@ class Binder:
         for launch in self.program.launches:
             for expression in launch.grid:
                 parameters |= names_in(expression)
-        integers = {v.name for v in self.values if v.dtype is not None and v.dtype.kind in "iu"}
+        integers = {v.name for v in self.values if v.dtype is not None and is_integer(v.dtype)}
         self.parameters = frozenset(parameters)
         self.integers = frozenset(parameters | integers)
         self.names = frozenset({a.name for a in arguments} | parameters)
@@ -370,17 +371,16 @@ def _wrong_value(name: str, expected: str, value: object, hint: str) -> Diagnost
     return Diagnostic("wrong-type", f"'{name}' must be {expected}, not {text[:80]}", (), (hint,))
 
 
-_ACCEPTED: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
-    "b": ("a truth value", (bool, np.bool_)),
-    "i": ("an integer", (int, np.integer)),
-    "u": ("an integer", (int, np.integer)),
-    "f": ("a real number", (int, float, np.integer, np.floating)),
-    "c": ("a number", (int, float, complex, np.number)),
-}
+def _expected(dtype: np.dtype[Any]) -> str:
+    if is_bool(dtype):
+        return "a truth value"
+    if is_integer(dtype):
+        return "an integer"
+    return "a number" if is_complex(dtype) else "a real number"
 
 
 def convert_scalar(kernel: str, name: str, dtype: np.dtype[Any], value: object) -> np.generic:
-    """Return *value* as a NumPy scalar of *dtype*.
+    """Return *value* as a NumPy scalar of *dtype*; rounded to one of 16 bits, it is passed as a float32.
 
     Raises
     ------
@@ -393,17 +393,16 @@ def convert_scalar(kernel: str, name: str, dtype: np.dtype[Any], value: object) 
         if isinstance(value, np.void) and value.dtype == dtype:
             return value
         raise call_error(kernel, _wrong_value(name, "a record", value, f"pass np.array(..., {dtype})[()]"))
-    expected, types = _ACCEPTED[dtype.kind]
-    if not isinstance(value, types) or (dtype.kind != "b" and isinstance(value, bool)):
-        raise call_error(kernel, _wrong_value(name, expected, value, f"the kernel takes '{name}' as {dtype}"))
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        if not limits.min <= int(value) <= limits.max:  # type: ignore[call-overload]  # checked above
+    if not isinstance(value, accepted_types(dtype)) or (not is_bool(dtype) and isinstance(value, bool)):
+        raise call_error(kernel, _wrong_value(name, _expected(dtype), value, f"the kernel takes '{name}' as {dtype}"))
+    if is_integer(dtype):
+        low, high = integer_limits(dtype)
+        if not low <= int(value) <= high:  # type: ignore[call-overload]  # checked above
             raise call_error(kernel, Diagnostic(
                 "wrong-type", f"'{name}' = {value} does not fit {dtype}",
-                (f"{dtype} holds {limits.min} to {limits.max}",),
+                (f"{dtype} holds {low} to {high}",),
                 (f"declare '{name}' as int64 in the kernel",)))
-    scalar = dtype.type(value)
+    scalar = np.asarray(value).astype(dtype).astype(computed(dtype))[()]
     assert isinstance(scalar, np.generic), f"{dtype} is no scalar type"
     return scalar
 

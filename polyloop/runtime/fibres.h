@@ -413,6 +413,60 @@ static inline double __hiloint2double(int hi, int lo) {
     return __longlong_as_double((long long)((unsigned long long)(unsigned)hi << 32 | (unsigned)lo));
 }
 
+// PTX instructions that emitted text contains; run_on_fibres turns their asm statements into these calls.
+namespace polyloop {
+static inline void ptx_cvt_f32_f16(float &to, unsigned short from) {
+    int exponent = from >> 10 & 31, mantissa = from & 1023;
+    double size = exponent == 31 ? (mantissa ? NAN : INFINITY)
+                                 : ldexp(exponent ? mantissa + 1024 : mantissa, (exponent ? exponent : 1) - 25);
+    to = (float)(from >> 15 ? -size : size);
+}
+static inline void ptx_cvt_rn_f16_f64(unsigned short &to, double from) {
+    double size = fabs(from);
+    int sign = signbit(from) ? 0x8000 : 0, exponent;
+    if (from != from) { to = 0x7fff; return; }
+    if (size >= 65520.0) { to = (unsigned short)(sign | 0x7c00); return; }
+    frexp(size, &exponent);
+    if (exponent < -13 || size == 0) exponent = -13;
+    to = (unsigned short)(sign | (((exponent + 13) << 10) + (int)nearbyint(ldexp(size, 11 - exponent))));
+}
+static inline void ptx_cvt_rn_f16_f32(unsigned short &to, float from) { ptx_cvt_rn_f16_f64(to, from); }
+static inline void ptx_cvt_rn_bf16_f32(unsigned short &to, float from) {
+    unsigned bits = __float_as_uint(from);
+    to = from != from ? 0x7fff : (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+}
+
+// Some C libraries declare functions of these names, too.
+namespace polyloop {
+static inline double sinpi_of(double x) {
+    double turn = fmod(x, 2.0), quarter = rint(2.0 * turn), r = M_PI * (turn - 0.5 * quarter);
+    if (x == trunc(x)) return copysign(0.0, x);
+    switch ((int)quarter & 3) {
+    case 0: return sin(r);
+    case 1: return cos(r);
+    case 2: return -sin(r);
+    default: return -cos(r);
+    }
+}
+static inline double cospi_of(double x) {
+    double turn = fmod(x, 2.0), quarter = rint(2.0 * turn), r = M_PI * (turn - 0.5 * quarter);
+    if (fabs(x - trunc(x)) == 0.5) return 0.0;
+    switch ((int)quarter & 3) {
+    case 0: return cos(r);
+    case 1: return -sin(r);
+    case 2: return -cos(r);
+    default: return sin(r);
+    }
+}
+}
+#define exp10f(x) powf(10.0f, x)
+#define exp10(x) pow(10.0, x)
+#define sinpif(x) (float)polyloop::sinpi_of(x)
+#define cospif(x) (float)polyloop::cospi_of(x)
+#define sinpi(x) polyloop::sinpi_of(x)
+#define cospi(x) polyloop::cospi_of(x)
+
 static inline float __fadd_rn(float a, float b) { return a + b; }
 static inline float __fsub_rn(float a, float b) { return a - b; }
 static inline float __fmul_rn(float a, float b) { return a * b; }
@@ -428,6 +482,10 @@ static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c
 static inline double __dsqrt_rn(double a) { return sqrt(a); }
 // glibc declares functions of these names
 #define __cosf(x) cosf(x)
+#define __tanf(x) tanf(x)
+#define __log2f(x) log2f(x)
+#define __log10f(x) log10f(x)
+#define __exp10f(x) powf(10.0f, x)
 #define __sinf(x) sinf(x)
 #define __expf(x) expf(x)
 #define __logf(x) logf(x)
@@ -443,6 +501,7 @@ static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x
 static inline int __clz(int x) { return x ? __builtin_clz((unsigned)x) : 32; }
 static inline int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 static inline int __mul24(int a, int b) { return (int)((long long)(a << 8 >> 8) * (b << 8 >> 8)); }
 static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((unsigned long long)a * b >> 32); }
 static inline int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }

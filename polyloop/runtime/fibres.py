@@ -19,6 +19,7 @@ import numpy as np
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import CodegenError, Diagnostic, VerificationError
+from polyloop.expr.dtypes import is_inexact
 from polyloop.expr.records import leaf_fields
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
@@ -36,6 +37,7 @@ _CHECKS: Final = ("-fsanitize=bounds", "-fsanitize=alignment", "-fsanitize=signe
 _GUARD: Final = 4096  # bytes of 0xFF before and after each array
 _ALIGNMENT: Final = 256  # as from cudaMalloc
 _HEADER_LINE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]cuda[^\n]*$', re.MULTILINE)
+_PTX: Final = re.compile(r'asm\("([\w.]+) %0, %1;" : "=\w"\(([\w.]+)\) : "\w"\(([\w.]+)\)\);')
 _DYNAMIC: Final = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w\s]+?)\s+(\w+)\s*\[\s*\]\s*;")
 
 
@@ -51,6 +53,7 @@ def fibre_source(program: GeneratedProgram) -> str:
     """Return the C++ text that runs *program* on fibres: header, emitted text, entry points."""
     header = (Path(__file__).parent / "fibres.h").read_text()
     body = _HEADER_LINE.sub("", program.device_code)
+    body = _PTX.sub(lambda match: f"polyloop::ptx_{match[1].replace('.', '_')}({match[2]}, {match[3]});", body)
     body = _DYNAMIC.sub(r"\1 *const \2 = (\1 *)polyloop_dynamic_shared;", body)
     names = dict.fromkeys(launch.name for launch in program.launches)
     run = "".join(
@@ -229,7 +232,7 @@ def disagreement(outputs: Mapping[str, Result], *, rtol: float = 0.0, atol: floa
     for order, result in items[1:]:
         first_order, first = items[0]
         for name, one, other in _scalars(first, result):
-            equal = np.isclose(one, other, rtol=rtol, atol=atol, equal_nan=one.dtype.kind in "fc")
+            equal = np.isclose(one, other, rtol=rtol, atol=atol, equal_nan=is_inexact(one.dtype))
             if not equal.all():
                 index = tuple(int(k) for k in np.argwhere(~equal)[0])
                 subscript = ", ".join(map(str, index))

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from polyloop.errors import Diagnostic
+from polyloop.expr.dtypes import BFLOAT16, is_bool, is_inexact
 from polyloop.expr.records import component, field_names, is_record, is_vector, record_name
 from polyloop.runtime.views import (
     ArrayKind,
@@ -161,7 +162,7 @@ def _torch_empty(device: int, dtype: np.dtype[Any], shape: tuple[int, ...], stri
     torch = importlib.import_module("torch")
     tensor = torch.empty_strided(shape, strides, dtype=getattr(torch, dtype.name), device=f"cuda:{device}")
     if poison:
-        tensor.fill_(float("nan") if dtype.kind in "fc" else dtype.kind == "b" or -1 % 2**(8 * dtype.itemsize - 1))
+        tensor.fill_(float("nan") if is_inexact(dtype) else is_bool(dtype) or -1 % 2**(8 * dtype.itemsize - 1))
     return tensor, int(tensor.data_ptr())
 
 
@@ -238,7 +239,12 @@ class _DLTensor(ctypes.Structure):
     )
 
 
-_DLPACK_CODES: Final = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+_DLPACK_CODES: Final = {0: "i", 1: "u", 2: "f", 4: "bfloat", 5: "c", 6: "b"}
+
+
+def _dlpack_dtype(code: int, bits: int) -> np.dtype[Any]:
+    name = _DLPACK_CODES[code]
+    return BFLOAT16 if name == "bfloat" else np.dtype(f"{name}{bits // 8}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,14 +268,13 @@ def dlpack_view(kernel: str, name: str, array: Any) -> ArrayView:
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
     get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = _DLTensor.from_address(get_pointer(capsule, b"dltensor"))
-    code = _DLPACK_CODES.get(tensor.code)
-    if code is None or tensor.lanes != 1:
+    if tensor.code not in _DLPACK_CODES or tensor.lanes != 1:
         raise call_error(kernel, Diagnostic(
             "wrong-dtype", f"'{name}' has a type that NumPy does not have", (f"DLPack type code {tensor.code}",),
             (f"convert '{name}' to the type that the kernel declares",)))
     shape = tuple(tensor.shape[k] for k in range(tensor.ndim))
     strides = tuple(tensor.strides[k] for k in range(tensor.ndim)) if tensor.strides else _row_major(shape)
-    return ArrayView(ArrayKind.CUDA, (tensor.data or 0) + tensor.byte_offset, np.dtype(f"{code}{tensor.bits // 8}"),
+    return ArrayView(ArrayKind.CUDA, (tensor.data or 0) + tensor.byte_offset, _dlpack_dtype(tensor.code, tensor.bits),
                      shape, strides, True, int(device), _LEGACY_STREAM, _Borrowed(array, capsule))
 
 # }}}

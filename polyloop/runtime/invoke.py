@@ -12,6 +12,7 @@ import numpy as np
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import CompilerError, Diagnostic
+from polyloop.expr.dtypes import computed
 from polyloop.expr.records import field_dtype, field_names, field_offset, is_record, record_name
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
@@ -40,7 +41,8 @@ _COMPLEX: Final[Mapping[str, type[ctypes.Structure]]] = {"F": _ComplexFloat, "D"
 
 
 def _c_type(kernel: str, argument: ValueArg) -> type[Any]:
-    dtype: Any = argument.dtype
+    assert argument.dtype is not None, f"'{argument.name}' has no type"
+    dtype: Any = computed(argument.dtype)
     if (structure := _COMPLEX.get(dtype.char)) is not None:
         return structure
     try:

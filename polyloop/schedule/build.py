@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import inf, prod
+from math import prod
 from weakref import WeakKeyDictionary
 
 import islpy as isl
@@ -20,6 +20,7 @@ from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.values import value_violations
 from polyloop.analysis.witness import element, instance, pair, threads
 from polyloop.errors import Diagnostic, VerificationError
+from polyloop.expr.dtypes import is_inexact, lowest_and_highest
 from polyloop.expr.nodes import Expression, Record
 from polyloop.expr.records import component, field_names, is_vector
 from polyloop.expr.rewrite import substitute
@@ -387,17 +388,13 @@ def neutral_element(operation: str, dtype: np.dtype[np.generic]) -> Expression:
     """
     if is_vector(dtype):
         return Record(dtype, (neutral_element(operation, component(dtype)),) * len(field_names(dtype)))
-    floating = np.issubdtype(dtype, np.floating)
     if operation in {"sum", "product"}:
         value = 0 if operation == "sum" else 1
-        return float(value) if floating else value
+        return float(value) if is_inexact(dtype) else value
     if operation in {"any", "all"}:
         return operation == "all"
-    least = operation == "max"
-    if floating:
-        return -inf if least else inf
-    limits = np.iinfo(dtype)  # type: ignore[type-var]
-    return int(limits.min) if least else int(limits.max)
+    lowest, highest = lowest_and_highest(dtype)
+    return {"max": lowest, "min": highest}[operation]
 
 
 def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[int]]) -> Statement | None:

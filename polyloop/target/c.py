@@ -7,25 +7,30 @@ from typing import Final
 from polyloop.codegen.language import Language
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
-from polyloop.target.mathtable import math_functions
+from polyloop.target.mathtable import C_FUNCTIONS, bit_definitions, c_definitions
 
 __all__ = ["C_LANGUAGE", "CTarget"]
 
+_TYPES: Final = {
+    "bool": "bool",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int",
+    "int64": "int64_t",
+    "uint8": "uint8_t",
+    "uint16": "uint16_t",
+    "uint32": "unsigned int",
+    "uint64": "uint64_t",
+    "float16": "_Float16",
+    "bfloat16": "bfloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "float _Complex",
+    "complex128": "double _Complex",
+}
 C_LANGUAGE: Final = Language(
     name="c",
-    types={
-        "bool": "bool",
-        "int8": "int8_t",
-        "int16": "int16_t",
-        "int32": "int",
-        "int64": "int64_t",
-        "uint8": "uint8_t",
-        "uint16": "uint16_t",
-        "uint32": "unsigned int",
-        "uint64": "uint64_t",
-        "float32": "float",
-        "float64": "double",
-    },
+    types=_TYPES,
     index_types={32: "int", 64: "int64_t"},
     header="#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>",
     function="void",
@@ -40,12 +45,12 @@ C_LANGUAGE: Final = Language(
     unroll_hint="#pragma GCC unroll 4",
     infinity={"float32": "INFINITY", "float64": "(double)INFINITY"},
     not_a_number={"float32": "NAN", "float64": "(double)NAN"},
-    functions={
-        **math_functions(),
-        ("rsqrt", "float32"): "1.0f / sqrtf({0})",
-        ("rsqrt", "float64"): "1.0 / sqrt({0})",
-    },
+    functions=C_FUNCTIONS,
     extremes={},
+    definitions={
+        **dict(c_definitions()),
+        **dict(bit_definitions("static inline", _TYPES, "__builtin_clz{long}({x})", "__builtin_ctz{long}({x})")),
+    },
 )
 
 

@@ -7,7 +7,8 @@ from typing import Final
 from polyloop.codegen.language import Language
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
-from polyloop.target.mathtable import math_functions
+from polyloop.target.cudatypes import complex_operators, cuda_definitions
+from polyloop.target.mathtable import CUDA_FAST_FUNCTIONS, CUDA_FUNCTIONS, bit_definitions
 
 __all__ = ["CUDA_LANGUAGE", "CudaTarget"]
 
@@ -33,28 +34,34 @@ _ATOMICS: Final = {
     for operation in ("sum", "and", "or", "xor", "exchange")
 }
 """CUDA C++ Programming Guide, "Atomic Functions": what exists on all devices from sm_70 on."""
+_HELPER: Final = "static __device__ __forceinline__"
+_TYPES: Final = {
+    "bool": "bool",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long long",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "unsigned long long",
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "complex64",
+    "complex128": "complex128",
+}
 
 CUDA_LANGUAGE: Final = Language(
     name="cuda",
-    types={
-        "bool": "bool",
-        "int8": "signed char",
-        "int16": "short",
-        "int32": "int",
-        "int64": "long long",
-        "uint8": "unsigned char",
-        "uint16": "unsigned short",
-        "uint32": "unsigned int",
-        "uint64": "unsigned long long",
-        "float32": "float",
-        "float64": "double",
-    },
+    types=_TYPES,
     index_types={32: "int", 64: "long long"},
     header="",
     function='extern "C" __global__ void',
     restrict="__restrict__",
     launch_bounds="__launch_bounds__({threads})",
-    helper="static __device__ __forceinline__",
+    helper=_HELPER,
     axes={
         "g.0": "blockIdx.x",
         "g.1": "blockIdx.y",
@@ -71,7 +78,8 @@ CUDA_LANGUAGE: Final = Language(
     # NVRTC knows neither INFINITY nor NAN: bit patterns of IEEE 754.
     infinity={"float32": "__int_as_float(0x7f800000)", "float64": "__longlong_as_double(0x7ff0000000000000ll)"},
     not_a_number={"float32": "__int_as_float(0x7fc00000)", "float64": "__longlong_as_double(0x7ff8000000000000ll)"},
-    functions={**math_functions(), ("rsqrt", "float32"): "rsqrtf", ("rsqrt", "float64"): "rsqrt"},
+    functions=CUDA_FUNCTIONS,
+    fast_functions=CUDA_FAST_FUNCTIONS,
     extremes={(operation, dtype): operation for operation in ("min", "max") for dtype in _EXTREME_TYPES},
     atomics=_ATOMICS,
     # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": 64 KB of constant memory.
@@ -79,6 +87,11 @@ CUDA_LANGUAGE: Final = Language(
     large_constant="__device__ const ",
     constant_bytes=64 * 1024,
     has_infinite_constants=False,
+    definitions={
+        **dict(cuda_definitions()),
+        **dict(bit_definitions(_HELPER, _TYPES, "__clz{long}({x})", "__ffs{long}({x}) - 1")),
+    },
+    operators=complex_operators(),
     limits=_LIMITS,
     has_vectors=True,
     static_assert="static_assert",

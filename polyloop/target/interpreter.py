@@ -18,7 +18,7 @@ from polyloop.analysis.lowering import Lowered, lower
 from polyloop.analysis.reference import accumulation_steps
 from polyloop.codegen.checks import condition_check
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
-from polyloop.expr.dtypes import DType
+from polyloop.expr.dtypes import DType, accepted_types, integer_limits, is_bool, is_integer
 from polyloop.expr.nodes import Expression, Reduction, element_of, field_path
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import expand_rules, variables
@@ -150,22 +150,20 @@ class _Call:
             assert dtype is not None, f"the type of '{name}' is unknown"
             if name in self.given:
                 self.scalars[name] = self.scalar(name, self.given[name], dtype)
-                if dtype.kind in "iu":
+                if is_integer(dtype):
                     self.sizes[name] = int(self.scalars[name])
-            elif dtype.kind not in "iu":
+            elif not is_integer(dtype):
                 message = f"the value '{name}' was not passed"
                 raise self.error("missing-argument", message, (), f"pass {name}= as {dtype}")
 
     def scalar(self, name: str, value: object, dtype: DType) -> Any:  # noqa: ANN401
         number = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-        fits = {"b": (bool, np.bool_), "i": (int, np.integer), "u": (int, np.integer)}
-        accepted = fits.get(dtype.kind, (int, float, np.integer, np.floating))
         if is_record(dtype) and isinstance(number, np.void) and number.dtype == dtype:
             return number
-        good = isinstance(number, accepted) and (dtype.kind == "b" or not isinstance(number, bool))
-        if good and dtype.kind in "iu":
-            limits = np.iinfo(dtype)  # type: ignore[type-var]  # an integer type
-            good = limits.min <= int(number) <= limits.max  # type: ignore[call-overload]
+        good = isinstance(number, accepted_types(dtype)) and (is_bool(dtype) or not isinstance(number, bool))
+        if good and is_integer(dtype):
+            low, high = integer_limits(dtype)
+            good = low <= int(number) <= high  # type: ignore[call-overload]
         if not good:
             message = f"'{name}' must be {dtype}, not {type(number).__name__} {str(number)[:60]}"
             raise self.error("wrong-type", message, (), f"the kernel takes '{name}' as {dtype}")
@@ -270,7 +268,7 @@ class _Call:
 def _poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
     """Return an array of 0xFF bytes, which are NaN in every floating-point type (true, if bool)."""
     array = np.empty(shape, dtype)
-    if dtype.kind == "b":
+    if is_bool(dtype):
         array.fill(True)
     elif array.size:
         array.reshape(-1).view(np.uint8).fill(0xFF)

@@ -1,7 +1,8 @@
 """Expressions as Python closures over NumPy scalars: the arithmetic of the reference interpreter.
 
 Every operation converts its operands to their common type (``expr/typing.py``) and then applies the NumPy operation
-of that type.  Subscripts are exact Python integers.  An expression is compiled once and evaluated for every instance.
+of that type; float16 and bfloat16 are computed in float32.  A value whose width is open takes the one that is wanted.
+Subscripts are exact Python integers.  An expression is compiled once and evaluated for every instance.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fractions import Fraction
 from functools import reduce
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -17,13 +17,14 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import ArgumentError, Diagnostic
-from polyloop.expr.dtypes import DType
+from polyloop.expr.dtypes import DType, computed, is_inexact, lowest_and_highest
 from polyloop.expr.functions import FUNCTIONS, ResultType
 from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, TypeCast
 from polyloop.expr.printer import show
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
 from polyloop.expr.rewrite import children
-from polyloop.expr.typing import DEFAULT_FLOAT, ScalarType, Weak, infer_type, promote, settle
+from polyloop.expr.typing import ScalarType, adapted, argument_type, common_type, infer_type
+from polyloop.target.numeric import NUMERIC
 
 __all__ = ["Closure", "Compiler", "converted", "neutral"]
 
@@ -66,7 +67,7 @@ def built(dtype: DType, values: Sequence[Any]) -> Any:  # noqa: ANN401 - a recor
     return result[()]
 
 
-def _lifted(function: Callable[..., Any], kind: ScalarType) -> Callable[..., Any]:
+def _lifted(function: Callable[..., Any], kind: DType) -> Callable[..., Any]:
     """Return *function*, applied to each component where *kind* is a vector."""
     if not is_vector(kind):
         return function
@@ -74,29 +75,20 @@ def _lifted(function: Callable[..., Any], kind: ScalarType) -> Callable[..., Any
     return lambda *parts: built(kind, [function(*(part[name] for part in parts)) for name in names])
 
 
-def _convert(closure: Closure, have: ScalarType, want: ScalarType) -> Closure:
-    """Return *closure* with its value as *want*; constants that met no typed value stay Python numbers."""
-    if have == want or isinstance(want, Weak):
-        return closure
-    return lambda: converted(closure(), want)
+def _convert(closure: Closure, have: DType, want: DType) -> Closure:
+    return closure if have == want else lambda: converted(closure(), want)
 
 
-def neutral(operation: str, kind: ScalarType) -> Any:  # noqa: ANN401 - a scalar of any type
-    """Return the value with which a reduction over terms of type *kind* begins."""
-    dtype = settle(kind)
+def neutral(operation: str, dtype: DType) -> Any:  # noqa: ANN401 - a scalar of any type
+    """Return the value with which a reduction that accumulates in *dtype* begins."""
     if is_vector(dtype):
         return converted(neutral(operation, component(dtype)), dtype)
     if operation in ("any", "all"):
         return np.bool_(operation == "all")
     if operation in ("sum", "product"):
-        value = 0 if operation == "sum" else 1
-        return value if isinstance(kind, Weak) else (_INT if dtype == _BOOL else dtype).type(value)
-    if dtype.kind == "f":
-        return dtype.type(-math.inf if operation == "max" else math.inf)
-    if dtype == _BOOL:
-        return np.bool_(operation == "min")
-    limits = np.iinfo(dtype)  # type: ignore[type-var]  # an integer type, the only kind left
-    return dtype.type(limits.min if operation == "max" else limits.max)
+        return dtype.type(0 if operation == "sum" else 1)
+    lowest, highest = lowest_and_highest(dtype)
+    return dtype.type(lowest if operation == "max" else highest)
 
 
 def _is_constant(expr: Expression) -> bool:
@@ -118,36 +110,6 @@ _COMBINE: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "max": _larger,
     "any": operator.or_,
     "all": operator.and_,
-}
-
-
-def _fma(a: Any, b: Any, c: Any) -> Any:  # noqa: ANN401
-    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
-        return a * b + c
-    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
-    return a.dtype.type(float(exact)) if exact else a * b + c
-
-
-def _erf(x: Any) -> Any:  # noqa: ANN401
-    return x.dtype.type(math.erf(x))
-
-
-_NUMPY_NAMES: Final = (
-    "sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh fabs floor ceil fmin fmax hypot "
-    "copysign isnan isinf"
-)
-_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
-    "rsqrt": lambda x: x.dtype.type(1) / np.sqrt(x),
-    "asin": np.arcsin,
-    "acos": np.arccos,
-    "atan": np.arctan,
-    "atan2": np.arctan2,
-    "pow": np.power,
-    "erf": _erf,
-    "fma": _fma,
-    "abs": np.abs,
-    "sincos": lambda x: (np.sin(x), np.cos(x)),
-    **{name: getattr(np, name) for name in _NUMPY_NAMES.split()},
 }
 
 
@@ -256,31 +218,30 @@ class Compiler:
     # }}}
     # {{{ values
 
-    def value(self, expr: Expression, want: ScalarType | None = None) -> Closure:
+    def value(self, expr: Expression, want: DType | None = None) -> Closure:
         """Return a closure for the value of *expr*, as *want* if that is given."""
-        have = self.type_of(expr)
+        have = adapted(self.type_of(expr), want)
         closure = self._value(expr, have)
-        return closure if want is None else _convert(closure, have, want)
+        return closure if want is None else _convert(closure, computed(have), want)
 
-    def _value(self, expr: Expression, have: ScalarType) -> Closure:
+    def _value(self, expr: Expression, have: DType) -> Closure:
+        """Return a closure for the value of *expr*, which has the type *have*, in the type that is computed with."""
         kind: type = type(expr)
         if kind is p.Variable and expr.name not in self.arrays:
-            return self._name(expr.name)
+            return _convert(self._name(expr.name), have, computed(have))
         if kind is p.Variable or kind is p.Subscript:
             array = self.arrays[expr.name if kind is p.Variable else expr.aggregate.name]
             place = self.place(expr)
-            return lambda: array[place()]
+            return _convert(lambda: array[place()], have, computed(have))
         if _is_constant(expr):
-            constant = expr if isinstance(have, Weak) else converted(expr, have)
+            constant = converted(expr, computed(have))
             return lambda: constant
         special = self._SPECIAL.get(kind)
         if special is not None:
             return special(self, expr, have)
-        if kind is TypeCast:
-            return self.value(expr.child, have)
         if kind is p.Comparison or kind in (p.LogicalAnd, p.LogicalOr, p.LogicalNot):
             return self._truth(expr)
-        return self._operation(expr, have)
+        return self._operation(expr, computed(have))
 
     def _name(self, name: str) -> Closure:
         if name in self.scalars:
@@ -289,31 +250,29 @@ class Compiler:
         point, scalar = self.point, _INT.type
         return lambda: scalar(point[name])
 
-    def _lookup(self, expr: Lookup, have: ScalarType) -> Closure:
+    def _lookup(self, expr: Lookup, have: DType) -> Closure:
         record, field = self.value(expr.aggregate), expr.field
-        return lambda: record()[field]
+        return _convert(lambda: record()[field], have, computed(have))
 
-    def _record(self, expr: Record, have: ScalarType) -> Closure:
+    def _cast(self, expr: TypeCast, have: DType) -> Closure:
+        return _convert(self.value(expr.child, have), have, computed(have))
+
+    def _record(self, expr: Record, have: DType) -> Closure:
         dtype = expr.dtype
         pairs = zip(expr.values, field_names(dtype), strict=True)
         parts = [self.value(value, field_dtype(dtype, name)) for value, name in pairs]
         return lambda: built(dtype, [part() for part in parts])
 
     def _common(self, exprs: Sequence[Expression]) -> ScalarType:
-        return reduce(promote, [self.type_of(expr) for expr in exprs])
+        return common_type([self.type_of(expr) for expr in exprs])
 
-    def _reduction(self, expr: Reduction, have: ScalarType) -> Closure:
+    def _reduction(self, expr: Reduction, have: DType) -> Closure:
         assert self.terms is not None, f"a reduction where none can be: {show(expr)}"
         terms = self.terms(expr)
-        kind = self.type_of(expr.expr)
-        start = neutral(expr.operation, kind)
-        want = kind
-        if expr.operation in ("any", "all"):
-            want = _BOOL
-        elif kind == _BOOL and expr.operation in ("sum", "product"):
-            want = _INT
-        values = terms(self.value(expr.expr, want))
-        combine = _lifted(_COMBINE[expr.operation], kind)
+        dtype = computed(have)
+        start = neutral(expr.operation, dtype)
+        values = terms(self.value(expr.expr, dtype))
+        combine = _lifted(_COMBINE[expr.operation], dtype)
 
         def accumulate() -> Any:  # noqa: ANN401
             total = start
@@ -323,15 +282,16 @@ class Compiler:
 
         return accumulate
 
-    def _choice(self, expr: p.If, have: ScalarType) -> Closure:
+    def _choice(self, expr: p.If, have: DType) -> Closure:
+        dtype = computed(have)
         condition = self.value(expr.condition)
-        then, orelse = self.value(expr.then, have), self.value(expr.else_, have)
+        then, orelse = self.value(expr.then, dtype), self.value(expr.else_, dtype)
         return lambda: then() if condition() else orelse()
 
     def _truth(self, expr: Expression) -> Closure:
         kind = type(expr)
         if kind is p.Comparison:
-            common = self._common((expr.left, expr.right))
+            common = computed(adapted(self._common((expr.left, expr.right)), None))
             left, right = self.value(expr.left, common), self.value(expr.right, common)
             compare = _COMPARE[str(getattr(expr.operator, "value", expr.operator))]
             return lambda: np.bool_(compare(left(), right()))
@@ -342,43 +302,56 @@ class Compiler:
             return lambda: np.bool_(any(part() for part in parts))
         return lambda: np.bool_(not parts[0]())
 
-    def _call(self, expr: Expression, have: ScalarType) -> Closure:
+    def _call(self, expr: p.Call, have: DType) -> Closure:
+        assert isinstance(expr.function, p.Variable), f"call of '{expr.function}'"
         function = FUNCTIONS[expr.function.name]
-        common = settle(self._common(expr.parameters))
-        if component(common).kind != "f" and function.result is not ResultType.SAME:
-            common = DEFAULT_FLOAT
-        parts = [self.value(parameter, common) for parameter in expr.parameters]
+        arguments = expr.parameters[:-1] if function.integer_last else expr.parameters
+        common = computed(adapted(argument_type(function, self._common(arguments)), have))
+        parts = [self.value(argument, common) for argument in arguments]
+        if function.integer_last:
+            parts.append(self.value(expr.parameters[-1], _INT))
         if function.name in ("min", "max"):
             combine = _lifted(_COMBINE[function.name], common)
             return lambda: reduce(combine, [part() for part in parts])
         if function.result is ResultType.RECORD:
-            results, dtype = _FUNCTIONS[function.name], settle(have)
+            results, dtype = NUMERIC[function.name], have
             return lambda: built(dtype, results(*[part() for part in parts]))
-        apply = _lifted(_FUNCTIONS[function.name], common)
+        apply = _lifted(NUMERIC[function.name], common)
         return lambda: apply(*[part() for part in parts])
 
-    def _operation(self, expr: Expression, have: ScalarType) -> Closure:
+    def _operation(self, expr: Expression, dtype: DType) -> Closure:
         kind = type(expr)
-        parts = [self.value(child, have) for child in children(expr)]
+        parts = [self.value(child, dtype) for child in children(expr)]
         if kind is p.Sum or kind is p.Product:
-            return _chain(_lifted(operator.add if kind is p.Sum else operator.mul, have), parts)
+            return _chain(_lifted(operator.add if kind is p.Sum else operator.mul, dtype), parts)
         if kind is p.Min or kind is p.Max:
-            return _chain(_lifted(_smaller if kind is p.Min else _larger, have), parts)
+            return _chain(_lifted(_smaller if kind is p.Min else _larger, dtype), parts)
         if kind is p.BitwiseNot:
             return lambda: ~parts[0]()
         if kind in _BITWISE:
             return _chain(_BITWISE[kind], parts)
         left, right = parts
         if kind is p.Quotient:
-            as_weak = isinstance(have, Weak)
-            if is_vector(have):
-                return _chain(_lifted(operator.truediv, have), parts)
-            return lambda: float(np.float64(left()) / np.float64(right())) if as_weak else left() / right()
+            return _chain(_lifted(operator.truediv, dtype), parts)
         if kind is p.Power:
-            return lambda: left() ** right()
+            return self._power(expr, dtype, left, right)
         assert kind is p.FloorDiv or kind is p.Remainder, f"unexpected node {kind.__name__}"
         apply = self.divider(kind is p.FloorDiv, expr)
         return lambda: apply(left(), right())
+
+    def _power(self, expr: Expression, dtype: DType, left: Closure, right: Closure) -> Closure:
+        if is_inexact(dtype):
+            return lambda: left() ** right()
+
+        def power() -> Any:  # noqa: ANN401
+            exponent = right()
+            if exponent < 0:
+                note = (f"{show(expr)}, and the exponent is {exponent}",)
+                hint = "cast the base to a floating-point type"
+                raise self.error("negative-power", "an integer is raised to a negative power", note, hint)
+            return left() ** exponent
+
+        return power
 
     def divider(self, is_quotient: bool, expr: Expression) -> Callable[[Any, Any], Any]:
         """Return division, or remainder, rounding downward; an integer divided by zero is an error."""
@@ -394,12 +367,13 @@ class Compiler:
 
     # }}}
 
-    _SPECIAL: ClassVar[Mapping[type, Callable[[Compiler, Any, ScalarType], Closure]]] = {
+    _SPECIAL: ClassVar[Mapping[type, Callable[[Compiler, Any, DType], Closure]]] = {
         Reduction: _reduction,
         Lookup: _lookup,
         Record: _record,
         p.If: _choice,
         p.Call: _call,
+        TypeCast: _cast,
     }
 
 

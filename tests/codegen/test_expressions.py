@@ -13,7 +13,6 @@ import pymbolic.primitives as p
 import pytest
 
 from polyloop.codegen.generate import generate
-from polyloop.errors import CodegenError
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.typing import infer
 from polyloop.kernel.tree import Loop, Run
@@ -258,18 +257,6 @@ def test_a_long_sum_is_no_deeper_than_a_short_one() -> None:
     s = statement("S", "i", "n", "0 <= i < n", "x[i]", expr)
     built = schedule("long", "n", "n >= 1", [array("x", "n", output=True), value("n")], [s], (Loop("i", (Run("S"),)),))
     assert generate(built, C_LANGUAGE).device_code.count(" + x[i]") == 499
-
-
-def test_half_precision_is_refused() -> None:
-    s = statement("S", "i", "n", "0 <= i < n", "h[i]", 0.0)
-    arguments = [array("h", "n", np.float16, output=True), value("n")]
-    built = schedule("half", "n", "n >= 1", arguments, [s], (Loop("i", (Run("S"),)),))
-    with pytest.raises(CodegenError) as err:
-        generate(built, CUDA_LANGUAGE)
-    assert str(err.value) == (
-        "generate_code on kernel 'half': target 'cuda' cannot compute with 'float16' [unsupported-dtype]\n"
-        "  Hint: use one of bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64"
-    )
 
 
 # }}}

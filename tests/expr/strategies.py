@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pymbolic.primitives as p
 from hypothesis import strategies as st
 
@@ -20,6 +21,12 @@ _NUMBERS = st.one_of(
     st.integers(-3, 3),
     st.floats(allow_nan=False, allow_infinity=False),
     st.booleans(),
+    st.floats(0, 1e30).map(lambda value: complex(0.0, value)),
+    st.floats(width=32, allow_nan=False, allow_infinity=False).map(np.float32),
+    st.floats(allow_nan=False, allow_infinity=False).map(np.float64),
+    st.integers(0, 2**32 - 1).map(np.uint32),
+    st.integers(0, 2**64 - 1).map(np.uint64),
+    st.integers(-(2**63) + 1, 2**63 - 1).map(np.int64),
 )
 
 

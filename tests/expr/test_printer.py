@@ -74,6 +74,11 @@ def repr_all(expr: Expression) -> str:
         "x << 2 & 7",
         "0 < x and x < 3",
         "f(x, y)",
+        "1.5f*x - 2u",
+        "0.1d + 3l*x - 4ul",
+        "2.0 + 1j*x",
+        "x - 2.5j*y",
+        "1e-30f",
     ],
 )
 def test_text_with_minimal_parentheses_is_printed_as_it_was(text: str) -> None:

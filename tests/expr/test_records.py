@@ -59,9 +59,9 @@ def test_type_of(text: str, name: str) -> None:
         ("t + 1", "type-conflict", "'t' is a record (sample), which 't + 1' cannot compute with"),
         ("sqrt(t)", "type-conflict", "'sqrt' does not take sample"),
         ("v < w", "type-conflict", "'v' is a record (float4), which 'v < w' cannot compute with"),
-        ("v + u", "type-conflict", "float4 and float2 do not go together"),
-        ("v*d", "type-conflict", "float4 and float64 do not go together"),
-        ("q*f", "type-conflict", "int3 and float32 do not go together"),
+        ("v + u", "type-conflict", "float4 and float2 do not go together: v + u"),
+        ("v*d", "type-conflict", "float4 and float64 do not go together: v*d"),
+        ("q*f", "type-conflict", "int3 and float32 do not go together: q*f"),
         ("q/2", "type-conflict", "'q' is a record (int3), which 'q/2' cannot compute with"),
         ("sqrt(q)", "type-conflict", "'sqrt' does not take int3"),
         ("v // 2", "type-conflict", "'v' is a record (float4), which 'v // 2' cannot compute with"),
@@ -72,7 +72,7 @@ def test_type_of(text: str, name: str) -> None:
         ("cast(float4, f)", "type-conflict", "cast(float4, f) converts a record"),
         ("make_float2(v, 1)", "type-conflict", "'v' is float4, and is stored as float32"),
         ("a[t]", "type-conflict", "subscript 't' of 'a' is not an integer but sample"),
-        ("if(f > 0, t, v)", "type-conflict", "sample and float4 do not go together"),
+        ("if(f > 0, t, v)", "type-conflict", "sample and float4 do not go together: if(f > 0, t, v)"),
     ],
 )
 def test_what_records_cannot_do(text: str, code: str, message: str) -> None:

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
+import ml_dtypes
 import numpy as np
 import pytest
 
 from polyloop.errors import KernelError
-from polyloop.expr.dtypes import DType, dtype_name, find_dtype, to_dtype
+from polyloop.expr.dtypes import DType, dtype_name, find_dtype, is_inexact, is_signed, to_dtype
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import RESERVED, check_identifier, is_identifier
 from polyloop.expr.parser import parse_expression
-from polyloop.expr.typing import TypeConflictError, Weak, infer, infer_type, promote, settle
+from polyloop.expr.typing import (
+    ScalarType,
+    TypeConflictError,
+    Weak,
+    adapted,
+    common_type,
+    infer,
+    infer_type,
+    promote,
+    settle,
+)
 
 _TYPES = {
     "i": "int32",
@@ -22,11 +35,15 @@ _TYPES = {
     "u": "uint32",
     "q": "int64",
     "t": "bool",
+    "b": "bfloat16",
+    "z": "complex64",
+    "w": "complex128",
+    "v": "uint64",
 }
 
 
 def lookup(name: str) -> DType | None:
-    return np.dtype(_TYPES[name]) if name in _TYPES else None
+    return find_dtype(_TYPES[name]) if name in _TYPES else None
 
 
 @pytest.mark.parametrize(
@@ -41,7 +58,32 @@ def lookup(name: str) -> DType | None:
         ("i/n", "float64"),
         ("s/s", "float64"),
         ("f/2", "float32"),
-        ("i*f", "float64"),
+        ("i*f", "float32"),
+        ("q*h", "float16"),
+        ("i*0.5*f", "float32"),
+        ("f*(i + 0.5)", "float32"),
+        ("f*(i/n)", "float32"),
+        ("f*sqrt(i)", "float64"),
+        ("h*b", "float32"),
+        ("i*b", "bfloat16"),
+        ("z*f", "complex64"),
+        ("1j*f", "complex64"),
+        ("1j*i", "complex128"),
+        ("z*d", "complex128"),
+        ("1j*h", "complex64"),
+        ("abs(z)", "float32"),
+        ("real(w)", "float64"),
+        ("conj(z)", "complex64"),
+        ("exp(z)", "complex64"),
+        ("arg(i)", "float64"),
+        ("z**2", "complex64"),
+        ("u & 4294967295", "uint32"),
+        ("popcount(q)", "int32"),
+        ("gcd(i, q)", "int64"),
+        ("ldexp(f, i)", "float32"),
+        ("t << 1", "int32"),
+        ("sum(k, i*0.5)", "float64"),
+        ("sum(k, z)", "complex64"),
         ("f*d", "float64"),
         ("s + i", "int32"),
         ("i + u", "int64"),
@@ -101,8 +143,37 @@ def test_a_comparison_of_unknown_types_is_still_a_truth_value() -> None:
 
 @pytest.mark.parametrize("left", sorted(set(_TYPES.values())))
 @pytest.mark.parametrize("right", sorted(set(_TYPES.values())))
-def test_promotion_agrees_with_numpy(left: str, right: str) -> None:
-    assert promote(np.dtype(left), np.dtype(right)) == np.result_type(np.dtype(left), np.dtype(right))
+def test_promotion_agrees_with_numpy_but_for_integers_and_floats(left: str, right: str) -> None:
+    kinds = (to_dtype(left), to_dtype(right))
+    inexact = [kind for kind in kinds if is_inexact(kind)]
+    if len(inexact) == 1:
+        assert promote(*kinds) == inexact[0]
+    elif "bfloat16" in (left, right) and left != right:
+        other = next(kind for kind in kinds if kind.name != "bfloat16")
+        assert promote(*kinds) == (np.float32 if other == np.float16 else other)
+    elif "uint64" in (left, right) and any(is_signed(kind) for kind in kinds):
+        with pytest.raises(TypeConflictError):
+            promote(*kinds)
+    else:
+        assert promote(*kinds) == np.result_type(*kinds)
+
+
+@pytest.mark.parametrize("order", list(permutations([np.dtype("int32"), Weak.FLOAT, np.dtype("float32")])))
+def test_the_order_of_operands_does_not_matter(order: tuple[ScalarType, ...]) -> None:
+    assert common_type(order) == np.dtype("float32")
+    assert promote(promote(order[0], order[1]), order[2]) == np.dtype("float32")
+
+
+def test_a_value_without_width_takes_the_one_that_is_wanted() -> None:
+    half = np.dtype("float16")
+    assert adapted(Weak.FLOAT, half) == half
+    assert adapted(Weak.FLOAT, np.dtype("int32")) == np.dtype("float64")
+    assert adapted(Weak.FLOAT, np.dtype("complex64")) == np.dtype("float32")
+    assert adapted(Weak.COMPLEX, np.dtype("float32")) == np.dtype("complex64")
+    assert adapted(Weak.INT, np.dtype("float32")) == np.dtype("float32")
+    assert adapted(Weak.INT, np.dtype("uint8")) == np.dtype("uint8")
+    assert adapted(Weak.LONG, np.dtype("uint8")) == np.dtype("int64")
+    assert adapted(np.dtype("int8"), half) == np.dtype("int8")
 
 
 def test_constants_stay_weak_until_they_meet_a_typed_value() -> None:
@@ -121,10 +192,26 @@ def test_constants_stay_weak_until_they_meet_a_typed_value() -> None:
         ("sqrt(f, f)", "wrong-argument-count", "'sqrt' takes 1 argument, not 2"),
         ("pow(f)", "wrong-argument-count", "'pow' takes 2 arguments, not 1"),
         ("f & 1", "type-conflict", "bit operation on 'f', which is float32"),
-        ("i << 1.5", "type-conflict", "bit operation on '1.5', which is a floating-point constant"),
-        ("f[i/2]", "type-conflict", "subscript 'i/2' of 'f' is not an integer but float64"),
+        ("i << 1.5", "type-conflict", "bit operation on '1.5', which is a floating-point number"),
+        ("f[i/2]", "type-conflict", "subscript 'i/2' of 'f' is not an integer but a floating-point number"),
         ("f[t]", "type-conflict", "subscript 't' of 'f' is not an integer but bool"),
         ("x < f & 1.0", "type-conflict", "bit operation on 'f', which is float32"),
+        ("v + i", "type-conflict", "uint64 and int32 have no common integer type: v + i"),
+        ("z < w", "type-conflict", "complex numbers have no order: z < w"),
+        ("max(z, w, z)", "type-conflict", "complex numbers have no order: max(z, w, z)"),
+        ("z // w", "type-conflict", "complex numbers have no quotient that is rounded downward: z // w"),
+        ("if(z, 1, 2)", "type-conflict", "a complex number is no condition: z"),
+        ("not z", "type-conflict", "a complex number is no condition: z"),
+        ("cast(float32, z)", "type-conflict", "a complex number cannot be cast to float32: cast(float32, z)"),
+        ("erf(z)", "type-conflict", "'erf' is not defined for complex numbers: erf(z)"),
+        ("f[z]", "type-conflict", "subscript 'z' of 'f' is not an integer but complex64"),
+        ("gcd(f, 2)", "type-conflict", "'gcd' of 'f', which is float32"),
+        ("ldexp(f, f)", "type-conflict", "the last argument of 'ldexp' is 'f', which is float32"),
+        ("i ** -1", "type-conflict", "an integer to a negative power is no integer: i**(-1)"),
+        ("s + 300", "bad-constant", "the constant 300 does not fit int8, the type of s + 300"),
+        ("u > -1", "bad-constant", "the constant -1 does not fit uint32, the type of u > -1"),
+        ("i << 32", "bad-constant", "a shift of int32 by 32 bits: i << 32"),
+        ("i >> -1", "bad-constant", "a shift of int32 by -1 bits: i >> -1"),
     ],
 )
 def test_what_has_no_type_is_refused(text: str, code: str, message: str) -> None:
@@ -153,6 +240,11 @@ def test_a_near_function_name_is_suggested() -> None:
         (np.bool_, "bool"),
         (float, "float64"),
         ("double", "float64"),
+        ("complex64", "complex64"),
+        (complex, "complex128"),
+        ("bfloat16", "bfloat16"),
+        (ml_dtypes.bfloat16, "bfloat16"),
+        (np.dtype("c8"), "complex64"),
     ],
 )
 def test_spellings_of_types(spelling: object, name: str) -> None:
@@ -164,8 +256,9 @@ def test_spellings_of_types(spelling: object, name: str) -> None:
     [
         ("flaot32", "did you mean 'float32'?"),
         ("float", "write float32 or float64"),
-        ("complex64", "complex numbers are not supported: keep real and imaginary part in two arrays"),
-        (np.complex64, "complex numbers are not supported: keep real and imaginary part in two arrays"),
+        ("complex", "write complex64 or complex128"),
+        ("bfloat", "did you mean 'bfloat16'?"),
+        (np.complexfloating, None),
         (None, None),
         (np.floating, None),
         (np.dtype(">f4"), None),

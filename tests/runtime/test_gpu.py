@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from polyloop.errors import ArgumentError
+from polyloop.expr.dtypes import BFLOAT16
 from polyloop.runtime import gpu
 from polyloop.runtime.gpu import gpu_available, resolve_stream
 from polyloop.runtime.gpuarrays import DeviceMemory
@@ -231,6 +232,8 @@ call on kernel 'k': 't' is in host memory, and this kernel runs on the GPU [wron
   Hint: pass t.cuda(), or t.numpy() to have it copied"""
     odd = Tensor()
     odd.dtype = "torch.bfloat16"
+    assert DeviceMemory().view("k", "t", odd).dtype == BFLOAT16
+    odd.dtype = "torch.qint8"
     with pytest.raises(ArgumentError) as err:
         DeviceMemory().view("k", "t", odd)
     assert err.value.codes == ("wrong-dtype",)

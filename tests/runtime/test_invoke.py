@@ -9,6 +9,7 @@ from pymbolic import parse
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
 from polyloop.errors import ArgumentError, CompilerError
+from polyloop.expr.dtypes import BFLOAT16
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime import invoke
 from polyloop.runtime.invoke import CompiledKernel, load
@@ -124,11 +125,18 @@ def test_values_arrive_as_they_are(name: str, ctype: str, value: complex) -> Non
     assert kernel(v=value, n=1).a[0] == value
 
 
-def test_a_half_cannot_be_passed_to_c_by_value() -> None:
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16])
+def test_a_half_is_passed_as_a_float(dtype: np.dtype[Any]) -> None:
+    kernel = kernel_of("void f(float v, float *b) { b[0] = v; }\n", ValueArg("v", dtype),
+                       array("b", [1], inp=False, out=True))
+    assert kernel(v=0.1).b[0] == np.asarray(0.1).astype(dtype).astype(F4)
+
+
+def test_what_c_has_no_type_for_cannot_be_passed_by_value() -> None:
     with pytest.raises(CompilerError) as err:
-        kernel_of("void f(short v) {}\n", ValueArg("v", np.dtype(np.float16)))
+        kernel_of("void f(long v) {}\n", ValueArg("v", np.dtype("M8[s]")))
     assert str(err.value) == """\
-compile on kernel 'f': 'v' of type float16 cannot be passed by value to C [unsupported-argument-type]
+compile on kernel 'f': 'v' of type datetime64[s] cannot be passed by value to C [unsupported-argument-type]
   Hint: pass it as an array of one element"""
 
 # }}}

@@ -206,7 +206,7 @@ def test_an_integer_divided_by_zero_is_refused() -> None:
     [
         ("0.1 * a[i]", {"a": F4(3)}, F4(0.1) * F4(3)),
         ("a[i] / 2", {"a": I4(3)}, F8(1.5)),
-        ("a[i] * b[i]", {"a": I4(3), "b": F4(0.5)}, F8(1.5)),
+        ("a[i] * b[i]", {"a": I4(3), "b": F4(0.5)}, F4(1.5)),
         ("a[i] + 1", {"a": U1(255)}, U1(0)),
         ("a[i] + b[i]", {"a": np.bool_(True), "b": np.bool_(True)}, I4(2)),
         ("a[i] < b[i]", {"a": F4(1), "b": I4(2)}, np.bool_(True)),

@@ -103,7 +103,7 @@ def test_a_prefetch_for_a_precomputed_rule(golden: Golden) -> None:
 def test_a_type_that_the_rule_widens() -> None:
     knl = pl.make_kernel(
         "{[i]: 0 <= i < n}",
-        "f(x) := 2*a[x] + x\nout[i] = f(i)",
+        "f(x) := 2.0d*a[x] + x\nout[i] = f(i)",
         [pl.GlobalArg("a", F, shape="n"), pl.GlobalArg("out", np.float64, shape="n"), ...],
         assumptions="n >= 1",
     )

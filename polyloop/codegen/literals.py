@@ -1,0 +1,57 @@
+"""Constants as C text, of exactly the type that they have."""
+
+from __future__ import annotations
+
+from math import isinf, isnan
+from typing import Final
+
+import numpy as np
+
+from polyloop.codegen.scope import UNARY, Scope, Text
+from polyloop.expr.dtypes import DType, as_real, is_bool, is_complex, is_floating, is_unsigned
+
+__all__ = ["literal"]
+
+_FLOAT: Final[DType] = np.dtype("float32")
+
+
+def literal(scope: Scope, value: complex, dtype: DType) -> Text:
+    """Return *value* as a constant of *dtype*, which is no 16-bit floating-point type.
+
+    A real number of a complex type is written as a real number: C converts it.
+    """
+    if isinstance(value, complex):
+        assert is_complex(dtype), f"{value} is not {dtype}"
+        real = as_real(dtype)
+        parts = [_floating(scope, part, real).text for part in (value.real, value.imag)]
+        return Text(scope.spelling("complex", dtype).format(*parts))
+    if is_bool(dtype):
+        return Text("true" if value else "false")
+    if is_floating(dtype) or is_complex(dtype):
+        return _floating(scope, float(value), as_real(dtype))
+    return _integer(int(value), dtype)
+
+
+def _integer(value: int, dtype: DType) -> Text:
+    suffix = "u" if is_unsigned(dtype) and dtype.itemsize >= 4 else ""
+    if not -(2**31) <= value < (2**32 if suffix else 2**31):
+        suffix = "ull" if suffix or value >= 2**63 else "ll"
+    if value in (-(2**31), -(2**63)):
+        return Text(f"({value + 1}{suffix} - 1)")
+    return Text(f"{value}{suffix}") if value >= 0 else Text(f"{value}{suffix}", UNARY)
+
+
+def _floating(scope: Scope, value: float, dtype: DType) -> Text:
+    if isnan(value):
+        return Text(scope.language.not_a_number[dtype.name])
+    if isinf(value):
+        infinity = scope.language.infinity[dtype.name]
+        return Text(infinity) if value > 0 else Text(f"-{infinity}", UNARY)
+    is_single = dtype == _FLOAT
+    text = str(np.float32(value)) if is_single else repr(value)
+    if text.lstrip("-") == "inf":
+        return _floating(scope, float(text), dtype)
+    if "." not in text and "e" not in text:
+        text += ".0"
+    text = f"{text}f" if is_single else text
+    return Text(text, UNARY) if text.startswith("-") else Text(text)
