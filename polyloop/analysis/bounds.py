@@ -12,6 +12,7 @@ from polyloop.analysis.marks import site_of_access
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
+from polyloop.kernel.domains import data_inames
 from polyloop.kernel.kernel import Condition, LoopKernel, memoised
 from polyloop.poly.affine import Affine, Var, affine_of, to_expression
 from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set
@@ -50,12 +51,12 @@ def unbounded_inames(kernel: LoopKernel) -> Iterator[Diagnostic]:
     seen: set[str] = set()
     for statement in lower(kernel).statements.values():
         for position, iname in enumerate(statement.inames):
-            if iname not in seen and not statement.domain.dim_is_bounded(_SET, position):
+            if iname not in seen and not statement.exact.dim_is_bounded(_SET, position):
                 seen.add(iname)
                 yield Diagnostic(
                     "unbounded-domain",
                     f"iname '{iname}' is not bounded",
-                    (f"its domain is {statement.domain}",),
+                    (f"its domain is {statement.exact}",),
                     (f"give '{iname}' a lower and an upper bound, such as 0 <= {iname} < n",),
                     sites=(statement.instruction.site(),),
                 )
@@ -103,10 +104,26 @@ def footprint_shape(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | D
             touched = values if touched is None else touched.union(values)
         assert touched is not None
         extent = _extent(touched)
+        if extent is None and (by := _data_decides(kernel, found, axis)):
+            why = f"data decides how far iname '{by[0]}' runs, so the greatest index of axis {axis} is not known"
+            return _no_shape(name, why, *by[1])
         if extent is None:
             return _no_shape(name, f"the greatest index of axis {axis} is not one expression", *found[0])
         extents.append(extent)
     return tuple(extents)
+
+
+def _data_decides(
+    kernel: LoopKernel, found: Sequence[tuple[Lowered, Access]], axis: int
+) -> tuple[str, tuple[Lowered, Access]] | None:
+    """Return the first iname in the subscripts of *axis* whose bounds depend on data, and where."""
+    inames = data_inames(kernel.domains, kernel.parameters)
+    for statement, access in found:
+        form = access.indices[axis]
+        names = frozenset[str]() if form is None else form.names() & inames
+        if names:
+            return min(names), (statement, access)
+    return None
 
 
 def _no_shape(name: str, why: str, statement: Lowered, access: Access) -> Diagnostic:
@@ -159,7 +176,8 @@ def bounds_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield one finding for each access that leaves its array wherever its instruction runs, with the instance.
 
     What leaves it for some parameters only is a matter of :func:`bounds_conditions`.  Subscripts that are not
-    affine, and extents that are not, are not looked at.
+    affine, and extents that are not, are not looked at; where data decides how far an iname runs, its subscripts are
+    left out unless they stay inside whatever the data is.
     """
     yield from _bounds(kernel)[0]
 
@@ -200,13 +218,14 @@ def _outside(
     kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression], domain: isl.Set
 ) -> Iterator[tuple[int, isl.Set]]:
     """Yield the axes on which *access* leaves its array, each with the instances that do."""
+    data = data_inames(kernel.domains, kernel.parameters)
     for axis, (form, extent) in enumerate(zip(access.indices, shape, strict=True)):
         limit = affine_of(extent)
         if form is None or limit is None or not limit.names() <= set(kernel.parameters):
             continue
         for row in (Row(form.scale(-1).add(Affine((), -1))), Row(form.add(limit, -1))):
             part = add_rows(domain, statement.inames, [row])
-            if not part.is_empty():
+            if not part.is_empty() and data.isdisjoint(form.names()):
                 yield axis, part
 
 

@@ -125,6 +125,11 @@ def original_read(comparison: Comparison, reader: Placed, access: Access) -> tup
     instruction = reader.lowered.instruction
     origin = instruction.origin
     assert isinstance(origin, Copy), "only a copy has a reference read"
+    if access.is_bound:
+        same = comparison.counterpart(reader)
+        found = next((a for a in same.lowered.reads if a.is_bound and a.array == access.array), None)
+        assert found is not None, f"'{access.array}' bounds {reader.name}, but not {same.name}"
+        return same, found
     number = 0
     for _, candidate in comparison.new.program.leaves(instruction.id):
         if candidate is access:

@@ -17,12 +17,13 @@ from polyloop.analysis.bounds import (
     unbounded_inames,
 )
 from polyloop.analysis.comparison import initial_reads
-from polyloop.analysis.dataflow import is_exact, may_flow_of
-from polyloop.analysis.infer import infer_dtypes, record_violations, type_violations
+from polyloop.analysis.dataflow import is_exact, may_flow_of, writers_of
+from polyloop.analysis.infer import bound_violations, infer_dtypes, record_violations, type_violations
 from polyloop.analysis.layout import layout_names_violations, layout_violations, with_layouts
 from polyloop.analysis.lint import creation_warnings, name_clashes
 from polyloop.analysis.marks import site_of_access
 from polyloop.analysis.place import place
+from polyloop.analysis.placement import common_loops
 from polyloop.analysis.reference import reference_of
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic, KernelError, VerificationError, warn
@@ -199,10 +200,12 @@ def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, bounds_violations(kernel))
     kernel = replace(kernel, conditions=bounds_conditions(kernel))
     _raise_if(kernel, _unwritten(kernel))
+    _raise_if(kernel, _stale_bounds(kernel))
     _raise_if(kernel, layout_violations(kernel))
     _raise_if(kernel, _uninitialised(kernel))
     _raise_if(kernel, type_violations(kernel))
     kernel = infer_dtypes(_with_directions(kernel))
+    _raise_if(kernel, bound_violations(kernel))
     _raise_if(kernel, record_violations(kernel))
     reference = reference_of(kernel)
     _raise_if(kernel, _group_conflicts(reference))
@@ -314,6 +317,25 @@ def _wrong_directions(kernel: LoopKernel, kernel_data: Sequence[object]) -> Iter
                     )  # fmt: skip
 
 
+def _stale_bounds(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield loops that are bounded by what an earlier loop left behind: a bound has one value for each iteration."""
+    placement = place(kernel)
+    for reader in placement.statements.values():
+        for name in reader.lowered.bounds:
+            for writer in writers_of(placement, name):
+                loops, earlier = common_loops(placement, writer, reader)
+                if earlier and set(writer.dims) <= set(loops):
+                    continue
+                yield Diagnostic(
+                    "bad-bound",
+                    f"'{name}' bounds a loop that does not follow its assignment in the same iteration",
+                    ("another loop assigns it, or the same loop in a later instruction",),
+                    ("write both in one 'for' block, the assignment first",),
+                    sites=(writer.lowered.instruction.site(), reader.lowered.instruction.site()),
+                )
+                return
+
+
 def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield reads of temporary elements that nothing has written, with the instance."""
     read = {name for instruction in kernel.instructions for name in instruction.reads}
@@ -324,6 +346,8 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
         if not is_exact(placement, name):
             continue
         for statement, access, initial in initial_reads(placement, name, kernel.temporaries[name].dtype):
+            if statement.lowered.bounds and not access.is_bound:
+                continue
             at, _ = pair(isl.Map.from_domain_and_range(initial, initial), statement, statement)
             note = f"instance {instance(statement, at)} reads {element(statement, access, at)}"
             yield Diagnostic(

@@ -15,9 +15,10 @@ import islpy as isl
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
 from polyloop.expr.updates import EXCHANGE
+from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import memoised
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import lex_relation, map_from_forms
+from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 
 __all__ = ["Flow", "flow_of", "is_exact", "may_flow_of", "readers_of", "time_forms", "writers_of"]
 
@@ -74,12 +75,35 @@ def _by_array(placement: Placement) -> tuple[dict[str, list[Placed]], dict[str, 
 
 
 def is_exact(placement: Placement, array: str) -> bool:
-    """Return whether every access to *array* is affine, and every write unconditional and not atomic."""
-    writers = [statement.lowered for statement in writers_of(placement, array)]
-    known = (writer.write.is_affine() and not writer.is_conditional and writer.atomic is None for writer in writers)
-    return all(known) and all(
-        access.is_affine() for _, access in readers_of(placement, array)
-    )
+    """Return whether every access to *array* is affine, and no write is atomic or missing where a read needs it.
+
+    Data decides whether a conditional write happens; one in a loop with bound variables is good enough for readers
+    that run only where it does.
+    """
+    writers, readers = writers_of(placement, array), readers_of(placement, array)
+    if not all(w.lowered.write.is_affine() for w in writers) or not all(a.is_affine() for _, a in readers):
+        return False
+    if any(writer.lowered.atomic is not None for writer in writers):
+        return False
+    if not any(writer.lowered.is_conditional for writer in writers):
+        return True
+    return len(writers) == 1 and all(_follows(placement, writers[0], reader, access) for reader, access in readers)
+
+
+def _follows(placement: Placement, writer: Placed, reader: Placed, access: Access) -> bool:
+    """Return whether each instance of *reader* runs after the instance of *writer* whose element it reads.
+
+    The writer's condition consists of bounds alone.  Bound variables have one value for each iteration of the loops
+    around their own writer, and both statements are inside of these: so if the reader's bounds imply the writer's,
+    the write has happened.
+    """
+    if writer.lowered.predicates or placement.spaces[access.array] is not AddressSpace.PRIVATE:
+        return False
+    loops, earlier = common_loops(placement, writer, reader)
+    sequential = [x for x in writer.dims if "." not in x]
+    if not earlier or not set(sequential) <= set(loops) or writer.lowered.write.indices != access.indices:
+        return False
+    return bool(project_onto(reader.exact, reader.dims, writer.dims).is_subset(writer.exact))
 
 
 def time_forms(placement: Placement, statement: Placed, depth: int) -> list[Affine]:
@@ -105,7 +129,7 @@ def flow_of(
     sinks: Sequence[tuple[Placed, Access]] | None = None,
     sources: Sequence[Placed] | None = None,
 ) -> Flow:
-    """Return the dataflow of *array*, whose accesses must be exact.
+    """Return the dataflow of *array*, whose accesses must be exact (:func:`is_exact`).
 
     Parameters
     ----------
@@ -116,7 +140,7 @@ def flow_of(
     writers = writers_of(placement, array) if sources is None else list(sources)
     if not reads or not writers:
         return Flow(reads, ((),) * len(reads), tuple(s.domain for s, _ in reads))
-    if len(writers) == 1 and not writers[0].lowered.is_conditional:
+    if len(writers) == 1 and (sources is None or not writers[0].lowered.is_conditional):
         direct = [_direct(placement, writers[0], reader, access) for reader, access in reads]
         if all(link is not None for link in direct):
             links = tuple(((writers[0], link),) for link in direct if link is not None)

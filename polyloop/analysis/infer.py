@@ -20,6 +20,7 @@ from polyloop.kernel.kernel import LoopKernel, memoised
 
 __all__ = [
     "accumulator_dtypes",
+    "bound_violations",
     "dtype_table",
     "infer_dtypes",
     "record_violations",
@@ -149,6 +150,24 @@ def _mixed(instruction: Instruction) -> Diagnostic:
     )
 
 
+def bound_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield bound variables that are no integers, or do not fit the 64 bits of index arithmetic."""
+    table = dtype_table(kernel)
+    seen: set[str] = set()
+    for statement in lower(kernel).statements.values():
+        for name in statement.bounds:
+            dtype = table.get(name)
+            if dtype is None or name in seen or (dtype.kind in "iu" and dtype != np.dtype(np.uint64)):
+                continue
+            seen.add(name)
+            yield Diagnostic(
+                "type-conflict",
+                f"'{name}' bounds a loop and is {dtype.name}",
+                hints=(f"make it an integer of at most 63 bits: <int32> {name} = ...",),
+                sites=(statement.instruction.site(),),
+            )
+
+
 def _with_dtypes(kernel: LoopKernel, table: Mapping[str, np.dtype[np.generic] | None]) -> LoopKernel:
     arguments = []
     for argument in kernel.arguments:
@@ -175,7 +194,7 @@ def require_dtypes(kernel: LoopKernel) -> LoopKernel:
     if found := tuple(type_violations(kernel)):
         raise VerificationError("generate_code", kernel.name, found)
     kernel = infer_dtypes(kernel)
-    if found := tuple(record_violations(kernel)):
+    if found := (*record_violations(kernel), *bound_violations(kernel)):
         raise VerificationError("generate_code", kernel.name, found)
     open_names = [argument.name for argument in kernel.arguments if argument.dtype is None and not _is_layout(argument)]
     open_names += [name for name, temporary in kernel.temporaries.items() if temporary.dtype is None]

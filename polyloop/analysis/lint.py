@@ -233,7 +233,7 @@ def name_clashes(kernel: LoopKernel) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "name-taken",
                 f"'{name}' is a parameter of the domains and an array",
-                hints=("rename one of them; a parameter is one number",),
+                hints=(f"rename one of them; for a bound that is read from memory write <> t = {name}[..] and use t",),
             )
 
 

@@ -23,6 +23,7 @@ from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, eleme
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, expand_rules, rebuild, variables
 from polyloop.expr.updates import COMMUTATIVE, update_of
+from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
@@ -44,17 +45,20 @@ class Access:
         Subscripts as affine forms of the statement's inames and the parameters; None where a
         subscript is not affine: any element along that axis.
     leaf
-        Number of the read among all reads of its instruction; None for writes and accumulators.
+        Number of the read among all reads of its instruction; None for writes, accumulators and bounds.
     fields
         The field that is touched, as names from the outside in; empty for whole elements.
     keeps
         Whether this is no read of the text, but what an assignment of a field keeps of its element: to the analysis,
         such an assignment reads and writes the whole element.
+    is_bound
+        Whether it is the read of a bound variable: a scalar that the statement's domain depends on.
     """
 
     array: str
     indices: tuple[Affine | None, ...]
     leaf: int | None = None
+    is_bound: bool = False
     fields: tuple[str, ...] = ()
     keeps: bool = False
 
@@ -72,7 +76,9 @@ class Lowered:
     """One assignment of the lowered program.
 
     ``role`` is ``"plain"``, ``"init"`` (``lhs = neutral element``) or ``"update"`` (``rhs`` is
-    combined into ``lhs`` by the reduction ``operation``).
+    combined into ``lhs`` by the reduction ``operation``).  ``bounds`` are the bound variables, whose values decide
+    which instances run: ``exact`` is the domain for given values of them, which are parameters of it; ``domain``
+    holds every instance that runs for some values.
     """
 
     name: str
@@ -80,12 +86,14 @@ class Lowered:
     role: str
     inames: tuple[str, ...]
     domain: isl.Set
+    exact: isl.Set
     lhs: Expression
     rhs: Expression
     write: Access
     reads: tuple[Access, ...]
     operation: str | None = None
     predicates: tuple[Expression, ...] = ()
+    bounds: tuple[str, ...] = ()
     number: int | None = None
     """Of an init or update: which reduction of the instruction, in the order of its ``terms``."""
     own: tuple[str, ...] = ()
@@ -98,7 +106,7 @@ class Lowered:
     @property
     def is_conditional(self) -> bool:
         """Return whether data decides if an instance has an effect."""
-        return bool(self.predicates)
+        return bool(self.predicates or self.bounds)
 
     def commutes_with(self, other: Lowered) -> bool:
         """Return whether both are atomic updates that may happen in any order."""
@@ -186,20 +194,11 @@ class _Lowering:
         write = access_of(lhs, self.visible(instruction.inames))
         if write.fields:
             reads.append(replace(write, leaf=self.next_leaf(), keeps=True))
-        own = Lowered(
-            instruction.id,
-            instruction,
-            "plain",
-            instruction.inames,
-            instruction.domain,
-            lhs,
-            rhs,
-            write,
-            tuple(reads),
+        own = self.lowered(
+            instruction.id, "plain", instruction.inames, instruction.domain, lhs, rhs, write, reads,
             predicates=predicates,
-            atomic=atomic,
-        )
-        return [*self.before, own]
+        )  # fmt: skip
+        return [*self.before, replace(own, atomic=atomic)]
 
     def target(self, lhs: Expression, reads: list[Access]) -> Expression:
         """Return the left-hand side of the instruction, noting the reads in its subscripts."""
@@ -209,6 +208,20 @@ class _Lowering:
             inames, domain = self.instruction.inames, self.instruction.domain
             return rebuild(lhs, tuple(self.rewrite(e, inames, domain, reads) for e in lhs.index_tuple))
         return lhs
+
+    def lowered(
+        self, name: str, role: str, inames: tuple[str, ...], domain: isl.Set, lhs: Expression, rhs: Expression,
+        write: Access, reads: Iterable[Access], operation: str | None = None, predicates: tuple[Expression, ...] = (),
+    ) -> Lowered:  # fmt: skip
+        """Return a statement over *domain*; the bound variables of that are read as well."""
+        known = self.kernel.parameters
+        bounds = bound_variables(domain, known)
+        exact = without_bound_variables(domain, (*known, *bounds))
+        reads = (*reads, *(Access(bound, (), is_bound=True) for bound in bounds))
+        every = without_bound_variables(exact, known) if bounds else exact
+        return Lowered(
+            name, self.instruction, role, inames, every, exact, lhs, rhs, write, reads, operation, predicates, bounds
+        )
 
     def visible(self, inames: Sequence[str]) -> frozenset[str]:
         return frozenset((*inames, *self.kernel.parameters))
@@ -259,15 +272,18 @@ class _Lowering:
         outer = tuple(x for x in nest if x in inames)
         base = self.instruction.id
         around = self.around(inames)
-        joined = self.joined(expr.inames, [*reads, *(access for statement in nested for access in statement.reads)])
-        init = Lowered(
-            self.names(f"{base}_init"), self.instruction, "init", outer, reorder(around, inames, outer),
-            variable, None, write, (), expr.operation, (), number, expr.inames, joined,
+        bounds = [Access(name, (), is_bound=True) for name in bound_variables(domain, self.kernel.parameters)]
+        inside = [*reads, *bounds, *(access for statement in nested for access in statement.reads)]
+        joined = self.joined(expr.inames, inside)
+        init = self.lowered(
+            self.names(f"{base}_init"), "init", outer, reorder(around, inames, outer),
+            variable, None, write, (), expr.operation,
         )  # fmt: skip
-        update = Lowered(
-            self.names(f"{base}_update"), self.instruction, "update", nest, reorder(domain, all_inames, nest),
-            variable, inner, write, (*reads, write), expr.operation, (), number, expr.inames, joined,
+        update = self.lowered(
+            self.names(f"{base}_update"), "update", nest, reorder(domain, all_inames, nest),
+            variable, inner, write, (*reads, write), expr.operation,
         )  # fmt: skip
+        init, update = (replace(part, number=number, own=expr.inames, joined=joined) for part in (init, update))
         if joined:
             nested = [replace(statement, joined={**joined, **statement.joined}) for statement in nested]
         self.before += [init, *nested, update]
@@ -445,7 +461,7 @@ def _may_follow(reader: Lowered, writer: Lowered, loops: Sequence[str]) -> bool:
     """Return whether *reader* reads nothing too early if it shares *loops* with *writer*, which comes first."""
     waits = reader.role == "update" and loops[-1] not in (*reader.instruction.inames, *reader.joined)
     for access in reader.reads:
-        if access.array != writer.write.array or access.leaf is None:
+        if access.array != writer.write.array or (access.leaf is None and not access.is_bound):
             continue
         same = access.indices == writer.write.indices and set(writer.inames) <= set(reader.inames)
         if same and (not waits or Affine.variable(loops[-1]) in access.indices):

@@ -169,6 +169,7 @@ def _is_copy(statement: Placed, reference: Placed) -> bool:
         isinstance(origin, Copy)
         and origin.instruction == reference.lowered.instruction.id
         and statement.lowered.role == reference.lowered.role
+        and all(origin.forms[x].names() <= set(statement.lowered.inames) for x in reference.lowered.inames)
     )
 
 

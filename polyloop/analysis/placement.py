@@ -18,6 +18,7 @@ from polyloop.analysis.lowering import Access, Lowered, Program
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Copy, Instruction
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.kernel.tags import axis_name
@@ -57,7 +58,9 @@ class Placed:
     dims
         All axes of the kernel, then the sequential inames from the outermost to the innermost.
     domain
-        Over ``dims``.
+        Over ``dims``; every instance that runs for some values of the bound variables.
+    exact
+        The instances that run for given values of the bound variables, which are parameters of it.
     forms
         Each iname of the statement as a form of ``dims``.
     repeated
@@ -69,6 +72,7 @@ class Placed:
     lowered: Lowered
     dims: tuple[str, ...]
     domain: isl.Set
+    exact: isl.Set
     forms: Mapping[str, Affine]
     repeated: frozenset[str]
     own: frozenset[str]
@@ -127,8 +131,8 @@ def axes_of(kernel: LoopKernel) -> Axes:
                 continue
             done.add(iname)
             least, most = _bounds(homes[iname], iname, kernel.assumptions)
-            if least is None:
-                raise _error(kernel, _unbounded(iname, axis, instruction))
+            if least is None or (axis[0] == "g" and most is None and not _is_bounded(kernel, homes[iname], iname)):
+                raise _error(kernel, _unbounded(kernel, homes[iname], iname, axis, instruction))
             low[axis] = min(low.get(axis, least), least)
             open_ended |= {axis} if most is None else set()
             high[axis] = max(high.get(axis, 0), most or 0)
@@ -158,7 +162,24 @@ def _bounds(home: Domain, iname: str, assumptions: isl.Set) -> tuple[int | None,
     return least, most
 
 
-def _unbounded(iname: str, axis: str, instruction: Instruction) -> Diagnostic:
+def _is_bounded(kernel: LoopKernel, home: Domain, iname: str) -> bool:
+    """Return whether *iname* has bounds whatever the values of bound variables are."""
+    known = (*kernel.parameters, *kernel.inames)
+    if not bound_variables(home.set, known):
+        return True
+    return bool(without_bound_variables(home.set, known).dim_is_bounded(_SET, home.inames.index(iname)))
+
+
+def _unbounded(kernel: LoopKernel, home: Domain, iname: str, axis: str, instruction: Instruction) -> Diagnostic:
+    bounds = bound_variables(home.set, (*kernel.parameters, *kernel.inames))
+    if bounds:
+        return Diagnostic(
+            "axis-unbounded",
+            f"iname '{iname}' is tagged '{axis}', and data decides how long it is",
+            (f"its bounds use {', '.join(repr(name) for name in bounds)}, which the kernel computes",),
+            ("keep it sequential, or split it and tag the inner iname with a thread axis",),
+            sites=(instruction.site(),),
+        )
     return Diagnostic(
         "axis-unbounded",
         f"iname '{iname}' is tagged '{axis}' but its least value depends on parameters",
@@ -193,43 +214,54 @@ _placed: WeakKeyDictionary[Lowered, dict[tuple[int, frozenset[str]], tuple[Axes,
 def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
     dims: list[str] = []
     forms: dict[str, Affine] = {}
-    domain = statement.domain.intersect_params(kernel.assumptions)
-    rows: list[Row] = []
-    own = set()
+    own: dict[str, int] = {}
     for position, iname in enumerate(statement.inames):
         axis = axis_name(kernel.tag(iname))
-        if axis is None:
-            dims.append(iname)
-            continue
-        own.add(axis)
-        dims.append(axis)
-        first = axes.first[axis]
-        if first:
-            domain = _shift(domain, position, first)
-        forms[iname] = Affine(((axis, 1),), first)
-    repeated = []
+        dims.append(axis or iname)
+        if axis is not None:
+            own[axis] = position
+            forms[iname] = Affine(((axis, 1),), axes.first[axis])
+    repeated = frozenset(axes.all) - owned - own.keys()
+    order = (*axes.all, *(x for x in dims if "." not in x))
+
+    def on_threads(domain: isl.Set) -> isl.Set:
+        domain = domain.intersect_params(kernel.assumptions)
+        for axis, position in own.items():
+            if axes.first[axis]:
+                domain = _shift(domain, position, axes.first[axis])
+        return _with_all_axes(domain, dims, order, axes, repeated)
+
+    domain = on_threads(statement.domain)
+    exact = on_threads(statement.exact) if statement.bounds else domain
+    return Placed(statement, order, domain, exact, forms, repeated, frozenset(own))
+
+
+def _with_all_axes(
+    domain: isl.Set, dims: Sequence[str], order: Sequence[str], axes: Axes, repeated: frozenset[str]
+) -> isl.Set:
+    """Return *domain* over *order*, with the axes that it lacks: repeated ones in full, others at their first index."""
+    rows: list[Row] = []
+    dims = list(dims)
     for axis in axes.all:
-        if axis in own:
+        if axis in dims:
             continue
         domain = insert_dims(domain, 0, [axis])
         dims.insert(0, axis)
-        if axis in owned:
+        if axis not in repeated:
             rows.append(Row(Affine.variable(axis), True))
-        else:
-            repeated.append(axis)
-            rows.append(Row(Affine.variable(axis)))
-            extent = axes.local.get(axis)
-            if extent is not None:
-                rows.append(Row(Affine(((axis, -1),), extent - 1)))
-    order = [*axes.all, *(x for x in dims if "." not in x)]
-    if order != dims:
-        forms_in_order = [Affine.variable(name) for name in order]
+            continue
+        rows.append(Row(Affine.variable(axis)))
+        extent = axes.local.get(axis)
+        if extent is not None:
+            rows.append(Row(Affine(((axis, -1),), extent - 1)))
+    if list(order) != dims:
+        forms = [Affine.variable(name) for name in order]
         whole = isl.Set.universe(domain.get_space())
-        domain = map_from_forms(whole, dims, forms_in_order).intersect_domain(domain).range()
+        domain = map_from_forms(whole, dims, forms).intersect_domain(domain).range()
     domain = add_rows(domain, order, rows)
     for position, name in enumerate(order):
         domain = domain.set_dim_name(_SET, position, name)
-    return Placed(statement, tuple(order), domain, forms, frozenset(repeated), frozenset(own))
+    return domain
 
 
 def _shift(domain: isl.Set, position: int, first: int) -> isl.Set:
@@ -255,12 +287,15 @@ def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[t
     return loops, x < y
 
 
-def reference_map(statement: Placed, reference: Placed) -> isl.Map:
-    """Return ``{ instance -> instance of the reference statement }``, for a statement that copies one."""
+def reference_map(statement: Placed, reference: Placed, *, exact: bool = False) -> isl.Map:
+    """Return ``{ instance -> instance of the reference statement }``, for a statement that copies one.
+
+    With *exact* the instances are those for given values of the bound variables.
+    """
     origin = statement.lowered.instruction.origin
     assert isinstance(origin, Copy), "only a copy has a reference instance"
     forms = [origin.forms[iname].substitute(statement.forms) for iname in reference.lowered.inames]
-    return map_from_forms(statement.domain, statement.dims, forms)
+    return map_from_forms(statement.exact if exact else statement.domain, statement.dims, forms)
 
 
 def storage_map(placement: Placement, placed: Placed, access: Access, space: AddressSpace) -> isl.Map:

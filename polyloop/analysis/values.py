@@ -66,7 +66,7 @@ def _coverage(comparison: Comparison) -> Iterator[Diagnostic]:
             continue
         covered = None
         for statement in instances:
-            relation = reference_map(statement, reference)
+            relation = reference_map(statement, reference, exact=True)
             if statement.repeated:
                 relation = _drop_repeated(relation, statement)
             once = statement.lowered.role == "update" or statement.lowered.atomic is not None
@@ -79,7 +79,7 @@ def _coverage(comparison: Comparison) -> Iterator[Diagnostic]:
                 )
             image = relation.range()
             covered = image if covered is None else covered.union(image)
-        missing = reference.domain if covered is None else reference.domain.subtract(covered)
+        missing = reference.exact if covered is None else reference.exact.subtract(covered)
         if not missing.is_empty():
             yield Diagnostic(
                 "instance-lost",

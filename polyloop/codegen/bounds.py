@@ -58,10 +58,13 @@ class Bounds:
         """What holds inside the loop."""
         return self.lower_rows + self.upper_rows
 
+    def forms(self) -> list[Affine]:
+        """Return every form that the bounds consist of."""
+        return [form for bound in (self.lower, self.upper) for forms in bound for form in forms]
+
     def constants(self) -> tuple[int, int] | None:
         """Return first value and exclusive limit if both are numbers and the step is 1."""
-        forms = [form for bound in (self.lower, self.upper) for forms in bound for form in forms]
-        if self.stride is not None or any(form.terms for form in forms):
+        if self.stride is not None or any(form.terms for form in self.forms()):
             return None
         return (
             min(max(form.const for form in forms) for forms in self.lower),
@@ -154,13 +157,34 @@ def bounds_of(
         alternatives = dict.fromkeys(_side(piece, name, context, is_lower=is_lower) for piece in pieces)
         if not alternatives or () in alternatives:
             return None
-        sides.append(tuple(alternatives))
+        sides.append(_extremes(tuple(alternatives), context, is_lower=is_lower))
     lower, upper = sides
+    if len(lower) == 1 and not lower_rows:
+        lower_rows = tuple(Affine.variable(name).add(form, -1) for form in lower[0])
+    if len(upper) == 1 and not upper_rows:
+        upper_rows = tuple(form.add(Affine.variable(name), -1).add(Affine((), -1)) for form in upper[0])
     if stride is not None:
         lower = tuple(tuple(stride.align(form) for form in forms) for forms in lower)
         if len(lower) == 1:
             lower_rows += tuple(Affine.variable(name).add(form, -1) for form in lower[0])
     return Bounds(lower, upper, lower_rows, upper_rows, stride)
+
+
+def _extremes(alternatives: Bound, context: Context, *, is_lower: bool) -> Bound:
+    """Return *alternatives* without those that another one is known to exceed."""
+    sign = 1 if is_lower else -1
+
+    def is_beyond(other: tuple[Affine, ...], forms: tuple[Affine, ...]) -> bool:
+        """Return whether *other* is never beyond *forms*: each of its forms is inside of one of these."""
+        return all(
+            any(context.implies(tightened(form.add(inner, -1).scale(sign))) for form in forms) for inner in other
+        )
+
+    left = list(alternatives)
+    for forms in alternatives:
+        if any(is_beyond(other, forms) for other in left if other is not forms):
+            left.remove(forms)
+    return tuple(left)
 
 
 def _minimal_sides(rows: Sequence[Affine], name: str, context: Context) -> list[Affine]:

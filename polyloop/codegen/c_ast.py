@@ -82,7 +82,8 @@ class Comment:
 class For:
     """``for (type var = start; test; var += step) body``.
 
-    ``axis`` is ``"g"`` or ``"l"`` for a loop over blocks or threads, whose iterations are independent.
+    ``axis`` is ``"g"`` or ``"l"`` for a loop over blocks or threads, whose iterations are independent; ``reads`` are
+    the temporaries in its bounds.
     """
 
     type: str
@@ -93,11 +94,12 @@ class For:
     step: int = 1
     pragma: str = ""
     axis: str = ""
+    reads: frozenset[str] = frozenset()
 
     @cached_property
     def uses(self) -> frozenset[str]:
         """Temporaries that occur."""
-        return frozenset[str]().union(*(node.uses for node in self.body))
+        return self.reads.union(*(node.uses for node in self.body))
 
 
 @dataclass(frozen=True)

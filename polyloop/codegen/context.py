@@ -30,6 +30,20 @@ def _floor_facts(terms: Terms) -> Iterator[Affine]:
             yield Affine((), var.den - 1).add(remainder, -1)
 
 
+def _without_floor(terms: Terms, const: int) -> Iterator[Affine]:
+    """Yield rows that say the same as ``terms + const >= 0`` with one floor less.
+
+    ``floor(t / d) + r >= 0`` holds exactly where ``t + d * r >= 0`` does, and ``r - floor(t / d) >= 0`` exactly where
+    ``d * r + d - 1 - t >= 0`` does, because ``r`` is an integer.
+    """
+    for var, coefficient in terms:
+        if isinstance(var, Floor) and abs(coefficient) == 1:
+            rest = Affine(tuple(term for term in terms if term[0] != var), const).scale(var.den)
+            slack = 0 if coefficient > 0 else var.den - 1
+            yield tightened(rest.add(Affine(var.terms, var.const), coefficient).add(Affine((), slack)))
+            return
+
+
 class Context:
     """A conjunction of rows ``form >= 0``, with the interval of each variable that follows from them."""
 
@@ -136,7 +150,9 @@ class Context:
         least = self.low(terms, const)
         if least is not None and least >= 0:
             return True
-        return self._prove_worst_case(terms, const) or self._prove_by_difference(terms, const)
+        if self._prove_worst_case(terms, const) or self._prove_by_difference(terms, const):
+            return True
+        return any(self.implies(row) for row in _without_floor(terms, const))
 
     def _prove_worst_case(self, terms: Terms, const: int) -> bool:
         """Put in the worst value of each variable between constants, round, and look up."""

@@ -70,7 +70,9 @@ def _into_alternatives(node: Node, name: str, declaration: Declare) -> Node | No
                 for part in (body, orelse)
             ]
             return replace(node, body=parts[0], orelse=parts[1])
-        case For(body=body, axis="g" | "l") | Group(body=body):
+        case For(body=body, axis="g" | "l", reads=reads) if name not in reads:
+            return replace(node, body=_place(body, name, declaration))
+        case Group(body=body):
             return replace(node, body=_place(body, name, declaration))
         case _:
             return None
@@ -98,7 +100,10 @@ def _begins(node: Assign, name: str) -> bool:
 def _enclose(node: Node, name: str, declaration: Declare) -> Node | None:
     """Return *node* with the declarations inside it, None if its parts may pass values on."""
     match node:
-        case For(body=body) | Group(body=body):
+        case For(body=body, reads=reads) if name not in reads:
+            inside = _place_inside(body, name, declaration)
+            return None if inside is None else replace(node, body=inside)
+        case Group(body=body):
             inside = _place_inside(body, name, declaration)
             return None if inside is None else replace(node, body=inside)
         case If(_, body, orelse, reads) if name not in reads:

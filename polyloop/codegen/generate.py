@@ -37,6 +37,7 @@ from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 
 __all__ = ["generate"]
 
+_INT_MAX = 2**31 - 1
 _ZERO = ((Affine((), 0),),)
 _AXES = ("g.0", "g.1", "g.2", "l.0", "l.1", "l.2")
 
@@ -47,7 +48,8 @@ def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) ->
     Parameters
     ----------
     index_bits
-        32 or 64: width of index arithmetic.  With 32, ``index_checks`` of the result says where that is enough.
+        32 or 64: width of index arithmetic.  With 32, ``index_checks`` of the result says where that is enough; where
+        it never is, as for sums of bounds that are read from memory, the result has 64.
 
     Raises
     ------
@@ -57,7 +59,9 @@ def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) ->
         ``block-too-large``.
     """
     assert index_bits in language.index_types, f"no index type of {index_bits} bits"
-    return _Program(schedule, language, index_bits).generate()
+    program = _Program(schedule, language, index_bits)
+    generated = program.generate()
+    return _Program(schedule, language, 64).generate() if program.never_fits() else generated
 
 
 @dataclass
@@ -75,8 +79,10 @@ class _Program:
 
     def __init__(self, schedule: Schedule, language: Language, index_bits: int) -> None:
         self.language = language
-        self.index_bits = index_bits
-        index_dtype = np.dtype(f"int{index_bits}")
+        self.bounds = _bound_dtypes(schedule)
+        is_wide = any(not np.can_cast(dtype, np.int32) for dtype in self.bounds.values())
+        self.index_bits = 64 if is_wide else index_bits
+        index_dtype = np.dtype(f"int{self.index_bits}")
         given = tuple(_completed(argument, index_dtype) for argument in schedule.arguments)
         self.arguments: tuple[Argument, ...] = (*given, *schedule.workspace)
         layouts = (a.name for a in self.arguments if isinstance(a, ValueArg) and a.layout_of is not None)
@@ -132,6 +138,12 @@ class _Program:
             index_bits=self.index_bits,
         )
 
+    def never_fits(self) -> bool:
+        """Return whether index arithmetic on bounds that are read from memory may exceed 32 bits for all sizes."""
+        if not self.bounds or self.index_bits != 32:
+            return False
+        return any(form.const > _INT_MAX for form in self.magnitudes.bounds())
+
     def _index_checks(self) -> tuple[LaunchCheck, ...]:
         if self.index_bits != 32:
             return ()
@@ -158,7 +170,8 @@ class _Program:
         storage = {t.name: t for t in launch.temporaries}
         tables = {n: Storage(n, t.dtype, t.shape, AddressSpace.GLOBAL) for n, t in self.schedule.tables.items()}
         storage |= tables
-        own = {dim for name in used for dim in self.statements[name].dims}
+        bounds = frozenset(name for statement in used for name in self.statements[statement].bounds)
+        own = {dim for name in used for dim in self.statements[name].dims if dim not in bounds}
         taken = {argument.name for argument in self.arguments} | set(storage) | {d for d in own if d[1:2] != "."}
         taken |= _helper_names(self.language) | {*self.records.values(), *self.record_helpers.values()}
         taken |= set(self.table_names.values())
@@ -169,9 +182,11 @@ class _Program:
         dtypes: dict[str, np.dtype[np.generic] | None] = {a.name: _held(a) for a in self.arguments}
         dtypes |= {t.name: t.dtype for t in storage.values()}
         dtypes |= dict.fromkeys(values, np.dtype(f"int{self.index_bits}"))
+        for name in bounds:
+            self.magnitudes.define(name, ((Affine((), 2 ** (8 * self.bounds[name].itemsize) - 1),),))
         return Scope(
             self.schedule.name, self.language, self.index_bits, self.divisibility, names, values, dtypes,
-            self.arrays, storage, self.helpers, self.magnitudes, expanded,
+            self.arrays, storage, self.helpers, self.magnitudes, expanded, bounds,
             records=self.records, record_helpers=self.record_helpers, structs=self.structs,
             table_names=self.table_names,
         )  # fmt: skip
@@ -365,6 +380,13 @@ class _Program:
         return DeviceLaunch(launch.name, grid, (sizes[0], sizes[1], sizes[2]), _shared_bytes(launch), names)
 
     # }}}
+
+
+def _bound_dtypes(schedule: Schedule) -> dict[str, np.dtype[np.generic]]:
+    """Return the types of the temporaries that bound loops."""
+    bounds = {name for statement in schedule.statements.values() for name in statement.bounds}
+    storages = {storage.name: storage for launch in schedule.launches for storage in launch.temporaries}
+    return {name: storages[name].dtype for name in bounds}
 
 
 @cache

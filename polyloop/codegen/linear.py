@@ -88,6 +88,8 @@ def form_text(form: Affine, scope: Scope, context: Context) -> Text:
             return _division_text(var[1], scope, context, "%")
         if var.endswith("#"):
             return Text(f"{scope.variable(var[:-1])} / {scope.divisibility[var[:-1]][0]}", PRODUCT)
+        if var in scope.bounds:
+            return scope.bound_variable(var)
         return Text(str(scope.variable(var)))
 
     form = _without_multiples(_joined(form, context), scope)

@@ -100,7 +100,7 @@ def _names(statement: Statement) -> frozenset[str]:
     found = memo.get("all")
     if found is None:
         parts = (statement.lhs, statement.rhs, *statement.predicates)
-        found = memo["all"] = frozenset[str]().union(*(variables(part) for part in parts))
+        found = memo["all"] = frozenset(statement.bounds).union(*(variables(part) for part in parts))
     return found
 
 

@@ -69,6 +69,8 @@ class Scope:
         What constant tables are called at file scope.
     expanded
         Private storage that the C target keeps once per thread, with the thread axes, outermost first.
+    bounds
+        Scalar temporaries that stand in conditions and bounds of loops.
     used
         Axes whose value the text needs.
     records, record_helpers, structs
@@ -93,6 +95,7 @@ class Scope:
     helpers: dict[str, str]
     magnitudes: Magnitudes
     expanded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    bounds: frozenset[str] = frozenset()
     used: set[str] = field(default_factory=set)
     records: dict[np.dtype[np.generic], str] = field(default_factory=dict)
     record_helpers: dict[str, str] = field(default_factory=dict)
@@ -192,6 +195,13 @@ class Scope:
         """Return the C name or the value of an iname, axis or parameter."""
         self.used.add(name)
         return self.values.get(name, name)
+
+    def bound_variable(self, name: str) -> Text:
+        """Return the value of a bound variable as an operand of index arithmetic."""
+        text = name + "".join(f"[{self.variable(axis)}]" for axis in self.expanded.get(name, ()))
+        if self.dtypes[name] == self.index_dtype or self.index_bits == 32:
+            return Text(text)
+        return Text(f"({self.index_type}){text}", UNARY)
 
     def call(self, operation: str, dtype: np.dtype[np.generic], *arguments: str) -> Text:
         """Return a call of a helper function, one of :data:`polyloop.codegen.helpers.OPERATIONS`."""

@@ -7,8 +7,9 @@ larger than the domain; that costs a test further inside, never a wrong result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Final
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from polyloop.schedule.plan import Schedule, Statement
 
 __all__ = ["Walker"]
 
+_NONE: Final = frozenset[str]()
 _ASSIGNMENTS = {None: "=", "sum": "+=", "product": "*="}
 
 
@@ -57,6 +59,7 @@ class Walker:
         self.extents = extents
         self.axes = frozenset(axes)
         self.threads = frozenset(axis for axis in axes if axis[0] == "l")
+        self.bounds = scope.bounds
         self.parameters = frozenset(schedule.parameters)
         self.expressions = Expressions(scope)
         self.may_peel = True
@@ -112,6 +115,7 @@ class Walker:
                 pending += self._leaves(leaves, context.add(guard))
                 pending += self._node(node, context.add(guard), known)
                 leaves = []
+            known |= self._assigned(node)
         pending += self._leaves(leaves, context.add(shared))
         out += self._guarded(shared, tuple(pending), context)
         return tuple(out)
@@ -137,11 +141,26 @@ class Walker:
         if not rows or not body:
             return body
         condition = condition_text(rows, self.scope, context).text
+        reads = self._reads(rows)
         if len(body) == 1 and isinstance(body[0], If) and not body[0].orelse:
             inner = body[0]
             own = f"({inner.condition})" if " || " in inner.condition or " ? " in inner.condition else inner.condition
-            return (If(f"{condition} && {own}", inner.body, (), inner.reads),)
-        return (If(condition, body),)
+            return (If(f"{condition} && {own}", inner.body, (), inner.reads | reads),)
+        return (If(condition, body, (), reads),)
+
+    def _reads(self, rows: Iterable[Affine]) -> frozenset[str]:
+        """Return the bound variables in *rows*."""
+        return self.bounds.intersection(chain.from_iterable(row.names() for row in rows)) if self.bounds else _NONE
+
+    def _assigned(self, node: Loop | Run | Barrier) -> frozenset[str]:
+        """Return the bound variables that have their values after *node*.
+
+        After a loop over threads those that are kept once per thread do.
+        """
+        if isinstance(node, Barrier) or not self.bounds:
+            return _NONE
+        written = self.bounds.intersection(array_name(self.statements[name].lhs) for name in runs((node,)))
+        return written if isinstance(node, Run) else written & self.scope.expanded.keys()
 
     def _guard(self, nodes: Tree, context: Context, known: frozenset[str]) -> list[Affine]:
         """Return what all statements of *nodes* need and *context* does not imply."""
@@ -160,7 +179,10 @@ class Walker:
         for node in nodes:
             if not isinstance(node, Loop) or isinstance(self.schedule.loop_tags.get(node.iname), Unroll):
                 return False
-            inside = context.add(self._bounds(node, context, known).facts)
+            bounds = self._find_bounds(node, context, known)
+            if bounds is None:
+                return False
+            inside = context.add(bounds.facts)
             if inside.implies(row):
                 continue
             if not self._enforced(row, node.body, inside, known | {node.iname}):
@@ -168,8 +190,14 @@ class Walker:
         return bool(nodes)
 
     def _visible(self, nodes: Tree, known: frozenset[str]) -> frozenset[str]:
-        """Return the variables that conditions around *nodes* may depend on: no threads around a barrier."""
-        return known - self.threads if has_barrier(nodes) else known
+        """Return the variables that conditions around *nodes* may depend on.
+
+        Around a barrier these are neither threads nor bound variables, which may differ from thread to thread.
+        """
+        if has_barrier(nodes):
+            return known - self.threads - self.bounds
+        expanded = self.scope.expanded
+        return known - {name for name in known & expanded.keys() if not known.issuperset(expanded[name])}
 
     def _pieces(self, name: str, keep: frozenset[str]) -> tuple[Piece, ...]:
         return pieces_of(self.statements[name], keep, self.scope.divisibility)
@@ -194,7 +222,7 @@ class Walker:
         if all(cases):
             conditions.append(self._union_text(cases, context))
         conditions += [self.expressions.value(part, inside) for part in statement.predicates]
-        reads = frozenset(self.expressions.reads)
+        reads = frozenset(self.expressions.reads).union(self._reads(chain.from_iterable(cases)))
         assign = self._assign(statement, inside)
         if not conditions:
             return (assign,)
@@ -264,6 +292,27 @@ class Walker:
 
     def _bounds(self, node: Loop, context: Context, known: frozenset[str]) -> Bounds:
         """Return the bounds of a loop over all statements that it numbers."""
+        bounds = self._find_bounds(node, context, known)
+        if bounds is None:
+            raise self.scope.error(self._no_bounds(node))
+        return bounds
+
+    def _no_bounds(self, node: Loop) -> Diagnostic:
+        name = node.iname
+        statements = [self.statements[s] for s in runs(node.body)]
+        notes = tuple(f"domain of '{s.name}': {s.domain}" for s in statements)
+        data = sorted({bound for s in statements if name in s.dims for bound in s.bounds})
+        if data and has_barrier(node.body):
+            return Diagnostic(
+                "unbounded-loop",
+                f"loop '{name}' holds a barrier, and data decides how long it is",
+                (f"its bounds use {', '.join(repr(d) for d in data)}, which may differ from thread to thread", *notes),
+                ("take what other threads need out of the loop, or bound it by a parameter as well",),
+            )
+        hint = f"bound '{name}' from below and above in the domain of the kernel"
+        return Diagnostic("unbounded-loop", f"loop '{name}' has no bounds", notes, (hint,))
+
+    def _find_bounds(self, node: Loop, context: Context, known: frozenset[str]) -> Bounds | None:
         name = node.iname
         keep = self._visible(node.body, known | {name})
         names = tuple(runs(node.body))
@@ -275,17 +324,7 @@ class Walker:
                 pieces.append({((name, 1),): 0, ((name, -1),): self.extents[name] - 1})
         assert pieces, f"no statement in loop '{name}' runs over it"
         stride = stride_of(name, (self.statements[s] for s in names), pieces, keep, self.scope.divisibility)
-        bounds = bounds_of(name, pieces, context, stride)
-        if bounds is None:
-            raise self.scope.error(
-                Diagnostic(
-                    "unbounded-loop",
-                    f"loop '{name}' has no bounds",
-                    notes=tuple(f"domain of '{s}': {self.statements[s].domain}" for s in names),
-                    hints=(f"bound '{name}' from below and above in the domain of the kernel",),
-                )
-            )
-        return bounds
+        return bounds_of(name, pieces, context, stride)
 
     def _loop(self, node: Loop, context: Context, known: frozenset[str]) -> Block:
         name = node.iname
@@ -304,14 +343,15 @@ class Walker:
         front, back = self.schedule.slabs.get(name, (0, 0))
         if (front or back) and bounds.stride is None:
             return self._slabs(node, bounds, (front, back), context, inner)
-        if name in self.schedule.tile_inames and self.may_peel and bounds.stride is None:
+        reads = self._reads(bounds.forms())
+        if name in self.schedule.tile_inames and self.may_peel and bounds.stride is None and not reads:
             full = self._full_iterations(node, inside, known)
             if full:
                 return self._peeled(node, bounds, full, context, inner)
         pragma = self.scope.language.unroll_hint if isinstance(tag, UnrollHint) else ""
         step = 1 if bounds.stride is None else bounds.stride.step
         start, test = self._lower_text(bounds.lower, context), self._test(name, bounds.upper, context)
-        return self._for(node, start, test, inside, inner, pragma, step)
+        return self._for(node, start, test, inside, inner, pragma, step, reads)
 
     def _name(self, iname: str, bounds: Bounds, inside: Context) -> None:
         """Choose the C name of a loop variable, and note how large it can become."""
@@ -337,14 +377,14 @@ class Walker:
 
     def _for(
         self, node: Loop, start: str, test: str, inside: Context, inner: frozenset[str], pragma: str = "",
-        step: int = 1,
+        step: int = 1, reads: frozenset[str] = _NONE,
     ) -> Block:  # fmt: skip
         body = self.block(node.body, inside, inner)
         if not body:
             return ()
         var = str(self.scope.values[node.iname])
         axis = node.iname[0] if node.iname[1:2] == "." else ""
-        return (For(self.scope.index_type, var, start, test, body, step, pragma, axis),)
+        return (For(self.scope.index_type, var, start, test, body, step, pragma, axis, reads),)
 
     def _unrolled(
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
@@ -400,15 +440,16 @@ class Walker:
         last = self._shifted(bounds.upper, -back, context, self._upper_text)
         middle = [_strengthened(row, name, front) for row in bounds.lower_rows]
         middle += [_strengthened(row, name, back) for row in bounds.upper_rows]
-        out = self._for(node, first, self._below(name, last), context.add(middle), inner)
+        reads = self._reads(bounds.forms())
+        out = self._for(node, first, self._below(name, last), context.add(middle), inner, reads=reads)
         saved, self.may_peel = self.may_peel, False
         outside = context.add(bounds.facts)
         if front:
             end = self.scope.index_extreme("min", (first, limit))
-            out = self._for(node, start, self._below(name, end), outside, inner) + out
+            out = self._for(node, start, self._below(name, end), outside, inner, reads=reads) + out
         if back:
             begin = self.scope.index_extreme("max", (first, last))
-            out += self._for(node, begin, self._below(name, limit), outside, inner)
+            out += self._for(node, begin, self._below(name, limit), outside, inner, reads=reads)
         self.may_peel = saved
         return out
 
@@ -420,7 +461,8 @@ class Walker:
     def _full_iterations(self, node: Loop, inside: Context, known: frozenset[str]) -> list[Affine]:
         """Return upper bounds on a tile loop below which every tile is full; empty if that does not pay."""
         name = node.iname
-        tile = Tile(frozenset({name}), (known | {name}) - self.threads, has_barrier(node.body))
+        decided = (known | {name}) - self.threads - self.bounds
+        tile = Tile(frozenset({name}), decided, has_barrier(node.body))
         rows = self._full(tile, (node,), inside)
         return [row for row in rows if row.coefficient(name) < 0]
 
@@ -460,7 +502,7 @@ class Walker:
     def _test(self, iname: str, limit: Bound, context: Context) -> str:
         """Return the condition of a loop, as ``j <= i`` rather than ``j < i + 1``; *context* is that of the loop."""
         form = limit[0][0]
-        plain = form.const == 1 and form.terms and all(type(v) is str for v, _ in form.terms)
+        plain = form.const == 1 and form.terms and all(type(v) is str and v not in self.bounds for v, _ in form.terms)
         if plain and len(limit) == 1 and len(limit[0]) == 1:
             most = form_text(form.add(Affine((), -1)), self.scope, context).text
             return f"{self.scope.values[iname]} <= {most}"

@@ -16,6 +16,7 @@ from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, element_of
 from polyloop.expr.rewrite import children, expand_rules, free_variables, reductions, substitute, variables
 from polyloop.kernel.arrays import TemporaryVariable
+from polyloop.kernel.bounds import BoundVariables, check_assumed, check_bounds, find_bounds
 from polyloop.kernel.crossing import expand_crossing, settle_barriers
 from polyloop.kernel.declare import (
     check_parameters,
@@ -30,7 +31,14 @@ from polyloop.kernel.declare import (
 )
 from polyloop.kernel.desugar import duplicate_inames, names_in, spread
 from polyloop.kernel.domain_text import parse_domain
-from polyloop.kernel.domains import align, condition_set, domain_for, outer_inames, parameters_of
+from polyloop.kernel.domains import (
+    align,
+    bound_variables,
+    condition_set,
+    domain_for,
+    outer_inames,
+    parameters_of,
+)
 from polyloop.kernel.draft import BarrierDraft, Draft, fail, site_of
 from polyloop.kernel.initial import with_initial_values
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
@@ -95,12 +103,15 @@ def build_kernel(
     statements, temporaries, pieces = with_initial_values(statements, temporaries, pieces, in_use)
     inames = tuple(iname for piece in pieces for iname in piece.inames)
     condition = condition_of(assumptions, fixed_parameters)
-    parameters = parameters_used(pieces, condition, inames)
+    bounds = find_bounds(pieces, temporaries)
+    check_assumed(bounds, condition)
+    parameters = parameters_used(pieces, condition, (*inames, *bounds.names))
     others: list[str] = [*aliases, *(nop.options.id or "" for nop in nops)]
     others += [entry.options.id or "" for entry in parsed if isinstance(entry, ParsedBarrier) and entry.options.id]
-    drafts = _drafts(statements, others, rules, frozenset(inames), temporaries)
+    drafts = _drafts(statements, others, rules, frozenset(inames), temporaries, bounds)
     barriers = _barriers(parsed, {*others, *(draft.id for draft in drafts)}, len(statements) - written)
     temporaries = expand_crossing(drafts, barriers, temporaries, rules, inames)
+    check_bounds(bounds, drafts, temporaries)
     check_parameters(fixed_parameters, condition, pieces, given, found)
     arguments = complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters, defaults)
     parameters = order_parameters(parameters, arguments, pieces)
@@ -118,7 +129,7 @@ def build_kernel(
         fixed=dict(fixed_parameters),
         index_dtype=index_dtype,
     )
-    built = _built(kernel, drafts, space)
+    built = _built(kernel, drafts, space, bounds)
     ordered, explicit = sequenced(drafts, built, temporaries, aliases, nops, barriers)
     return replace(kernel, instructions=ordered, barriers=explicit)
 
@@ -171,6 +182,13 @@ def _fix(expr: Expression, fixed: Mapping[str, int]) -> Expression:
 def _fixed(entry: ParsedInstruction, fixed: Mapping[str, int]) -> ParsedInstruction:
     if not fixed:
         return entry
+    if (name := array_name(entry.assignee)) in fixed:
+        raise fail(
+            "not-assignable",
+            f"'{name}' is fixed to {fixed[name]} and assigned",
+            hints=("drop it from fixed_parameters, or the assignment",),
+            site=site_of(entry),
+        )
     return replace(
         entry,
         assignee=_fix(entry.assignee, fixed),
@@ -233,6 +251,7 @@ def _drafts(
     rules: Mapping[str, SubstitutionRule],
     inames: frozenset[str],
     temporaries: Mapping[str, TemporaryVariable],
+    bounds: BoundVariables,
 ) -> list[Draft]:
     ids = _ids(statements, others)
     drafts = []
@@ -262,7 +281,7 @@ def _drafts(
         draft = Draft(statement, name, own, expanded)
         _refuse_bound(draft, own & bound)
         drafts.append(draft)
-    _inherit_inames(drafts, temporaries)
+    _inherit_inames(drafts, temporaries, bounds)
     return drafts
 
 
@@ -298,12 +317,14 @@ def _ids(statements: Sequence[ParsedInstruction], others: Sequence[str]) -> list
     return ids
 
 
-def _inherit_inames(drafts: Sequence[Draft], temporaries: Mapping[str, TemporaryVariable]) -> None:
+def _inherit_inames(
+    drafts: Sequence[Draft], temporaries: Mapping[str, TemporaryVariable], bounds: BoundVariables
+) -> None:
     """Put a reader of a temporary inside the loops in which all its writers run, unless it says otherwise.
 
-    Loops that subscript the temporary at the write do not count: the value outlives them.  The parts of one
-    ``a, b = x, y`` run in the same loops.  An assignment of a field is put where the whole record is assigned, or where
-    its other fields are.
+    The bounds of its loops and reductions are reads too.  Loops that subscript the temporary at the write do not
+    count: the value outlives them.  The parts of one ``a, b = x, y`` run in the same loops.  An assignment of a field
+    is put where the whole record is assigned, or where its other fields are.
     """
     shared: dict[str, list[Draft]] = {}
     together: dict[int, list[Draft]] = {}
@@ -324,7 +345,7 @@ def _inherit_inames(drafts: Sequence[Draft], temporaries: Mapping[str, Temporary
             if draft.parsed.several is not None:
                 more = {x for part in together[draft.parsed.several] for x in part.inames}
                 _refuse_bound(draft, more & bound)
-            for name in _followed(draft) & shared.keys():
+            for name in (_followed(draft) | bounds.read_by(draft)) & shared.keys():
                 more |= _around(draft, name, shared[name])
             if not more - bound <= draft.inames:
                 draft.inames |= more - bound
@@ -380,9 +401,11 @@ def _outermost(expr: Expression) -> list[Reduction]:
     return [reduction for child in children(expr) for reduction in _outermost(child)]
 
 
-def _built(kernel: LoopKernel, drafts: Sequence[Draft], space: isl.Set) -> dict[str, Instruction]:
+def _built(
+    kernel: LoopKernel, drafts: Sequence[Draft], space: isl.Set, bounds: BoundVariables
+) -> dict[str, Instruction]:
     """Return the instructions by id: their inames in the order of their loops, their domains, what they read."""
-    outside = outer_inames(kernel.domains)
+    outside = _outside(kernel, drafts, bounds)
     position = {iname: i for i, iname in enumerate(kernel.inames)}
     uses = Counter(iname for draft in drafts for iname in draft.inames)
     built = {}
@@ -392,7 +415,9 @@ def _built(kernel: LoopKernel, drafts: Sequence[Draft], space: isl.Set) -> dict[
         domain = domain_for(kernel.domains, nest, space)
         predicates = []
         for predicate in parsed.predicates:
-            narrowed = condition_set(predicate, domain, nest)
+            narrowed = None
+            if bounds.names.isdisjoint(variables(predicate)):
+                narrowed = condition_set(predicate, domain, nest)
             if narrowed is None:
                 predicates.append(predicate)
             else:
@@ -406,6 +431,10 @@ def _built(kernel: LoopKernel, drafts: Sequence[Draft], space: isl.Set) -> dict[
                 reads |= variables(index)
         for predicate in predicates:
             reads |= variables(predicate)
+        for used in (domain, *(term.domain for term in terms)):
+            reads |= {*bound_variables(used, kernel.parameters)}
+        if predicates and array_name(parsed.assignee) in bounds.names:
+            raise _conditional_bound(draft)
         built[draft.id] = Instruction(
             id=draft.id,
             inames=nest,
@@ -426,3 +455,24 @@ def _built(kernel: LoopKernel, drafts: Sequence[Draft], space: isl.Set) -> dict[
             atomic=parsed.options.atomic,
         )
     return built
+
+
+def _outside(
+    kernel: LoopKernel, drafts: Sequence[Draft], bounds: BoundVariables
+) -> dict[str, frozenset[str]]:
+    """Return, for each iname, those that lie outside of it: its bounds use them, or what is assigned inside them."""
+    writers = {array_name(draft.parsed.assignee): draft.inames for draft in drafts}
+    found = outer_inames(kernel.domains)
+    return {
+        iname: outer.union(*(writers.get(name, ()) for name in bounds.of.get(iname, ())))
+        for iname, outer in found.items()
+    }
+
+
+def _conditional_bound(draft: Draft) -> KernelError:
+    return fail(
+        "bad-bound",
+        f"'{array_name(draft.parsed.assignee)}' bounds a loop and is assigned only under a condition",
+        hints=("give it a value in every case: <> t = if(condition, a, b)",),
+        site=site_of(draft.parsed, draft.id),
+    )

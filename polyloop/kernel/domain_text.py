@@ -31,6 +31,7 @@ _WORD: Final = re.compile(r"(?<![\w'])(?:\d+)?([A-Za-z_]\w*)", re.ASCII)
 _WHOLE: Final = re.compile(r"\s*(?:\[(?P<params>[^\[\]{}]*)\]\s*->\s*)?\{(?P<body>[^{}]*)\}\s*\Z", re.ASCII)
 _EXISTS: Final = re.compile(r"\bexists\b\s*\(?([^:]*):", re.ASCII | re.IGNORECASE)
 _CONNECTIVE: Final = re.compile(r"\band\b|\bor\b|&&|\|\||\bimplies\b", re.ASCII | re.IGNORECASE)
+_ELEMENT: Final = re.compile(r"\b[A-Za-z_]\w*\[[^\[\]]*\]", re.ASCII)
 _NOT_ISL: Final = re.compile(r"==|<<=?|>>=?|\*\*|//|[^\w\s\[\](){}:;,<>=!+\-*/%&|]|'|->", re.ASCII)
 _INSTEAD: Final = {
     "==": "write '='",
@@ -157,7 +158,10 @@ class _Reader:
                     try:
                         isl.Set(f"{head}{{ [{', '.join(piece.inames)}] : {condition.text} }}")
                     except isl.Error:
+                        element = _ELEMENT.search(condition.text)
                         hint = "conditions compare integer multiples of inames and parameters: 0 <= 2*i + j < n"
+                        if element is not None:
+                            hint = f"a bound is a scalar: assign <> t = {element.group()}, and use t in the domain"
                         self.fail("this is not an affine condition", condition.strip(), hint)
         self.fail("this is not a set", self.source)
 

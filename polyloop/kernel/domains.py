@@ -10,9 +10,19 @@ import pymbolic.primitives as p
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.kernel import Domain
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.poly.sets import Row, add_rows
+from polyloop.poly.sets import Row, add_rows, rows_of
 
-__all__ = ["align", "condition_set", "domain_for", "outer_inames", "parameters_of", "substitute_iname"]
+__all__ = [
+    "align",
+    "bound_variables",
+    "condition_set",
+    "data_inames",
+    "domain_for",
+    "outer_inames",
+    "parameters_of",
+    "substitute_iname",
+    "without_bound_variables",
+]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -31,6 +41,46 @@ def outer_inames(domains: Sequence[Domain]) -> dict[str, frozenset[str]]:
         uses = frozenset(parameters_of(domain.set)) & everyone
         found.update(dict.fromkeys(domain.inames, uses))
     return found
+
+
+def bound_variables(domain: isl.Set, known: Iterable[str]) -> tuple[str, ...]:
+    """Return the scalar temporaries that *domain* depends on: its parameters other than those in *known*."""
+    return tuple(
+        name
+        for position, name in enumerate(parameters_of(domain))
+        if name not in known and domain.involves_dims(_PARAM, position, 1)
+    )
+
+
+def without_bound_variables(domain: isl.Set, known: Iterable[str]) -> isl.Set:
+    """Return every point that *domain* has for some values of its bound variables."""
+    for position, name in reversed(list(enumerate(parameters_of(domain)))):
+        if name not in known:
+            domain = domain.project_out(_PARAM, position, 1)
+    return domain
+
+
+def data_inames(domains: Sequence[Domain], parameters: Iterable[str]) -> frozenset[str]:
+    """Return the inames whose values depend on bound variables, directly or through other inames."""
+    inames = {iname for domain in domains for iname in domain.inames}
+    known = inames.union(parameters)
+    if all(known.issuperset(parameters_of(domain.set)) for domain in domains):
+        return frozenset()
+    constraints = [
+        (row.form.names(), frozenset(domain.inames))
+        for domain in domains
+        for basic in domain.set.compute_divs().get_basic_sets()
+        for row in rows_of(basic, domain.inames)
+    ]
+    found: set[str] = set()
+    while more := {
+        iname
+        for names, own in constraints
+        if not names <= known or not names.isdisjoint(found)
+        for iname in names & own
+    } - found:
+        found |= more
+    return frozenset(found)
 
 
 def align(domain: isl.Set, space: isl.Set) -> isl.Set:

@@ -67,6 +67,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
     kernel = kernel if _same_types(kernel, typed) else typed
     placement = place(kernel)
     _raise_if(kernel, _limit_violations(placement, limits))
+    _raise_if(kernel, _shared_bounds(placement))
     _raise_if(kernel, value_violations(kernel))
     _raise_if(kernel, order_violations(kernel))
     found = [need for array in shared_arrays(placement) for need in needs(placement, array)]
@@ -146,6 +147,21 @@ def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Di
             f"a block has {shown} threads; the device allows {limits.max_threads_per_block}",
             hints=("split the inames tagged l.N by smaller factors",),
         )
+
+
+def _shared_bounds(placement: Placement) -> Iterator[Diagnostic]:
+    """Yield bounds of loops that threads would have to take from each other."""
+    for placed in placement.statements.values():
+        for name in placed.lowered.bounds:
+            if placement.spaces[name] is not AddressSpace.PRIVATE:
+                yield Diagnostic(
+                    "bad-bound",
+                    f"'{name}' bounds a loop and is {placement.spaces[name]}",
+                    ("each thread has to know the bounds of its loops by itself",),
+                    (f'let each thread compute it: pl.set_temporary_address_space(knl, "{name}", "private")',),
+                    sites=(placed.lowered.instruction.site(),),
+                )
+                return
 
 
 def _races(placement: Placement, found: Iterable[Need]) -> Iterator[Diagnostic]:
@@ -403,12 +419,17 @@ def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[
     if placed.domain.is_empty():
         return None
     names = {iname: to_expression(form) for iname, form in placed.forms.items()}
-    domain = placed.domain
+    domain = placed.exact
     dims = list(placed.dims)
     for position in range(len(dims) - 1, -1, -1):
         if dims[position] in placed.repeated:
             domain = domain.project_out(isl.dim_type.set, position, 1)
             del dims[position]
+    for name in lowered.bounds:
+        position = domain.find_dim_by_name(isl.dim_type.param, name)
+        domain = domain.move_dims(isl.dim_type.set, len(dims), isl.dim_type.param, position, 1)
+        domain = domain.set_dim_name(isl.dim_type.set, len(dims), name)
+        dims.append(name)
     if lowered.role == "init":
         assert lowered.operation is not None, "an init belongs to a reduction"
         rhs = neutral_element(lowered.operation, accumulator_dtypes(kernel)[lowered.write.array])
@@ -424,5 +445,6 @@ def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[
         update=lowered.operation if lowered.role == "update" else None,
         predicates=tuple(without_axes(substitute(predicate, names), axes) for predicate in lowered.predicates),
         atomic=lowered.atomic,
+        bounds=lowered.bounds,
     )
 

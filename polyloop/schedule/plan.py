@@ -43,6 +43,9 @@ class Statement:
         Data-dependent conditions; all must hold for the instance to have an effect.
     atomic
         Operation with which ``rhs`` is combined into ``lhs`` in one indivisible step (:mod:`polyloop.expr.updates`).
+    bounds
+        The last of ``dims``: scalar temporaries that the domain depends on, of which the program knows the values
+        from their assignment on.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Statement:
     update: str | None = None
     predicates: tuple[Expression, ...] = ()
     atomic: str | None = None
+    bounds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,20 +23,19 @@ from polyloop.expr.nodes import Expression, Reduction, element_of, field_path
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import expand_rules, variables
 from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Loop, Run, Tree, runs
 from polyloop.poly.affine import affine_of
+from polyloop.target.points import DataPoints, Points, at, is_there, level, trie
 from polyloop.target.scalars import Closure, Compiler, converted
 
 __all__ = ["Outputs", "interpret"]
 
 _PARAM = isl.dim_type.param
-_SET = isl.dim_type.set
 
 Array: TypeAlias = np.ndarray[Any, Any]
-Trie: TypeAlias = "dict[int, Any]"
-"""Points by their first coordinate, then their second, ..; a leaf is an empty dictionary."""
 
 
 class Outputs(dict[str, Array]):
@@ -248,11 +247,16 @@ class _Call:
 
     def fixed(self, domain: isl.Set) -> isl.Set:
         """Return *domain* with the sizes put in, and without parameters."""
+        domain = self.with_sizes(domain)
+        return domain.project_out(_PARAM, 0, domain.dim(_PARAM))
+
+    def with_sizes(self, domain: isl.Set) -> isl.Set:
+        """Return *domain* with the sizes put in."""
         for name, value in self.sizes.items():
             position = domain.find_dim_by_name(_PARAM, name)
             if position >= 0:
                 domain = domain.fix_val(_PARAM, position, value)
-        return domain.project_out(_PARAM, 0, domain.dim(_PARAM))
+        return domain
 
     def extents(self, name: str, shape: Sequence[Expression]) -> tuple[int, ...]:
         """Return the shape of an array for the present sizes."""
@@ -283,7 +287,7 @@ def _poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
 class _Statement:
     """One instruction: where it executes, whether, and how."""
 
-    points: Trie
+    points: Points
     condition: Closure
     execute: Callable[[], None]
 
@@ -317,6 +321,7 @@ class _Execution:
         self.point: dict[str, int] = {}
         kernel = call.kernel
         self.compiler = Compiler(kernel.name, self.point, call.scalars, call.arrays, dtype_table(kernel))
+        self.homes = {i.writes: frozenset(i.inames) for i in kernel.instructions}
         self.steps = accumulation_steps(lower(kernel))
         self.collected: dict[tuple[str, int], _Collected] = {}
 
@@ -325,23 +330,23 @@ class _Execution:
         statements = {i.id: self.statement(i) for i in self.call.kernel.instructions}
         statements.update((name, self.accumulation(step)) for name, step in self.steps.items())
         domains = {i.id: i.domain for i in self.call.kernel.instructions}
-        domains.update((name, step.domain) for name, step in self.steps.items())
+        domains.update((name, step.exact) for name, step in self.steps.items())
         occupied = [name for name, domain in domains.items() if not self.call.fixed(domain).is_empty()]
         self.walk(tree, statements, {name: statements[name].points for name in occupied})
 
-    def walk(self, tree: Tree, statements: Mapping[str, _Statement], here: Mapping[str, Trie]) -> None:
+    def walk(self, tree: Tree, statements: Mapping[str, _Statement], here: Mapping[str, Points]) -> None:
         """Execute *tree* for the instances in *here*: what is left of each statement's points, if anything."""
         for node in tree:
             if isinstance(node, Run):
-                if node.name in here:
+                if node.name in here and is_there(here[node.name]):
                     statement = statements[node.name]
                     if statement.condition():
                         statement.execute()
             elif isinstance(node, Loop):
-                inside = [name for name in runs(node.body) if name in here]
-                for value in sorted({value for name in inside for value in here[name]}):
+                inside = {name: level(here[name]) for name in runs(node.body) if name in here}
+                for value in sorted({value for values in inside.values() for value in values}):
                     self.point[node.iname] = value
-                    below = {name: here[name][value] for name in inside if value in here[name]}
+                    below = {name: values[value] for name, values in inside.items() if value in values}
                     self.walk(node.body, statements, below)
                 self.point.pop(node.iname, None)
 
@@ -364,7 +369,7 @@ class _Execution:
             where = place()
             target[where] = converted(value(), target.dtype)
 
-        points = self.trie(instruction.domain)
+        points = self.points(instruction.domain)
         return _Statement(points, lambda: all(predicate() for predicate in predicates), execute)
 
     def terms(
@@ -376,27 +381,26 @@ class _Execution:
         if any(s.instruction.id == instruction.id and s.number == number for s in self.steps.values()):
             collected = self.collected[instruction.id, number] = _Collected(term.inames[:-count])
             return collected.reader(self.point)
-        points = self.trie(term.domain)
+        points = self.points(term.domain)
         return lambda closure: lambda: self.sweep(points, term.inames, count, closure)
 
-    def sweep(self, points: Trie, inames: Sequence[str], count: int, closure: Closure) -> Iterator[Any]:
+    def sweep(self, points: Points, inames: Sequence[str], count: int, closure: Closure) -> Iterator[Any]:
         """Yield the values of *closure* at *points*, whose last *count* inames are those of a reduction."""
         outer, inner, here = inames[:-count], inames[-count:], self.point
 
-        def over(trie: Trie, depth: int) -> Iterator[Any]:
+        def over(points: Points, depth: int) -> Iterator[Any]:
             if depth == count:
                 yield closure()
                 return
-            for value, below in trie.items():
+            for value, below in level(points).items():
                 here[inner[depth]] = value
                 yield from over(below, depth + 1)
 
         for name in outer:
-            points = points.get(here[name], {})
-        if points:
-            yield from over(points, 0)
-            for name in inner:
-                here.pop(name, None)
+            points = at(points, here[name])
+        yield from over(points, 0)
+        for name in inner:
+            here.pop(name, None)
 
     def accumulation(self, step: Lowered) -> _Statement:
         """Return an init or update of a reduction that collects its terms in a loop around, ready to be executed."""
@@ -411,24 +415,20 @@ class _Execution:
                 assert collected.closure is not None, f"{step.name} has no term"
                 collected.values[key].append(collected.closure())
 
-        return _Statement(self.trie(step.domain), lambda: True, execute)
+        return _Statement(self.points(step.exact), lambda: True, execute)
 
-    def trie(self, domain: isl.Set) -> Trie:
-        """Return the points of *domain* for the sizes of this call, in ascending order."""
-        found: list[tuple[int, ...]] = []
-        fixed = self.call.fixed(domain)
-        count = fixed.dim(_SET)
+    def points(self, domain: isl.Set) -> Points:
+        """Return the points of *domain* for the sizes of this call."""
+        bounds = bound_variables(domain, self.call.kernel.parameters)
+        if not bounds:
+            return trie(self.call.fixed(domain))
+        return DataPoints(without_bound_variables(self.call.with_sizes(domain), bounds), self.present)
 
-        def note(point: isl.Point) -> None:
-            found.append(tuple([point.get_coordinate_val(_SET, k).to_python() for k in range(count)]))
-
-        fixed.foreach_point(note)
-        root: Trie = {}
-        for coordinates in sorted(found):
-            trie = root
-            for value in coordinates:
-                trie = trie.setdefault(value, {})
-        return root
+    def present(self, name: str) -> int | None:
+        """Return the value of a bound variable, None outside of the loops in which it is assigned."""
+        if not self.homes[name] <= self.point.keys():
+            return None
+        return int(self.call.arrays[name][()])
 
 
 # }}}

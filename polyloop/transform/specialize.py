@@ -10,7 +10,7 @@ import islpy as isl
 import numpy as np
 
 from polyloop.analysis.bounds import bounds_conditions, bounds_violations
-from polyloop.analysis.infer import infer_dtypes, type_violations
+from polyloop.analysis.infer import bound_violations, infer_dtypes, type_violations
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import dtype_name, find_dtype, to_dtype, type_spelling
 from polyloop.expr.rewrite import substitute
@@ -239,7 +239,7 @@ class AddDtypes(Transform):
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
-        return type_violations(after)
+        return (*type_violations(after), *bound_violations(after))
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         wanted = {name: to_dtype(dtype) for name, dtype in self.dtypes}

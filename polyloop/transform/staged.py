@@ -12,10 +12,11 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.names import check_identifier
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import LocalAxis, axis_name
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
-from polyloop.transform.staging import Plan, Use, find_uses, stage
+from polyloop.transform.staging import Plan, Use, data_footprint, find_uses, stage
 from polyloop.transform.tag import tag_violations
 
 __all__ = ["Staging", "names_of"]
@@ -58,6 +59,16 @@ class Staging(Transform):
         return _placement_note(after, self.plan().instruction)
 
 
+def _uses(kernel: LoopKernel, source: str, is_rule: bool, sweep: Sequence[str]) -> Iterator[Use | Diagnostic]:
+    """Yield every use of *source*, or why it cannot be staged: data decides about the elements."""
+    for use in find_uses(kernel, source, is_rule):
+        yield use
+        if isinstance(use, Use) and set(sweep) <= set(use.inames):
+            bounds = bound_variables(use.domain, kernel.parameters)
+            if bounds:
+                yield data_footprint(source, bounds, use.instruction)
+
+
 def _sweep_violations(
     kernel: LoopKernel, source: str, is_rule: bool, sweep: Sequence[str], outer: Sequence[str] | None
 ) -> Iterator[Diagnostic]:
@@ -66,7 +77,7 @@ def _sweep_violations(
     if unknown:
         yield from unknown
         return
-    found = list(find_uses(kernel, source, is_rule))
+    found = list(_uses(kernel, source, is_rule, sweep))
     uses = [use for use in found if isinstance(use, Use)]
     for entry in found:
         if isinstance(entry, Diagnostic):

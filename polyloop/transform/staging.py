@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold
 
@@ -18,6 +18,7 @@ from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
 from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.builder import term_domains
+from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.instruction import Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.tags import AutoLocal, LocalAxis, Unroll, axis_name, parse_tag
@@ -34,7 +35,7 @@ from polyloop.poly.sets import (
 from polyloop.transform.inames import Replacement, replace_iname
 from polyloop.transform.reorder import add_priority
 
-__all__ = ["Plan", "Use", "assign_auto", "find_uses", "stage"]
+__all__ = ["Plan", "Use", "assign_auto", "data_footprint", "find_uses", "stage"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -209,6 +210,9 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
         kernel.fresh(f"{plan.source}_dim_{number}") for number in range(rank)
     )
     instruction = _new_instruction(kernel, plan, footprint, new, uses)
+    if bounds := _bounds_of(kernel, instruction):
+        found = data_footprint(plan.source, bounds, uses[0].instruction)
+        raise TransformError("precompute" if plan.is_rule else "add_prefetch", kernel.name, [found])
     result = _with_instruction(kernel, plan, footprint, new, instruction, uses)
     if plan.bounding_box and plan.is_rule and any(True for _ in bounds_violations(result)):
         return stage(kernel, replace(plan, bounding_box=False))
@@ -220,6 +224,24 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
         tags = {**result.iname_tags, **dict.fromkeys(new, tag)}
         result = assign_auto(replace(result, iname_tags=tags))
     return infer_dtypes(result)
+
+
+def _bounds_of(kernel: LoopKernel, instruction: Instruction) -> frozenset[str]:
+    """Return the bound variables that the loops and reductions of *instruction* use."""
+    sets = (instruction.domain, *(term.domain for term in instruction.terms))
+    return frozenset(name for used in sets for name in bound_variables(used, kernel.parameters))
+
+
+def data_footprint(source: str, bounds: Iterable[str], instruction: Instruction) -> Diagnostic:
+    """Return that data decides which elements of *source* are used."""
+    names = ", ".join(repr(name) for name in sorted(bounds))
+    return Diagnostic(
+        "footprint-not-constant",
+        f"data decides which elements of '{source}' are used",
+        (f"a loop around it is bounded by {names}, which the kernel computes",),
+        ("leave it where it is: only what has a fixed footprint can be fetched or computed ahead",),
+        sites=(instruction.site(),),
+    )
 
 
 def _shifted(footprint: _Footprint, new: tuple[str, ...]) -> isl.Set:
@@ -332,7 +354,7 @@ def _redirected(
     new = _replace_uses(expression, plan, frozenset(old.inames), staged)
     expanded = expand_rules(new, kernel.substitutions)
     bound = {iname for term in old.terms for iname in term.inames}
-    reads = variables(expanded) - bound - set(old.inames)
+    reads = (variables(expanded) - bound - set(old.inames)) | _bounds_of(kernel, old)
     terms = old.terms
     count = _count_reductions(expanded)
     if count != len(terms):

@@ -164,4 +164,4 @@ make_kernel on kernel 'k': 'i' is an iname and an argument [name-taken]
         pl.make_kernel(LINE, "a[i] = n[i]", [VECTORS, ...], name="k")
     assert str(caught.value) == """\
 make_kernel on kernel 'k': 'n' is a parameter of the domains and an array [name-taken]
-  Hint: rename one of them; a parameter is one number"""
+  Hint: rename one of them; for a bound that is read from memory write <> t = n[..] and use t"""
