@@ -137,7 +137,7 @@ def test_a_bound_that_is_read_inside_a_loop_over_data(n: int) -> None:
         [pl.GlobalArg("w", F, shape="nnz"), pl.GlobalArg("lengths", INT, shape="nnz"),
          pl.GlobalArg("table", F, shape="8"), pl.GlobalArg("rowptr", INT, shape="n + 1"), ...],
     )  # fmt: skip
-    for chain in (knl, pl.split_iname(knl, "k", 2), pl.split_iname(knl, "j", 2)):
+    for chain in (knl, on_threads(knl), pl.split_iname(knl, "k", 2), pl.split_iname(knl, "j", 2)):
         check(chain, *nested_case(n))
 
 
