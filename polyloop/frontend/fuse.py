@@ -15,6 +15,7 @@ from polyloop.expr.names import check_identifier
 from polyloop.frontend.renamed import Names, renamed
 from polyloop.frontend.script import script_of
 from polyloop.frontend.unify import Flow, flows_of, unified
+from polyloop.kernel.arrays import ValueArg
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction
 from polyloop.kernel.kernel import Domain, LoopKernel
@@ -238,6 +239,10 @@ class _Fusion:
             for argument in kernel.arguments
             if (new := self.argument(number, argument.name)) != argument.name
         )
+        for argument in kernel.arguments:
+            owner = argument.layout_of if isinstance(argument, ValueArg) else None
+            if owner in variables:
+                variables[argument.name] = variables[owner] + argument.name.removeprefix(owner)
         ids = {name for other in self.kernels for name in _ids(other)}
         used = {name for other in earlier for name in _ids(other)}
         instructions = {}
@@ -281,6 +286,7 @@ class _Fusion:
             temporaries={name: entry for part in parts for name, entry in part.temporaries.items()},
             substitutions={name: rule for part in parts for name, rule in part.substitutions.items()},
             loop_priority=tuple(dict.fromkeys(chain for part in parts for chain in part.loop_priority)),
+            index_dtype=max((part.index_dtype for part in parts), key=lambda dtype: dtype.itemsize),
             fixed={k: v for part in parts for k, v in part.fixed.items() if k not in self.parameters},
         )
         return complete_kernel(kernel, None)

@@ -14,6 +14,7 @@ from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable
 from polyloop.kernel.domains import align
 from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.layout import Auto
 from polyloop.kernel.match import Glob
 from polyloop.kernel.options import NoSync
 from polyloop.poly.affine import Affine
@@ -108,9 +109,14 @@ def _barrier(old: ExplicitBarrier, names: Names, first_block: int) -> ExplicitBa
 
 def _argument(old: Argument, names: Names) -> Argument:
     if not isinstance(old, ArrayArg):
-        return replace(old, name=names.variable(old.name))
+        owner = None if old.layout_of is None else names.variable(old.layout_of)
+        return replace(old, name=names.variable(old.name), layout_of=owner)
     return replace(
-        old, name=names.variable(old.name), shape=_extents(old.shape, names), strides=_extents(old.strides, names)
+        old,
+        name=names.variable(old.name),
+        shape=_extents(old.shape, names),
+        strides=_extents(old.strides, names),
+        offset=old.offset if isinstance(old.offset, Auto) else names.expression(old.offset),
     )
 
 

@@ -106,9 +106,15 @@ def _both(one: Argument, other: Argument, owners: tuple[str, str], name: str) ->
     dtype = one.dtype if one.dtype is not None else other.dtype
     if isinstance(one, ValueArg) or isinstance(other, ValueArg):
         return replace(one, dtype=dtype)
-    if not _alike(one.shape, other.shape) or not _alike(one.strides, other.strides):
+    if not _alike(one.shape, other.shape) or not _alike(one.strides, other.strides) or one.offset != other.offset:
         _conflict(name, one.name, owners, kinds, "declare one shape for both: pl.GlobalArg('x', shape='n')")
-    return replace(one, dtype=dtype)
+    alignments = [entry.alignment for entry in (one, other) if entry.alignment is not None]
+    return replace(
+        one,
+        dtype=dtype,
+        alignment=max(alignments, default=None),
+        is_constant=one.is_constant and other.is_constant,
+    )
 
 
 def _kind(argument: Argument) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 import polyloop as pl
 from polyloop.frontend.renamed import Names, instruction_under
+from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.match import Glob, Subject
 from polyloop.poly.sets import SET, parameter_space
@@ -229,8 +230,23 @@ def test_the_script_of_a_fused_kernel_makes_it_again() -> None:
     assert [str(step) for step in again.trace] == [str(step) for step in knl.trace]
 
 
+def test_layouts_that_are_read_off_the_arrays_follow_them() -> None:
+    def strided(text: str, names: str) -> pl.LoopKernel:
+        data = [pl.GlobalArg(names, F, shape="n", strides=pl.auto, alignment=8), ...]
+        return pl.make_kernel("{[i]: 0 <= i < n}", text, data, index_dtype=np.int64)
+
+    one, two = strided("out[i] = 2*a[i]", "a, out"), strided("y[i] = x[i] + 1", "x, y")
+    knl = pl.fuse_kernels([one, two], data_flow=[("out", 0, 1, "x")], name="strided")
+    assert knl.index_dtype == np.int64
+    a, out, y = np.arange(12, dtype=F)[::2], np.zeros(12, F)[::2], np.zeros(18, F)[::3]
+    for run in (pl.interpret, lambda knl, **given: pl.compile(knl, target=pl.CTarget())(**given)):
+        np.testing.assert_array_equal(run(knl, a=a, out=out, y=y).y, 2 * a + 1)
+
+
 def test_every_part_of_an_instruction_is_renamed() -> None:
     """A new field of ``Instruction`` has to be thought of in ``polyloop.frontend.renamed``."""
+    array = "name dtype shape strides order is_input is_output dim_tags offset alignment is_constant"
+    assert {field.name for field in fields(ArrayArg)} == set(array.split())
     known = (
         "id inames domain assignee expression origin terms predicates depends_on tags blocks line text file atomic "
         "reads groups conflicts nosync"
