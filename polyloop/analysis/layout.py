@@ -21,7 +21,8 @@ __all__ = ["layout_names_violations", "layout_violations", "with_layouts"]
 def with_layouts(kernel: LoopKernel) -> LoopKernel:
     """Return *kernel*, whose shapes are known, with all strides and offsets as expressions.
 
-    Those that are left to the arrays passed become arguments of their own, after all others.
+    Those that are left to the arrays passed become arguments of their own, after all others.  Arrays that have such
+    arguments already, as in a fused kernel, stay as they are.
 
     Raises
     ------
@@ -30,8 +31,9 @@ def with_layouts(kernel: LoopKernel) -> LoopKernel:
     """
     arguments: list[Argument] = []
     extra: list[ValueArg] = []
+    laid_out = {argument.layout_of for argument in kernel.arguments if isinstance(argument, ValueArg)}
     for argument in kernel.arguments:
-        if isinstance(argument, ArrayArg):
+        if isinstance(argument, ArrayArg) and argument.name not in laid_out:
             completed, values = _with_layout(kernel, argument, [value.name for value in extra])
             arguments.append(completed)
             extra += values
