@@ -24,6 +24,7 @@ from polyloop.expr.records import record
 from polyloop.frontend.intrinsics import Array, cast, domain, options, product, reduce
 from polyloop.frontend.python import kernel
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.function import Function
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
@@ -40,6 +41,7 @@ from polyloop.transform.tag import tag_inames
 if TYPE_CHECKING:
     from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
     from polyloop.frontend.einsum import make_einsum
+    from polyloop.frontend.function import make_function
     from polyloop.frontend.fuse import fuse_kernels
     from polyloop.frontend.script import kernel_to_python
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
@@ -68,6 +70,7 @@ __all__ = [
     "DeviceLaunch",
     "DeviceLimits",
     "Diagnostic",
+    "Function",
     "GeneratedProgram",
     "GlobalArg",
     "KernelError",
@@ -103,6 +106,7 @@ __all__ = [
     "kernel",
     "kernel_to_python",
     "make_einsum",
+    "make_function",
     "make_kernel",
     "options",
     "precompute",
@@ -139,6 +143,7 @@ _LATER = {
     "interpret": "target.interpreter",
     "kernel_to_python": "frontend.script",
     "make_einsum": "frontend.einsum",
+    "make_function": "frontend.function",
 }
 """Names that an import of the package does not need, and the modules that they are loaded from when first used."""
 

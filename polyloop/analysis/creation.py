@@ -31,6 +31,7 @@ from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
+from polyloop.kernel.function import Function, function_table
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.parser import Parsed
 from polyloop.kernel.recorded import recorded
@@ -57,6 +58,7 @@ def make_kernel(
     index_dtype: object = np.int32,
     lang_version: tuple[int, int] | None = None,
     silenced_warnings: str | Sequence[str] = (),
+    functions: Sequence[Function | Sequence[Function]] = (),
 ) -> LoopKernel:
     """Create a kernel from iteration domains and instructions.
 
@@ -96,6 +98,8 @@ def make_kernel(
     silenced_warnings
         Warnings not to give: codes such as ``"dead-instruction"``, or ``"dead-instruction(copy)"`` for what one
         warning is about; ``*`` and ``?`` stand for anything.
+    functions
+        What statements may call, alone or in lists: see :func:`polyloop.make_function`.
 
     Raises
     ------
@@ -127,6 +131,7 @@ def make_kernel(
         default_offset=default_offset,
         index_dtype=index_dtype,
         silenced_warnings=silenced_warnings,
+        functions=functions,
     )
 
 
@@ -143,6 +148,7 @@ def create_kernel(
     default_offset: object = 0,
     index_dtype: object = np.int32,
     silenced_warnings: str | Sequence[str] = (),
+    functions: Sequence[Function | Sequence[Function]] = (),
 ) -> LoopKernel:
     """Create a kernel as :func:`make_kernel` does, from *instructions* that may have been parsed already."""
     read_offset(default_offset)
@@ -156,6 +162,7 @@ def create_kernel(
         loop_priority=loop_priority,
         defaults=Defaults(check_order(default_order), default_offset),
         index_dtype=_index_dtype(index_dtype),
+        functions=function_table(functions),
     )
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
     kernel = replace(complete_kernel(kernel, kernel_data), silenced_warnings=patterns)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, count
+from types import MappingProxyType
 
 import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.errors import KernelError
+from polyloop.errors import KernelError, Span
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, element_of
 from polyloop.expr.rewrite import children, expand_rules, free_variables, reductions, substitute, variables
@@ -40,17 +41,28 @@ from polyloop.kernel.domains import (
     parameters_of,
 )
 from polyloop.kernel.draft import BarrierDraft, Draft, fail, site_of
+from polyloop.kernel.function import Function, Program
 from polyloop.kernel.initial import with_initial_values
+from polyloop.kernel.inline import Inlined, check_calls, inline_calls
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.made import Written
 from polyloop.kernel.order import nest_order
-from polyloop.kernel.parser import Parsed, ParsedBarrier, ParsedInstruction, ParsedNop, ParsedRule, parse_instructions
+from polyloop.kernel.parser import (
+    Parsed,
+    ParsedBarrier,
+    ParsedCall,
+    ParsedInstruction,
+    ParsedNop,
+    ParsedRule,
+    parse_instructions,
+)
 from polyloop.kernel.sequence import sequenced
 from polyloop.kernel.specs import Defaults, expand_data
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 
-__all__ = ["build_kernel", "term_domains"]
+__all__ = ["build_kernel", "program_of", "term_domains"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -67,6 +79,7 @@ def build_kernel(
     loop_priority: Sequence[str],
     defaults: Defaults,
     index_dtype: np.dtype[np.generic],
+    functions: Mapping[str, Function] = MappingProxyType({}),
 ) -> LoopKernel:
     """Return the kernel that the arguments of :func:`polyloop.make_kernel` describe, types still open.
 
@@ -76,29 +89,20 @@ def build_kernel(
     if problem is not None:
         raise KernelError("make_kernel", None, [problem])
     pieces, found = _read_domains(domains, fixed_parameters)
-    parsed = _parsed(instructions, frozenset(x for piece in pieces for x in piece.inames))
-    rules = {
-        rule.name: SubstitutionRule(rule.name, rule.arguments, _fix(rule.expression, fixed_parameters))
-        for rule in parsed
-        if isinstance(rule, ParsedRule)
-    }
-    parsed = [_fixed(entry, fixed_parameters) if isinstance(entry, ParsedInstruction) else entry for entry in parsed]
-    taken = _names_in_use(parsed, pieces, rules, kernel_data, name)
-    parsed, pieces = duplicate_inames(parsed, pieces, rules, taken)
+    text = _read(pieces, instructions, kernel_data, name, fixed_parameters, defaults, functions)
+    pieces, rules, statements, nops, aliases = text.domains, text.rules, text.statements, text.nops, text.aliases
     inames = tuple(iname for piece in pieces for iname in piece.inames)
-    parsed, aliases = spread(parsed, rules, taken.union(inames))
-    parsed = settle_barriers(parsed, rules, frozenset(inames))
-    statements = [entry for entry in parsed if isinstance(entry, ParsedInstruction)]
-    nops = [entry for entry in parsed if isinstance(entry, ParsedNop)]
+    parsed = text.parsed
     if not statements:
         raise fail("no-instructions", "the kernel has no instructions", hints=("write at least one assignment",))
     listed, temporaries, infer_rest = read_data(kernel_data, statements, defaults)
+    temporaries.update(text.inlined.program.temporaries)
     given = listed
     listed = [argument for entry in listed if (argument := fixed_argument(entry, fixed_parameters)) is not None]
     temporaries = {
         key: replace(entry, shape=fixed_extents(entry.shape, fixed_parameters)) for key, entry in temporaries.items()
     }
-    in_use = taken.union(inames, rules, (argument.name for argument in listed), _names_of(statements))
+    in_use = text.taken.union(inames, rules, (argument.name for argument in listed), _names_of(statements))
     written = len(statements)
     statements, temporaries, pieces = with_initial_values(statements, temporaries, pieces, in_use)
     inames = tuple(iname for piece in pieces for iname in piece.inames)
@@ -109,11 +113,13 @@ def build_kernel(
     others: list[str] = [*aliases, *(nop.options.id or "" for nop in nops)]
     others += [entry.options.id or "" for entry in parsed if isinstance(entry, ParsedBarrier) and entry.options.id]
     drafts = _drafts(statements, others, rules, frozenset(inames), temporaries, bounds)
+    check_calls(drafts, text.inlined, functions)
     barriers = _barriers(parsed, {*others, *(draft.id for draft in drafts)}, len(statements) - written)
     temporaries = expand_crossing(drafts, barriers, temporaries, rules, inames)
     check_bounds(bounds, drafts, temporaries)
     check_parameters(fixed_parameters, condition, pieces, given, found)
     arguments = complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters, defaults)
+    arguments = text.inlined.typed(arguments)
     parameters = order_parameters(parameters, arguments, pieces)
     space = parameter_space(parameters)
     kernel = LoopKernel(
@@ -157,13 +163,98 @@ def _names_of(statements: Sequence[ParsedInstruction]) -> set[str]:
     return found
 
 
+@dataclass(frozen=True)
+class _Text:
+    """What the text says, with everything spelt out that stands for something else."""
+
+    domains: tuple[Domain, ...]
+    rules: dict[str, SubstitutionRule]
+    parsed: Sequence[Parsed]
+    statements: list[ParsedInstruction]
+    nops: list[ParsedNop]
+    aliases: dict[str, tuple[str, ...]]
+    inlined: Inlined
+    taken: frozenset[str]
+
+
+def _read(
+    pieces: tuple[Domain, ...],
+    instructions: str | Sequence[str] | Sequence[Parsed],
+    kernel_data: Sequence[object] | None,
+    name: str,
+    fixed: Mapping[str, int],
+    defaults: Defaults,
+    functions: Mapping[str, Function],
+) -> _Text:
+    parsed = _parsed(instructions, frozenset(x for piece in pieces for x in piece.inames), frozenset(functions))
+    inlined = _without_calls(parsed, pieces, kernel_data, fixed, defaults, functions)
+    parsed, pieces = inlined.program.statements, inlined.program.domains
+    rules = {
+        rule.name: SubstitutionRule(rule.name, rule.arguments, _fix(rule.expression, fixed))
+        for rule in parsed
+        if isinstance(rule, ParsedRule)
+    }
+    parsed = [_fixed(entry, fixed) if isinstance(entry, ParsedInstruction) else entry for entry in parsed]
+    taken = _names_in_use(parsed, pieces, rules, kernel_data, name).union(inlined.program.temporaries)
+    parsed, pieces = duplicate_inames(parsed, pieces, rules, taken)
+    inames = frozenset(iname for piece in pieces for iname in piece.inames)
+    parsed, aliases = spread(parsed, rules, taken | inames)
+    parsed = settle_barriers(parsed, rules, inames)
+    statements = [entry for entry in parsed if isinstance(entry, ParsedInstruction)]
+    nops = [entry for entry in parsed if isinstance(entry, ParsedNop)]
+    return _Text(pieces, rules, parsed, statements, nops, {**aliases, **inlined.aliases}, inlined, taken)
+
+
+def _without_calls(
+    parsed: Sequence[Parsed],
+    pieces: tuple[Domain, ...],
+    kernel_data: Sequence[object] | None,
+    fixed: Mapping[str, int],
+    defaults: Defaults,
+    functions: Mapping[str, Function],
+) -> Inlined:
+    if not any(isinstance(entry, ParsedCall) for entry in parsed):
+        return Inlined(Program(pieces, tuple(parsed), {}))
+    frames = [entry.frame if isinstance(entry, ParsedCall) else entry for entry in parsed]
+    statements = [entry for entry in frames if isinstance(entry, ParsedInstruction)]
+    listed, temporaries, _ = read_data(kernel_data, statements, defaults)
+    arguments = [argument for entry in listed if (argument := fixed_argument(entry, fixed)) is not None]
+    shapes = {key: replace(entry, shape=fixed_extents(entry.shape, fixed)) for key, entry in temporaries.items()}
+    return inline_calls(parsed, pieces, arguments, shapes, functions, fixed)
+
+
+def program_of(kernel: LoopKernel, written: Written, functions: Mapping[str, Function]) -> Program:
+    """Return the statements of *kernel*, which was made as *written* says, to be put in the place of calls."""
+    pieces, _ = _read_domains(written.domains, {})
+    text = _read(pieces, written.instructions, written.kernel_data, kernel.name, {}, Defaults(), functions)
+    others = [*text.aliases, *(nop.options.id or "" for nop in text.nops)]
+    ids = _ids(text.statements, others)
+    statements = [replace(entry, id=new) for entry, new in zip(text.statements, ids, strict=True)]
+    rules = [
+        ParsedRule(rule.name, rule.arguments, rule.expression, 0, str(rule), Span(str(rule), 0))
+        for rule in text.rules.values()
+    ]
+    _, declared, _ = read_data(written.kernel_data, text.statements, Defaults())
+    declared.update(text.inlined.program.temporaries)
+    for entry in text.statements:
+        known = declared.get(array_name(entry.assignee))
+        if known is not None and known.initializer is not None:
+            message = f"'{known.name}' has an initializer and is written: one call would see what another left"
+            hint = "assign the values in the function"
+            raise fail("bad-function", message, hints=(hint,), site=site_of(entry))
+    shaped = {name: replace(entry, shape=kernel.temporaries[name].shape) for name, entry in declared.items()}
+    return Program(text.domains, (*rules, *statements), shaped)
+
+
 def _entries(given: object) -> tuple[object, ...]:
     return tuple(given) if isinstance(given, Sequence) else (given,)
 
 
-def _parsed(given: str | Sequence[str] | Sequence[Parsed], inames: frozenset[str]) -> Sequence[Parsed]:
+def _parsed(
+    given: str | Sequence[str] | Sequence[Parsed], inames: frozenset[str], functions: frozenset[str]
+) -> Sequence[Parsed]:
     if isinstance(given, str):
-        return parse_instructions(given, inames)
+        return parse_instructions(given, inames, functions)
     entries: tuple[object, ...] = _entries(given)
     parsed = [entry for entry in entries if isinstance(entry, Parsed)]
     if parsed and len(parsed) == len(entries):
@@ -172,7 +263,7 @@ def _parsed(given: str | Sequence[str] | Sequence[Parsed], inames: frozenset[str
     if len(lines) < len(entries):
         hint = 'write them as text: "c[i] = a[i] + b[i]"'
         raise fail("bad-instructions", f"instructions cannot be {given!r}", hints=(hint,))
-    return parse_instructions(lines, inames)
+    return parse_instructions(lines, inames, functions)
 
 
 def _fix(expr: Expression, fixed: Mapping[str, int]) -> Expression:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import islpy as isl
 import numpy as np
@@ -41,6 +41,15 @@ class Made(Protocol):
         ...
 
 
+@runtime_checkable
+class Expressible(Protocol):
+    """A value that knows its Python expression."""
+
+    def python(self) -> str:
+        """Return the expression."""
+        ...
+
+
 @dataclass(frozen=True)
 class Written:
     """A call of ``make_kernel``, with its arguments as they were given."""
@@ -53,6 +62,10 @@ class Written:
 
     def script(self, variable: str) -> str:
         """Return ``variable = pl.make_kernel(...)`` over several lines."""
+        return f"{variable} = {self.call('make_kernel')}"
+
+    def call(self, function: str) -> str:
+        """Return the call of ``make_kernel``, or of another *function* that takes the same arguments."""
         domains = [python(domain) for domain in self.domains]
         pieces = [domains[0] if len(domains) == 1 else _bracketed(domains)]
         pieces.append(_instructions(self.instructions))
@@ -60,7 +73,7 @@ class Written:
             pieces.append(_bracketed([python(entry) for entry in self.kernel_data]))
         pieces.extend(f"{name}={python(value)}" for name, value in self.options)
         body = ",\n".join(f"    {piece}" for piece in pieces)
-        return f"{variable} = pl.make_kernel(\n{body},\n)"
+        return f"pl.{function}(\n{body},\n)"
 
 
 def _bracketed(parts: Sequence[str]) -> str:
@@ -96,6 +109,8 @@ def python(value: object) -> str:
             return "{" + ", ".join(f"{python(key)}: {python(entry)}" for key, entry in value.items()) + "}"
         case set() | frozenset():
             return "{" + ", ".join(sorted(python(entry) for entry in value)) + "}" if value else "frozenset()"
+    if isinstance(value, Expressible):
+        return value.python()
     text = _leaf(value) or _type(value)
     if text is not None:
         return text

@@ -11,18 +11,30 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+import pymbolic.primitives as p
+
 from polyloop.errors import KernelError, Span, unknown_name
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_source
+from polyloop.expr.rewrite import variables
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.blocks import Blocks, IfBlock
+from polyloop.kernel.calls import Slice, SubArray, parse_call
 from polyloop.kernel.lines import OPERATION, fail, logical_lines, match_bracket
 from polyloop.kernel.options import Options, parse_options
 from polyloop.kernel.statements import Assignment, RuleText, parse_assignment
 from polyloop.kernel.tree import Scope
 
-__all__ = ["Parsed", "ParsedBarrier", "ParsedInstruction", "ParsedNop", "ParsedRule", "parse_instructions"]
+__all__ = [
+    "Parsed",
+    "ParsedBarrier",
+    "ParsedCall",
+    "ParsedInstruction",
+    "ParsedNop",
+    "ParsedRule",
+    "parse_instructions",
+]
 
 
 @dataclass(frozen=True)
@@ -117,7 +129,30 @@ class ParsedBarrier:
     span: Span
 
 
-Parsed: TypeAlias = ParsedInstruction | ParsedRule | ParsedNop | ParsedBarrier
+@dataclass(frozen=True)
+class ParsedCall:
+    """``outputs = function(arguments)``; ``frame`` has what it says besides: its options, and the blocks around it."""
+
+    frame: ParsedInstruction
+    outputs: tuple[SubArray, ...]
+    function: str
+    arguments: tuple[SubArray | Expression, ...]
+
+    def names(self) -> frozenset[str]:
+        """Return every name in it."""
+        found: set[str] = set()
+        for entry in (*self.outputs, *self.arguments):
+            if isinstance(entry, SubArray):
+                found.add(entry.array)
+                for index in entry.indices or ():
+                    ends = (index.low, index.high) if isinstance(index, Slice) else (index,)
+                    found.update(name for end in ends if end is not None for name in variables(end))
+            else:
+                found |= variables(entry)
+        return frozenset(found)
+
+
+Parsed: TypeAlias = ParsedInstruction | ParsedRule | ParsedNop | ParsedBarrier | ParsedCall
 
 
 _KEYWORD: Final = re.compile(r"(for|endfor|endif|end|if|elif|else|with|while|def|return|break|continue)\b", re.ASCII)
@@ -135,8 +170,9 @@ _UNSUPPORTED: Final = {
 class _Parser:
     """Reads lines and keeps the open blocks."""
 
-    def __init__(self, inames: frozenset[str]) -> None:
+    def __init__(self, inames: frozenset[str], functions: frozenset[str]) -> None:
         self.inames = inames
+        self.functions = functions
         self.blocks = Blocks()
         self.several = 0
         self.found: list[Parsed] = []
@@ -283,6 +319,13 @@ class _Parser:
 
     def statement(self, source: Source) -> None:
         body, options = self.options(source)
+        call = parse_call(body, self.inames, self.functions)
+        if call is not None:
+            target = p.Variable(call.outputs[0].array)
+            stand_in = Assignment(target, 0, call.declared, call.declared_dtype, body, body)
+            frame = self.instruction(source, stand_in, options, None)
+            self.found.append(ParsedCall(frame, call.outputs, call.function, call.arguments))
+            return
         parsed = parse_assignment(body, self.inames)
         if isinstance(parsed, RuleText):
             self.rule(source, parsed, options)
@@ -345,7 +388,9 @@ class _Parser:
         )
 
 
-def parse_instructions(text: str | Sequence[str], inames: frozenset[str]) -> tuple[Parsed, ...]:
+def parse_instructions(
+    text: str | Sequence[str], inames: frozenset[str], functions: frozenset[str] = frozenset()
+) -> tuple[Parsed, ...]:
     """Return the instructions and substitution rules of *text*, in its order.
 
     Parameters
@@ -354,6 +399,8 @@ def parse_instructions(text: str | Sequence[str], inames: frozenset[str]) -> tup
         One string, or several that count as one text; empty lines and ``#`` comments are skipped.
     inames
         The inames of the domains.
+    functions
+        Names of the functions that statements may call.
 
     Raises
     ------
@@ -362,13 +409,13 @@ def parse_instructions(text: str | Sequence[str], inames: frozenset[str]) -> tup
         ``bad-identifier``, ``reserved-name``, ``assignment-to-iname``, ``condition-changed``, ``name-taken``,
         ``unknown-dtype``, ``unsupported-statement``, ``wrong-argument-count``.
     """
-    return _parse(text if isinstance(text, str) else tuple(text), inames)
+    return _parse(text if isinstance(text, str) else tuple(text), inames, functions)
 
 
 @lru_cache(maxsize=256)
-def _parse(text: str | tuple[str, ...], inames: frozenset[str]) -> tuple[Parsed, ...]:
+def _parse(text: str | tuple[str, ...], inames: frozenset[str], functions: frozenset[str]) -> tuple[Parsed, ...]:
     """Return what the text says; remembered, because tuning loops build one kernel many times."""
-    parser = _Parser(inames)
+    parser = _Parser(inames, functions)
     for source in logical_lines(text):
         parser.line(source)
     return parser.finish()

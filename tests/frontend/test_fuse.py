@@ -247,6 +247,12 @@ def test_every_part_of_an_instruction_is_renamed() -> None:
     """A new field of ``Instruction`` has to be thought of in ``polyloop.frontend.renamed``."""
     array = "name dtype shape strides order is_input is_output dim_tags offset alignment is_constant"
     assert {field.name for field in fields(ArrayArg)} == set(array.split())
+    whole = (
+        "name parameters assumptions domains instructions arguments temporaries substitutions iname_tags loop_priority "
+        "evaluations tile_inames slabs gone fixed index_dtype conditions silenced_warnings barriers reference trace "
+        "made"
+    )
+    assert {field.name for field in fields(pl.LoopKernel)} == set(whole.split())
     known = (
         "id inames domain assignee expression origin terms predicates depends_on tags blocks line text file atomic "
         "reads groups conflicts nosync"
