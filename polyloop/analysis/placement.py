@@ -153,11 +153,12 @@ def _twice(first: str, second: str, axis: str, instruction: Instruction) -> Diag
 
 
 def _bounds(home: Domain, iname: str, assumptions: isl.Set) -> tuple[int | None, int | None]:
-    """Return the least and the greatest value of *iname* in its domain."""
+    """Return the least and the greatest value of *iname* in its domain, 0 and 0 if that is empty."""
     key = (iname, id(assumptions))
     if key not in home.known_bounds:
         domain = home.set.intersect_params(assumptions)
-        home.known_bounds[key] = (*constant_bounds(domain, home.inames.index(iname)), assumptions)
+        found = (0, 0) if domain.is_empty() else constant_bounds(domain, home.inames.index(iname))
+        home.known_bounds[key] = (*found, assumptions)
     least, most, _ = home.known_bounds[key]
     return least, most
 

@@ -196,3 +196,11 @@ def test_what_only_the_schedule_can_refuse(case: str, golden: Golden) -> None:
     make, call, code = LATE[case]
     knl = call(make())
     golden(f"messages/schedule_{case}.txt", refused(knl, pl.generate_code, code, pl.VerificationError))
+
+
+@pytest.mark.parametrize("domain", ["{[i]: 0 <= i < n and i < -1}", "{[i]: 0 <= i < n and n < 0}", "{[i]: 1 = 0}"])
+def test_an_empty_domain_on_threads_runs_nothing(domain: str) -> None:
+    knl = pl.make_kernel(domain, "y[i] = 1", [pl.GlobalArg("y", np.float32, shape="4"), ...])
+    y = np.zeros(4, np.float32)
+    given = {"y": y, "n": 3} if "n" in knl.parameters else {"y": y}
+    check(pl.split_iname(knl, "i", 2, outer_tag="g.0", inner_tag="l.0"), given, {"y": y})
