@@ -59,7 +59,7 @@ def points(python_text: str, values: dict[str, int]) -> Iterator[tuple[int, int]
 def chains(rng: random.Random, knl: pl.LoopKernel, on_threads: bool) -> Iterator[pl.LoopKernel]:
     yield knl
     yield pl.split_iname(pl.split_iname(knl, "i", rng.randint(2, 4)), "j", rng.randint(2, 4))
-    tags = {"outer_tag": "g.0", "inner_tag": "l.0"} if on_threads else {}
+    tags: dict[str, Any] = {"outer_tag": "g.0", "inner_tag": "l.0"} if on_threads else {}
     knl = pl.split_iname(knl, "i", 3, **tags)
     yield pl.split_iname(knl, "j", 2, inner_tag="unr") if rng.random() < 0.5 else knl
 
