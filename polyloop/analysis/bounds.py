@@ -137,9 +137,19 @@ def _no_shape(name: str, why: str, statement: Lowered, access: Access) -> Diagno
 
 
 def _extent(touched: isl.Set) -> Expression | None:
-    """Return one more than the greatest element of a set with one dimension, as an expression."""
+    """Return one more than the greatest element of a set with one dimension, as an expression.
+
+    Where elements lie apart, and the greatest one is no affine form, the array may be some elements larger.
+    """
     if touched.is_empty() or not touched.dim_is_bounded(_SET, 0):
         return 0 if touched.is_empty() else None
+    exact = _exact_extent(touched)
+    return _exact_extent(touched.remove_divs()) if exact is None else exact
+
+
+def _exact_extent(touched: isl.Set) -> Expression | None:
+    if not touched.dim_is_bounded(_SET, 0):
+        return None
     greatest = touched.coalesce().dim_max(0).coalesce()
     pieces: list[tuple[isl.Set, isl.Aff]] = greatest.get_pieces()
     forms = [_form(aff) for _, aff in pieces]

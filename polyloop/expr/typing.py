@@ -278,7 +278,10 @@ class _Inference:
         name = expr.function.name
         function = self.functions.get(name)
         if function is None:
-            raise TypeConflictError(unknown_name("function", name, self.functions))
+            unknown = unknown_name("function", name, self.functions)
+            if find_dtype(name) is not None:
+                unknown = replace(unknown, hints=(f"convert with cast({name}, ...)",))
+            raise TypeConflictError(unknown)
         count = len(expr.parameters)
         if not function.accepts(count):
             most = "" if function.max_arity == function.arity else " or more"

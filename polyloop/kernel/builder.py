@@ -120,7 +120,7 @@ def build_kernel(
     check_parameters(fixed_parameters, condition, pieces, given, found)
     arguments = complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters, defaults)
     arguments = text.inlined.typed(arguments)
-    parameters = order_parameters(parameters, arguments, pieces)
+    parameters = order_parameters(parameters, arguments, drafts)
     space = parameter_space(parameters)
     kernel = LoopKernel(
         name=name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -230,11 +231,38 @@ def _in_order(expr: Expression, subscripted: set[str]) -> Iterable[str]:
 
 
 def order_parameters(
-    parameters: Sequence[str], arguments: Sequence[Argument], pieces: Sequence[Domain]
+    parameters: Sequence[str], arguments: Sequence[Argument], drafts: Sequence[Draft]
 ) -> tuple[str, ...]:
-    """Domain parameters first, then the value arguments that shapes mention."""
+    """Domain parameters first, then the value arguments that shapes mention, then integers of subscripts and conditions.
+
+    A scalar in a subscript that was given no type is an integer; one in a condition has to be declared as one.
+    """
     found = dict.fromkeys(parameters)
-    values = {argument.name for argument in arguments if isinstance(argument, ValueArg)}
+    values = {argument.name: argument.dtype for argument in arguments if isinstance(argument, ValueArg)}
     for argument in arguments:
         found.update((name, None) for name in _size_names(argument) if name in values)
+    integers = {name for name, dtype in values.items() if dtype is not None and dtype.name in _PARAMETER_TYPES}
+    open_names = {name for name, dtype in values.items() if dtype is None}
+    for draft in drafts:
+        inside, tested = _subscript_names(draft), set[str]()
+        for predicate in draft.parsed.predicates:
+            tested |= variables(predicate)
+        wanted = integers & (inside | tested) | open_names & inside
+        found.update((name, None) for name in values if name in wanted)
     return tuple(found)
+
+
+_PARAMETER_TYPES: Final = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"})
+
+
+def _subscript_names(draft: Draft) -> set[str]:
+    """Return the names that occur in subscripts of a statement."""
+    found: set[str] = set()
+    stack = [draft.parsed.assignee, draft.expanded, *draft.parsed.predicates]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, p.Subscript):
+            for index in node.index_tuple:
+                found |= variables(index)
+        stack.extend(children(node))
+    return found

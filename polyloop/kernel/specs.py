@@ -62,6 +62,8 @@ class GlobalArg:
         The address of the first element is a multiple of this [bytes], a power of two; checked at each call.
     is_input, is_output
         What the array is meant to be; checked against what the instructions do.  None: found out.
+    for_atomic
+        Accepted so that Loopy scripts run; has no effect: any array can be updated atomically.
     """
 
     name: str
@@ -74,6 +76,7 @@ class GlobalArg:
     offset: object = None
     dim_tags: str | Sequence[str] | None = None
     alignment: int | None = None
+    for_atomic: bool = False
 
 
 @dataclass(frozen=True)
