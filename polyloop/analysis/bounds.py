@@ -239,7 +239,7 @@ def _outside(
                 yield axis, part
 
 
-_MANY_PIECES = 4
+_MANY_PIECES = 16
 """A condition of more pieces is nothing that a person would read: the access is refused."""
 
 

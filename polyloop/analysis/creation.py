@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import islpy as isl
@@ -56,6 +56,8 @@ def make_kernel(
     default_order: str = "C",
     default_offset: object = 0,
     index_dtype: object = np.int32,
+    seq_dependencies: bool = False,
+    target: Hashable | None = None,
     lang_version: tuple[int, int] | None = None,
     silenced_warnings: str | Sequence[str] = (),
     functions: Sequence[Function | Sequence[Function]] = (),
@@ -93,6 +95,10 @@ def make_kernel(
         Order (``"C"`` or ``"F"``) and offset of array arguments that say nothing else.
     index_dtype
         Type of inames, and of integer parameters that are given no type: int32 or int64.
+    seq_dependencies
+        Each instruction depends on the one before it in the text, as if by ``dep=``.
+    target
+        What :func:`generate_code` and :func:`compile` generate for unless they are told otherwise.
     lang_version
         Accepted so that Loopy scripts run; has no effect.
     silenced_warnings
@@ -130,6 +136,8 @@ def make_kernel(
         default_order=default_order,
         default_offset=default_offset,
         index_dtype=index_dtype,
+        seq_dependencies=seq_dependencies,
+        target=target,
         silenced_warnings=silenced_warnings,
         functions=functions,
     )
@@ -147,6 +155,8 @@ def create_kernel(
     default_order: str = "C",
     default_offset: object = 0,
     index_dtype: object = np.int32,
+    seq_dependencies: bool = False,
+    target: Hashable | None = None,
     silenced_warnings: str | Sequence[str] = (),
     functions: Sequence[Function | Sequence[Function]] = (),
 ) -> LoopKernel:
@@ -163,9 +173,10 @@ def create_kernel(
         defaults=Defaults(check_order(default_order), default_offset),
         index_dtype=_index_dtype(index_dtype),
         functions=function_table(functions),
+        seq_dependencies=seq_dependencies,
     )
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
-    kernel = replace(complete_kernel(kernel, kernel_data), silenced_warnings=patterns)
+    kernel = replace(complete_kernel(kernel, kernel_data), silenced_warnings=patterns, target=target)
     assert kernel.reference is not None, "a complete kernel has its reference program"
     _raise_if(kernel, moved_instructions(kernel.reference.kernel))
     warn("make_kernel", kernel.name, creation_warnings(kernel.reference.kernel), patterns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from itertools import chain, count, pairwise
 from types import MappingProxyType
 
 import islpy as isl
@@ -80,6 +80,7 @@ def build_kernel(
     defaults: Defaults,
     index_dtype: np.dtype[np.generic],
     functions: Mapping[str, Function] = MappingProxyType({}),
+    seq_dependencies: bool = False,
 ) -> LoopKernel:
     """Return the kernel that the arguments of :func:`polyloop.make_kernel` describe, types still open.
 
@@ -114,6 +115,8 @@ def build_kernel(
     others += [entry.options.id or "" for entry in parsed if isinstance(entry, ParsedBarrier) and entry.options.id]
     drafts = _drafts(statements, others, rules, frozenset(inames), temporaries, bounds)
     check_calls(drafts, text.inlined, functions)
+    if seq_dependencies:
+        _chain(drafts)
     barriers = _barriers(parsed, {*others, *(draft.id for draft in drafts)}, len(statements) - written)
     temporaries = expand_crossing(drafts, barriers, temporaries, rules, inames)
     check_bounds(bounds, drafts, temporaries)
@@ -138,6 +141,14 @@ def build_kernel(
     built = _built(kernel, drafts, space, bounds)
     ordered, explicit = sequenced(drafts, built, temporaries, aliases, nops, barriers)
     return replace(kernel, instructions=ordered, barriers=explicit)
+
+
+def _chain(drafts: Sequence[Draft]) -> None:
+    """Make each statement depend on the one before."""
+    for before, draft in pairwise(drafts):
+        options = draft.parsed.options
+        options = replace(options, depends_on=(*options.depends_on, before.id))
+        draft.parsed = replace(draft.parsed, options=options)
 
 
 def _barriers(parsed: Sequence[Parsed], taken: set[str], before: int) -> list[BarrierDraft]:

@@ -233,7 +233,7 @@ def _in_order(expr: Expression, subscripted: set[str]) -> Iterable[str]:
 def order_parameters(
     parameters: Sequence[str], arguments: Sequence[Argument], drafts: Sequence[Draft]
 ) -> tuple[str, ...]:
-    """Domain parameters first, then the value arguments that shapes mention, then integers of subscripts and conditions.
+    """Domain parameters first, then value arguments that shapes mention, then integers of subscripts and conditions.
 
     A scalar in a subscript that was given no type is an integer; one in a condition has to be declared as one.
     """

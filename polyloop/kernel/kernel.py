@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from types import MappingProxyType
@@ -125,6 +125,8 @@ class LoopKernel:
         Outer inames of splits.
     slabs
         iname -> (front, back) iterations to peel.
+    target
+        What to generate code for where nothing else is said; of no meaning to analyses and transforms.
     gone
         iname -> the step that consumed it, for messages.
     made
@@ -154,6 +156,7 @@ class LoopKernel:
     index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))
     conditions: tuple[Condition, ...] = ()
     silenced_warnings: tuple[str, ...] = ()
+    target: Hashable | None = None
     reference: Reference | None = None
     trace: Trace = field(default_factory=Trace)
     made: Made | None = None

@@ -165,8 +165,14 @@ def _sequence(value: list[object] | tuple[object, ...]) -> str:
 
 
 def _dataclass(value: object) -> str:
-    """Return the constructor call of one of our values: the first field by position, others if not their default."""
+    """Return the constructor call of one of our values: the first field by position, others if not their default.
+
+    A value that is made by another call has it as ``spelling``.
+    """
     assert is_dataclass(value)
+    spelling = getattr(value, "spelling", None)
+    if isinstance(spelling, str):
+        return spelling
     parts = []
     for number, entry in enumerate(fields(value)):
         given = getattr(value, entry.name)

@@ -6,7 +6,7 @@ from polyloop.codegen.program import GeneratedProgram
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.invoke import CompiledKernel, load
-from polyloop.target.base import Target
+from polyloop.target.base import Target, target_of
 from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
@@ -25,7 +25,7 @@ def compile_kernel(kernel: LoopKernel, target: Target | None = None) -> Compiled
     Parameters
     ----------
     target
-        By default CUDA where there is a GPU, otherwise C.
+        By default that of the kernel; if it has none, CUDA where there is a GPU, otherwise C.
 
     Raises
     ------
@@ -34,10 +34,11 @@ def compile_kernel(kernel: LoopKernel, target: Target | None = None) -> Compiled
     CompilerError
         ``no-c-compiler``, ``no-nvrtc`` and what the compilers report.
     """
-    chosen = target if target is not None else (CudaTarget() if gpu_available()[0] else CTarget())
+    said = target_of(kernel, target)
+    chosen = said if said is not None else (CudaTarget() if gpu_available()[0] else CTarget())
 
     def regenerate(index_bits: int) -> GeneratedProgram:
         return generate_code(kernel, chosen, index_bits=index_bits)
 
-    architecture = chosen.arch if target is not None and chosen.arch else None
+    architecture = said.arch if said is not None and said.arch else None
     return load(generate_code(kernel, chosen), regenerate, architecture)

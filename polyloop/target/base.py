@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from polyloop.codegen.language import Language
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 
-__all__ = ["Target"]
+__all__ = ["Target", "target_of"]
 
 
 @dataclass(frozen=True)
@@ -30,3 +31,18 @@ class Target:
     language: Language
     limits: DeviceLimits
     arch: str = ""
+
+    @property
+    def spelling(self) -> str:
+        """The call that makes this target."""
+        return f"pl.CudaTarget({self.arch!r})" if self.arch else "pl.CTarget()"
+
+    def __repr__(self) -> str:
+        return self.spelling
+
+
+def target_of(kernel: LoopKernel, given: Target | None) -> Target | None:
+    """Return the target to use: the one *given*, or that of the kernel; None where neither says anything."""
+    if given is None and isinstance(kernel.target, Target):
+        return kernel.target
+    return given

@@ -6,7 +6,7 @@ from polyloop.codegen.generate import generate
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.schedule.build import build_schedule
-from polyloop.target.base import Target
+from polyloop.target.base import Target, target_of
 from polyloop.target.cuda import CudaTarget
 
 __all__ = ["generate_code"]
@@ -26,7 +26,8 @@ def generate_code(
     Parameters
     ----------
     target
-        :func:`CudaTarget` (the default) or :func:`CTarget`.
+        :func:`CudaTarget` or :func:`CTarget`; by default the kernel's, and that is CUDA unless it was created with
+        another one.
     index_bits
         Width of index arithmetic [bits], 32 or 64; by default 32, and at least that of the kernel's ``index_dtype``.
         With 32 the caller has to check ``index_checks``; compiled
@@ -44,7 +45,7 @@ def generate_code(
     CodegenError
         The target cannot express the kernel.
     """
-    chosen = CudaTarget() if target is None else target
+    chosen = target_of(kernel, target) or CudaTarget()
     known = _programs(kernel)
     bits = max(index_bits or 32, 8 * kernel.index_dtype.itemsize)
     key = (chosen, bits)
