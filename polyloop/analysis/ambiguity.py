@@ -61,14 +61,15 @@ def moved_instructions(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def _may_conflict(first: Instruction, second: Instruction) -> bool:
-    return first.writes in (second.writes, *second.reads) or second.writes in first.reads
+    return not {*first.writes}.isdisjoint((*second.writes, *second.reads)) or not first.reads.isdisjoint(second.writes)
 
 
 def _dependences(kernel: LoopKernel) -> dict[str, set[str]]:
     """Return what each instruction has to follow: those of ``dep=``, and the only writers of temporaries it reads."""
     writers: dict[str, list[str]] = {}
     for instruction in kernel.instructions:
-        writers.setdefault(instruction.writes, []).append(instruction.id)
+        for name in instruction.writes:
+            writers.setdefault(name, []).append(instruction.id)
     found = {}
     for instruction in kernel.instructions:
         only = [writers.get(name, []) for name in instruction.reads & kernel.temporaries.keys()]
@@ -100,9 +101,9 @@ def _conflict(kernel: LoopKernel, first: Instruction, second: Instruction) -> Di
 
 
 def _access_pairs(left: Lowered, right: Lowered) -> Iterator[tuple[Access, Access]]:
-    for a in (left.write, *left.reads):
-        for b in (right.write, *right.reads):
-            if a.array == b.array and (a is left.write or b is right.write):
+    for a in left.accesses:
+        for b in right.accesses:
+            if a.array == b.array and (left.is_write(a) or right.is_write(b)):
                 yield a, b
 
 
@@ -110,7 +111,7 @@ def _moved(
     left: Placed, a: Access, right: Placed, b: Access, values: tuple[Mapping[str, int], Mapping[str, int]]
 ) -> Diagnostic:
     first, second = left.lowered.instruction, right.lowered.instruction
-    does = ["writes" if access is side.lowered.write else "reads" for access, side in ((a, left), (b, right))]
+    does = ["writes" if side.lowered.is_write(access) else "reads" for access, side in ((a, left), (b, right))]
     return Diagnostic(
         "ambiguous-order",
         f"'{second.id}' stands before '{first.id}' in the text, would run after it, and both touch '{a.array}'",
@@ -133,8 +134,9 @@ def _reopened_loops(kernel: LoopKernel) -> Iterator[Diagnostic]:
     program = lower(kernel)
     writers: dict[str, list[Lowered]] = {}
     for statement in program.statements.values():
-        if statement.write.array in kernel.temporaries:
-            writers.setdefault(statement.write.array, []).append(statement)
+        for name in dict.fromkeys(write.array for write in statement.writes):
+            if name in kernel.temporaries:
+                writers.setdefault(name, []).append(statement)
     seen: set[tuple[str, str]] = set()
     for reader in program.statements.values():
         for access in reader.reads:
@@ -180,7 +182,7 @@ def _reopened(
         i, j = right.dims.index(iname), left.dims.index(iname)
         ordered = (links[0].order_lt(_IN, i, _OUT, j), links[0].order_gt(_IN, i, _OUT, j))
         there, here = pair(next((link for link in ordered if not link.is_empty()), links[0]), right, left)
-        cell = element(left, writer.write, here)
+        cell = element(left, writer.writes_to(name)[0], here)
         note = (
             f"instance {instance(right, there)} of '{reader.instruction.id}' would read {cell} "
             f"as written by instance {instance(left, here)} of '{writer.instruction.id}'"

@@ -33,7 +33,7 @@ _PARAM = isl.dim_type.param
 def accesses_to(program: Program) -> Iterator[tuple[Lowered, Access]]:
     """Yield every access of *program* to arrays and temporaries of the kernel."""
     for statement in program.statements.values():
-        for access in (statement.write, *statement.reads):
+        for access in statement.accesses:
             if access.array not in program.accumulators:
                 yield statement, access
 

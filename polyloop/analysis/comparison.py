@@ -8,7 +8,7 @@ from functools import cached_property
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.dataflow import Flow, flow_of, readers_of, writers_of
+from polyloop.analysis.dataflow import Flow, flow_of, readers_of, writes_of
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
@@ -53,7 +53,7 @@ class Comparison:
             else:
                 update = self._update_like(statement, [s for s in old if s.lowered.role == "update"])
                 array = update.lowered.write.array
-                found = next(s for s in old if s.lowered.role == lowered.role and s.lowered.write.array == array)
+                found = next(s for s in old if s.lowered.role == lowered.role and s.lowered.writes_to(array))
             self.counterparts[statement.name] = found
         return self.counterparts[statement.name]
 
@@ -68,7 +68,7 @@ class Comparison:
         array = statement.lowered.write.array
         group = [s for s in self.new.statements.values() if s.lowered.instruction is statement.lowered.instruction]
         updates = [s for s in group if s.lowered.role == "update"]
-        mine = next(s for s in updates if s.lowered.write.array == array)
+        mine = next(s for s in updates if s.lowered.writes_to(array))
         inames = set(mine.lowered.inames)
         fitting = [c for c in candidates if {x for i in c.lowered.inames for x in origin.forms[i].names()} == inames]
         if len(fitting) == 1:
@@ -101,18 +101,18 @@ def initial_reads(
     Each field of a record is looked at by itself: what an assignment of one field keeps is not read.
     """
     reads = [(s, a) for s, a in readers_of(placement, array) if not a.keeps]
-    writers = writers_of(placement, array)
-    has_fields = any(writer.lowered.write.fields for writer in writers)
+    writes = writes_of(placement, array)
+    has_fields = any(write.fields for _, write in writes)
     fields: Iterable[tuple[str, ...]] = [()]
     if has_fields and dtype is not None:
         fields = leaf_fields(dtype)
     elif has_fields:
-        named = {access.fields for access in (*(a for _, a in reads), *(s.lowered.write for s in writers))}
+        named = {access.fields for access in (*(a for _, a in reads), *(a for _, a in writes))}
         fields = sorted((named - {()}) | {("(the rest)",)})
     for field in fields:
         if has_fields:
             sinks = [(s, a) for s, a in reads if a.covers(field)]
-            flow = flow_of(placement, array, sinks, [s for s in writers if s.lowered.write.covers(field)])
+            flow = flow_of(placement, array, sinks, [s for s, write in writes if write.covers(field)])
         else:
             flow = reference_flow(placement, array)
         for (statement, access), initial in zip(flow.reads, flow.initial, strict=True):

@@ -24,7 +24,7 @@ def contracted_axes(placement: Placement) -> dict[str, frozenset[int]]:
     """Return, for each private temporary, the axes along which each thread uses one element only."""
     uses: dict[str, list[tuple[Placed, Access]]] = {}
     for statement in placement.statements.values():
-        for access in (statement.lowered.write, *statement.lowered.reads):
+        for access in statement.lowered.accesses:
             uses.setdefault(access.array, []).append((statement, access))
     kernel = placement.program.kernel
     found = {}

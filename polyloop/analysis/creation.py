@@ -283,7 +283,7 @@ def _footprint(kernel: LoopKernel, name: str) -> tuple[Expression, ...]:
 
 
 def _unwritten(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    written = {instruction.writes for instruction in kernel.instructions}
+    written = {name for instruction in kernel.instructions for name in instruction.writes}
     for instruction in kernel.instructions:
         for name in sorted(instruction.reads & kernel.temporaries.keys()):
             if name not in written and kernel.temporaries[name].initializer is None:
@@ -293,16 +293,17 @@ def _unwritten(kernel: LoopKernel) -> Iterator[Diagnostic]:
                     hints=(f"assign it first: <> {name} = ...",),
                     sites=(instruction.site(),),
                 )
-        table = kernel.temporaries.get(instruction.writes)
-        assert table is None or table.initializer is None, f"'{instruction.id}' writes a constant table"
-        if instruction.writes in kernel.values() or instruction.writes in kernel.parameters:
-            what = "a parameter" if instruction.writes in kernel.parameters else "a scalar argument"
-            yield Diagnostic(
-                "not-assignable",
-                f"'{instruction.writes}' is {what} and cannot be assigned",
-                hints=("assign a temporary (<> t = ...) or an array",),
-                sites=(instruction.site(),),
-            )
+        for name in instruction.writes:
+            table = kernel.temporaries.get(name)
+            assert table is None or table.initializer is None, f"'{instruction.id}' writes a constant table"
+            if name in kernel.values() or name in kernel.parameters:
+                what = "a parameter" if name in kernel.parameters else "a scalar argument"
+                yield Diagnostic(
+                    "not-assignable",
+                    f"'{name}' is {what} and cannot be assigned",
+                    hints=("assign a temporary (<> t = ...) or an array",),
+                    sites=(instruction.site(),),
+                )
     for argument in kernel.arguments:
         if isinstance(argument, ArrayArg) and argument.is_output and argument.name not in written:
             yield Diagnostic(
@@ -380,7 +381,7 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 def _with_directions(kernel: LoopKernel) -> LoopKernel:
     """Mark arrays as outputs where they are written, as inputs where some read sees their initial value."""
-    written = {instruction.writes for instruction in kernel.instructions}
+    written = {name for instruction in kernel.instructions for name in instruction.writes}
     read = {name for instruction in kernel.instructions for name in instruction.reads}
     arguments: list[Argument] = []
     for argument in kernel.arguments:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import islpy as isl
 
@@ -20,7 +21,7 @@ from polyloop.kernel.kernel import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 
-__all__ = ["Flow", "flow_of", "is_exact", "may_flow_of", "readers_of", "time_forms", "writers_of"]
+__all__ = ["Flow", "flow_of", "is_exact", "may_flow_of", "readers_of", "time_forms", "writers_of", "writes_of"]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -57,6 +58,11 @@ def writers_of(placement: Placement, array: str) -> list[Placed]:
     return _by_array(placement)[0].get(array, [])
 
 
+def writes_of(placement: Placement, array: str) -> list[tuple[Placed, Access]]:
+    """Return the writes to *array*."""
+    return [(writer, write) for writer in writers_of(placement, array) for write in writer.lowered.writes_to(array)]
+
+
 def readers_of(placement: Placement, array: str) -> list[tuple[Placed, Access]]:
     """Return the reads of *array*."""
     return _by_array(placement)[1].get(array, [])
@@ -68,7 +74,8 @@ def _by_array(placement: Placement) -> tuple[dict[str, list[Placed]], dict[str, 
     writers: dict[str, list[Placed]] = {}
     reads: dict[str, list[tuple[Placed, Access]]] = {}
     for statement in placement.statements.values():
-        writers.setdefault(statement.lowered.write.array, []).append(statement)
+        for name in dict.fromkeys(write.array for write in statement.lowered.writes):
+            writers.setdefault(name, []).append(statement)
         for access in statement.lowered.reads:
             reads.setdefault(access.array, []).append((statement, access))
     return writers, reads
@@ -80,17 +87,17 @@ def is_exact(placement: Placement, array: str) -> bool:
     Data decides whether a conditional write happens; one in a loop with bound variables is good enough for readers
     that run only where it does.
     """
-    writers, readers = writers_of(placement, array), readers_of(placement, array)
-    if not all(w.lowered.write.is_affine() for w in writers) or not all(a.is_affine() for _, a in readers):
+    writes, readers = writes_of(placement, array), readers_of(placement, array)
+    if not all(access.is_affine() for _, access in (*writes, *readers)):
         return False
-    if any(writer.lowered.atomic is not None for writer in writers):
+    if any(writer.lowered.atomic is not None for writer, _ in writes):
         return False
-    if not any(writer.lowered.is_conditional for writer in writers):
+    if not any(writer.lowered.is_conditional for writer, _ in writes):
         return True
-    return len(writers) == 1 and all(_follows(placement, writers[0], reader, access) for reader, access in readers)
+    return len(writes) == 1 and all(_follows(placement, *writes[0], reader, access) for reader, access in readers)
 
 
-def _follows(placement: Placement, writer: Placed, reader: Placed, access: Access) -> bool:
+def _follows(placement: Placement, writer: Placed, write: Access, reader: Placed, access: Access) -> bool:
     """Return whether each instance of *reader* runs after the instance of *writer* whose element it reads.
 
     The writer's condition consists of bounds alone.  Bound variables have one value for each iteration of the loops
@@ -101,7 +108,7 @@ def _follows(placement: Placement, writer: Placed, reader: Placed, access: Acces
         return False
     loops, earlier = common_loops(placement, writer, reader)
     sequential = [x for x in writer.dims if "." not in x]
-    if not earlier or not set(sequential) <= set(loops) or writer.lowered.write.indices != access.indices:
+    if not earlier or not set(sequential) <= set(loops) or write.indices != access.indices:
         return False
     return bool(project_onto(reader.exact, reader.dims, writer.dims).is_subset(writer.exact))
 
@@ -140,7 +147,8 @@ def flow_of(
     writers = writers_of(placement, array) if sources is None else list(sources)
     if not reads or not writers:
         return Flow(reads, ((),) * len(reads), tuple(s.domain for s, _ in reads))
-    if len(writers) == 1 and (sources is None or not writers[0].lowered.is_conditional):
+    single = len(writers) == 1 and len(writers[0].lowered.writes_to(array)) == 1
+    if single and (sources is None or not writers[0].lowered.is_conditional):
         direct = [_direct(placement, writers[0], reader, access) for reader, access in reads]
         if all(link is not None for link in direct):
             links = tuple(((writers[0], link),) for link in direct if link is not None)
@@ -160,7 +168,9 @@ def may_flow_of(placement: Placement, array: str) -> Flow:
     reads = (*readers_of(placement, array), *updates)
     if not reads or not writers:
         return Flow(reads, ((),) * len(reads), tuple(s.domain for s, _ in reads))
-    sure = frozenset(s.name for s in writers if s.lowered.write.is_affine() and not _may_not_happen(s))
+    sure = frozenset(
+        s.name for s in writers if not _may_not_happen(s) and all(w.is_affine() for w in s.lowered.writes_to(array))
+    )
     return _computed(placement, array, reads, writers, sure)
 
 
@@ -183,7 +193,8 @@ def _computed(
     may_maps: list[isl.Map] = []
     for number, writer in enumerate(writers):
         name = f"W{number}"
-        source = _named(storage_map(placement, writer, writer.lowered.write, space), name)
+        cells = [storage_map(placement, writer, write, space) for write in writer.lowered.writes_to(array)]
+        source = _named(reduce(isl.Map.union, cells), name)
         (must_maps if writer.name in sure else may_maps).append(source)
         schedule.append(_time(placement, writer, depth, name))
     for number, (reader, access) in enumerate(reads):

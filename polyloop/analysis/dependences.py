@@ -14,7 +14,7 @@ from enum import Enum
 import islpy as isl
 
 from polyloop.analysis.comparison import reference_flow
-from polyloop.analysis.dataflow import is_exact, readers_of, writers_of
+from polyloop.analysis.dataflow import is_exact, readers_of, writes_of
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.order import conflict_pairs, conflicts
 from polyloop.analysis.place import place
@@ -120,7 +120,7 @@ def dependences(kernel: LoopKernel) -> Dependences:
     """
     reference = kernel if kernel.reference is None else kernel.reference.kernel
     placement = place(reference)
-    arrays = dict.fromkeys(instruction.writes for instruction in reference.instructions)
+    arrays = dict.fromkeys(name for instruction in reference.instructions for name in instruction.writes)
     return Dependences(entry for array in arrays for entry in _of_array(placement, array))
 
 
@@ -132,16 +132,15 @@ def _of_array(placement: Placement, array: str) -> Iterator[Dependence]:
             for writer, link in sources:
                 yield _dependence(placement, DependenceKind.RAW, access, writer, reader, link.reverse(), True)
     else:
-        for writer in writers_of(placement, array):
-            for reader, access in readers_of(placement, array):
-                yield from _ordered(placement, DependenceKind.RAW, (writer, writer.lowered.write), (reader, access))
-    for reader, access in readers_of(placement, array):
-        for writer in writers_of(placement, array):
-            yield from _ordered(placement, DependenceKind.WAR, (reader, access), (writer, writer.lowered.write))
-    for first in writers_of(placement, array):
-        for second in writers_of(placement, array):
-            pair = (first, first.lowered.write), (second, second.lowered.write)
-            yield from _ordered(placement, DependenceKind.WAW, *pair)
+        for write in writes_of(placement, array):
+            for read in readers_of(placement, array):
+                yield from _ordered(placement, DependenceKind.RAW, write, read)
+    for read in readers_of(placement, array):
+        for write in writes_of(placement, array):
+            yield from _ordered(placement, DependenceKind.WAR, read, write)
+    for first in writes_of(placement, array):
+        for second in writes_of(placement, array):
+            yield from _ordered(placement, DependenceKind.WAW, first, second)
 
 
 def _ordered(

@@ -56,12 +56,12 @@ def infer_dtypes(kernel: LoopKernel) -> LoopKernel:
     assigned: dict[str, list[Expression]] = {name: [] for name in sorted(open_names)}
     readers: dict[str, set[str]] = {}
     for instruction in kernel.instructions:
-        if instruction.writes in assigned and not isinstance(instruction.assignee, Lookup):
+        if instruction.target in assigned and not isinstance(instruction.assignee, Lookup):
             expression = expand_rules(instruction.expression, kernel.substitutions)
-            assigned[instruction.writes].append(expression)
+            assigned[instruction.target].append(expression)
             for name in variables(expression) & open_names:
-                readers.setdefault(name, set()).add(instruction.writes)
-    waiting = dict.fromkeys(instruction.writes for instruction in kernel.instructions if instruction.writes in assigned)
+                readers.setdefault(name, set()).add(instruction.target)
+    waiting = dict.fromkeys(instruction.target for instruction in kernel.instructions if instruction.target in assigned)
     while waiting:
         name = next(iter(waiting))
         del waiting[name]
@@ -100,10 +100,10 @@ def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
         except TypeConflictError as conflict:
             yield replace(conflict.diagnostic, sites=(instruction.site(),))
             continue
-        target = table.get(instruction.writes)
+        target = table.get(instruction.target)
         if dtype is not None and target is not None and is_complex(dtype) and not is_complex(target):
-            message = f"a complex number is stored in '{instruction.writes}', which is {dtype_name(target)}"
-            hint = f"store real(...) or imag(...), or let '{instruction.writes}' be {dtype_name(dtype)}"
+            message = f"a complex number is stored in '{instruction.target}', which is {dtype_name(target)}"
+            hint = f"store real(...) or imag(...), or let '{instruction.target}' be {dtype_name(dtype)}"
             yield Diagnostic("type-conflict", message, hints=(hint,), sites=(instruction.site(),))
         elif instruction.atomic:
             yield from _atomic_violations(instruction, expression, table)
@@ -113,12 +113,12 @@ def _atomic_violations(
     instruction: Instruction, expression: Expression, table: Mapping[str, np.dtype[np.generic] | None]
 ) -> Iterator[Diagnostic]:
     """Yield an atomic update in which the new value is computed in another type than the element's."""
-    element = table.get(instruction.writes)
+    element = table.get(instruction.target)
     found = infer(expression, table.get)
     if element is not None and found is not None and found != element:
         yield Diagnostic(
             "type-conflict",
-            f"an atomic update of '{instruction.writes}', which is {dtype_name(element)}, "
+            f"an atomic update of '{instruction.target}', which is {dtype_name(element)}, "
             f"would be computed in {dtype_name(found)}",
             hints=(f"convert the value that is combined with it: cast({dtype_name(element)}, ...)",),
             sites=(instruction.site(),),

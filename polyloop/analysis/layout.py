@@ -90,7 +90,7 @@ def layout_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
     Layouts that depend on sizes are looked at by each call.
     """
-    written = {instruction.writes: instruction for instruction in kernel.instructions}
+    written = {name: instruction for instruction in kernel.instructions for name in instruction.writes}
     for array in kernel.arguments:
         if not isinstance(array, ArrayArg) or array.name not in written:
             continue

@@ -9,11 +9,12 @@ checked by ``polyloop.analysis.race``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 import islpy as isl
 
 from polyloop.analysis.comparison import Comparison, copies, original_read, reference_flow
-from polyloop.analysis.dataflow import is_exact, may_flow_of, readers_of, writers_of
+from polyloop.analysis.dataflow import is_exact, may_flow_of, readers_of, writes_of
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, conflicts
@@ -30,7 +31,7 @@ __all__ = ["compare", "order_violations"]
 def _named_arrays(kernel: LoopKernel) -> list[str]:
     """Return the written variables that the reference program has too."""
     assert kernel.reference is not None
-    written = dict.fromkeys(instruction.writes for instruction in kernel.reference.kernel.instructions)
+    written = dict.fromkeys(name for instruction in kernel.reference.kernel.instructions for name in instruction.writes)
     return list(written)
 
 
@@ -73,17 +74,17 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
 @memoised
 def _ordered_arrays(placement: Placement) -> frozenset[str]:
     """Return the written arrays of a reference program for which the order of accesses can matter."""
-    written = {statement.lowered.write.array for statement in placement.statements.values()}
+    written = {write.array for statement in placement.statements.values() for write in statement.lowered.writes}
     return frozenset(array for array in written if _needs_order(placement, array))
 
 
 def _needs_order(placement: Placement, array: str) -> bool:
     """Return whether the order of accesses can matter: there is a read, or two writes of one element."""
-    writers = writers_of(placement, array)
-    if readers_of(placement, array) or len(writers) > 1:
+    writes = writes_of(placement, array)
+    if readers_of(placement, array) or len(writes) > 1:
         return True
-    writer = writers[0]
-    if not writer.lowered.write.is_affine() or writer.lowered.is_conditional or writer.lowered.atomic:
+    writer, write = writes[0]
+    if not write.is_affine() or writer.lowered.is_conditional or writer.lowered.atomic:
         return True
     return _overwrites(writer)
 
@@ -194,18 +195,18 @@ def _point_set(domain: isl.Set, dims: Sequence[str], values: Mapping[str, int]) 
 def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
     """Yield elements of an argument that would end with another write than in the reference program."""
     new, old = comparison.new, comparison.old
-    writers = writers_of(new, array)
-    if len(writers) == 1 and not _overwrites(writers[0]):
+    writes = writes_of(new, array)
+    if len(writes) == 1 and not _overwrites(writes[0][0]):
         return
     seen: set[tuple[str, str]] = set()
-    for first in writers_of(old, array):
-        for second in writers_of(old, array):
-            pairs = conflict_pairs(old, first, first.lowered.write, second, second.lowered.write)
+    for first, a in writes_of(old, array):
+        for second, b in writes_of(old, array):
+            pairs = conflict_pairs(old, first, a, second, b)
             for conflict in conflicts(old, first, second, pairs):
                 key = (first.name, second.name)
                 if key in seen:
                     continue
-                violation = _reordered(comparison, array, conflict, first.lowered.write, second.lowered.write)
+                violation = _reordered(comparison, array, conflict, a, b)
                 if violation is not None:
                     seen.add(key)
                     yield violation
@@ -227,7 +228,7 @@ def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnos
     for (reader, access), sources, initial in zip(found.reads, found.sources, found.initial, strict=True):
         if not isinstance(reader.lowered.instruction.origin, Copy):
             continue
-        is_update = access is reader.lowered.write
+        is_update = reader.lowered.is_write(access)
         if is_update:
             reference = comparison.counterpart(reader)
             original = reference.lowered.write
@@ -286,19 +287,19 @@ def _out_of_order(
                 continue
             before, after = comparison.counterpart(first), comparison.counterpart(second)
             together = one.reverse().apply_range(other)
-            pairs = conflict_pairs(old, before, before.lowered.write, after, after.lowered.write)
-            for conflict in conflicts(old, before, after, pairs):
-                violation = _reordered(comparison, array, conflict, before.lowered.write, after.lowered.write, together)
-                if violation is not None:
-                    yield violation
-                    return
+            for a, b in product(before.lowered.writes_to(array), after.lowered.writes_to(array)):
+                for conflict in conflicts(old, before, after, conflict_pairs(old, before, a, after, b)):
+                    violation = _reordered(comparison, array, conflict, a, b, together)
+                    if violation is not None:
+                        yield violation
+                        return
 
 
 def _may_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
     """Yield reversed conflicts of an array whose accesses are not known exactly: all of them keep their order."""
     old = comparison.old
     accesses: list[tuple[Placed, Access, bool]] = [
-        (statement, statement.lowered.write, True) for statement in writers_of(old, array)
+        (statement, access, True) for statement, access in writes_of(old, array)
     ]
     accesses += [(statement, access, False) for statement, access in readers_of(old, array)]
     for first, a, first_writes in accesses:

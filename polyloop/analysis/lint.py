@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import islpy as isl
 
 from polyloop.analysis.comparison import reference_flow
-from polyloop.analysis.dataflow import is_exact, writers_of
+from polyloop.analysis.dataflow import is_exact, writers_of, writes_of
 from polyloop.analysis.order import conflict_pairs, conflicts
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
@@ -39,7 +39,8 @@ def creation_warnings(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
 def _dead_instructions(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
     writers: dict[str, list[Instruction]] = {}
     for instruction in kernel.instructions:
-        writers.setdefault(instruction.writes, []).append(instruction)
+        for name in instruction.writes:
+            writers.setdefault(name, []).append(instruction)
     alive = _plainly_alive(kernel, writers)
     if all(instruction.id in alive for instruction in kernel.instructions) and all(
         len(entry) == 1 for entry in writers.values()
@@ -52,7 +53,7 @@ def _dead_instructions(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
 
 
 def _dead(kernel: LoopKernel, instruction: Instruction, is_overwritten: bool) -> Diagnostic:
-    name = instruction.writes
+    name = instruction.writes[0]
     if is_overwritten:
         why = f"all that it writes to '{name}' is overwritten before anything of use reads it"
     elif any(name in other.reads for other in kernel.instructions if other.id != instruction.id):
@@ -71,7 +72,7 @@ def _dead(kernel: LoopKernel, instruction: Instruction, is_overwritten: bool) ->
 def _plainly_alive(kernel: LoopKernel, writers: dict[str, list[Instruction]]) -> set[str]:
     """Return the instructions from whose variables reads lead to an output, no element looked at."""
     arguments = {argument.name for argument in kernel.arguments}
-    waiting = [instruction for instruction in kernel.instructions if instruction.writes in arguments]
+    waiting = [instruction for instruction in kernel.instructions if not arguments.isdisjoint(instruction.writes)]
     alive = {instruction.id for instruction in waiting}
     while waiting:
         for name in waiting.pop().reads:
@@ -90,13 +91,13 @@ def _alive(kernel: LoopKernel, writers: dict[str, list[Instruction]]) -> set[str
     waiting = [
         placement.statements[instruction.id]
         for instruction in kernel.instructions
-        if instruction.writes in outputs
-        and (not exact[instruction.writes] or _survives(kernel, placement.statements[instruction.id]))
+        for name in instruction.writes
+        if name in outputs and (not exact[name] or _survives(kernel, placement.statements[instruction.id]))
     ]
     alive = {statement.name for statement in waiting}
     while waiting:
         done = waiting.pop().lowered.instruction
-        kept = {done.writes} if isinstance(done.assignee, Lookup) else set()
+        kept = {done.target} if isinstance(done.assignee, Lookup) else set()
         for name in (done.reads | kept) & writers.keys():
             if exact[name]:
                 flow = reference_flow(placement, name)
@@ -117,11 +118,11 @@ def _alive(kernel: LoopKernel, writers: dict[str, list[Instruction]]) -> set[str
 
 def _is_exact(placement: Placement, array: str) -> bool:
     """Return whether the dataflow of *array* is known element by element, and no write leaves a part of its element."""
-    return is_exact(placement, array) and not any(s.lowered.write.fields for s in writers_of(placement, array))
+    return is_exact(placement, array) and not any(write.fields for _, write in writes_of(placement, array))
 
 
 def _survives(kernel: LoopKernel, writer: Placed) -> bool:
-    """Return whether some element that *writer* writes keeps that value to the end."""
+    """Return whether some element that *writer*, an assignment, writes keeps that value to the end."""
     placement = place(kernel)
     array = writer.lowered.write.array
     left = writer.domain
@@ -158,7 +159,7 @@ def _unused_inames(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
 def _unused_variables(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
     used = {name for domain in kernel.domains for name in parameters_of(domain.set)}
     for instruction in kernel.instructions:
-        used |= {instruction.writes, *instruction.reads}
+        used |= {*instruction.writes, *instruction.reads}
     arrays = kernel.arrays()
     for array in arrays.values():
         layout = (*(array.strides or ()), array.offset) if isinstance(array, ArrayArg) else ()

@@ -89,7 +89,7 @@ class Lowered:
     exact: isl.Set
     lhs: Expression
     rhs: Expression
-    write: Access
+    writes: tuple[Access, ...]
     reads: tuple[Access, ...]
     operation: str | None = None
     predicates: tuple[Expression, ...] = ()
@@ -102,6 +102,25 @@ class Lowered:
     """Reduction inames in whose loops something is set that the reduction reads, with the ``for`` block of each."""
     atomic: str | None = None
     """Operation of an atomic update, which combines ``rhs`` into ``lhs``; its read of ``lhs`` is not in ``reads``."""
+
+    @property
+    def write(self) -> Access:
+        """The write of a statement that has one: an accumulation, an atomic update, an assignment."""
+        (access,) = self.writes
+        return access
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """All that the statement touches, writes first."""
+        return (*self.writes, *self.reads)
+
+    def is_write(self, access: Access) -> bool:
+        """Return whether *access*, one of the statement's, is a write."""
+        return any(access is write for write in self.writes)
+
+    def writes_to(self, array: str) -> tuple[Access, ...]:
+        """Return the writes to *array*."""
+        return tuple(write for write in self.writes if write.array == array)
 
     @property
     def is_conditional(self) -> bool:
@@ -195,7 +214,7 @@ class _Lowering:
         if write.fields:
             reads.append(replace(write, leaf=self.next_leaf(), keeps=True))
         own = self.lowered(
-            instruction.id, "plain", instruction.inames, instruction.domain, lhs, rhs, write, reads,
+            instruction.id, "plain", instruction.inames, instruction.domain, lhs, rhs, (write,), reads,
             predicates=predicates,
         )  # fmt: skip
         return [*self.before, replace(own, atomic=atomic)]
@@ -211,7 +230,8 @@ class _Lowering:
 
     def lowered(
         self, name: str, role: str, inames: tuple[str, ...], domain: isl.Set, lhs: Expression, rhs: Expression,
-        write: Access, reads: Iterable[Access], operation: str | None = None, predicates: tuple[Expression, ...] = (),
+        writes: tuple[Access, ...], reads: Iterable[Access], operation: str | None = None,
+        predicates: tuple[Expression, ...] = (),
     ) -> Lowered:  # fmt: skip
         """Return a statement over *domain*; the bound variables of that are read as well."""
         known = self.kernel.parameters
@@ -220,7 +240,7 @@ class _Lowering:
         reads = (*reads, *(Access(bound, (), is_bound=True) for bound in bounds))
         every = without_bound_variables(exact, known) if bounds else exact
         return Lowered(
-            name, self.instruction, role, inames, every, exact, lhs, rhs, write, reads, operation, predicates, bounds
+            name, self.instruction, role, inames, every, exact, lhs, rhs, writes, reads, operation, predicates, bounds
         )
 
     def visible(self, inames: Sequence[str]) -> frozenset[str]:
@@ -277,11 +297,11 @@ class _Lowering:
         joined = self.joined(expr.inames, inside)
         init = self.lowered(
             self.names(f"{base}_init"), "init", outer, reorder(around, inames, outer),
-            variable, None, write, (), expr.operation,
+            variable, None, (write,), (), expr.operation,
         )  # fmt: skip
         update = self.lowered(
             self.names(f"{base}_update"), "update", nest, reorder(domain, all_inames, nest),
-            variable, inner, write, (*reads, write), expr.operation,
+            variable, inner, (write,), (*reads, write), expr.operation,
         )  # fmt: skip
         init, update = (replace(part, number=number, own=expr.inames, joined=joined) for part in (init, update))
         if joined:
@@ -297,7 +317,7 @@ class _Lowering:
             if name not in self.kernel.temporaries or name in self.kernel.evaluations:
                 continue
             for writer in self.kernel.instructions:
-                if writer.writes == name:
+                if name in writer.writes:
                     around = set(writer.inames) - variables(writer.assignee)
                     blocks = dict(writer.blocks)
                     found.update((iname, blocks.get(iname)) for iname in own if iname in around)
@@ -450,39 +470,41 @@ def _may_share(
     readers = groups[statement.instruction.id] if len(loops) <= item.common else [statement]
     writers = [statements[other.name] for other in inside]
     return all(
-        _may_follow(reader, writer, loops)
+        _may_follow(reader, writer, write, loops)
         for writer in writers
-        if writer.write.array not in kernel.evaluations
+        for write in writer.writes
+        if write.array not in kernel.evaluations
         for reader in readers
     )
 
 
-def _may_follow(reader: Lowered, writer: Lowered, loops: Sequence[str]) -> bool:
-    """Return whether *reader* reads nothing too early if it shares *loops* with *writer*, which comes first."""
+def _may_follow(reader: Lowered, writer: Lowered, write: Access, loops: Sequence[str]) -> bool:
+    """Return whether *reader* reads nothing too early if it shares *loops* with the writer, which comes first."""
     waits = reader.role == "update" and loops[-1] not in (*reader.instruction.inames, *reader.joined)
     for access in reader.reads:
-        if access.array != writer.write.array or (access.leaf is None and not access.is_bound):
+        if access.array != write.array or (access.leaf is None and not access.is_bound):
             continue
-        same = access.indices == writer.write.indices and set(writer.inames) <= set(reader.inames)
+        same = access.indices == write.indices and set(writer.inames) <= set(reader.inames)
         if same and (not waits or Affine.variable(loops[-1]) in access.indices):
             continue
-        if _reads_too_early(reader, access, writer, loops, waits):
+        if _reads_too_early(reader, access, (writer, write), loops, waits):
             return False
     return True
 
 
 def _reads_too_early(
-    reader: Lowered, access: Access, writer: Lowered, loops: Sequence[str], waits: bool
+    reader: Lowered, access: Access, source: tuple[Lowered, Access], loops: Sequence[str], waits: bool
 ) -> bool:
     """Return whether an element is read that is written in a later iteration of the last of *loops*.
 
     If it has been written in an earlier one too, that matters only if the reader *waits* for the last write.
     """
-    if not access.is_affine() or not writer.write.is_affine():
+    writer, write = source
+    if not access.is_affine() or not write.is_affine():
         return True
     around = [Affine.variable(loop) for loop in loops]
     read = map_from_forms(reader.domain, reader.inames, [*around, *access.indices]).range()
-    written = map_from_forms(writer.domain, writer.inames, [*around, *writer.write.indices]).range()
+    written = map_from_forms(writer.domain, writer.inames, [*around, *write.indices]).range()
     later = read.intersect(written.apply(increasing(read.get_space(), len(loops) - 1, 1).reverse()))
     if waits or later.is_empty():
         return not later.is_empty()
@@ -509,6 +531,6 @@ def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str]) 
 def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str]) -> Item:
     nest = tuple(x for x in statement.inames if axis_name(kernel.tag(x)) is None)
     reads = frozenset(access.array for access in statement.reads)
-    writes = frozenset((statement.write.array,))
+    writes = frozenset(write.array for write in statement.writes)
     blocks = {**dict(statement.instruction.blocks), **statement.joined}
     return Item(statement.name, nest, reads, writes, after, blocks)

@@ -30,7 +30,7 @@ def site_of_access(statement: Lowered, access: Access) -> Site:
         return site
     assignment = _ASSIGNMENT.search(site.text)
     right = assignment.end() if assignment is not None else 0
-    is_read = access is not statement.write
+    is_read = not statement.is_write(access)
     begin, end = next((span for span in found if is_read and span[0] >= right), found[0])
     return replace(site, mark=(begin, end - begin))
 

@@ -45,7 +45,8 @@ def place(kernel: LoopKernel) -> Placement:
 def _place_statement(
     kernel: LoopKernel, statement: Lowered, axes: Axes, spaces: Mapping[str, AddressSpace]
 ) -> Placed:
-    return place_statement(kernel, statement, axes, spaces[statement.write.array])
+    (placed,) = {place_statement(kernel, statement, axes, spaces[write.array]) for write in statement.writes}
+    return placed
 
 
 def _address_spaces(kernel: LoopKernel, program: Program, axes: Axes) -> dict[str, AddressSpace]:
@@ -80,17 +81,17 @@ def _fits_global_only(
     uses = [
         (place_statement(kernel, s, axes, AddressSpace.PRIVATE), access)
         for s in program.statements.values()
-        for access in (s.write, *s.reads)
+        for access in s.accesses
         if access.array == name
     ]
-    writers = [writer for writer, access in uses if access is writer.lowered.write]
-    if space is AddressSpace.PRIVATE and not any(writer.repeated for writer in writers):
+    writes = [(writer, access) for writer, access in uses if writer.lowered.is_write(access)]
+    if space is AddressSpace.PRIVATE and not any(writer.repeated for writer, _ in writes):
         one = one_element_axes(uses, axes, kernel.parameters)
         if all(k in one or isinstance(extent, int) for k, extent in enumerate(shape)):
             return False
     return all(
-        any(form is not None and axis in form.names() for form in writer.indices(writer.lowered.write))
-        for writer in writers
+        any(form is not None and axis in form.names() for form in writer.indices(write))
+        for writer, write in writes
         for axis in writer.own
     )
 
@@ -139,7 +140,11 @@ def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) ->
     made, from equal values of the inames that filling and reading share.
     """
     private = AddressSpace.PRIVATE
-    writers = [place_statement(kernel, s, axes, private) for s in program.statements.values() if s.write.array == name]
+    writes = [
+        (place_statement(kernel, s, axes, private), access)
+        for s in program.statements.values()
+        for access in s.writes_to(name)
+    ]
     readers = [
         (place_statement(kernel, s, axes, private), access)
         for s in program.statements.values()
@@ -148,15 +153,15 @@ def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) ->
     ]
     reference = None if kernel.reference is None else place(kernel.reference.kernel)
     if name in kernel.evaluations or reference is None or not is_exact(reference, name):
-        for writer in writers:
+        for writer, write in writes:
             for reader, access in readers:
-                yield _meetings(writer, reader, access)
+                yield _meetings(writer, write, reader, access)
         return
     flow = flow_of(reference, name)
     for (original, _), sources in zip(flow.reads, flow.sources, strict=True):
         for source, link in sources:
             for reader, _ in readers:
-                for writer in writers:
+                for writer, _ in writes:
                     if _is_copy(reader, original) and _is_copy(writer, source):
                         there = reference_map(reader, original).apply_range(link)
                         pairs = there.apply_range(reference_map(writer, source).reverse()).reverse()
@@ -177,10 +182,10 @@ def _constant(pairs: isl.Map) -> isl.Map:
     return pairs
 
 
-def _meetings(left: Placed, right: Placed, read: Access) -> _Meant:
+def _meetings(left: Placed, write: Access, right: Placed, read: Access) -> _Meant:
     """Return the pairs that touch one element in the same iteration of the inames that both have."""
     common = [x for x in left.lowered.inames if x in right.lowered.inames]
-    a = [*(left.forms.get(x) or Affine.variable(x) for x in common), *left.indices(left.lowered.write)]
+    a = [*(left.forms.get(x) or Affine.variable(x) for x in common), *left.indices(write)]
     b = [*(right.forms.get(x) or Affine.variable(x) for x in common), *right.indices(read)]
     equal = tuple((x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None)
 

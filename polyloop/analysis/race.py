@@ -34,7 +34,7 @@ class Need:
 
 def shared_arrays(placement: Placement) -> list[str]:
     """Return the written arrays that several threads see."""
-    written = dict.fromkeys(s.lowered.write.array for s in placement.statements.values())
+    written = dict.fromkeys(write.array for s in placement.statements.values() for write in s.lowered.writes)
     return [name for name in written if placement.spaces[name] is not AddressSpace.PRIVATE]
 
 
@@ -46,8 +46,7 @@ def needs(placement: Placement, array: str) -> Iterator[Need]:
     statements = placement.statements.values()
     accesses: list[tuple[Placed, Access, bool]] = []
     for statement in statements:
-        if statement.lowered.write.array == array:
-            accesses.append((statement, statement.lowered.write, True))
+        accesses.extend((statement, access, True) for access in statement.lowered.writes_to(array))
         accesses.extend((statement, access, False) for access in statement.lowered.reads if access.array == array)
     for number, (first, a, first_writes) in enumerate(accesses):
         for other, (second, b, second_writes) in enumerate(accesses):
@@ -62,7 +61,7 @@ def _pair(
     placement: Placement, array: str, left: tuple[Placed, Access], right: tuple[Placed, Access], once: bool
 ) -> Iterator[Need]:
     (first, a), (second, b) = left, right
-    if first is second and a is not first.lowered.write and b is not first.lowered.write:
+    if first is second and not first.lowered.is_write(a) and not first.lowered.is_write(b):
         return
     axes = placement.axes
     agreeing = agreeing_axes(placement, first, a, second, b)

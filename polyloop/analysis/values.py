@@ -62,7 +62,7 @@ def _coverage(comparison: Comparison) -> Iterator[Diagnostic]:
     moved = _moved_reductions(comparison)
     for reference in comparison.old.statements.values():
         instances = list(copies(comparison, reference))
-        if not instances and reference.lowered.write.array in moved:
+        if not instances and any(write.array in moved for write in reference.lowered.writes):
             continue
         covered = None
         for statement in instances:
@@ -288,7 +288,7 @@ def _accumulators(comparison: Comparison) -> Iterator[Diagnostic]:
     """
     new = comparison.new
     for name, accumulator in new.program.accumulators.items():
-        group = [s for s in new.statements.values() if s.lowered.write.array == name]
+        group = [s for s in new.statements.values() if s.lowered.writes_to(name)]
         init = next(s for s in group if s.lowered.role == "init")
         users = readers_of(new, name)
         if _is_nested(new, init, [s for s, _ in users]):

@@ -66,7 +66,7 @@ def _check(flow: Flow, kernels: Sequence[LoopKernel], name: str) -> None:
     for number, array, verb in ((flow.writer, flow.array, "writes"), (flow.reader, flow.other, "reads")):
         kernel = kernels[number]
         instructions = kernel.instructions
-        used = {i.writes for i in instructions} if verb == "writes" else {x for i in instructions for x in i.reads}
+        used = {name for i in instructions for name in (i.writes if verb == "writes" else i.reads)}
         arrays = [entry.name for entry in kernel.arguments if isinstance(entry, ArrayArg) and entry.name in used]
         if array not in arrays:
             hint = f"it {verb} {', '.join(arrays)}" if arrays else f"it {verb} no array argument"

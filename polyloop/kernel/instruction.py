@@ -141,9 +141,20 @@ class Instruction:
     """Names of arrays, temporaries and parameters that the instruction reads (rules expanded)."""
 
     @property
-    def writes(self) -> str:
-        """Name of the variable that the instruction assigns."""
-        return array_name(self.assignee)
+    def assignees(self) -> tuple[Expression, ...]:
+        """What the instruction assigns: one variable or element, except where C text says what happens."""
+        return (self.assignee,)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """Names of the variables that the instruction assigns, each once."""
+        return tuple(dict.fromkeys(array_name(assignee) for assignee in self.assignees))
+
+    @property
+    def target(self) -> str:
+        """Name of the variable that the instruction assigns, which is one."""
+        (name,) = self.writes
+        return name
 
     def site(self) -> Site:
         """Return the place for a diagnostic."""

@@ -82,8 +82,8 @@ class Matchable(Protocol):
         """Names of what it reads."""
 
     @property
-    def writes(self) -> str:
-        """Name of what it assigns."""
+    def writes(self) -> tuple[str, ...]:
+        """Names of what it assigns."""
 
 
 _TOKEN: Final = re.compile(r"\s*(?:(id|tag|writes|reads|iname):([\w*?.]+)|([\w*?.]+)|([()]))", re.ASCII)
@@ -117,7 +117,7 @@ def _names(subject: Subject, instruction: Matchable) -> Iterable[str]:
         case Subject.TAG:
             return instruction.tags
         case Subject.WRITES:
-            return (instruction.writes,)
+            return instruction.writes
         case Subject.READS:
             return instruction.reads
         case Subject.INAME:

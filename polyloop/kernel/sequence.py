@@ -116,7 +116,7 @@ def sequenced(
         if earlier not in found or later not in found:
             return True
         a, b = found[earlier], found[later]
-        return a.writes in (b.reads | {b.writes}) or b.writes in a.reads
+        return not b.reads.union(b.writes).isdisjoint(a.writes) or not a.reads.isdisjoint(b.writes)
 
     order = stable_order(text, before, priority, keeps_order)
     sites = {**{name: entry.site() for name, entry in built.items()}, **{entry.id: entry.site() for entry in barriers}}
@@ -186,7 +186,8 @@ def _before(
 ) -> dict[str, set[str]]:
     writers: dict[str, list[str]] = {}
     for name, instruction in found.items():
-        writers.setdefault(instruction.writes, []).append(name)
+        for variable in instruction.writes:
+            writers.setdefault(variable, []).append(name)
     before: dict[str, set[str]] = {}
     previous: Draft | None = None
     for draft in drafts:

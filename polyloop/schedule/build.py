@@ -171,7 +171,7 @@ def _races(placement: Placement, found: Iterable[Need]) -> Iterator[Diagnostic]:
         first, second = need.conflict.first, need.conflict.second
         left, right = pair(need.conflict.relation, first, second)
         accesses = ((need.first, first), (need.second, second))
-        verbs = tuple("writes" if access is s.lowered.write else "reads" for access, s in accesses)
+        verbs = tuple("writes" if s.lowered.is_write(access) else "reads" for access, s in accesses)
         yield Diagnostic(
             "race",
             f"two threads access '{need.array}' at the same time",
@@ -192,7 +192,7 @@ def _storages(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[
     for name, dtype in accumulator_dtypes(kernel).items():
         shape = placement.program.accumulators[name].shape
         found[name] = Storage(name, dtype, shape, AddressSpace.PRIVATE)
-    used = {a.array for s in placement.statements.values() for a in (s.lowered.write, *s.lowered.reads)}
+    used = {a.array for s in placement.statements.values() for a in s.lowered.accesses}
     for name, temporary in kernel.temporaries.items():
         if name not in used:
             continue
@@ -210,7 +210,7 @@ def _storages(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[
 
 def _workspace(placement: Placement) -> tuple[ArrayArg, ...]:
     """Return the temporaries in global memory, as arrays that the caller of a launch allocates."""
-    used = {a.array for s in placement.statements.values() for a in (s.lowered.write, *s.lowered.reads)}
+    used = {a.array for s in placement.statements.values() for a in s.lowered.accesses}
     found = []
     for name, temporary in placement.program.kernel.temporaries.items():
         if name in used and placement.spaces[name] is AddressSpace.GLOBAL and temporary.initializer is None:
@@ -344,7 +344,7 @@ def _crossing_names(placement: Placement, cuts: list[int]) -> frozenset[str]:
     for name, placed in placement.statements.items():
         position = places[name][0]
         assert isinstance(position, int), "a path begins with a position"
-        for access in (placed.lowered.write, *placed.lowered.reads):
+        for access in placed.lowered.accesses:
             if placement.spaces[access.array] is not AddressSpace.GLOBAL:
                 homes.setdefault(access.array, set()).add(_segment(position, cuts))
     return frozenset(name for name, segments in homes.items() if len(segments) > 1)
@@ -370,7 +370,7 @@ def _launches(
         used = {
             access.array
             for name in names
-            for access in (placement.statements[name].lowered.write, *placement.statements[name].lowered.reads)
+            for access in placement.statements[name].lowered.accesses
         }
         temporaries = tuple(storage for name, storage in storages.items() if name in used)
         name = title if len(segments) == 1 else f"{title}_{number}"

@@ -321,7 +321,7 @@ class _Execution:
         self.point: dict[str, int] = {}
         kernel = call.kernel
         self.compiler = Compiler(kernel.name, self.point, call.scalars, call.arrays, dtype_table(kernel))
-        self.homes = {i.writes: frozenset(i.inames) for i in kernel.instructions}
+        self.homes = {name: frozenset(i.inames) for i in kernel.instructions for name in i.writes}
         self.steps = accumulation_steps(lower(kernel))
         self.collected: dict[tuple[str, int], _Collected] = {}
 
@@ -355,7 +355,7 @@ class _Execution:
         compiler, call = self.compiler, self.call
         numbered = enumerate(instruction.terms)
         compiler.terms = lambda reduction: self.terms(instruction, reduction, *next(numbered))
-        target = call.arrays[instruction.writes]
+        target = call.arrays[instruction.target]
         expression = expand_rules(instruction.expression, call.kernel.substitutions)
         for field in field_path(instruction.assignee):
             target = target[field]

@@ -151,8 +151,8 @@ def _placement_note(after: LoopKernel, instruction: str) -> str:
         parts.append(", ".join(spread))
     elif any(isinstance(tag, LocalAxis) for tag in after.iname_tags.values()):
         parts.append("by one thread")
-    shape = after.temporaries[new.writes].shape or ()
-    return f"{new.writes}{list(shape)} filled {'; '.join(parts)}"
+    shape = after.temporaries[new.target].shape or ()
+    return f"{new.target}{list(shape)} filled {'; '.join(parts)}"
 
 
 def _own(kernel: LoopKernel, instruction: str) -> frozenset[str]:
@@ -167,7 +167,7 @@ def _staged_violations(after: LoopKernel, instruction: str, chosen_outer: bool) 
     A copy of what nobody writes, inside all the loops around its uses, is right by construction (and proven
     again with the finished schedule); anything else is looked at here.
     """
-    written = {other.writes for other in after.instructions}
+    written = {name for other in after.instructions for name in other.writes}
     if chosen_outer or not written.isdisjoint(after.instruction(instruction).reads):
         yield from value_violations(after)
     yield from order_violations(after)

@@ -465,7 +465,7 @@ _UNROLLED = 16
 
 
 def _extent(kernel: LoopKernel, instruction: Instruction, iname: str) -> int:
-    temporary = kernel.temporaries[instruction.writes]
+    temporary = kernel.temporaries[instruction.target]
     form = instruction.assignee.index_tuple
     position = next(i for i, index in enumerate(form) if variables(index) == {iname})
     assert temporary.shape is not None

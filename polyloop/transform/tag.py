@@ -127,8 +127,8 @@ def _race(placement: Placement, need: Need, axes: Mapping[str, str]) -> Diagnost
     kernel = placement.program.kernel
     culprits = _culprits(kernel, axes, left, right)
     listed = " and ".join(f"iname '{iname}' cannot be '{tag}'" for iname, tag in culprits.items())
-    writes_first = need.first is first.lowered.write
-    writes_second = need.second is second.lowered.write
+    writes_first = first.lowered.is_write(need.first)
+    writes_second = second.lowered.is_write(need.second)
     verbs = ("writes" if writes_first else "reads", "writes" if writes_second else "reads")
     cell = element(first, need.first, left)
     both = writes_first and writes_second

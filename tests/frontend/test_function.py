@@ -122,7 +122,7 @@ def test_names_never_clash() -> None:
     ]
     knl = pl.make_kernel("{[i]: 0 <= i < n}", text, data, functions=[norm()])
     assert set(knl.temporaries) == {"s", "norm_s_1", "norm_s_2"}
-    assert knl.instruction("it_insn_1").writes == "norm_s"
+    assert knl.instruction("it_insn_1").writes == ("norm_s",)
     assert knl.instruction("norm_insn").depends_on == {"it_insn", "it_insn_1"}
 
 
