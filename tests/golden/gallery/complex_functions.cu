@@ -1,0 +1,32 @@
+struct __align__(16) complex128 { double re, im; };
+
+static __device__ __forceinline__ complex128 operator*(complex128 a, double b) { return {a.re * b, a.im * b}; }
+static __device__ __forceinline__ complex128 exp(complex128 a)
+{
+    double r = exp(a.re);
+    return {r * cos(a.im), a.im == 0 ? a.im : r * sin(a.im)};
+}
+static __device__ __forceinline__ complex128 conj(complex128 a) { return {a.re, -a.im}; }
+static __device__ __forceinline__ complex128 operator*(complex128 a, complex128 b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+static __device__ __forceinline__ complex128 operator+(double a, complex128 b) { return {a + b.re, b.im}; }
+static __device__ __forceinline__ complex128 operator/(complex128 a, complex128 b)
+{
+    if (fabs(b.re) >= fabs(b.im)) {
+        double r = b.re == 0 ? b.im : b.im / b.re, d = b.re + b.im * r;
+        return {(a.re + a.im * r) / d, (a.im - a.re * r) / d};
+    }
+    double r = b.re / b.im, d = b.re * r + b.im;
+    return {(a.re * r + a.im) / d, (a.im * r - a.re) / d};
+}
+static __device__ __forceinline__ double abs(complex128 a) { return hypot(a.re, a.im); }
+
+extern "C" __global__ void __launch_bounds__(32) complex_functions(const complex128 *__restrict__ z, complex128 *__restrict__ w, double *__restrict__ size, double *__restrict__ angle, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (32 * bx + tx < n) {
+        w[32 * bx + tx] = exp(complex128{0.0, 1.0} * z[32 * bx + tx].re) * conj(z[32 * bx + tx]) / (2.0 + z[32 * bx + tx] * z[32 * bx + tx]);  // insn
+        size[32 * bx + tx] = abs(z[32 * bx + tx]);  // insn_1
+        angle[32 * bx + tx] = atan2(z[32 * bx + tx].im, z[32 * bx + tx].re);  // insn_2
+    }
+}

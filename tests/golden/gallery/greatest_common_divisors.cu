@@ -1,0 +1,22 @@
+static __device__ __forceinline__ int gcd_int32(int a, int b)
+{
+    unsigned int x = a < 0 ? 0 - (unsigned int)a : (unsigned int)a, y = b < 0 ? 0 - (unsigned int)b : (unsigned int)b;
+    while (y != 0) {
+        unsigned int r = x % y;
+        x = y;
+        y = r;
+    }
+    return (int)x;
+}
+static __device__ __forceinline__ int clz_int32(int a) { return a == 0 ? 32 : __clz(a); }
+
+extern "C" __global__ void __launch_bounds__(32) greatest_common_divisors(const int *__restrict__ a, const int *__restrict__ b, int *__restrict__ g, int *__restrict__ zeros, int *__restrict__ size, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (32 * bx + tx < n) {
+        g[32 * bx + tx] = gcd_int32(a[32 * bx + tx], b[32 * bx + tx]);  // insn
+        zeros[32 * bx + tx] = clz_int32(a[32 * bx + tx]);  // insn_1
+        size[32 * bx + tx] = max(abs(a[32 * bx + tx]), abs(b[32 * bx + tx]));  // insn_2
+    }
+}

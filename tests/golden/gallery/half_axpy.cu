@@ -1,0 +1,22 @@
+struct float16 { unsigned short bits; };
+
+static __device__ __forceinline__ float to_float(float16 a)
+{
+    float b;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(b) : "h"(a.bits));
+    return b;
+}
+static __device__ __forceinline__ float16 to_float16(float a)
+{
+    float16 b;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(b.bits) : "f"(a));
+    return b;
+}
+
+extern "C" __global__ void __launch_bounds__(32) half_axpy(const float16 *__restrict__ x, float16 *__restrict__ y, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (32 * bx + tx < n)
+        y[32 * bx + tx] = to_float16(1.5f * to_float(x[32 * bx + tx]) + to_float(y[32 * bx + tx]));
+}
