@@ -90,6 +90,7 @@ def layout_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
     Layouts that depend on sizes are looked at by each call.
     """
+    yield from _temporary_violations(kernel)
     written = {name: instruction for instruction in kernel.instructions for name in instruction.writes}
     for array in kernel.arguments:
         if not isinstance(array, ArrayArg) or array.name not in written:
@@ -112,6 +113,28 @@ def layout_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
                 ("give strides that keep the elements apart",),
                 sites=(site,),
             )
+
+
+def _temporary_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield temporaries whose layout does not keep their elements apart."""
+    for temporary in kernel.temporaries.values():
+        if temporary.dim_tags is None or temporary.shape is None:
+            continue
+        name, rank = temporary.name, len(temporary.shape)
+        if len(temporary.dim_tags) != rank:
+            message = f"'{name}' has {rank} axes and {len(temporary.dim_tags)} strides or dim_tags"
+            yield Diagnostic("bad-layout", message, hints=("give one for each axis",))
+        elif any(isinstance(tag, Strided) for tag in temporary.dim_tags):
+            shape = [extent for extent in temporary.shape if isinstance(extent, int)]
+            strides = [stride for stride in temporary.strides() if isinstance(stride, int)]
+            if len(shape) < rank or len(strides) < rank:
+                message = f"temporary '{name}' has strides, and its shape depends on parameters"
+                yield Diagnostic("bad-layout", message, hints=("give it order or dim_tags N0, N1, ..",))
+            elif shared := shared_address(shape, strides):
+                at = [f"{name}[{', '.join(map(str, at))}]" for at in shared] if isinstance(shared, tuple) else []
+                message = f"two elements of temporary '{name}' {'' if at else 'may '}have one address"
+                notes = (f"{' and '.join(at)} do",) if at else ()
+                yield Diagnostic("overlapping-elements", message, notes, ("give strides that keep them apart",))
 
 
 def _shared(array: ArrayArg) -> tuple[tuple[int, ...], tuple[int, ...]] | bool:

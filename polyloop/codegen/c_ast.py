@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-__all__ = ["Assign", "Block", "Call", "Comment", "Declare", "For", "Group", "If", "Node", "Sync", "walk"]
+__all__ = ["Assign", "Block", "Call", "Comment", "Declare", "For", "Group", "If", "Node", "Sync", "Union", "walk"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,17 @@ class Declare:
     name: str
     dims: tuple[int, ...] = ()
     value: str | None = None
+    storage: str = ""
+
+    uses = frozenset[str]()
+
+
+@dataclass(frozen=True)
+class Union:
+    """``storage union { members } name;``: variables at one address."""
+
+    name: str
+    members: tuple[Declare, ...]
     storage: str = ""
 
     uses = frozenset[str]()
@@ -129,7 +140,7 @@ class Group:
         return frozenset[str]().union(*(node.uses for node in self.body))
 
 
-Node: TypeAlias = Assign | Call | Declare | Sync | Comment | For | If | Group
+Node: TypeAlias = Assign | Call | Declare | Union | Sync | Comment | For | If | Group
 Block: TypeAlias = tuple[Node, ...]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from polyloop.codegen.c_ast import Assign, Block, Call, Comment, Declare, For, Group, If, Node, Sync
+from polyloop.codegen.c_ast import Assign, Block, Call, Comment, Declare, For, Group, If, Node, Sync, Union
 
 __all__ = ["print_block"]
 
@@ -41,6 +41,10 @@ class _Printer:
                 extents = "".join(f"[{extent}]" for extent in dims)
                 init = "" if value is None else f" = {value}"
                 yield f"{indent}{storage}{ctype} {name}{extents}{init};"
+            case Union(name, members, storage):
+                yield f"{indent}{storage}union {{"
+                yield from self.block(members, indent + _STEP)
+                yield f"{indent}}} {name};"
             case Sync(text):
                 yield f"{indent}{text}"
             case Comment(text):
@@ -91,4 +95,4 @@ class _Printer:
 
 def _declares(node: Node) -> bool:
     """Return whether a statement is a declaration, which C does not take as the body of a loop or condition."""
-    return isinstance(node, Declare) or (isinstance(node, Assign) and bool(node.type))
+    return isinstance(node, Declare | Union) or (isinstance(node, Assign) and bool(node.type))

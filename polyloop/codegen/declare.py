@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from polyloop.codegen.c_ast import Assign, Block, Declare, For, Group, If, Node
+from polyloop.codegen.c_ast import Assign, Block, Declare, For, Group, If, Node, Union
 
 __all__ = ["declare_private", "declare_shared"]
 
@@ -24,14 +24,14 @@ def declare_private(block: Block, names: Iterable[str], declaration: Callable[[s
     return block
 
 
-def declare_shared(block: Block, declaration: Declare) -> Block:
-    """Return *block* with a variable that all threads of a block share, declared before its first use."""
-    users = [position for position, node in enumerate(block) if declaration.name in node.uses]
+def declare_shared(block: Block, names: frozenset[str], declaration: Declare | Union) -> Block:
+    """Return *block* with storage that all threads of a block share, declared before the first use of *names*."""
+    users = [position for position, node in enumerate(block) if names & node.uses]
     if not users:
         return block
     first = block[users[0]]
     if len(users) == 1 and (isinstance(first, Group) or (isinstance(first, For) and first.axis == "g")):
-        inner = replace(first, body=declare_shared(first.body, declaration))
+        inner = replace(first, body=declare_shared(first.body, names, declaration))
         return (*block[: users[0]], inner, *block[users[0] + 1 :])
     return (*block[: users[0]], declaration, *block[users[0] :])
 

@@ -57,7 +57,8 @@ class Expressions(Vectors):
         super().__init__(scope)
         self.reads: set[str] = set()
         self.used_context = False
-        self._types: dict[int, tuple[Expression, ScalarType]] = {}
+        self.indexing = False
+        self._types: dict[tuple[int, bool], tuple[Expression, ScalarType]] = {}
 
     # {{{ entry points
 
@@ -117,12 +118,18 @@ class Expressions(Vectors):
     # {{{ types
 
     def _type(self, expr: Expression) -> ScalarType:
-        found = self._types.get(id(expr))
+        key = (id(expr), self.indexing)
+        found = self._types.get(key)
         if found is None:
-            kind = infer_type(expr, self.scope.dtypes.get)
+            kind = infer_type(expr, self._type_of)
             assert kind is not None, f"'{expr}' has no type: types must be inferred before code generation"
-            found = self._types[id(expr)] = (expr, kind)
+            found = self._types[key] = (expr, kind)
         return found[1]
+
+    def _type_of(self, name: str) -> DType | None:
+        """Return the type of a name: loop variables and sizes are as wide as indices where they make up an index."""
+        own = None if self.indexing else self.scope.value_dtypes.get(name)
+        return own or self.scope.dtypes.get(name)
 
     def _computed(self, expr: Expression, want: DType | None) -> DType:
         """Return the type that *expr* is computed in where *want* is wanted."""
@@ -217,7 +224,10 @@ class Expressions(Vectors):
         value = scope.variable(name)
         if isinstance(value, int):
             return literal(scope, value, self._computed(value, None if want is None or is_inexact(want) else want))
-        return Text(value)
+        dtype = self._type_of(name)
+        if dtype is None or dtype == scope.dtypes.get(name):
+            return Text(value)
+        return cast(scope, dtype, Text(value))
 
     def lookup(self, expr: Lookup, want: DType | None) -> Text:
         """Return a field of a record."""
@@ -238,8 +248,15 @@ class Expressions(Vectors):
         """Return the text of an element of an array, or of a scalar temporary."""
         array = self.scope.arrays.get(name)
         if array is None:
-            own = self.scope.table_names.get(name, name)
-            return own + self._prefix(name) + "".join(f"[{self._index(part).text}]" for part in indices)
+            own = self.scope.table_names.get(name, name) + self._prefix(name)
+            if name in self.scope.pools:
+                own = f"{self.scope.pools[name]}.{own}"
+            storage = self.scope.storage.get(name)
+            if storage is not None and storage.strides is not None:
+                return f"{own}[{self._address(indices, storage.strides, 0)}]"
+            if storage is not None and storage.nesting is not None:
+                indices = [indices[axis] for axis in storage.nesting]
+            return own + "".join(f"[{self._index(part).text}]" for part in indices)
         assert array.strides is not None, f"'{name}' has no strides"
         return f"{name}[{self._address(indices, array.strides, array.offset)}]"
 
@@ -279,7 +296,10 @@ class Expressions(Vectors):
     def _index_atom(self, atom: Expression) -> Text:
         if isinstance(atom, str):
             return Text(str(self.scope.variable(atom)))
-        return self._render(atom, self.scope.index_dtype)
+        outer, self.indexing = self.indexing, True
+        text = self._render(atom, self.scope.index_dtype)
+        self.indexing = outer
+        return text
 
     def _collect(
         self, expr: Expression, factor: int, opaque: list[tuple[Expression, int]], linear: dict[str, int]

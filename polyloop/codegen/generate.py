@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from polyloop.codegen.c_ast import Block, Declare, Group
+from polyloop.codegen.c_ast import Block, Declare, Group, Union
 from polyloop.codegen.checks import assumption_checks, condition_check, index_checks
 from polyloop.codegen.context import Context
 from polyloop.codegen.cprinter import print_block
@@ -33,7 +33,7 @@ from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine
-from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
+from polyloop.schedule.plan import Launch, Schedule, Statement, Storage, shared_bytes
 
 __all__ = ["generate"]
 
@@ -184,11 +184,18 @@ class _Program:
         dtypes |= dict.fromkeys(values, np.dtype(f"int{self.index_bits}"))
         for name in bounds:
             self.magnitudes.define(name, ((Affine((), 2 ** (8 * self.bounds[name].itemsize) - 1),),))
+        shared: dict[str, list[str]] = {}
+        for temporary in launch.temporaries:
+            if temporary.pool is not None:
+                shared.setdefault(temporary.pool, []).append(temporary.name)
+        pools = {m: own for pool, many in shared.items() if len(many) > 1 for own in [names.fresh(pool)] for m in many}
+        value_dtypes = dict.fromkeys(values, self.schedule.index_dtype)
+        value_dtypes |= {a.name: a.dtype for a in self.arguments if a.name in values and a.dtype is not None}
         return Scope(
             self.schedule.name, self.language, self.index_bits, self.divisibility, names, values, dtypes,
             self.arrays, storage, self.helpers, self.magnitudes, expanded, bounds,
             records=self.records, record_helpers=self.record_helpers, structs=self.structs,
-            table_names=self.table_names,
+            table_names=self.table_names, value_dtypes=value_dtypes, pools=pools,
         )  # fmt: skip
 
     def _function(self, launch: Launch) -> _Function:
@@ -228,20 +235,30 @@ class _Program:
         ]
         body = declare_private(body, private, declarations.__getitem__)
         others = [t.name for t in launch.temporaries if t.name not in private]
-        if self.language.has_axes:
-            used = [name for name in others if any(name in node.uses for node in body)]
-            return (*(declarations[name] for name in used), *body)
+        together: dict[str, list[str]] = {}
         for name in others:
-            body = declare_shared(body, declarations[name])
+            if any(name in node.uses for node in body):
+                together.setdefault(scope.pools.get(name, name), []).append(name)
+        shared = [
+            (frozenset(names), self._union(pool, [declarations[name] for name in names], scope))
+            for pool, names in together.items()
+        ]
+        if self.language.has_axes:
+            return (*(declaration for _, declaration in shared), *body)
+        for names, declaration in shared:
+            body = declare_shared(body, names, declaration)
         return body
 
+    def _union(self, pool: str, members: Sequence[Declare], scope: Scope) -> Declare | Union:
+        """Return the declaration of storage: of one variable, or of several at one address."""
+        if pool not in scope.pools.values():
+            return members[0]
+        return Union(pool, tuple(replace(member, storage="") for member in members), members[0].storage)
+
     def _declaration(self, storage: Storage, scope: Scope, launch: Launch) -> Declare:
-        dims = storage.shape
-        if dims and storage.padding:
-            dims = (*dims[:-1], dims[-1] + storage.padding)
         threads = tuple(launch.local_size[int(axis[2:])] for axis in scope.expanded.get(storage.name, ()))
         qualifier = self.language.shared if storage.address_space is AddressSpace.LOCAL else ""
-        return Declare(scope.ctype(storage.dtype), storage.name, threads + dims, None, qualifier)
+        return Declare(scope.ctype(storage.dtype), storage.name, threads + storage.dims, None, qualifier)
 
     def _check_launch(self, launch: Launch) -> None:
         limits = self.language.limits
@@ -255,7 +272,7 @@ class _Program:
                 )
             )
         if limits is not None:
-            threads, shared = prod(launch.local_size), _shared_bytes(launch)
+            threads, shared = prod(launch.local_size), shared_bytes(launch.temporaries)
             sizes = zip(launch.local_size, limits.max_block_dims, strict=False)
             if threads > limits.max_threads_per_block or any(size > most for size, most in sizes):
                 found.append(
@@ -377,7 +394,7 @@ class _Program:
         grid = (extents.get("g.0", 1), extents.get("g.1", 1), extents.get("g.2", 1))
         sizes = (*launch.local_size, 1, 1, 1)
         names = tuple(argument.name for argument in self._arguments_of(launch))
-        return DeviceLaunch(launch.name, grid, (sizes[0], sizes[1], sizes[2]), _shared_bytes(launch), names)
+        return DeviceLaunch(launch.name, grid, (sizes[0], sizes[1], sizes[2]), shared_bytes(launch.temporaries), names)
 
     # }}}
 
@@ -413,17 +430,6 @@ def _held(argument: Argument) -> np.dtype[np.generic] | None:
 
 def _target_name(lhs: Expression) -> str:
     return array_name(lhs)
-
-
-def _shared_bytes(launch: Launch) -> int:
-    total = 0
-    for storage in launch.temporaries:
-        if storage.address_space is AddressSpace.LOCAL:
-            shape = storage.shape
-            if shape:
-                shape = (*shape[:-1], shape[-1] + storage.padding)
-            total += prod(shape) * storage.dtype.itemsize
-    return total
 
 
 def _pruned(tree: Tree, statements: Mapping[str, Statement]) -> Tree:

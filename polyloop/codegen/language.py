@@ -77,8 +77,9 @@ class Language:
     constant, large_constant
         What stands before the type of a constant table at file scope, while all of them together have at most
         ``constant_bytes``, and beyond that.
-    has_infinite_constants
-        Whether infinity and NaN may stand in such a table.
+    constant_bits
+        Infinity or NaN in such a table: a format of the C type and the bits, as an integer.  Without one it is spelled
+        as elsewhere.
     limits
         None where nothing is limited.
     """
@@ -105,10 +106,10 @@ class Language:
     constant: str = "static const "
     large_constant: str = "static const "
     constant_bytes: int = 0
-    has_infinite_constants: bool = True
     fast_functions: Mapping[tuple[str, str], str] = field(default_factory=dict)
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     operators: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
+    constant_bits: str = ""
     limits: DeviceLimits | None = None
     has_vectors: bool = False
     """Whether there are types such as ``float4``, with ``make_float4``, and operators can be defined for them."""

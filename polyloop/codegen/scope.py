@@ -65,6 +65,10 @@ class Scope:
         C name, or constant value, of each iname, axis and parameter.
     dtypes
         Type of each name that expressions may contain.
+    pools
+        C name of the storage that a temporary shares with others.
+    value_dtypes
+        Type of inames, axes and parameters where they are values, as opposed to parts of an index.
     table_names
         What constant tables are called at file scope.
     expanded
@@ -102,6 +106,8 @@ class Scope:
     structs: dict[str, str] = field(default_factory=dict)
     table_names: Mapping[str, str] = field(default_factory=dict)
     fast: bool = False
+    pools: Mapping[str, str] = field(default_factory=dict)
+    value_dtypes: Mapping[str, np.dtype[np.generic]] = field(default_factory=dict)
 
     @property
     def index_dtype(self) -> np.dtype[np.generic]:

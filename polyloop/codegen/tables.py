@@ -25,10 +25,6 @@ def table_violations(name: str, table: Table, language: Language) -> list[Diagno
         message = f"target '{language.name}' cannot have constants of type '{dtype.name}' in its text"
         hints = ("give the initializer a real type of 32 or 64 bits, or pass it as an argument",)
         return [Diagnostic("unsupported-initializer", f"temporary '{name}': {message}", hints=hints)]
-    if dtype.kind == "f" and not language.has_infinite_constants and not np.isfinite(table.array).all():
-        message = f"temporary '{name}': target '{language.name}' has no constants that are infinite or NaN"
-        hints = ("use a large finite number, or pass the values as an argument",)
-        return [Diagnostic("unsupported-initializer", message, hints=hints)]
     return []
 
 
@@ -72,6 +68,10 @@ def literal(value: Any, language: Language) -> str:  # noqa: ANN401 - a NumPy sc
     if dtype.kind in "iu":
         return _integer(int(value), dtype)
     number = float(value)
+    if not isfinite(number) and language.constant_bits:
+        bits = int(value.view(f"uint{8 * dtype.itemsize}"))
+        suffix = "ull" if dtype.itemsize == 8 else "u"
+        return language.constant_bits.format(type=language.types[dtype.name], bits=f"0x{bits:x}{suffix}")
     if isnan(number):
         return language.not_a_number[dtype.name]
     if isinf(number):

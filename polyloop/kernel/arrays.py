@@ -7,9 +7,10 @@ from enum import Enum
 from typing import Any, TypeAlias
 
 import numpy as np
+import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
-from polyloop.kernel.layout import Auto, DimTag, packed
+from polyloop.kernel.layout import Auto, DimTag, Nested, order_tags, packed, strides_of
 
 __all__ = ["AddressSpace", "Argument", "ArrayArg", "Table", "TemporaryVariable", "ValueArg"]
 
@@ -106,7 +107,9 @@ class TemporaryVariable:
 
     ``shape`` [elements] is ``()`` for a scalar.  ``padding`` is the number of extra elements at
     the end of each row (last axis), which changes addresses but not meaning.  With an ``initializer`` it is a
-    constant table that no instruction writes; ``is_constant`` says that none may.
+    constant table that no instruction writes; ``is_constant`` says that none may.  ``dim_tags`` say how each axis is
+    stored, where that is not in C order; then the padding ends the axis that is stored contiguously.  Temporaries with
+    one ``base_storage`` lie at one address.
     """
 
     name: str
@@ -116,6 +119,33 @@ class TemporaryVariable:
     padding: int = 0
     initializer: Table | None = None
     is_constant: bool = False
+    dim_tags: tuple[DimTag, ...] | None = None
+    base_storage: str | None = None
+
+    def strides(self) -> tuple[Expression, ...]:
+        """Return the distance between neighbours along each axis [elements]; the shape must be known."""
+        assert self.shape is not None, f"the shape of '{self.name}' is unknown"
+        tags = self.dim_tags or order_tags(len(self.shape), "C")
+        extents = [
+            _longer(extent, self.padding) if isinstance(tag, Nested) and tag.level == 0 else extent
+            for tag, extent in zip(tags, self.shape, strict=True)
+        ]
+        return strides_of(extents, tags, ("",) * len(tags))
+
+    def nesting(self) -> tuple[int, ...] | None:
+        """Return the axes from the slowest to the fastest, None if the strides say more than that."""
+        assert self.shape is not None, f"the shape of '{self.name}' is unknown"
+        tags = self.dim_tags or order_tags(len(self.shape), "C")
+        levels = {tag.level: axis for axis, tag in enumerate(tags) if isinstance(tag, Nested) and tag.pad == 1}
+        if len(levels) < len(tags):
+            return None
+        return tuple(levels[level] for level in sorted(levels, reverse=True))
+
+
+def _longer(extent: Expression, count: int) -> Expression:
+    if isinstance(extent, int) or not count:
+        return extent + count
+    return p.Sum((extent, count))
 
 
 Argument: TypeAlias = ArrayArg | ValueArg

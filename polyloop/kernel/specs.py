@@ -17,7 +17,17 @@ from polyloop.expr.parser import parse_expression
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel import arrays
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
-from polyloop.kernel.layout import Auto, DimTag, Strided, auto, auto_axes, packed, parse_dim_tags, strides_of
+from polyloop.kernel.layout import (
+    Auto,
+    DimTag,
+    Strided,
+    auto,
+    auto_axes,
+    order_tags,
+    packed,
+    parse_dim_tags,
+    strides_of,
+)
 
 __all__ = [
     "ConstantArg",
@@ -126,7 +136,11 @@ class TemporaryVariable:
     read_only
         Whether an instruction that writes it is refused; needs an initializer.
     base_storage
-        Name of storage that temporaries share.  Refused: each has storage of its own.
+        Name of storage that temporaries with ``address_space="local"`` share, one after the other: a value in one of
+        them is lost as soon as another is written, and a kernel that needs it later is refused.
+    order, dim_tags, strides
+        How the elements are stored, as for :class:`GlobalArg`; strides are numbers [elements].  Other addresses, same
+        meaning.
     """
 
     name: str
@@ -137,6 +151,9 @@ class TemporaryVariable:
     initializer: object = field(default=None, compare=False)
     read_only: bool = False
     base_storage: str | None = None
+    order: str | None = None
+    dim_tags: str | Sequence[str] | None = None
+    strides: Shape = None
 
 
 Declared: TypeAlias = ArrayArg | arrays.ValueArg | arrays.TemporaryVariable
@@ -222,14 +239,16 @@ def expand_data(entry: object, defaults: Defaults | None = None) -> Iterator[Dec
 
 def _temporary(entry: TemporaryVariable, name: str) -> arrays.TemporaryVariable:
     """Return the temporary called *name* that *entry* declares."""
-    if entry.base_storage is not None:
-        hint = "drop base_storage; to save shared memory, reuse one temporary under one name"
-        raise _bad("bad-storage", f"temporary '{name}' cannot share the storage '{entry.base_storage}'", hint)
     if entry.read_only and entry.initializer is None:
         raise _bad("bad-initializer", f"'{name}' is read-only and has no initializer", "pass initializer=np.array(..)")
     space, dtype, shape = _address_space(entry.address_space), _dtype(entry.dtype), _extents(entry.shape)
+    tags = _temporary_tags(entry, name, shape)
+    pool = _base_storage(entry, name, space)
     if entry.initializer is None:
-        return arrays.TemporaryVariable(name, dtype, shape, space, entry.padding)
+        return arrays.TemporaryVariable(name, dtype, shape, space, entry.padding, dim_tags=tags, base_storage=pool)
+    if tags is not None:
+        hint = "drop order, dim_tags and strides: a table is stored as its initializer is written"
+        raise _bad("bad-layout", f"temporary '{name}' has an initializer and a layout", hint)
     values = np.asarray(entry.initializer)
     if find_dtype(values.dtype) is None:
         raise _bad("bad-initializer", f"the initializer of '{name}' cannot have the type {values.dtype}")
@@ -243,6 +262,53 @@ def _temporary(entry: TemporaryVariable, name: str) -> arrays.TemporaryVariable:
         raise _bad("bad-initializer", f"'{name}' has another shape than its initializer, {values.shape}", "drop shape=")
     table = arrays.Table.of(values)
     return arrays.TemporaryVariable(name, values.dtype, values.shape, space, entry.padding, table, entry.read_only)
+
+
+def _temporary_tags(
+    entry: TemporaryVariable, name: str, shape: tuple[Expression, ...] | None
+) -> tuple[DimTag, ...] | None:
+    """Return how the axes of a temporary are stored, None for C order."""
+    tags: tuple[DimTag, ...] | None = None
+    if sum(given is not None for given in (entry.order, entry.dim_tags, entry.strides)) > 1:
+        raise _bad("bad-layout", f"'{name}' has more than one of order, dim_tags and strides", "give one of them")
+    rank = None if shape is None else len(shape)
+    order = entry.order
+    if isinstance(entry.dim_tags, str) and entry.dim_tags.strip().upper() in {"C", "F"} and rank != 1:
+        order = entry.dim_tags.strip().upper()
+    elif entry.dim_tags is not None:
+        tags = parse_dim_tags(entry.dim_tags)
+    if entry.strides is not None and not isinstance(entry.strides, Auto):
+        tags = tuple(_strided(part) for part in _entries(entry.strides))
+    if order is not None and check_order(order) == "F":
+        if rank is None:
+            raise _bad("bad-layout", f"'{name}' has order 'F' and no shape", "give its shape")
+        tags = order_tags(rank, "F")
+    strides = [tag.stride for tag in tags or () if isinstance(tag, Strided)]
+    if isinstance(entry.strides, Auto) or not all(isinstance(stride, int) and stride > 0 for stride in strides):
+        message = f"the strides of temporary '{name}' are no positive numbers"
+        raise _bad("bad-layout", message, "give numbers, such as strides=(17, 1)")
+    if tags is not None and rank is not None and len(tags) != rank:
+        message = f"'{name}' has {rank} axes and {len(tags)} strides or dim_tags"
+        raise _bad("bad-layout", message, "give one for each axis")
+    if strides and entry.padding:
+        raise _bad("bad-layout", f"'{name}' has strides and a padding", "the strides say where the padding is")
+    return tags
+
+
+def _base_storage(entry: TemporaryVariable, name: str, space: AddressSpace) -> str | None:
+    """Return the name of the storage that a temporary shares with others."""
+    if entry.base_storage is None:
+        return None
+    problem = check_identifier(entry.base_storage)
+    if problem is not None:
+        raise KernelError("make_kernel", None, [problem])
+    if space is not AddressSpace.LOCAL:
+        hint = 'give it address_space="local", or drop base_storage: private values share registers without being told'
+        raise _bad("bad-storage", f"temporary '{name}' is {space} and cannot share '{entry.base_storage}'", hint)
+    if entry.initializer is not None:
+        hint = "drop base_storage, or assign the values where they are needed"
+        raise _bad("bad-storage", f"'{name}' has an initializer and cannot share '{entry.base_storage}'", hint)
+    return entry.base_storage
 
 
 class _Layout:

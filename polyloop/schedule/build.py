@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from weakref import WeakKeyDictionary
 
 import islpy as isl
 import numpy as np
-import pymbolic.primitives as p
 
 from polyloop.analysis.contract import contracted_axes, without_axes
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Axes, Placed, Placement
+from polyloop.analysis.pools import pool_needs, pool_violations
 from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.values import value_violations
 from polyloop.analysis.witness import element, instance, pair, threads
@@ -26,13 +25,13 @@ from polyloop.expr.records import component, field_names, is_vector
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.layout import order_tags, strides_of
+from polyloop.kernel.layout import order_tags
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tags import Unroll, UnrollHint
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.poly.affine import to_expression
 from polyloop.schedule.barrier import place_barriers, requirements
-from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
+from polyloop.schedule.plan import Launch, Schedule, Statement, Storage, shared_bytes
 from polyloop.transform.staging import assign_auto
 
 __all__ = ["build_schedule", "neutral_element"]
@@ -70,7 +69,9 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
     _raise_if(kernel, _shared_bounds(placement))
     _raise_if(kernel, value_violations(kernel))
     _raise_if(kernel, order_violations(kernel))
+    _raise_if(kernel, pool_violations(placement))
     found = [need for array in shared_arrays(placement) for need in needs(placement, array)]
+    found += pool_needs(placement)
     _raise_if(kernel, _races(placement, found))
     _raise_if(kernel, _grid_barriers_in_loops(placement))
     axes = contracted_axes(placement)
@@ -111,6 +112,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
         tile_inames=kernel.tile_inames,
         slabs=dict(kernel.slabs),
         conditions=kernel.conditions,
+        index_dtype=kernel.index_dtype,
     )
 
 
@@ -204,7 +206,15 @@ def _storages(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[
         if not all(isinstance(extent, int) for extent in extents):
             _raise_if(kernel, [_not_constant(name, extents)])
         assert temporary.dtype is not None, f"{name} has no type"
-        found[name] = Storage(name, temporary.dtype, tuple(extents), space, temporary.padding)
+        storage = Storage(name, temporary.dtype, tuple(extents), space, temporary.padding, pool=temporary.base_storage)
+        kept = [k for k in range(len(temporary.shape or ())) if k not in gone]
+        nesting = temporary.nesting()
+        if nesting is None:
+            strides = temporary.strides()
+            storage = replace(storage, padding=0, strides=tuple(s for k in kept if isinstance(s := strides[k], int)))
+        elif nesting != tuple(range(len(nesting))):
+            storage = replace(storage, nesting=tuple(kept.index(axis) for axis in nesting if axis in kept))
+        found[name] = storage
     return found
 
 
@@ -215,9 +225,8 @@ def _workspace(placement: Placement) -> tuple[ArrayArg, ...]:
     for name, temporary in placement.program.kernel.temporaries.items():
         if name in used and placement.spaces[name] is AddressSpace.GLOBAL and temporary.initializer is None:
             shape = temporary.shape or ()
-            tags = order_tags(len(shape), "C")
-            rows = p.Sum((shape[-1], temporary.padding)) if temporary.padding else shape[-1] if shape else 0
-            strides = strides_of((*shape[:-1], rows), tags, ()) if shape else ()
+            tags = temporary.dim_tags or order_tags(len(shape), "C")
+            strides = temporary.strides()
             found.append(ArrayArg(name, temporary.dtype, shape, strides, is_input=False, dim_tags=tags))
     return tuple(found)
 
@@ -235,8 +244,8 @@ def _not_constant(name: str, shape: Iterable[Expression]) -> Diagnostic:
 
 
 def _shared_memory(storages: Iterable[Storage], limits: DeviceLimits) -> Iterator[Diagnostic]:
-    sizes = {s.name: _bytes(s) for s in storages if s.address_space is AddressSpace.LOCAL}
-    total = sum(sizes.values())
+    sizes = {s.name: s.nbytes for s in storages if s.address_space is AddressSpace.LOCAL}
+    total = shared_bytes(storages)
     if total > limits.shared_bytes:
         parts = ", ".join(f"{name} {size}" for name, size in sizes.items())
         yield Diagnostic(
@@ -245,13 +254,6 @@ def _shared_memory(storages: Iterable[Storage], limits: DeviceLimits) -> Iterato
             (f"by temporary [bytes]: {parts}",),
             ("use smaller tiles",),
         )
-
-
-def _bytes(storage: Storage) -> int:
-    shape = [*storage.shape]
-    if shape:
-        shape[-1] += storage.padding
-    return prod(shape) * storage.dtype.itemsize
 
 
 def _launch_cuts(placement: Placement, found: Iterable[Need]) -> list[int]:

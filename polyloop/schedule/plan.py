@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import prod
+from typing import Final
 
 import islpy as isl
 import numpy as np
@@ -14,7 +16,10 @@ from polyloop.kernel.kernel import Condition
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Tree
 
-__all__ = ["Launch", "Schedule", "Statement", "Storage"]
+__all__ = ["Launch", "Schedule", "Statement", "Storage", "shared_bytes"]
+
+POOL_ALIGNMENT: Final = 16
+"""Most that an element type asks for [bytes]; storage that several types share is a multiple of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +69,18 @@ class Statement:
 class Storage:
     """A temporary as it is declared in the generated code.
 
-    ``shape`` [elements] is constant for private and local storage; ``padding`` elements are
-    appended to each row of it.
+    Attributes
+    ----------
+    shape
+        Extents [elements], constant for private and local storage.
+    padding
+        Elements that are appended to each row, in the axis that is stored contiguously.
+    nesting
+        Axes from the slowest to the fastest; None for the order of ``shape``.
+    strides
+        Distances along each axis [elements] where the elements lie in one row with gaps.
+    pool
+        Name of the storage that it shares with other temporaries.
     """
 
     name: str
@@ -73,6 +88,35 @@ class Storage:
     shape: tuple[int, ...]
     address_space: AddressSpace
     padding: int = 0
+    nesting: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+    pool: str | None = None
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Extents as they are declared [elements]."""
+        if self.strides is not None:
+            last = sum((extent - 1) * stride for extent, stride in zip(self.shape, self.strides, strict=True))
+            return (max(0, last) + 1,)
+        dims = [self.shape[axis] for axis in self.nesting or range(len(self.shape))]
+        return (*dims[:-1], dims[-1] + self.padding) if dims else ()
+
+    @property
+    def nbytes(self) -> int:
+        """Size [bytes]."""
+        return prod(self.dims) * self.dtype.itemsize
+
+
+def shared_bytes(storages: Iterable[Storage]) -> int:
+    """Return the shared memory that *storages* take [bytes]: those of one pool as much as the largest of them."""
+    total, pools = 0, dict[str, int]()
+    for storage in storages:
+        if storage.address_space is AddressSpace.LOCAL:
+            if storage.pool is None:
+                total += storage.nbytes
+            else:
+                pools[storage.pool] = max(pools.get(storage.pool, 0), storage.nbytes)
+    return total + sum(-(-size // POOL_ALIGNMENT) * POOL_ALIGNMENT for size in pools.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +165,8 @@ class Schedule:
         Temporaries in global memory: arrays that whoever launches the program allocates.
     tables
         Temporaries whose values stand in the text.
+    index_dtype
+        Type of inames where they are values.
     slabs
         ``iname -> (front, back)``: iterations to peel, on the user's request.
     """
@@ -137,3 +183,4 @@ class Schedule:
     conditions: tuple[Condition, ...] = ()
     workspace: tuple[ArrayArg, ...] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
+    index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))

@@ -86,12 +86,13 @@ CUDA_LANGUAGE: Final = Language(
     constant="__constant__ ",
     large_constant="__device__ const ",
     constant_bytes=64 * 1024,
-    has_infinite_constants=False,
     definitions={
         **dict(cuda_definitions()),
         **dict(bit_definitions(_HELPER, _TYPES, "__clz{long}({x})", "__ffs{long}({x}) - 1")),
     },
     operators=complex_operators(),
+    # NVRTC calls no function in a constant initializer, and has no __builtin_inff or the like.
+    constant_bits="__builtin_bit_cast({type}, {bits})",
     limits=_LIMITS,
     has_vectors=True,
     static_assert="static_assert",

@@ -11,6 +11,7 @@ import polyloop as pl
 from polyloop.codegen.tables import literal
 from polyloop.runtime.compile import compile_kernel
 from polyloop.runtime.fibres import run_on_fibres
+from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.target.c import C_LANGUAGE
 from polyloop.target.cuda import CUDA_LANGUAGE
 
@@ -129,7 +130,15 @@ def test_a_variable_begins_with_its_values_at_each_start() -> None:
         ),
         (
             pl.TemporaryVariable("w", shape=4, base_storage="pool"),
-            "temporary 'w' cannot share the storage 'pool' [bad-storage]",
+            "temporary 'w' is auto and cannot share 'pool' [bad-storage]",
+        ),
+        (
+            pl.TemporaryVariable("w", initializer=WEIGHTS, address_space="local", base_storage="pool"),
+            "'w' has an initializer and cannot share 'pool' [bad-storage]",
+        ),
+        (
+            pl.TemporaryVariable("w", initializer=WEIGHTS, order="F"),
+            "temporary 'w' has an initializer and a layout [bad-layout]",
         ),
     ],
 )
@@ -149,16 +158,24 @@ def test_a_table_is_read_inside_its_bounds() -> None:
     assert "touches w[4] (axis 0)" in refusal(pl.TemporaryVariable("w", initializer=WEIGHTS), "b[i] = w[i + 1]")
 
 
-def test_cuda_has_no_infinite_constants() -> None:
-    knl = filtered(np.array([np.inf, 1], F))
-    with pytest.raises(pl.CodegenError) as err:
-        pl.generate_code(knl)
-    assert str(err.value) == (
-        "generate_code on kernel 'loop_kernel': temporary 'w': target 'cuda' has no constants that are infinite or NaN "
-        "[unsupported-initializer]\n"
-        "  Hint: use a large finite number, or pass the values as an argument"
-    )
-    assert "{INFINITY, 1.0f}" in pl.generate_code(knl, pl.CTarget()).device_code
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_table_holds_infinities_and_nans(dtype: Any) -> None:
+    values = np.array([np.inf, -np.inf, np.nan, -0.0, 1], dtype)
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < 5}", "b[i] = w[4 - i]*a[i]",
+        [pl.TemporaryVariable("w", initializer=values), pl.GlobalArg("a", dtype, shape=5), ...],
+    )  # fmt: skip
+    knl = pl.tag_inames(knl, {"i": "l.0"})
+    program = pl.generate_code(knl)
+    bits = "float, 0x7f800000u" if dtype is np.float32 else "double, 0x7ff0000000000000ull"
+    assert f"{{__builtin_bit_cast({bits}), " in program.device_code
+    for arch in ("sm_80", "sm_90"):
+        compile_cuda(program.device_code, arch)
+    assert "INFINITY" in pl.generate_code(knl, pl.CTarget()).device_code
+    for result in results(knl, a=np.ones(5, dtype)):
+        np.testing.assert_array_equal(result.b, values[::-1])
+        assert np.signbit(result.b[1])
 
 
 def test_a_table_can_be_prefetched() -> None:

@@ -1,0 +1,17 @@
+extern "C" __global__ void __launch_bounds__(8) pool_in_a_loop(const float *__restrict__ a, float *__restrict__ b, int n)
+{
+    const int tx = threadIdx.x;
+    __shared__ union {
+        float x[8];
+        float y[8];
+    } mem;
+    for (int s = 0; s < n; ++s) {
+        mem.x[tx] = a[s * 8 + tx];  // insn
+        __syncthreads();
+        float twice = 2.0f * mem.x[-tx + 7];  // insn_1
+        __syncthreads();
+        mem.y[tx] = twice;  // insn_2
+        b[s * 8 + tx] = mem.y[tx];  // insn_3
+        __syncthreads();
+    }
+}
