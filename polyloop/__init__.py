@@ -27,6 +27,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.function import Function
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
+from polyloop.kernel.reductions import ReductionOperation
 from polyloop.kernel.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
 from polyloop.kernel.trace import Trace
 from polyloop.transform.precompute import precompute
@@ -78,6 +79,7 @@ __all__ = [
     "LoopKernel",
     "PolyloopError",
     "PolyloopWarning",
+    "ReductionOperation",
     "Target",
     "TemporaryVariable",
     "Trace",

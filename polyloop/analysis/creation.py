@@ -35,6 +35,7 @@ from polyloop.kernel.function import Function, function_table
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.parser import Parsed
 from polyloop.kernel.recorded import recorded
+from polyloop.kernel.reductions import ReductionOperation, operations_of
 from polyloop.kernel.specs import Defaults, GlobalArg, check_order, read_offset
 from polyloop.kernel.tree import runs
 from polyloop.poly.affine import Affine, affine_of
@@ -61,6 +62,7 @@ def make_kernel(
     lang_version: tuple[int, int] | None = None,
     silenced_warnings: str | Sequence[str] = (),
     functions: Sequence[Function | Sequence[Function]] = (),
+    reductions: Sequence[ReductionOperation] = (),
 ) -> LoopKernel:
     """Create a kernel from iteration domains and instructions.
 
@@ -106,6 +108,8 @@ def make_kernel(
         warning is about; ``*`` and ``?`` stand for anything.
     functions
         What statements may call, alone or in lists: see :func:`polyloop.make_function`.
+    reductions
+        Operations for reductions in this kernel, besides the built-in ones; each under its name.
 
     Raises
     ------
@@ -140,6 +144,7 @@ def make_kernel(
         target=target,
         silenced_warnings=silenced_warnings,
         functions=functions,
+        reductions=reductions,
     )
 
 
@@ -159,6 +164,7 @@ def create_kernel(
     target: Hashable | None = None,
     silenced_warnings: str | Sequence[str] = (),
     functions: Sequence[Function | Sequence[Function]] = (),
+    reductions: Sequence[ReductionOperation] = (),
 ) -> LoopKernel:
     """Create a kernel as :func:`make_kernel` does, from *instructions* that may have been parsed already."""
     read_offset(default_offset)
@@ -174,6 +180,7 @@ def create_kernel(
         index_dtype=_index_dtype(index_dtype),
         functions=function_table(functions),
         seq_dependencies=seq_dependencies,
+        operations=operations_of(reductions),
     )
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
     kernel = replace(complete_kernel(kernel, kernel_data), silenced_warnings=patterns, target=target)

@@ -10,10 +10,10 @@ import numpy as np
 from polyloop.analysis.lowering import lower
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.dtypes import computed, dtype_name, is_complex
-from polyloop.expr.nodes import Expression, Lookup, array_name
+from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import expand_rules, variables
-from polyloop.expr.typing import DEFAULT_INT, TypeConflictError, check_assignment, common_type, infer, settle
+from polyloop.expr.typing import TypeConflictError, check_assignment, common_type, infer, settle
 from polyloop.kernel.arrays import Argument, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
@@ -220,11 +220,8 @@ def accumulator_dtypes(kernel: LoopKernel) -> Mapping[str, np.dtype[np.generic]]
     table = dtype_table(kernel)
     found: dict[str, np.dtype[np.generic]] = {}
     for name, accumulator in lower(kernel).accumulators.items():
-        dtype = infer(accumulator.term, lambda key: found.get(key) or table.get(key))
+        whole = Reduction(accumulator.operation, (), accumulator.term)
+        dtype = infer(whole, lambda key: found.get(key) or table.get(key))
         assert dtype is not None, f"accumulator {name} has an untyped term"
-        if accumulator.operation in {"any", "all"}:
-            dtype = np.dtype(np.bool_)
-        elif dtype == np.bool_ and accumulator.operation in {"sum", "product"}:
-            dtype = DEFAULT_INT
         found[name] = computed(dtype)
     return found

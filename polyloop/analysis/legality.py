@@ -19,6 +19,7 @@ from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, conflicts
 from polyloop.analysis.placement import Placed, Placement, reference_map
+from polyloop.analysis.terms import term_order_violations
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import ArrayArg
@@ -44,6 +45,7 @@ def order_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     comparison = Comparison(kernel)
     for array in _named_arrays(kernel):
         yield from _array_violations(comparison, array)
+    yield from term_order_violations(comparison)
 
 
 def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:

@@ -19,7 +19,7 @@ import pymbolic.primitives as p
 
 from polyloop.analysis.barriers import barrier_items
 from polyloop.errors import Diagnostic, VerificationError
-from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, element_of, field_path
+from polyloop.expr.nodes import Expression, Lookup, Operation, Reduction, array_name, element_of, field_path
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, expand_rules, rebuild, variables
 from polyloop.expr.updates import COMMUTATIVE, update_of
@@ -91,7 +91,7 @@ class Lowered:
     rhs: Expression
     writes: tuple[Access, ...]
     reads: tuple[Access, ...]
-    operation: str | None = None
+    operation: Operation | None = None
     predicates: tuple[Expression, ...] = ()
     bounds: tuple[str, ...] = ()
     number: int | None = None
@@ -140,7 +140,7 @@ class Accumulator:
     """
 
     name: str
-    operation: str
+    operation: Operation
     term: Expression
     shape: tuple[int, ...]
     instruction: str
@@ -230,7 +230,7 @@ class _Lowering:
 
     def lowered(
         self, name: str, role: str, inames: tuple[str, ...], domain: isl.Set, lhs: Expression, rhs: Expression,
-        writes: tuple[Access, ...], reads: Iterable[Access], operation: str | None = None,
+        writes: tuple[Access, ...], reads: Iterable[Access], operation: Operation | None = None,
         predicates: tuple[Expression, ...] = (),
     ) -> Lowered:  # fmt: skip
         """Return a statement over *domain*; the bound variables of that are read as well."""

@@ -17,6 +17,7 @@ from polyloop.codegen.atomics import atomic_update
 from polyloop.codegen.bounds import Bound, Bounds, bounds_of, limit_value, minimal, stride_of
 from polyloop.codegen.branches import Guarded, branches
 from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, Sync
+from polyloop.codegen.combine import updated
 from polyloop.codegen.context import Context
 from polyloop.codegen.expressions import Expressions
 from polyloop.codegen.linear import condition_text, form_text
@@ -25,7 +26,6 @@ from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile, full_tile, places
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, array_name
-from polyloop.expr.records import is_vector
 from polyloop.kernel.tags import Unroll, UnrollHint
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier, runs
 from polyloop.kernel.tree import Scope as BarrierScope
@@ -36,9 +36,6 @@ from polyloop.schedule.plan import Schedule, Statement
 __all__ = ["Walker"]
 
 _NONE: Final = frozenset[str]()
-_ASSIGNMENTS = {None: "=", "sum": "+=", "product": "*="}
-
-
 class Walker:
     """Generates the body of one function.
 
@@ -267,21 +264,12 @@ class Walker:
         self.expressions.reads = set()
         target, name, dtype = self.expressions.target(statement.lhs, context)
         update = statement.update
-        operator = _ASSIGNMENTS.get(update, "=")
-        if update in ("sum", "product") and is_vector(dtype):
-            operator = "="
-            value = self.expressions.added(update, Text(target), dtype, statement.rhs, context).text
-        elif update in ("max", "min"):
-            value = self.expressions.combine(update, Text(target), dtype, statement.rhs).text
-        elif update in ("any", "all"):
-            text = self.expressions.value(statement.rhs, context, np.dtype("bool"))
-            value = f"{target} || {text.within(3)}" if update == "any" else f"{target} && {text.within(4)}"
+        if update is None:
+            operator, value = "=", self.expressions.stored(statement.rhs, context, dtype).text
         else:
-            value = self.expressions.stored(statement.rhs, context, dtype).text
-            if update is not None:
-                self.scope.operator(operator, dtype, dtype)
-        if update is not None and name in self.scope.storage:
-            self.expressions.reads.add(name)
+            operator, value = updated(self.expressions, update, (target, dtype), statement.rhs, context)
+            if name in self.scope.storage:
+                self.expressions.reads.add(name)
         writes = name if name in self.scope.storage else None
         reads = frozenset(self.expressions.reads)
         is_constant = update is None and isinstance(statement.rhs, int | float | np.generic)

@@ -14,7 +14,7 @@ from typing import Final
 
 import pymbolic.primitives as p
 
-from polyloop.expr.nodes import Expression, function_name
+from polyloop.expr.nodes import Expression, Reduction, function_name
 
 __all__ = ["FUNCTIONS", "Domain", "Function", "ResultType", "result_fields"]
 
@@ -114,6 +114,8 @@ FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
 
 
 def result_fields(expr: Expression) -> tuple[str, ...]:
-    """Return the names of the results of a call that has several, in order; nothing for any other expression."""
+    """Return the names of the results of a call or reduction that has several, in order; nothing for all others."""
+    if isinstance(expr, Reduction):
+        return expr.operation.fields
     function = FUNCTIONS.get(function_name(expr)) if isinstance(expr, p.Call) else None
     return () if function is None else function.fields

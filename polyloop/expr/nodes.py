@@ -8,6 +8,8 @@ scalars as constants, and the nodes defined here.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,9 +17,13 @@ from pymbolic.primitives import ExpressionNode, Product, expr_dataclass
 
 __all__ = [
     "Expression",
+    "Extreme",
     "Lookup",
+    "Neutral",
+    "Operation",
     "Record",
     "Reduction",
+    "Terms",
     "TypeCast",
     "array_name",
     "element_of",
@@ -30,17 +36,72 @@ Expression: TypeAlias = Any
 """A pymbolic node, a Python number or a NumPy scalar."""
 
 
+class Extreme(Enum):
+    """A neutral element that depends on the type."""
+
+    LEAST = "least"
+    """The least value of the type: minus infinity of floating-point types, False of bool."""
+    GREATEST = "greatest"
+    """The greatest value of the type: infinity of floating-point types, True of bool."""
+
+
+Neutral: TypeAlias = bool | int | float | Extreme
+"""What a field of the state of no terms holds."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An associative operation that a reduction combines its terms with, as data that every target can carry out.
+
+    Attributes
+    ----------
+    name
+        A C identifier.
+    combine
+        The combination of the states ``a`` and ``b``, where the terms of ``a`` come first: one expression, or one for
+        each field. Empty for ``sum``, ``product``, ``max``, ``min``, ``any`` and ``all``, which targets know by name.
+    neutral
+        The state of no terms; one value for each field.
+    fields
+        Names of the fields of the state, if it is a record.
+    record
+        What generated code calls the type of that record.
+    ordered
+        Whether the terms are combined in their order. If not, the operation is commutative too.
+    text
+        How kernels spell it, if not by its name: ``ordered(sum)``.
+    """
+
+    name: str
+    combine: tuple[Expression, ...]
+    neutral: tuple[Neutral, ...]
+    fields: tuple[str, ...] = ()
+    record: str = ""
+    ordered: bool = False
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text or self.name
+
+
 @expr_dataclass()
 class Reduction(ExpressionNode):
     """``operation`` over all values of ``inames`` of ``expr``: ``sum(k, a[k])``.
 
-    ``operation`` is one of ``sum``, ``product``, ``max``, ``min``, ``any``, ``all``.
-    The order of the terms is free.
+    ``expr`` is :class:`Terms` where the state of the operation has fields. The order of the terms is free, unless the
+    operation is ``ordered``: then it is that of the values of ``inames``, the last of which runs fastest.
     """
 
-    operation: str
+    operation: Operation
     inames: tuple[str, ...]
     expr: Expression
+
+
+@expr_dataclass()
+class Terms(ExpressionNode):
+    """What a reduction collects for each field of its state: ``abs(a[i]), i`` in ``argmax(i, abs(a[i]), i)``."""
+
+    children: tuple[Expression, ...]
 
 
 @expr_dataclass()

@@ -1,13 +1,13 @@
 """Text to expression, through Python's own parser, which is ten times faster than pymbolic's.
 
 The grammar is Python's expressions, less what has no meaning here, plus ``if(c, a, b)``, reductions such as
-``sum(k, a[k])`` or ``max((i, j), x[i, j])``, and ``cast(float32, e)``.
+``sum(k, a[k])``, ``max((i, j), x[i, j])`` or ``reduce(ordered(sum), k, a[k])``, and ``cast(float32, e)``.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
@@ -18,14 +18,12 @@ from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
 from polyloop.expr.lexical import IF_NAME, NUMBER_NAME, check_characters, explain, replace_if_calls, replace_suffixed
 from polyloop.expr.names import RESERVED, check_identifier
-from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, TypeCast, negate
+from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Terms, TypeCast, negate
+from polyloop.expr.operations import MODIFIERS, OPERATIONS
 from polyloop.expr.records import VECTORS, field_names
 from polyloop.expr.source import Source
 
-__all__ = ["REDUCTIONS", "Converter", "parse_expression", "parse_source"]
-
-REDUCTIONS: Final = frozenset({"sum", "product", "max", "min", "any", "all"})
-"""The operations of reductions."""
+__all__ = ["Converter", "parse_expression", "parse_source"]
 
 _Node: TypeAlias = Any
 
@@ -71,9 +69,16 @@ class _Converter:
 
     handlers: ClassVar[dict[type[ast.AST], Callable[[Any, Any], Expression]]] = {}
 
-    def __init__(self, source: Source, inames: frozenset[str] | None, operation: str) -> None:
+    def __init__(
+        self,
+        source: Source,
+        inames: frozenset[str] | None,
+        operation: str,
+        reductions: Mapping[str, Operation] = OPERATIONS,
+    ) -> None:
         self.source = source
         self.inames = inames
+        self.reductions = reductions
         self.operation = operation
         self.numbers: dict[int, np.generic] = {}
 
@@ -237,8 +242,8 @@ class _Converter:
             return self.cast(node)
         if name in ("reduce", "simul_reduce"):
             return self.reduce(node)
-        if name in REDUCTIONS and self.is_reduction(name, node):
-            return self.reduction(name, node, node.args)
+        if name in self.reductions and self.is_reduction(name, node):
+            return self.reduction(self.reductions[name], node, node.args)
         if name in RESERVED or name.startswith("__"):
             return self.vector(name, node)
         arguments = tuple(map(self.convert, node.args))
@@ -288,17 +293,23 @@ class _Converter:
         return TypeCast(dtype_name(dtype), self.convert(node.args[1]))
 
     def reduce(self, node: ast.Call) -> Expression:
-        if len(node.args) != 3:
+        if len(node.args) < 3:
             self.wrong_count(node, "reduce(sum, k, e)")
-        operation = node.args[0]
-        if type(operation) is not ast.Name or operation.id not in REDUCTIONS:
-            self.fail(
-                operation,
-                Diagnostic(
-                    "syntax", "this is not a reduction operation", hints=(f"known: {', '.join(sorted(REDUCTIONS))}",)
-                ),
-            )
-        return self.reduction(operation.id, node, node.args[1:])
+        return self.reduction(self.reducing(node.args[0]), node, node.args[1:])
+
+    def reducing(self, node: _Node) -> Operation:
+        """Return the operation that *node* names: ``sum``, ``ordered(sum)``, ``segmented(max)``."""
+        if type(node) is ast.Name and node.id in self.reductions:
+            return self.reductions[node.id]
+        is_call = type(node) is ast.Call and type(node.func) is ast.Name and len(node.args) == 1 and not node.keywords
+        if not is_call or node.func.id not in MODIFIERS:
+            known = ", ".join([*sorted(self.reductions), *(f"{name}(...)" for name in MODIFIERS)])
+            self.fail(node, Diagnostic("syntax", "this is not a reduction operation", hints=(f"known: {known}",)))
+        inner = self.reducing(node.args[0])
+        if inner.fields and node.func.id == "segmented":
+            hint = "write segmented(sum), or another operation on single values"
+            self.fail(node, Diagnostic("syntax", f"'{inner}' cannot be segmented", hints=(hint,)))
+        return MODIFIERS[node.func.id](inner)
 
     def is_reduction(self, name: str, node: ast.Call) -> bool:
         if name not in ("min", "max"):
@@ -310,22 +321,27 @@ class _Converter:
             return True
         return type(first) is ast.Name and (self.inames is None or first.id in self.inames)
 
-    def reduction(self, operation: str, node: ast.Call, arguments: list[ast.expr]) -> Expression:
-        if len(arguments) != 2:
-            self.wrong_count(node, f"{operation}(k, e) or {operation}((i, j), e)")
-        first: Any = arguments[0]
+    def reduction(self, operation: Operation, node: ast.Call, arguments: list[ast.expr]) -> Expression:
+        terms, head = ", ".join(operation.fields or "e"), f"{operation}("
+        if operation.text:
+            head = f"reduce({operation}, "
+        form = f"{head}k, {terms}) or {head}(i, j), {terms})"
+        written: list[Any] = [*arguments[1:]]
+        if operation.fields and len(written) == 1 and type(written[0]) in (ast.Tuple, ast.List):
+            written = written[0].elts
+        if len(written) != len(operation.fields or "e"):
+            self.wrong_count(node, form)
+        inames = self.reduction_inames(operation, arguments[0], form)
+        values = tuple(map(self.convert, written))
+        return Reduction(operation, inames, Terms(values) if operation.fields else values[0])
+
+    def reduction_inames(self, operation: Operation, first: _Node, form: str) -> tuple[str, ...]:
         names = first.elts if type(first) in (ast.Tuple, ast.List) else [first]
         inames: list[str] = []
         for part in names:
             if type(part) is not ast.Name:
-                self.fail(
-                    part,
-                    Diagnostic(
-                        "syntax",
-                        f"'{operation}' needs the names of inames first",
-                        hints=(f"write {operation}(k, e) or {operation}((i, j), e)",),
-                    ),
-                )
+                message = f"'{operation}' needs the names of inames first"
+                self.fail(part, Diagnostic("syntax", message, hints=(f"write {form}",)))
             if self.inames is not None and part.id not in self.inames:
                 self.fail(part, unknown_name("iname", part.id, self.inames))
             if part.id in inames:
@@ -336,8 +352,9 @@ class _Converter:
             self.name(part)
             inames.append(part.id)
         if not inames:
-            self.fail(first, Diagnostic("syntax", "a reduction needs an iname", hints=(f"write {operation}(k, e)",)))
-        return Reduction(operation, tuple(inames), self.convert(arguments[1]))
+            hint = f"write {form.split(' or ', maxsplit=1)[0]}"
+            self.fail(first, Diagnostic("syntax", "a reduction needs an iname", hints=(hint,)))
+        return tuple(inames)
 
 
 _HANDLERS: Final[dict[type[ast.AST], Callable[[_Converter, Any], Expression]]] = {
@@ -358,11 +375,16 @@ Converter = _Converter
 """The converter, for readers of other sources than strings: they say where a node stands."""
 
 
-def parse_source(source: Source, inames: frozenset[str] | None = None, operation: str = "make_kernel") -> Expression:
+def parse_source(
+    source: Source,
+    inames: frozenset[str] | None = None,
+    operation: str = "make_kernel",
+    reductions: Mapping[str, Operation] = OPERATIONS,
+) -> Expression:
     """Return the expression that *source* spells; as :func:`parse_expression` otherwise."""
     stripped = source.strip()
     text = stripped.text
-    converter = _Converter(stripped, inames, operation)
+    converter = _Converter(stripped, inames, operation, reductions)
     if not text:
         hint = "write a value, such as 0"
         converter.fail_at(0, 1, Diagnostic("syntax", "an expression is missing", hints=(hint,)))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, TypeCast
+from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, Terms, TypeCast
 from polyloop.expr.records import record_name
 
 __all__ = ["show"]
@@ -133,7 +133,8 @@ def _joined(expr: Expression) -> tuple[str, int]:
 
 def _reduction(expr: Expression) -> tuple[str, int]:
     inames = expr.inames[0] if len(expr.inames) == 1 else f"({', '.join(expr.inames)})"
-    return f"{expr.operation}({inames}, {_show(expr.expr, _LOWEST)})", _ATOM
+    head = f"reduce({expr.operation}, " if expr.operation.text else f"{expr.operation}("
+    return f"{head}{inames}, {_show(expr.expr, _LOWEST)})", _ATOM
 
 
 _RENDERERS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
@@ -147,6 +148,7 @@ _RENDERERS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
     Lookup: lambda e: (f"{_show(e.aggregate, _ATOM)}.{e.field}", _ATOM),
     Record: lambda e: (f"make_{record_name(e.dtype)}({_list(e.values)})", _ATOM),
     Reduction: _reduction,
+    Terms: lambda e: (_list(e.children), _ATOM),
     p.Sum: _sum,
     p.Product: _product,
     p.Power: lambda e: (f"{_show(e.base, _ATOM)}**{_show(e.exponent, _POWER)}", _POWER),

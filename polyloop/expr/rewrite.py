@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError
-from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, TypeCast, negate
+from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, Terms, TypeCast, negate
 
 __all__ = [
     "Rule",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _NARY: Final = frozenset(
-    {p.Sum, p.Product, p.Min, p.Max, p.LogicalAnd, p.LogicalOr, p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor}
+    {p.Sum, p.Product, p.Min, p.Max, p.LogicalAnd, p.LogicalOr, p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor, Terms}
 )
 _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     p.Quotient: ("numerator", "denominator"),

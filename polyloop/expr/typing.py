@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ import pymbolic.primitives as p
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.dtypes import (
     DType,
+    computed,
     dtype_name,
     find_dtype,
     integer_limits,
@@ -22,7 +24,7 @@ from polyloop.expr.dtypes import (
     is_integer,
 )
 from polyloop.expr.functions import FUNCTIONS, Domain, Function, ResultType
-from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, TypeCast
+from polyloop.expr.nodes import Expression, Extreme, Lookup, Operation, Record, Reduction, Terms, TypeCast
 from polyloop.expr.printer import show
 from polyloop.expr.promotion import (
     DEFAULT_FLOAT,
@@ -40,7 +42,7 @@ from polyloop.expr.promotion import (
     result_type,
     settle,
 )
-from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
+from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector, record
 from polyloop.expr.rewrite import children
 
 __all__ = [
@@ -58,6 +60,7 @@ __all__ = [
     "infer_type",
     "promote",
     "settle",
+    "state_dtype",
 ]
 
 TypeOf: TypeAlias = Callable[[str], DType | None]
@@ -154,7 +157,7 @@ class _Inference:
             return DEFAULT_INT if kind in _SHIFTS and common == _BOOL else common
         common = self.common(expr, parts, types)
         if kind is Reduction:
-            return self.reduction(expr, common)
+            return self.scalar_reduction(expr, common)
         if kind is p.Quotient:
             return None if common is None else quotient_type(common)
         return self.arithmetic(expr, common)
@@ -254,13 +257,22 @@ class _Inference:
             hint = f"shift by 0 to {width - 1} bits"
             raise TypeConflictError(Diagnostic("bad-constant", message, hints=(hint,)))
 
-    def reduction(self, expr: Reduction, common: ScalarType | None) -> ScalarType | None:
-        if expr.operation not in ("sum", "product"):
+    def reduction(self, expr: Reduction) -> ScalarType | None:
+        if not expr.operation.combine:
+            return self.operation(expr, (expr.expr,), [self.visit(expr.expr)])
+        terms = children(expr.expr) if type(expr.expr) is Terms else (expr.expr,)
+        types = [self.visit(term) for term in terms]
+        known = tuple(settle(kind) for kind in types if kind is not None)
+        return state_dtype(expr.operation, known) if len(known) == len(types) else None
+
+    def scalar_reduction(self, expr: Reduction, common: ScalarType | None) -> ScalarType | None:
+        name = expr.operation.name
+        if name not in ("sum", "product"):
             hint = "reduce abs(z), real(z) or imag(z)"
-            self.refuse_complex(expr, common, f"complex numbers have no '{expr.operation}'", hint)
-        if expr.operation in ("any", "all"):
+            self.refuse_complex(expr, common, f"complex numbers have no '{name}'", hint)
+        if name in ("any", "all"):
             return _BOOL
-        if common == _BOOL and expr.operation in ("sum", "product"):
+        if common == _BOOL and name in ("sum", "product"):
             return DEFAULT_INT
         return None if common is None else settle(common)
 
@@ -323,7 +335,7 @@ class _Inference:
     def check_records(self, expr: Expression, types: list[ScalarType | None]) -> None:
         """Refuse a record as operand, but for vectors where each component can be computed by itself."""
         kind = type(expr)
-        elementwise = kind in _ELEMENTWISE or (kind is Reduction and expr.operation not in ("any", "all"))
+        elementwise = kind in _ELEMENTWISE or (kind is Reduction and expr.operation.name not in ("any", "all"))
         for child, found in zip(children(expr), types, strict=True):
             if found is None or not is_record(found):
                 continue
@@ -346,6 +358,7 @@ class _Inference:
         TypeCast: cast,
         Lookup: field,
         Record: constructor,
+        Reduction: reduction,
     }
 
     def check_integers(
@@ -364,3 +377,62 @@ def _takes_vectors(function: Function, dtype: DType) -> bool:
     if not is_vector(dtype) or not by_component or function.integer_last or function.domain is Domain.INTEGER:
         return False
     return function.result is ResultType.SAME or function.name == "abs" or is_floating(component(dtype))
+
+
+_ROUNDS: Final = 4
+
+
+@cache
+def state_dtype(operation: Operation, terms: tuple[DType, ...]) -> DType:
+    """Return the type in which *operation*, one with a ``combine``, collects terms of the types *terms*.
+
+    It is what combining two states gives: int32 for the sum of bools. 16-bit floats are collected in float32.
+
+    Raises
+    ------
+    TypeConflictError
+        ``type-conflict``: the terms cannot be combined, or the neutral element is no value of their type.
+    """
+    found = tuple(computed(dtype) for dtype in terms)
+    try:
+        for _ in range(_ROUNDS):
+            state = _state(operation, found)
+            types = {"a": state, "b": state}
+            combined = tuple(infer(expr, types.get) for expr in operation.combine)
+            if combined in ((state,), found):
+                _check_neutral(operation, found)
+                return state
+            if len(combined) < len(found):
+                break
+            found = tuple(computed(settle(dtype)) for dtype in combined if dtype is not None)
+    except TypeConflictError as conflict:
+        raise _no_state(operation, terms, conflict.diagnostic.message) from None
+    shown = " and ".join(kind_name(dtype) for dtype in combined if dtype is not None)
+    raise _no_state(operation, terms, f"two states combine to {shown}, which is no state")
+
+
+def _state(operation: Operation, types: tuple[DType, ...]) -> DType:
+    if not operation.fields:
+        return types[0]
+    return record(operation.record, list(zip(operation.fields, types, strict=True)))
+
+
+def _check_neutral(operation: Operation, types: tuple[DType, ...]) -> None:
+    for neutral, dtype in zip(operation.neutral, types, strict=True):
+        base = component(dtype)
+        fits = not is_record(base)
+        if isinstance(neutral, Extreme):
+            fits = fits and not is_complex(base)
+        elif fits and is_integer(base):
+            low, high = integer_limits(base)
+            fits = low <= neutral <= high and float(neutral).is_integer()
+        if not fits:
+            shown = neutral.value if isinstance(neutral, Extreme) else neutral
+            message = f"the neutral element {shown} is no {kind_name(dtype)}"
+            raise TypeConflictError(Diagnostic("type-conflict", message))
+
+
+def _no_state(operation: Operation, terms: tuple[DType, ...], why: str) -> TypeConflictError:
+    types = " and ".join(map(kind_name, terms))
+    message = f"'{operation}' cannot combine terms of {types}: {why}"
+    return TypeConflictError(Diagnostic("type-conflict", message, hints=("cast the terms to a type that it takes",)))

@@ -15,13 +15,15 @@ import pymbolic.primitives as p
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
 from polyloop.expr.functions import FUNCTIONS
-from polyloop.expr.nodes import Expression, Reduction, TypeCast
-from polyloop.expr.parser import REDUCTIONS, Converter
+from polyloop.expr.nodes import Expression, Operation, Reduction, Terms, TypeCast
+from polyloop.expr.operations import OPERATIONS
+from polyloop.expr.parser import Converter
 from polyloop.expr.source import Source
 from polyloop.frontend import intrinsics
 from polyloop.frontend.loops import Loops, isl_condition
 from polyloop.frontend.scope import NOTHING, Scope, Use
 from polyloop.frontend.source import Node
+from polyloop.kernel.reductions import ReductionOperation
 
 __all__ = ["PythonConverter"]
 
@@ -357,7 +359,7 @@ class PythonConverter(Converter):
 
     def _reducing_call(self, node: ast.Call, operation: str) -> Expression:
         if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp) and not node.keywords:
-            return self.generator(operation, node.args[0])
+            return self.generator(OPERATIONS[operation], node.args[0])
         self._only_positional(node)
         if operation in ("min", "max") and len(node.args) > 1:
             arguments = tuple(map(self.convert, node.args))
@@ -373,30 +375,39 @@ class PythonConverter(Converter):
         if len(node.args) != 2:
             self._count(node, form)
         first, terms = node.args
-        operation: object = first.value if isinstance(first, ast.Constant) else None
+        operation = self._operation(first)
         if operation is None:
-            operation = _REDUCING.get(id(self.scope.find(first)))
-        if not isinstance(operation, str) or operation not in REDUCTIONS:
-            known = ", ".join(sorted(REDUCTIONS))
+            known = ", ".join(sorted(OPERATIONS))
             self.scope.deny(first, "unsupported-expression", "this is no reduction operation", f"known: {known}")
         if not isinstance(terms, ast.GeneratorExp):
             self.scope.deny(terms, "unsupported-expression", "'pl.reduce' reduces a generator", f"write {form}")
         return self.generator(operation, terms)
 
-    def generator(self, operation: str, node: ast.GeneratorExp) -> Expression:
+    def _operation(self, node: Node) -> Operation | None:
+        """Return the operation that *node* says: ``"max"``, ``max``, or a :class:`ReductionOperation`."""
+        if isinstance(node, ast.Constant):
+            return OPERATIONS.get(str(node.value))
+        found = self.scope.find(node)
+        if isinstance(found, ReductionOperation):
+            return found.operation()
+        name = _REDUCING.get(id(found))
+        return None if name is None else OPERATIONS[name]
+
+    def generator(self, operation: Operation, node: ast.GeneratorExp) -> Expression:
         """Return the reduction over the values of a generator."""
         return self._over(operation, node, node.generators, [], [])
 
     def _over(
         self,
-        operation: str,
+        operation: Operation,
         node: ast.GeneratorExp,
         left: Sequence[ast.comprehension],
         inames: list[str],
         filters: list[tuple[Node, Expression]],
     ) -> Expression:
         if not left:
-            return Reduction(operation, tuple(inames), self._filtered(operation, self.convert(node.elt), filters))
+            value = self._terms(operation, node.elt) if operation.fields else self.convert(node.elt)
+            return Reduction(operation, tuple(inames), self._filtered(str(operation), value, filters))
         part = left[0]
         if part.is_async:
             self.refuse(node)
@@ -412,6 +423,15 @@ class PythonConverter(Converter):
                     conditions.append(f"({text})")
             self.loops.add(part.target, part.iter, names, " and ".join(conditions))
             return self._over(operation, node, left[1:], [*inames, *names], filters)
+
+    def _terms(self, operation: Operation, node: Node) -> Terms:
+        """Return what a generator yields for each field of the state of *operation*."""
+        values = node.elts if isinstance(node, ast.Tuple) else [node]
+        if len(values) != len(operation.fields):
+            what = f"'{operation}' takes {len(operation.fields)} values: {', '.join(operation.fields)}"
+            form = f"pl.reduce(\"{operation}\", (({', '.join(operation.fields)}) for k in range(n)))"
+            self.scope.deny(node, "unsupported-expression", what, f"write {form}")
+        return Terms(tuple(map(self.convert, values)))
 
     def _filtered(self, operation: str, value: Expression, filters: Sequence[tuple[Node, Expression]]) -> Expression:
         """Return *value* where the filters hold, and elsewhere what changes no result."""

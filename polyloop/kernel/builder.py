@@ -14,7 +14,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, Span
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, element_of
+from polyloop.expr.nodes import Expression, Lookup, Operation, Reduction, array_name, element_of
 from polyloop.expr.rewrite import children, expand_rules, free_variables, reductions, substitute, variables
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.bounds import BoundVariables, check_assumed, check_bounds, find_bounds
@@ -57,6 +57,7 @@ from polyloop.kernel.parser import (
     ParsedRule,
     parse_instructions,
 )
+from polyloop.kernel.reductions import operations_of
 from polyloop.kernel.sequence import sequenced
 from polyloop.kernel.specs import Defaults, expand_data
 from polyloop.poly.affine import Affine
@@ -81,6 +82,7 @@ def build_kernel(
     index_dtype: np.dtype[np.generic],
     functions: Mapping[str, Function] = MappingProxyType({}),
     seq_dependencies: bool = False,
+    operations: tuple[Operation, ...] = (),
 ) -> LoopKernel:
     """Return the kernel that the arguments of :func:`polyloop.make_kernel` describe, types still open.
 
@@ -90,7 +92,7 @@ def build_kernel(
     if problem is not None:
         raise KernelError("make_kernel", None, [problem])
     pieces, found = _read_domains(domains, fixed_parameters)
-    text = _read(pieces, instructions, kernel_data, name, fixed_parameters, defaults, functions)
+    text = _read(pieces, instructions, kernel_data, name, fixed_parameters, defaults, functions, operations)
     pieces, rules, statements, nops, aliases = text.domains, text.rules, text.statements, text.nops, text.aliases
     inames = tuple(iname for piece in pieces for iname in piece.inames)
     parsed = text.parsed
@@ -196,8 +198,10 @@ def _read(
     fixed: Mapping[str, int],
     defaults: Defaults,
     functions: Mapping[str, Function],
+    operations: tuple[Operation, ...],
 ) -> _Text:
-    parsed = _parsed(instructions, frozenset(x for piece in pieces for x in piece.inames), frozenset(functions))
+    own = frozenset(x for piece in pieces for x in piece.inames)
+    parsed = _parsed(instructions, own, frozenset(functions), operations)
     inlined = _without_calls(parsed, pieces, kernel_data, fixed, defaults, functions)
     parsed, pieces = inlined.program.statements, inlined.program.domains
     rules = {
@@ -207,6 +211,10 @@ def _read(
     }
     parsed = [_fixed(entry, fixed) if isinstance(entry, ParsedInstruction) else entry for entry in parsed]
     taken = _names_in_use(parsed, pieces, rules, kernel_data, name).union(inlined.program.temporaries)
+    for operation in operations:
+        if operation.name in {*functions, *taken} - {name}:
+            message = f"a reduction operation and something else are called '{operation.name}'"
+            raise fail("name-taken", message, hints=("rename one of them",))
     parsed, pieces = duplicate_inames(parsed, pieces, rules, taken)
     inames = frozenset(iname for piece in pieces for iname in piece.inames)
     parsed, aliases = spread(parsed, rules, taken | inames)
@@ -237,7 +245,8 @@ def _without_calls(
 def program_of(kernel: LoopKernel, written: Written, functions: Mapping[str, Function]) -> Program:
     """Return the statements of *kernel*, which was made as *written* says, to be put in the place of calls."""
     pieces, _ = _read_domains(written.domains, {})
-    text = _read(pieces, written.instructions, written.kernel_data, kernel.name, {}, Defaults(), functions)
+    operations = operations_of(dict(written.options).get("reductions", ()))
+    text = _read(pieces, written.instructions, written.kernel_data, kernel.name, {}, Defaults(), functions, operations)
     others = [*text.aliases, *(nop.options.id or "" for nop in text.nops)]
     ids = _ids(text.statements, others)
     statements = [replace(entry, id=new) for entry, new in zip(text.statements, ids, strict=True)]
@@ -262,10 +271,13 @@ def _entries(given: object) -> tuple[object, ...]:
 
 
 def _parsed(
-    given: str | Sequence[str] | Sequence[Parsed], inames: frozenset[str], functions: frozenset[str]
+    given: str | Sequence[str] | Sequence[Parsed],
+    inames: frozenset[str],
+    functions: frozenset[str],
+    operations: tuple[Operation, ...],
 ) -> Sequence[Parsed]:
     if isinstance(given, str):
-        return parse_instructions(given, inames, functions)
+        return parse_instructions(given, inames, functions, operations)
     entries: tuple[object, ...] = _entries(given)
     parsed = [entry for entry in entries if isinstance(entry, Parsed)]
     if parsed and len(parsed) == len(entries):
@@ -274,7 +286,7 @@ def _parsed(
     if len(lines) < len(entries):
         hint = 'write them as text: "c[i] = a[i] + b[i]"'
         raise fail("bad-instructions", f"instructions cannot be {given!r}", hints=(hint,))
-    return parse_instructions(lines, inames, functions)
+    return parse_instructions(lines, inames, functions, operations)
 
 
 def _fix(expr: Expression, fixed: Mapping[str, int]) -> Expression:

@@ -9,7 +9,7 @@ from itertools import groupby
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.expr.nodes import Expression, Lookup, array_name, function_name
+from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, function_name
 from polyloop.expr.rewrite import accesses, expand_rules, substitute, variables
 from polyloop.kernel.draft import fail, site_of
 from polyloop.kernel.instruction import SubstitutionRule
@@ -105,7 +105,7 @@ def _in_order(
         predicates = (*kept, p.Variable(holds))
     call = _shared_call(parts)
     if call is not None:
-        temporary = names.fresh(f"{function_name(call)}_value")
+        temporary = names.fresh(f"{_called(call)}_value")
         before.append(_temporary(parts[0], temporary, call, predicates, name))
         parts = [replace(part, expression=Lookup(p.Variable(temporary), part.expression.field)) for part in parts]
     after: list[ParsedInstruction] = []
@@ -123,12 +123,17 @@ def _in_order(
 
 
 def _shared_call(parts: Sequence[ParsedInstruction]) -> Expression | None:
-    """Return the call of which every part takes a field; None if there is none."""
+    """Return the call, or the reduction, of which every part takes a field; None if there is none."""
     values = [part.expression for part in parts]
-    if not all(isinstance(value, Lookup) and isinstance(value.aggregate, p.Call) for value in values):
+    if not all(isinstance(value, Lookup) and isinstance(value.aggregate, p.Call | Reduction) for value in values):
         return None
     call = values[0].aggregate
     return call if all(value.aggregate == call for value in values) else None
+
+
+def _called(call: Expression) -> str:
+    """Return the name of a function, or of the operation of a reduction."""
+    return call.operation.name if isinstance(call, Reduction) else function_name(call)
 
 
 def _depends_on_data(condition: Expression, *names: str) -> bool:

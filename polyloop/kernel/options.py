@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
 from polyloop.errors import KernelError, unknown_name
 from polyloop.expr.names import check_identifier, is_identifier
-from polyloop.expr.nodes import Expression
+from polyloop.expr.nodes import Expression, Operation
+from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.parser import parse_source
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.lines import OPERATION, fail
@@ -110,7 +112,7 @@ _LONG: Final = {
 _PATTERN: Final = re.compile(r"[A-Za-z0-9_*?.]+", re.ASCII)
 
 
-def parse_options(source: Source, inames: frozenset[str]) -> Options:
+def parse_options(source: Source, inames: frozenset[str], known: Mapping[str, Operation] = OPERATIONS) -> Options:
     """Return the options that *source*, the text between the braces, spells.
 
     Raises
@@ -139,6 +141,11 @@ def parse_options(source: Source, inames: frozenset[str]) -> Options:
         if not equals:
             fail("syntax", f"option '{key}' has no value", entry.span(), f"write {key}=...")
         value = entry.slice(len(name) + 1, len(entry.text)).strip()
+        if key == "if" and value.text:
+            parts = split_outside_brackets(value, ":")
+            conditions = tuple(parse_source(part, inames, OPERATION, known) for part in parts)
+            options = replace(options, predicates=conditions)
+            continue
         options = _with_option(options, key, value if value.text else entry, bool(value.text), inames)
     return options
 
@@ -159,9 +166,6 @@ def _with_option(options: Options, key: str, value: Source, given: bool, inames:
             return replace(options, id=value.text) if key == "id" else replace(options, id_prefix=value.text)
         case "inames":
             return _with_inames(options, value if given else None, inames)
-        case "if":
-            conditions = tuple(parse_source(part, inames, OPERATION) for part in split_outside_brackets(value, ":"))
-            return replace(options, predicates=conditions)
         case "priority":
             if not re.fullmatch(r"-?[0-9]{1,9}", value.text):
                 fail("syntax", "the priority is not an integer", value.span(), "write priority=1")

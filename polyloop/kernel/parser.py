@@ -6,7 +6,7 @@ The text is a sequence of logical lines.  Blocks do not follow indentation: they
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -15,7 +15,8 @@ import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, Span, unknown_name
 from polyloop.expr.dtypes import DType
-from polyloop.expr.nodes import Expression
+from polyloop.expr.nodes import Expression, Operation
+from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.parser import parse_source
 from polyloop.expr.rewrite import variables
 from polyloop.expr.source import Source, split_outside_brackets
@@ -170,9 +171,10 @@ _UNSUPPORTED: Final = {
 class _Parser:
     """Reads lines and keeps the open blocks."""
 
-    def __init__(self, inames: frozenset[str], functions: frozenset[str]) -> None:
+    def __init__(self, inames: frozenset[str], functions: frozenset[str], known: Mapping[str, Operation]) -> None:
         self.inames = inames
         self.functions = functions
+        self.known = known
         self.blocks = Blocks()
         self.several = 0
         self.found: list[Parsed] = []
@@ -272,12 +274,12 @@ class _Parser:
     def condition(self, source: Source, tail: Source, word: str) -> Expression:
         if not tail.text:
             fail("syntax", f"'{word}' has no condition", source.span(), f"write '{word} x > 0'")
-        return parse_source(tail, self.inames, OPERATION)
+        return parse_source(tail, self.inames, OPERATION, self.known)
 
     def open_with(self, source: Source, tail: Source) -> None:
         if not tail.text.startswith("{") or match_bracket(tail.text, 0) != len(tail.text) - 1:
             fail("syntax", "'with' takes options in braces", source.span(), "write 'with {dep=first}' ... 'end'")
-        options = parse_options(tail.slice(1, len(tail.text) - 1), self.inames)
+        options = parse_options(tail.slice(1, len(tail.text) - 1), self.inames, self.known)
         if options.id is not None:
             hint = "write id_prefix=, or give each instruction its own id"
             fail("syntax", "a 'with' block cannot give one id to several instructions", source.span(), hint)
@@ -326,7 +328,7 @@ class _Parser:
             frame = self.instruction(source, stand_in, options, None)
             self.found.append(ParsedCall(frame, call.outputs, call.function, call.arguments))
             return
-        parsed = parse_assignment(body, self.inames)
+        parsed = parse_assignment(body, self.inames, self.known)
         if isinstance(parsed, RuleText):
             self.rule(source, parsed, options)
             return
@@ -374,7 +376,7 @@ class _Parser:
         body = source.slice(0, begin).strip()
         if not body.text:
             fail("syntax", "options belong to no statement", source.span(), "write target = expression {...}")
-        return body, parse_options(source.slice(begin + 1, end), self.inames).inside(self.blocks.options())
+        return body, parse_options(source.slice(begin + 1, end), self.inames, self.known).inside(self.blocks.options())
 
     def rule(self, source: Source, parsed: RuleText, options: Options) -> None:
         if options != self.blocks.options():
@@ -389,7 +391,10 @@ class _Parser:
 
 
 def parse_instructions(
-    text: str | Sequence[str], inames: frozenset[str], functions: frozenset[str] = frozenset()
+    text: str | Sequence[str],
+    inames: frozenset[str],
+    functions: frozenset[str] = frozenset(),
+    operations: tuple[Operation, ...] = (),
 ) -> tuple[Parsed, ...]:
     """Return the instructions and substitution rules of *text*, in its order.
 
@@ -401,6 +406,8 @@ def parse_instructions(
         The inames of the domains.
     functions
         Names of the functions that statements may call.
+    operations
+        Operations of reductions besides the built-in ones.
 
     Raises
     ------
@@ -409,13 +416,18 @@ def parse_instructions(
         ``bad-identifier``, ``reserved-name``, ``assignment-to-iname``, ``condition-changed``, ``name-taken``,
         ``unknown-dtype``, ``unsupported-statement``, ``wrong-argument-count``.
     """
-    return _parse(text if isinstance(text, str) else tuple(text), inames, functions)
+    return _parse(text if isinstance(text, str) else tuple(text), inames, functions, operations)
 
 
 @lru_cache(maxsize=256)
-def _parse(text: str | tuple[str, ...], inames: frozenset[str], functions: frozenset[str]) -> tuple[Parsed, ...]:
+def _parse(
+    text: str | tuple[str, ...],
+    inames: frozenset[str],
+    functions: frozenset[str],
+    operations: tuple[Operation, ...],
+) -> tuple[Parsed, ...]:
     """Return what the text says; remembered, because tuning loops build one kernel many times."""
-    parser = _Parser(inames, functions)
+    parser = _Parser(inames, functions, {**OPERATIONS, **{operation.name: operation for operation in operations}})
     for source in logical_lines(text):
         parser.line(source)
     return parser.finish()

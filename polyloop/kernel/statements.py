@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,8 +13,9 @@ from polyloop.errors import KernelError, Span
 from polyloop.expr.dtypes import DType, dtype_diagnostic, find_dtype
 from polyloop.expr.functions import result_fields
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression, Lookup, element_of, negate
-from polyloop.expr.parser import REDUCTIONS, parse_source
+from polyloop.expr.nodes import Expression, Lookup, Operation, element_of, negate
+from polyloop.expr.operations import MODIFIERS, OPERATIONS
+from polyloop.expr.parser import parse_source
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.lines import OPERATION, fail, match_bracket
 
@@ -43,7 +44,7 @@ class RuleText:
 
 
 _OPERATOR: Final = re.compile(r":=|\*\*=|//=|<<=|>>=|==|<=|>=|!=|[-+*/%&|^]?=|[(\[{]|[)\]}]")
-_SPECIAL: Final = REDUCTIONS | {"cast", "reduce", "simul_reduce"}
+_SPECIAL: Final = frozenset({*MODIFIERS, "cast", "reduce", "simul_reduce"})
 _NO_ASSIGNMENT: Final = frozenset({"==", "<=", ">=", "!="})
 _DECLARATION: Final = re.compile(r"<\s*([^<>=]*?)\s*>", re.ASCII)
 
@@ -77,7 +78,9 @@ def _find_operator(text: str) -> tuple[int, str] | None:
     return None
 
 
-def parse_assignment(source: Source, inames: frozenset[str]) -> tuple[Assignment, ...] | RuleText:
+def parse_assignment(
+    source: Source, inames: frozenset[str], known: Mapping[str, Operation] = OPERATIONS
+) -> tuple[Assignment, ...] | RuleText:
     """Return the assignment or the rule that *source* spells; several for ``a, b = x, y``.
 
     Raises
@@ -104,7 +107,7 @@ def parse_assignment(source: Source, inames: frozenset[str]) -> tuple[Assignment
     if operator == ":=":
         if declared:
             fail("syntax", "a substitution rule declares no temporary", source.span(), "leave out the <...>")
-        return _rule(left, right, inames)
+        return _rule(left, right, inames, known)
     second = _find_operator(right.text)
     if second is not None:
         shift = len(right.text) - len(right.text.lstrip())
@@ -112,10 +115,10 @@ def parse_assignment(source: Source, inames: frozenset[str]) -> tuple[Assignment
         fail("syntax", f"unexpected '{second[1]}'", span, "a statement assigns once; compare with ==")
     targets = split_outside_brackets(left, ",")
     if len(targets) > 1:
-        return _several(targets, body.span(offset, len(operator)), operator, right, (declared, dtype), inames)
+        return _several(targets, body.span(offset, len(operator)), operator, right, (declared, dtype), inames, known)
     assignee = _assignee(left, inames)
     _check_declared(assignee, left, declared)
-    value = parse_source(right, inames, OPERATION)
+    value = parse_source(right, inames, OPERATION, known)
     update = UPDATES.get(operator)
     if update is not None and declared:
         fail("syntax", f"a declaration cannot update with '{operator}'", source.span(), "write <> t = ...")
@@ -130,20 +133,21 @@ def _several(
     right: Source,
     declaration: tuple[bool, DType | None],
     inames: frozenset[str],
+    known: Mapping[str, Operation],
 ) -> tuple[Assignment, ...]:
     """Return the parts of ``a, b = x, y``, of which every right side is meant to be evaluated before any write."""
     if spelling != "=":
         fail("syntax", f"several variables cannot be updated with '{spelling}'", operator, "write one line for each")
     values = split_outside_brackets(right, ",")
     if len(values) == 1:
-        return _results(targets, right.strip(), declaration, inames)
+        return _results(targets, right.strip(), declaration, inames, known)
     if len(values) != len(targets):
         message = f"{len(targets)} variables are assigned, and {len(values)} value{'s'[: len(values) > 1]} given"
         fail("unsupported-statement", message, right.strip().span(), "write one value for each, or one line for each")
     parts = []
     for left, value in zip(targets, values, strict=True):
         target = left.strip()
-        expression = parse_source(value, inames, OPERATION)
+        expression = parse_source(value, inames, OPERATION, known)
         assignee = _assignee(target, inames)
         _check_declared(assignee, target, declaration[0])
         parts.append(Assignment(assignee, expression, *declaration, target, value.strip()))
@@ -151,10 +155,14 @@ def _several(
 
 
 def _results(
-    targets: Sequence[Source], right: Source, declaration: tuple[bool, DType | None], inames: frozenset[str]
+    targets: Sequence[Source],
+    right: Source,
+    declaration: tuple[bool, DType | None],
+    inames: frozenset[str],
+    known: Mapping[str, Operation],
 ) -> tuple[Assignment, ...]:
     """Return the parts of ``s, c = sincos(x)``: each takes one field of the call, which is evaluated once."""
-    value = parse_source(right, inames, OPERATION)
+    value = parse_source(right, inames, OPERATION, known)
     fields = result_fields(value)
     if len(fields) != len(targets):
         hint = "write one value for each, or one line for each"
@@ -225,7 +233,7 @@ def _assignee(left: Source, inames: frozenset[str]) -> Expression:
     return target
 
 
-def _rule(left: Source, right: Source, inames: frozenset[str]) -> RuleText:
+def _rule(left: Source, right: Source, inames: frozenset[str], known: Mapping[str, Operation]) -> RuleText:
     name = left
     arguments: tuple[str, ...] = ()
     begin = left.text.find("(")
@@ -238,10 +246,10 @@ def _rule(left: Source, right: Source, inames: frozenset[str]) -> RuleText:
     if not name.text:
         fail("syntax", "the substitution rule has no name", left.span(), "write f(x) := expression")
     _check_name(name.text, name)
-    if name.text in _SPECIAL:
+    if name.text in _SPECIAL or name.text in known:
         hint = f"choose another name, such as '{name.text}_'"
         fail("reserved-name", f"'{name.text}' already means something in expressions", name.span(), hint)
-    return RuleText(name.text, arguments, parse_source(right, inames, OPERATION))
+    return RuleText(name.text, arguments, parse_source(right, inames, OPERATION, known))
 
 
 def _parameters(source: Source) -> tuple[str, ...]:

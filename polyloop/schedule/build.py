@@ -7,7 +7,6 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import islpy as isl
-import numpy as np
 
 from polyloop.analysis.contract import contracted_axes, without_axes
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
@@ -19,9 +18,8 @@ from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.values import value_violations
 from polyloop.analysis.witness import element, instance, pair, threads
 from polyloop.errors import Diagnostic, VerificationError
-from polyloop.expr.dtypes import is_inexact, lowest_and_highest
-from polyloop.expr.nodes import Expression, Record
-from polyloop.expr.records import component, field_names, is_vector
+from polyloop.expr.nodes import Expression, Record, Terms
+from polyloop.expr.operations import neutral_element
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.kernel import LoopKernel
@@ -34,7 +32,7 @@ from polyloop.schedule.barrier import place_barriers, requirements
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage, shared_bytes
 from polyloop.transform.staging import assign_auto
 
-__all__ = ["build_schedule", "neutral_element"]
+__all__ = ["build_schedule"]
 
 _known: WeakKeyDictionary[LoopKernel, dict[DeviceLimits, Schedule]] = WeakKeyDictionary()
 
@@ -396,25 +394,6 @@ def _local_size(local: Mapping[str, int | None]) -> tuple[int, ...]:
     return tuple(local.get(f"l.{number}") or 1 for number in range(last + 1))
 
 
-def neutral_element(operation: str, dtype: np.dtype[np.generic]) -> Expression:
-    """Return the value that a reduction over nothing has.
-
-    Raises
-    ------
-    KeyError
-        For an operation that is none of sum, product, max, min, any, all.
-    """
-    if is_vector(dtype):
-        return Record(dtype, (neutral_element(operation, component(dtype)),) * len(field_names(dtype)))
-    if operation in {"sum", "product"}:
-        value = 0 if operation == "sum" else 1
-        return float(value) if is_inexact(dtype) else value
-    if operation in {"any", "all"}:
-        return operation == "all"
-    lowest, highest = lowest_and_highest(dtype)
-    return {"max": lowest, "min": highest}[operation]
-
-
 def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[int]]) -> Statement | None:
     """Return what code generation needs of a placed statement, None if it has no instances."""
     lowered = placed.lowered
@@ -437,6 +416,8 @@ def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[
         rhs = neutral_element(lowered.operation, accumulator_dtypes(kernel)[lowered.write.array])
     else:
         rhs = without_axes(substitute(lowered.rhs, names), axes)
+        if isinstance(rhs, Terms):
+            rhs = Record(accumulator_dtypes(kernel)[lowered.write.array], rhs.children)
     return Statement(
         name=lowered.name,
         instruction=lowered.instruction.id,

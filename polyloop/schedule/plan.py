@@ -10,7 +10,7 @@ from typing import Final
 import islpy as isl
 import numpy as np
 
-from polyloop.expr.nodes import Expression
+from polyloop.expr.nodes import Expression, Operation
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, Table
 from polyloop.kernel.kernel import Condition
 from polyloop.kernel.tags import InameTag
@@ -42,8 +42,7 @@ class Statement:
         In terms of ``dims`` (as pymbolic ``Variable("l.0")``), parameters and arrays.
         ``lhs`` is a ``Variable`` or a ``Subscript``.
     update
-        None for ``lhs = rhs``; otherwise the reduction operation (``"sum"``, ``"product"``,
-        ``"max"``, ``"min"``, ``"any"``, ``"all"``) with which ``rhs`` is combined into ``lhs``.
+        None for ``lhs = rhs``; otherwise the operation with which ``rhs`` is combined into ``lhs``, from the right.
     predicates
         Data-dependent conditions; all must hold for the instance to have an effect.
     atomic
@@ -59,7 +58,7 @@ class Statement:
     domain: isl.Set
     lhs: Expression
     rhs: Expression
-    update: str | None = None
+    update: Operation | None = None
     predicates: tuple[Expression, ...] = ()
     atomic: str | None = None
     bounds: tuple[str, ...] = ()

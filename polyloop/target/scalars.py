@@ -17,9 +17,10 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import ArgumentError, Diagnostic
-from polyloop.expr.dtypes import DType, computed, is_inexact, lowest_and_highest
+from polyloop.expr.dtypes import DType, computed, is_inexact
 from polyloop.expr.functions import FUNCTIONS, ResultType
-from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, TypeCast
+from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Terms, TypeCast
+from polyloop.expr.operations import neutral_value
 from polyloop.expr.printer import show
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
 from polyloop.expr.rewrite import children
@@ -79,16 +80,12 @@ def _convert(closure: Closure, have: DType, want: DType) -> Closure:
     return closure if have == want else lambda: converted(closure(), want)
 
 
-def neutral(operation: str, dtype: DType) -> Any:  # noqa: ANN401 - a scalar of any type
+def neutral(operation: Operation, dtype: DType) -> Any:  # noqa: ANN401 - a scalar of any type
     """Return the value with which a reduction that accumulates in *dtype* begins."""
-    if is_vector(dtype):
-        return converted(neutral(operation, component(dtype)), dtype)
-    if operation in ("any", "all"):
-        return np.bool_(operation == "all")
-    if operation in ("sum", "product"):
-        return dtype.type(0 if operation == "sum" else 1)
-    lowest, highest = lowest_and_highest(dtype)
-    return dtype.type(lowest if operation == "max" else highest)
+    if not operation.fields:
+        return converted(neutral_value(operation.neutral[0], component(dtype)), dtype)
+    pairs = zip(operation.neutral, field_names(dtype), strict=True)
+    return built(dtype, [neutral_value(value, component(field_dtype(dtype, name))) for value, name in pairs])
 
 
 def _is_constant(expr: Expression) -> bool:
@@ -271,8 +268,9 @@ class Compiler:
         terms = self.terms(expr)
         dtype = computed(have)
         start = neutral(expr.operation, dtype)
-        values = terms(self.value(expr.expr, dtype))
-        combine = _lifted(_COMBINE[expr.operation], dtype)
+        term = Record(dtype, expr.expr.children) if isinstance(expr.expr, Terms) else expr.expr
+        values = terms(self.value(term, dtype))
+        combine = self._combination(expr.operation, dtype)
 
         def accumulate() -> Any:  # noqa: ANN401
             total = start
@@ -281,6 +279,23 @@ class Compiler:
             return total
 
         return accumulate
+
+    def _combination(self, operation: Operation, dtype: DType) -> Callable[[Any, Any], Any]:
+        """Return what combines two states of type *dtype*."""
+        if not operation.combine:
+            return _lifted(_COMBINE[operation.name], dtype)
+        states = {"a": np.zeros((), dtype), "b": np.zeros((), dtype)}
+        compiler = Compiler(self.kernel, {}, {}, states, {"a": dtype, "b": dtype})
+        if len(operation.combine) == 1:
+            whole = compiler.value(operation.combine[0], dtype)
+        else:
+            whole = compiler.value(Record(dtype, operation.combine), dtype)
+
+        def combine(a: Any, b: Any) -> Any:  # noqa: ANN401
+            states["a"][()], states["b"][()] = a, b
+            return whole().copy()
+
+        return combine
 
     def _choice(self, expr: p.If, have: DType) -> Closure:
         dtype = computed(have)

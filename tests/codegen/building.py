@@ -11,6 +11,7 @@ import numpy as np
 import pymbolic.primitives as p
 from pymbolic import parse
 
+from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
 from polyloop.kernel.tags import InameTag
@@ -42,7 +43,7 @@ def statement(
         domain,
         expression(lhs),
         expression(rhs),
-        update,
+        None if update is None else OPERATIONS[update],
         tuple(expression(text) for text in predicates),
     )
 

@@ -10,6 +10,7 @@ import pymbolic.primitives as p
 from hypothesis import strategies as st
 
 from polyloop.expr.nodes import Expression, Reduction, TypeCast
+from polyloop.expr.operations import OPERATIONS
 
 __all__ = ["INAMES", "expressions"]
 
@@ -63,7 +64,7 @@ def _extend(e: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
         several.map(p.Min).filter(_is_no_reduction),
         several.map(p.Max).filter(_is_no_reduction),
         st.builds(TypeCast, st.sampled_from(["float32", "int8", "bool"]), e),
-        st.builds(Reduction, st.sampled_from(["sum", "product", "max", "min", "any", "all"]), inames, e),
+        st.builds(Reduction, st.sampled_from([x for x in OPERATIONS.values() if not x.fields]), inames, e),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from polyloop.errors import KernelError
 from polyloop.expr.nodes import Expression, Reduction, TypeCast, negate
+from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.parser import parse_expression
 
 A, B, C, I, J, X = (p.Variable(name) for name in ("a", "b", "c", "i", "j", "x"))  # noqa: E741
@@ -45,11 +46,11 @@ INAMES = frozenset({"i", "j", "k"})
         ("f(a, 1)", p.Call(p.Variable("f"), (A, 1))),
         ("min(a, b)", p.Min((A, B))),
         ("max(a, b, c)", p.Max((A, B, C))),
-        ("max(i, x[i])", Reduction("max", ("i",), p.Subscript(X, I))),
-        ("sum((i, j), x[i, j])", Reduction("sum", ("i", "j"), p.Subscript(X, (I, J)))),
-        ("product([i], a)", Reduction("product", ("i",), A)),
-        ("reduce(min, i, a)", Reduction("min", ("i",), A)),
-        ("any(i, a)", Reduction("any", ("i",), A)),
+        ("max(i, x[i])", Reduction(OPERATIONS["max"], ("i",), p.Subscript(X, I))),
+        ("sum((i, j), x[i, j])", Reduction(OPERATIONS["sum"], ("i", "j"), p.Subscript(X, (I, J)))),
+        ("product([i], a)", Reduction(OPERATIONS["product"], ("i",), A)),
+        ("reduce(min, i, a)", Reduction(OPERATIONS["min"], ("i",), A)),
+        ("any(i, a)", Reduction(OPERATIONS["any"], ("i",), A)),
         ("cast(float32, a)", TypeCast("float32", A)),
         ("cast(np.int8, a)", TypeCast("int8", A)),
         ("0x10", 16),
@@ -65,7 +66,7 @@ def test_text_means(text: str, meaning: Expression) -> None:
 
 
 def test_without_known_inames_a_bare_name_first_makes_a_reduction() -> None:
-    assert parse_expression("max(q, x)") == Reduction("max", ("q",), X)
+    assert parse_expression("max(q, x)") == Reduction(OPERATIONS["max"], ("q",), X)
     assert parse_expression("max(1, x)") == p.Max((1, X))
 
 

@@ -1,0 +1,84 @@
+"""The update of an accumulator: an operator, or a helper function that combines two states."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from polyloop.codegen.context import Context
+from polyloop.codegen.expressions import Expressions
+from polyloop.codegen.scope import Scope, Text
+from polyloop.expr.nodes import Expression, Operation
+from polyloop.expr.printer import show
+from polyloop.expr.records import is_vector
+
+__all__ = ["updated"]
+
+_ASSIGNMENTS: Final = {"sum": "+=", "product": "*="}
+
+
+def updated(
+    expressions: Expressions,
+    operation: Operation,
+    target: tuple[str, np.dtype[np.generic]],
+    term: Expression,
+    context: Context,
+) -> tuple[str, str]:
+    """Return how *term* is combined into *target*, a text with its type: an assignment operator and its right side."""
+    left, dtype = target
+    if operation.combine:
+        function = _function(expressions, operation, dtype)
+        return "=", f"{function}({left}, {expressions.stored(term, context, dtype).text})"
+    match operation.name:
+        case "sum" | "product" if is_vector(dtype):
+            return "=", expressions.added(operation.name, Text(left), dtype, term, context).text
+        case "sum" | "product":
+            operator = _ASSIGNMENTS[operation.name]
+            value = expressions.stored(term, context, dtype).text
+            expressions.scope.operator(operator, dtype, dtype)
+            return operator, value
+        case "max" | "min":
+            return "=", expressions.combine(operation.name, Text(left), dtype, term).text
+        case "any" | "all":
+            text = expressions.value(term, context, np.dtype("bool"))
+            return "=", f"{left} || {text.within(3)}" if operation.name == "any" else f"{left} && {text.within(4)}"
+    raise AssertionError(f"'{operation}' says not how it combines")
+
+
+def _function(expressions: Expressions, operation: Operation, dtype: np.dtype[np.generic]) -> str:
+    """Return the name of the function that combines two states of type *dtype*."""
+    scope = expressions.scope
+    meaning = "; ".join(map(show, operation.combine))
+    key = f"combine {operation}: {meaning}, {scope.ctype(dtype)}{', fast' if scope.fast else ''}"
+    name = scope.record_helpers.get(key)
+    if name is None:
+        wish = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
+        name = scope.record_helpers[key] = scope.names.fresh(wish)
+        scope.helpers[key] = _source(expressions, operation, dtype, name)
+    return name
+
+
+def _source(expressions: Expressions, operation: Operation, dtype: np.dtype[np.generic], name: str) -> str:
+    scope = expressions.scope
+    ctype = scope.ctype(dtype)
+    inside = _inside(scope, dtype)
+    printer = type(expressions)(inside)
+    if len(operation.combine) == 1:
+        lines = [f"    return {printer.stored(operation.combine[0], Context(), dtype).text};"]
+    else:
+        assert dtype.fields is not None, f"the state of '{operation}' has fields"
+        pairs = zip(operation.fields, operation.combine, strict=True)
+        texts = [(field, printer.stored(expr, Context(), dtype.fields[field][0]).text) for field, expr in pairs]
+        lines = [f"    {ctype} result;", *(f"    result.{field} = {text};" for field, text in texts)]
+        lines.append("    return result;")
+    return "\n".join([f"{scope.language.helper} {ctype} {name}({ctype} a, {ctype} b)", "{", *lines, "}"])
+
+
+def _inside(scope: Scope, dtype: np.dtype[np.generic]) -> Scope:
+    """Return the scope of a function of two states ``a`` and ``b``, which shares what the program declares."""
+    return replace(
+        scope, divisibility={}, values={}, dtypes={"a": dtype, "b": dtype}, arrays={}, storage={}, expanded={},
+        bounds=frozenset(), used=set(), table_names={},
+    )  # fmt: skip

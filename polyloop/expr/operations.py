@@ -1,0 +1,104 @@
+"""The operations of reductions: the built-in ones, and those that are made of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+import pymbolic.primitives as p
+
+from polyloop.expr.dtypes import DType, is_inexact, lowest_and_highest
+from polyloop.expr.nodes import Expression, Extreme, Lookup, Neutral, Operation, Record
+from polyloop.expr.records import component, field_dtype, field_names, is_vector
+from polyloop.expr.rewrite import substitute
+
+__all__ = ["MODIFIERS", "OPERATIONS", "neutral_element", "neutral_value", "ordered", "segmented"]
+
+_A: Final = p.Variable("a")
+_B: Final = p.Variable("b")
+
+
+def _extremal(name: str, compare: str, neutral: Extreme) -> Operation:
+    """Return the operation that finds an extreme value and the least index that has it."""
+    better = p.Comparison(Lookup(_B, "value"), compare, Lookup(_A, "value"))
+    equal = p.Comparison(Lookup(_B, "value"), "==", Lookup(_A, "value"))
+    earlier = p.Comparison(Lookup(_B, "index"), "<", Lookup(_A, "index"))
+    choice = p.If(p.LogicalOr((better, p.LogicalAnd((equal, earlier)))), _B, _A)
+    return Operation(name, (choice,), (neutral, Extreme.GREATEST), ("value", "index"), "value_index")
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
+    {
+        "sum": Operation("sum", (), (0,)),
+        "product": Operation("product", (), (1,)),
+        "max": Operation("max", (), (Extreme.LEAST,)),
+        "min": Operation("min", (), (Extreme.GREATEST,)),
+        "any": Operation("any", (), (False,)),
+        "all": Operation("all", (), (True,)),
+        "argmax": _extremal("argmax", ">", Extreme.LEAST),
+        "argmin": _extremal("argmin", "<", Extreme.GREATEST),
+    }
+)
+"""By name."""
+
+_NODES: Final[Mapping[str, Any]] = {
+    "sum": p.Sum,
+    "product": p.Product,
+    "max": p.Max,
+    "min": p.Min,
+    "any": p.LogicalOr,
+    "all": p.LogicalAnd,
+}
+
+
+def ordered(operation: Operation) -> Operation:
+    """Return *operation*, which combines its terms in their order: ``ordered(sum)``."""
+    return operation if operation.ordered else replace(operation, ordered=True, text=f"ordered({operation})")
+
+
+def segmented(operation: Operation) -> Operation:
+    """Return *operation* on pairs of a value and a flag, which begins again at each term whose flag is set.
+
+    The result has the combination of the terms from the last flag on, and whether any flag was set.
+    """
+    assert not operation.fields, "only operations on single values are segmented"
+    values = (Lookup(_A, "value"), Lookup(_B, "value"))
+    flags = (Lookup(_A, "flag"), Lookup(_B, "flag"))
+    if operation.combine:
+        together = substitute(operation.combine[0], dict(zip("ab", values, strict=True)))
+    else:
+        together = _NODES[operation.name](values)
+    combine = (p.If(flags[1], values[1], together), p.LogicalOr(flags))
+    neutral = (*operation.neutral, False)
+    text = f"segmented({operation})"
+    return Operation(f"segmented_{operation.name}", combine, neutral, ("value", "flag"), "value_flag", True, text)
+
+
+MODIFIERS: Final = MappingProxyType({"ordered": ordered, "segmented": segmented})
+"""What makes an operation of another one, by name."""
+
+
+def neutral_value(neutral: Neutral, dtype: DType) -> Any:  # noqa: ANN401 - a number of any type
+    """Return the number of type *dtype* that *neutral* stands for."""
+    if isinstance(neutral, Extreme):
+        lowest, highest = lowest_and_highest(dtype)
+        return lowest if neutral is Extreme.LEAST else highest
+    if dtype.kind == "b":
+        return bool(neutral)
+    return float(neutral) if is_inexact(dtype) else int(neutral)
+
+
+def neutral_element(operation: Operation, dtype: DType) -> Expression:
+    """Return the state of no terms, where the state has type *dtype*."""
+    if operation.fields:
+        names = zip(operation.neutral, field_names(dtype), strict=True)
+        return Record(dtype, tuple(_neutral_field(neutral, field_dtype(dtype, name)) for neutral, name in names))
+    return _neutral_field(operation.neutral[0], dtype)
+
+
+def _neutral_field(neutral: Neutral, dtype: DType) -> Expression:
+    if is_vector(dtype):
+        return Record(dtype, (neutral_value(neutral, component(dtype)),) * len(field_names(dtype)))
+    return neutral_value(neutral, dtype)

@@ -1,0 +1,41 @@
+typedef struct {
+    float value;
+    bool flag;
+} value_flag;
+static_assert(sizeof(value_flag) == 8, "value_flag is not laid out as in NumPy");
+
+static __device__ __forceinline__ value_flag make_value_flag(float value, bool flag)
+{
+    value_flag result;
+    result.value = value;
+    result.flag = flag;
+    return result;
+}
+static __device__ __forceinline__ value_flag segmented_sum(value_flag a, value_flag b)
+{
+    value_flag result;
+    result.value = b.flag ? b.value : a.value + b.value;
+    result.flag = a.flag || b.flag;
+    return result;
+}
+
+extern "C" __global__ void __launch_bounds__(16) last_segments(const float *__restrict__ a, const bool *__restrict__ begins, float *__restrict__ last, bool *__restrict__ found, int m, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (n >= 1 && 16 * bx + tx < m) {
+        value_flag acc = make_value_flag(0.0f, false);  // insn
+        const int j_outer_full = n / 8;
+        for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
+            for (int j_inner = 0; j_inner < 8; ++j_inner)
+                acc = segmented_sum(acc, make_value_flag(a[(16 * bx + tx) * n + 8 * j_outer + j_inner], begins[(16 * bx + tx) * n + 8 * j_outer + j_inner]));  // insn
+        }
+        for (int j_outer = j_outer_full; j_outer < (n + 7) / 8; ++j_outer) {
+            for (int j_inner = 0; j_inner < n - 8 * j_outer; ++j_inner)
+                acc = segmented_sum(acc, make_value_flag(a[(16 * bx + tx) * n + 8 * j_outer + j_inner], begins[(16 * bx + tx) * n + 8 * j_outer + j_inner]));  // insn
+        }
+        value_flag segmented_sum_value = acc;  // insn
+        last[16 * bx + tx] = segmented_sum_value.value;  // insn_1
+        found[16 * bx + tx] = segmented_sum_value.flag;  // insn_2
+    }
+}

@@ -1,0 +1,35 @@
+typedef struct {
+    float top;
+    float rest;
+} log_sum_exp_state;
+static_assert(sizeof(log_sum_exp_state) == 8, "log_sum_exp_state is not laid out as in NumPy");
+
+static __device__ __forceinline__ log_sum_exp_state make_log_sum_exp_state(float top, float rest)
+{
+    log_sum_exp_state result;
+    result.top = top;
+    result.rest = rest;
+    return result;
+}
+static __device__ __forceinline__ log_sum_exp_state log_sum_exp(log_sum_exp_state a, log_sum_exp_state b)
+{
+    log_sum_exp_state result;
+    result.top = fmaxf(a.top, b.top);
+    result.rest = a.rest * expf(a.top - fmaxf(a.top, b.top)) + b.rest * expf(b.top - fmaxf(a.top, b.top));
+    return result;
+}
+
+extern "C" __global__ void __launch_bounds__(16) logsumexp(const float *__restrict__ x, float *__restrict__ y, int m, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (n >= 1 && 16 * bx + tx < m) {
+        log_sum_exp_state acc = make_log_sum_exp_state(-__int_as_float(0x7f800000), 0.0f);  // insn
+        for (int j = 0; j < n; ++j)
+            acc = log_sum_exp(acc, make_log_sum_exp_state(x[(16 * bx + tx) * n + j], 1.0f));  // insn
+        log_sum_exp_state log_sum_exp_value = acc;  // insn
+        float top = log_sum_exp_value.top;  // insn_1
+        float rest = log_sum_exp_value.rest;  // insn_2
+        y[16 * bx + tx] = top + logf(rest);  // insn_3
+    }
+}

@@ -1,0 +1,87 @@
+typedef struct {
+    float value;
+    int index;
+} value_index;
+static_assert(sizeof(value_index) == 8, "value_index is not laid out as in NumPy");
+
+typedef struct {
+    float value;
+    bool flag;
+} value_flag;
+static_assert(sizeof(value_flag) == 8, "value_flag is not laid out as in NumPy");
+
+static __device__ __forceinline__ value_index make_value_index(float value, int index)
+{
+    value_index result;
+    result.value = value;
+    result.index = index;
+    return result;
+}
+static __device__ __forceinline__ value_flag make_value_flag(float value, bool flag)
+{
+    value_flag result;
+    result.value = value;
+    result.flag = flag;
+    return result;
+}
+static __device__ __forceinline__ value_index argmax(value_index a, value_index b)
+{
+    return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
+}
+static __device__ __forceinline__ value_index argmin(value_index a, value_index b)
+{
+    return b.value < a.value || (b.value == a.value && b.index < a.index) ? b : a;
+}
+static __device__ __forceinline__ value_flag segmented_sum(value_flag a, value_flag b)
+{
+    value_flag result;
+    result.value = b.flag ? b.value : a.value + b.value;
+    result.flag = a.flag || b.flag;
+    return result;
+}
+static __device__ __forceinline__ float euclid_float32(float a, float b)
+{
+    return hypotf(a, b);
+}
+
+extern "C" __global__ void __launch_bounds__(16) over_nothing(const float *__restrict__ a, float *__restrict__ s, float *__restrict__ p, float *__restrict__ high, float *__restrict__ low, bool *__restrict__ some, bool *__restrict__ each, int *__restrict__ first, int *__restrict__ last, float *__restrict__ total, bool *__restrict__ flag, float *__restrict__ norm, int m, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (16 * bx + tx < m) {
+        float acc = 0.0f;  // insn
+        float acc_0 = 1.0f;  // insn_1
+        float acc_1 = -__int_as_float(0x7f800000);  // insn_2
+        float acc_2 = __int_as_float(0x7f800000);  // insn_3
+        bool acc_3 = false;  // insn_4
+        bool acc_4 = true;  // insn_5
+        value_index acc_5 = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // insn_6
+        value_index acc_6 = make_value_index(__int_as_float(0x7f800000), 2147483647);  // insn_7
+        value_flag acc_7 = make_value_flag(0.0f, false);  // insn_8
+        float acc_8 = 0.0f;  // insn_11
+        for (int j = 0; j < n; ++j) {
+            acc += a[(16 * bx + tx) * n + j];  // insn
+            acc_0 *= a[(16 * bx + tx) * n + j] / 8.0f;  // insn_1
+            acc_1 = fmaxf(acc_1, a[(16 * bx + tx) * n + j]);  // insn_2
+            acc_2 = fminf(acc_2, a[(16 * bx + tx) * n + j]);  // insn_3
+            acc_3 = acc_3 || a[(16 * bx + tx) * n + j] > 7.0f;  // insn_4
+            acc_4 = acc_4 && a[(16 * bx + tx) * n + j] > -9.0f;  // insn_5
+            acc_5 = argmax(acc_5, make_value_index(a[(16 * bx + tx) * n + j], j));  // insn_6
+            acc_6 = argmin(acc_6, make_value_index(a[(16 * bx + tx) * n + j], j));  // insn_7
+            acc_7 = segmented_sum(acc_7, make_value_flag(a[(16 * bx + tx) * n + j], a[(16 * bx + tx) * n + j] > 100.0f));  // insn_8
+            acc_8 = euclid_float32(acc_8, a[(16 * bx + tx) * n + j]);  // insn_11
+        }
+        s[16 * bx + tx] = acc;  // insn
+        p[16 * bx + tx] = acc_0;  // insn_1
+        high[16 * bx + tx] = acc_1;  // insn_2
+        low[16 * bx + tx] = acc_2;  // insn_3
+        some[16 * bx + tx] = acc_3;  // insn_4
+        each[16 * bx + tx] = acc_4;  // insn_5
+        first[16 * bx + tx] = acc_5.index;  // insn_6
+        last[16 * bx + tx] = acc_6.index;  // insn_7
+        value_flag segmented_sum_value = acc_7;  // insn_8
+        total[16 * bx + tx] = segmented_sum_value.value;  // insn_9
+        flag[16 * bx + tx] = segmented_sum_value.flag;  // insn_10
+        norm[16 * bx + tx] = acc_8;  // insn_11
+    }
+}

@@ -1,0 +1,38 @@
+typedef struct {
+    float value;
+    int index;
+} value_index;
+static_assert(sizeof(value_index) == 8, "value_index is not laid out as in NumPy");
+
+static __device__ __forceinline__ value_index make_value_index(float value, int index)
+{
+    value_index result;
+    result.value = value;
+    result.index = index;
+    return result;
+}
+static __device__ __forceinline__ value_index argmax(value_index a, value_index b)
+{
+    return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
+}
+
+extern "C" __global__ void __launch_bounds__(16) pivots(const float *__restrict__ a, float *__restrict__ size, int *__restrict__ pivot, int m, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (n >= 1 && 16 * bx + tx < m) {
+        value_index acc = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // insn
+        const int j_outer_full = n / 4;
+        for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
+            for (int j_inner = 0; j_inner < 4; ++j_inner)
+                acc = argmax(acc, make_value_index(fabsf(a[(16 * bx + tx) * n + 4 * j_outer + j_inner]), 4 * j_outer + j_inner));  // insn
+        }
+        for (int j_outer = j_outer_full; j_outer < (n + 3) / 4; ++j_outer) {
+            for (int j_inner = 0; j_inner < n - 4 * j_outer; ++j_inner)
+                acc = argmax(acc, make_value_index(fabsf(a[(16 * bx + tx) * n + 4 * j_outer + j_inner]), 4 * j_outer + j_inner));  // insn
+        }
+        value_index argmax_value = acc;  // insn
+        size[16 * bx + tx] = argmax_value.value;  // insn_1
+        pivot[16 * bx + tx] = argmax_value.index;  // insn_2
+    }
+}
