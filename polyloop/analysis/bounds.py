@@ -239,6 +239,18 @@ def _outside(
                 yield axis, part
 
 
+def _only_small(good: isl.Set, runs: isl.Set) -> bool:
+    """Return whether a parameter that can be as large as one likes is bounded in *good*: a subscript is wrong then."""
+    count = runs.dim(_PARAM)
+    for position in range(count):
+        alone = [part.project_out(_PARAM, position + 1, count - position - 1) for part in (good, runs)]
+        alone = [part.project_out(_PARAM, 0, position).from_params() for part in alone]
+        small, any_size = (part.move_dims(_SET, 0, _PARAM, 0, 1) for part in alone)
+        if small.dim_has_upper_bound(_SET, 0) and not any_size.dim_has_upper_bound(_SET, 0):
+            return True
+    return False
+
+
 _MANY_PIECES = 16
 """A condition of more pieces is nothing that a person would read: the access is refused."""
 
@@ -251,7 +263,7 @@ def _condition(
     *runs* are the parameters for which it is made at all.
     """
     good = runs.subtract(bad).coalesce()
-    if good.is_empty():
+    if good.is_empty() or _only_small(good, runs):
         return None
     whole = bad.complement().gist(kernel.assumptions).coalesce()
     needs = good.gist(runs).coalesce()

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from polyloop.analysis.legality import order_violations
+from polyloop.analysis.lowering import Lowered
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic
+from polyloop.expr.updates import COMMUTATIVE, update_of
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, parse_tag
 from polyloop.transform.base import Transform, iname_violations
@@ -121,6 +123,12 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
         return
 
 
+def _is_update(lowered: Lowered) -> bool:
+    """Return whether a statement could be an atomic update whose order is free."""
+    update = update_of(lowered.lhs, lowered.rhs)
+    return update is not None and update.operation in COMMUTATIVE
+
+
 def _race(placement: Placement, need: Need, axes: Mapping[str, str]) -> Diagnostic:
     first, second = need.conflict.first, need.conflict.second
     left, right = pair(need.conflict.relation, first, second)
@@ -138,6 +146,8 @@ def _race(placement: Placement, need: Need, axes: Mapping[str, str]) -> Diagnost
     if second.lowered.instruction is not first.lowered.instruction:
         sites.append(second.lowered.instruction.site())
     hints = ("index the array by the iname, or keep the loop sequential",) if both else ("keep the loop sequential",)
+    if both and first is second and _is_update(first.lowered):
+        hints = ("mark the update {atomic}, or keep the loop sequential",)
     return Diagnostic(code, listed, (f"{note}, and both would run at the same time",), hints, sites=tuple(sites))
 
 

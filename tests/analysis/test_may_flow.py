@@ -108,3 +108,12 @@ def test_an_array_that_is_cleared_first_is_no_input() -> None:
     knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", text, data)
     count = knl.argument("count")
     assert "count: int32[n] (out)" in str(knl), count
+
+
+def test_threads_that_update_one_element_are_told_of_atomic() -> None:
+    data = [pl.GlobalArg("count, c", np.int32, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "count[c[i]] = count[c[i]] + 1", data)
+    with pytest.raises(pl.TransformError) as refused:
+        pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    assert refused.value.codes == ("write-race",)
+    assert "Hint: mark the update {atomic}, or keep the loop sequential" in str(refused.value)

@@ -109,3 +109,17 @@ def test_fixed_parameters_are_put_in() -> None:
 
 def test_the_kernel_lists_its_conditions() -> None:
     assert "conditions:\n    [n, m] -> {  : n = 0 or (n > 0 and m > n) }" in str(shifted())
+
+
+def test_what_is_fine_for_small_sizes_only_is_refused() -> None:
+    """It is inside for n = 1: nobody means that."""
+    with pytest.raises(pl.KernelError) as refused:
+        pl.make_kernel("{[i]: 0 <= i < n}", "a[i] = b[2*i]", [pl.GlobalArg("a, b", np.float32, shape="n"), ...])
+    assert refused.value.codes == ("out-of-bounds",)
+    assert "Note: instance (i=1) with n=2 touches b[2] (axis 0)" in str(refused.value)
+
+
+def test_a_size_that_another_one_bounds_is_checked_at_launch() -> None:
+    data = [pl.GlobalArg("a", np.float32, shape="n"), pl.GlobalArg("b", np.float32, shape="m"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "a[i] = b[2*i]", data)
+    assert [str(condition.access) for condition in knl.conditions] == ["b[2*i]"]
