@@ -20,6 +20,7 @@ from polyloop.errors import (
     VerificationError,
 )
 from polyloop.expr import vec
+from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.records import record
 from polyloop.frontend.intrinsics import Array, cast, domain, options, product, reduce
 from polyloop.frontend.python import kernel
@@ -71,6 +72,7 @@ __all__ = [
     "DeviceLaunch",
     "DeviceLimits",
     "Diagnostic",
+    "ForeignFunction",
     "Function",
     "GeneratedProgram",
     "GlobalArg",

@@ -31,7 +31,8 @@ from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
-from polyloop.kernel.function import Function, function_table
+from polyloop.kernel.foreign import foreign_clashes
+from polyloop.kernel.function import Callee, function_table
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.parser import Parsed
 from polyloop.kernel.recorded import recorded
@@ -61,7 +62,7 @@ def make_kernel(
     target: Hashable | None = None,
     lang_version: tuple[int, int] | None = None,
     silenced_warnings: str | Sequence[str] = (),
-    functions: Sequence[Function | Sequence[Function]] = (),
+    functions: Sequence[Callee] = (),
     reductions: Sequence[ReductionOperation] = (),
 ) -> LoopKernel:
     """Create a kernel from iteration domains and instructions.
@@ -107,7 +108,8 @@ def make_kernel(
         Warnings not to give: codes such as ``"dead-instruction"``, or ``"dead-instruction(copy)"`` for what one
         warning is about; ``*`` and ``?`` stand for anything.
     functions
-        What statements may call, alone or in lists: see :func:`polyloop.make_function`.
+        What statements may call (:func:`polyloop.make_function`), and expressions (:class:`polyloop.ForeignFunction`),
+        alone or in lists.
     reductions
         Operations for reductions in this kernel, besides the built-in ones; each under its name.
 
@@ -163,7 +165,7 @@ def create_kernel(
     seq_dependencies: bool = False,
     target: Hashable | None = None,
     silenced_warnings: str | Sequence[str] = (),
-    functions: Sequence[Function | Sequence[Function]] = (),
+    functions: Sequence[Callee] = (),
     reductions: Sequence[ReductionOperation] = (),
 ) -> LoopKernel:
     """Create a kernel as :func:`make_kernel` does, from *instructions* that may have been parsed already."""
@@ -217,6 +219,7 @@ def _raise_if(kernel: LoopKernel, found: Iterator[Diagnostic]) -> None:
 
 def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, name_clashes(kernel))
+    _raise_if(kernel, foreign_clashes(kernel))
     _raise_if(kernel, unbounded_inames(kernel))
     kernel = with_layouts(_with_shapes(kernel))
     _raise_if(kernel, layout_names_violations(kernel))

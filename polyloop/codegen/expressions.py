@@ -29,6 +29,7 @@ from polyloop.expr.dtypes import (
     is_integer,
     is_unsigned,
 )
+from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.nodes import Expression, Lookup, Record, TypeCast, array_name, element_of, field_path
 from polyloop.expr.records import field_dtype, is_record, is_vector
@@ -453,6 +454,8 @@ class Expressions(Vectors):
 
     def _call(self, expr: p.Call, want: DType | None) -> Text:
         assert isinstance(expr.function, p.Variable), f"call of '{expr.function}'"
+        if isinstance(expr.function, ForeignName):
+            return self._foreign_call(expr.function, expr.parameters)
         name = expr.function.name
         if name in ("min", "max"):
             return self._min_max((p.Min if name == "min" else p.Max)(expr.parameters), want)
@@ -476,6 +479,12 @@ class Expressions(Vectors):
         if name in ("sign", "gcd"):
             return self._narrowed(dtype, self.scope.call(name, dtype, *(text.text for text in texts)))
         return self._narrowed(dtype if name == "abs" else _INT32, self._call_function(name, dtype, texts))
+
+    def _foreign_call(self, function: ForeignName, parts: Sequence[Expression]) -> Text:
+        chosen = choose(function, [self._type(part) for part in parts])
+        assert chosen is not None, f"'{function.name}' is called with arguments of unknown types"
+        texts = [self._exact(part, dtype).text for part, dtype in zip(parts, chosen.arguments, strict=True)]
+        return Text(f"{self.scope.foreign(chosen)}({', '.join(texts)})")
 
     def _type_cast(self, expr: TypeCast, want: DType | None) -> Text:
         dtype = np.dtype(expr.dtype)

@@ -27,6 +27,7 @@ from polyloop.codegen.tables import table_text, table_violations
 from polyloop.codegen.walk import Walker
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.dtypes import computed
+from polyloop.expr.foreign import ForeignFunction, foreign_calls, words
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
@@ -88,7 +89,10 @@ class _Program:
         layouts = (a.name for a in self.arguments if isinstance(a, ValueArg) and a.layout_of is not None)
         self.index_names = (*schedule.parameters, *layouts)
         self.arrays = {a.name: a for a in self.arguments if isinstance(a, ArrayArg)}
+        self.foreign_functions: dict[tuple[str, tuple[np.dtype[np.generic], ...]], ForeignFunction] = {}
+        self.foreign_words = _foreign_words(schedule, language.name)
         names = Names({a.name for a in self.arguments} | {t.name for u in schedule.launches for t in u.temporaries})
+        names.taken |= self.foreign_words
         self.table_names = {name: names.fresh(f"{schedule.name}_{name}") for name in schedule.tables}
         self.divisibility = residues(schedule.assumptions)
         self.helpers: dict[str, str] = {}
@@ -174,7 +178,7 @@ class _Program:
         own = {dim for name in used for dim in self.statements[name].dims if dim not in bounds}
         taken = {argument.name for argument in self.arguments} | set(storage) | {d for d in own if d[1:2] != "."}
         taken |= _helper_names(self.language) | {*self.records.values(), *self.record_helpers.values()}
-        taken |= set(self.table_names.values())
+        taken |= self.foreign_words.union(self.table_names.values())
         names = Names(taken)
         values: dict[str, str | int] = {p: p for p in self.index_names}
         values |= {axis: names.fresh(AXIS_NAMES[axis]) for axis in _AXES}
@@ -196,6 +200,7 @@ class _Program:
             self.arrays, storage, self.helpers, self.magnitudes, expanded, bounds,
             records=self.records, record_helpers=self.record_helpers, structs=self.structs,
             table_names=self.table_names, value_dtypes=value_dtypes, pools=pools,
+            foreign_functions=self.foreign_functions,
         )  # fmt: skip
 
     def _function(self, launch: Launch) -> _Function:
@@ -404,6 +409,13 @@ def _bound_dtypes(schedule: Schedule) -> dict[str, np.dtype[np.generic]]:
     bounds = {name for statement in schedule.statements.values() for name in statement.bounds}
     storages = {storage.name: storage for launch in schedule.launches for storage in launch.temporaries}
     return {name: storages[name].dtype for name in bounds}
+
+
+def _foreign_words(schedule: Schedule, target: str) -> frozenset[str]:
+    """Return the identifiers in the foreign functions of a program, none of which a generated name may be."""
+    parts = (part for s in schedule.statements.values() for part in (s.lhs, s.rhs, *s.predicates))
+    called = {function for part in parts for function in foreign_calls(part)}
+    return frozenset().union(*(words(entry, target) for function in called for entry in function.overloads))
 
 
 @cache

@@ -113,6 +113,8 @@ class Language:
     limits: DeviceLimits | None = None
     has_vectors: bool = False
     """Whether there are types such as ``float4``, with ``make_float4``, and operators can be defined for them."""
+    has_overloads: bool = False
+    """Whether functions of one name may differ in the types of their arguments."""
     static_assert: str = "_Static_assert"
     results: Mapping[tuple[str, str], str] = field(default_factory=dict)
 

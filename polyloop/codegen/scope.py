@@ -15,6 +15,7 @@ from polyloop.codegen.rows import Divisibility
 from polyloop.codegen.structs import struct_source
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.dtypes import as_real, is_complex
+from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.records import is_record, is_vector, record_name
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.schedule.plan import Storage
@@ -83,6 +84,8 @@ class Scope:
         Helper functions that the text calls, name to source; shared by all functions of a program.
     magnitudes
         What index arithmetic can amount to; shared likewise.
+    foreign_functions
+        Those that the text calls, by name and, where names are overloaded, types; shared likewise.
     fast
         Whether the statement that is printed asks for speed rather than accuracy.
     """
@@ -105,6 +108,7 @@ class Scope:
     record_helpers: dict[str, str] = field(default_factory=dict)
     structs: dict[str, str] = field(default_factory=dict)
     table_names: Mapping[str, str] = field(default_factory=dict)
+    foreign_functions: dict[tuple[str, tuple[np.dtype[np.generic], ...]], ForeignFunction] = field(default_factory=dict)
     fast: bool = False
     pools: Mapping[str, str] = field(default_factory=dict)
     value_dtypes: Mapping[str, np.dtype[np.generic]] = field(default_factory=dict)
@@ -182,6 +186,31 @@ class Scope:
                 )
             )
         self.define(f"{name} {dtype.name}")
+        return found
+
+    def foreign(self, function: ForeignFunction) -> str:
+        """Return how a foreign function is called, and put its preamble before the functions."""
+        for dtype in (*function.arguments, function.result):
+            self.ctype(dtype)
+        target = self.language.name
+        found = function.spelling(target)
+        if found is None:
+            known = ", ".join(function.targets()) or "none"
+            message = f"the foreign function '{function.name}' has no entry for target '{target}'"
+            hint = f'give it one: c_name={{"{target}": ".."}}, or preamble={{"{target}": ".."}}'
+            problem = Diagnostic("unsupported-function", message, (f"targets with an entry: {known}",), (hint,))
+            raise self.error(problem)
+        signature = function.arguments if self.language.has_overloads else ()
+        known_as = self.foreign_functions.setdefault((found, signature), function)
+        if (known_as.arguments, known_as.result, known_as.text(target)) != (
+            function.arguments, function.result, function.text(target)
+        ):  # fmt: skip
+            message = f"target '{target}' would call two functions '{found}'"
+            hint = f'give each its own name there: c_name={{"{target}": ".."}}'
+            problem = Diagnostic("unsupported-function", message, (f"{known_as}", f"{function}"), (hint,))
+            raise self.error(problem)
+        if text := function.text(target):
+            self.helpers.setdefault(text, text)
         return found
 
     def operator(

@@ -23,6 +23,7 @@ from polyloop.expr.dtypes import (
     is_inexact,
     is_integer,
 )
+from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, Domain, Function, ResultType
 from polyloop.expr.nodes import Expression, Extreme, Lookup, Operation, Record, Reduction, Terms, TypeCast
 from polyloop.expr.printer import show
@@ -287,7 +288,20 @@ class _Inference:
                 raise TypeConflictError(Diagnostic("type-conflict", message, hints=(hint,)))
         return self.lookup(expr.aggregate.name)
 
+    def foreign(self, expr: Expression) -> ScalarType | None:
+        types = [self.visit(part) for part in expr.parameters]
+        chosen = choose(expr.function, types)
+        if chosen is None:
+            return None
+        for part, dtype in zip(expr.parameters, chosen.arguments, strict=True):
+            if type(part) is int and not _fits(part, dtype):
+                message = f"the constant {part} does not fit {dtype_name(dtype)}, which {chosen} takes"
+                raise TypeConflictError(Diagnostic("bad-constant", message, hints=("pass a number that fits",)))
+        return chosen.result
+
     def call(self, expr: Expression) -> ScalarType | None:
+        if type(expr.function) is ForeignName:
+            return self.foreign(expr)
         name = expr.function.name
         function = self.functions.get(name)
         if function is None:
@@ -369,6 +383,14 @@ class _Inference:
                 assert found is not None
                 message = f"{what} '{show(child)}', which is {kind_name(found)}"
                 raise TypeConflictError(Diagnostic("type-conflict", message, hints=(_CAST_HINT,)))
+
+
+def _fits(constant: int, dtype: DType) -> bool:
+    """Return whether *dtype* holds *constant*, or is no type of integers."""
+    if not is_integer(dtype):
+        return True
+    low, high = integer_limits(dtype)
+    return low <= constant <= high
 
 
 def _takes_vectors(function: Function, dtype: DType) -> bool:

@@ -14,6 +14,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
+from polyloop.expr.foreign import ForeignFunction, ForeignName
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.nodes import Expression, Operation, Reduction, Terms, TypeCast
 from polyloop.expr.operations import OPERATIONS
@@ -285,6 +286,8 @@ class PythonConverter(Converter):
         if id(found) in _REDUCING:
             return self._reducing_call(node, _REDUCING[id(found)])
         self._only_positional(node)
+        if isinstance(found, ForeignFunction):
+            return p.Call(ForeignName(found.name, (found,)), tuple(map(self.convert, node.args)))
         if found is intrinsics.reduce:
             return self._reduce_call(node)
         if found is intrinsics.cast:

@@ -9,7 +9,7 @@ import islpy as isl
 from polyloop.analysis.creation import make_kernel
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.kernel.builder import program_of
-from polyloop.kernel.function import Function, function_table
+from polyloop.kernel.function import Callee, Function, function_table
 from polyloop.kernel.made import Written
 from polyloop.kernel.specs import GlobalArg, ValueArg
 
@@ -22,7 +22,7 @@ def make_function(
     kernel_data: Sequence[object] | None = None,
     *,
     name: str,
-    functions: Sequence[Function | Sequence[Function]] = (),
+    functions: Sequence[Callee] = (),
 ) -> Function:
     """Create a function that the statements of kernels and of other functions may call.
 
@@ -76,7 +76,7 @@ def make_function(
     Loopy script that merges caller and callee passes the callee in ``functions`` instead, and need not inline it.
     """
     table = function_table(functions)
-    if name in table:
+    if name in table.functions or name in table.foreign:
         problem = Diagnostic("recursive-function", f"function '{name}' calls another function '{name}'",
                              (f"{name} -> {name}",), ("give one of them another name",))  # fmt: skip
         raise KernelError("make_function", name, [problem])

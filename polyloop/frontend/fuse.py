@@ -280,6 +280,7 @@ class _Fusion:
             parameters=self.parameters,
             assumptions=assumptions.coalesce(),
             domains=tuple(domains.values()),
+            foreign=tuple(dict.fromkeys(function for part in parts for function in part.foreign)),
             instructions=tuple(instruction for part in parts for instruction in part.instructions),
             barriers=tuple(_barriers(parts)),
             arguments=unified(parts, self.name),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn, overload
@@ -19,6 +20,7 @@ import numpy as np
 from polyloop.analysis.creation import create_kernel
 from polyloop.errors import Diagnostic, KernelError, Site
 from polyloop.expr.dtypes import find_dtype
+from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.rewrite import variables
 from polyloop.frontend.intrinsics import Array, ArrayType
 from polyloop.frontend.scope import Scope, Use
@@ -131,12 +133,23 @@ def kernel(
             ("fixed_parameters", fixed_parameters),
             ("loop_priority", tuple(loop_priority)),
             ("silenced_warnings", silenced_warnings),
+            ("functions", _one_of_each_name(created.foreign, title)),
         )
         given = tuple((key, value) for key, value in options if value is not None and value != ())
         text = statements_text(body.found, body.spelled)
         return replace(created, made=Written(tuple(domains), text, tuple(data), given))
 
     return create if function is None else create(function)
+
+
+def _one_of_each_name(functions: tuple[ForeignFunction, ...], title: str) -> tuple[ForeignFunction, ...]:
+    """Return *functions*, no two of which may have one name: the text of the kernel could not tell them apart."""
+    for name, number in Counter(function.name for function in functions).items():
+        if number > 1:
+            hint = "give each a name of its own"
+            problem = Diagnostic("name-taken", f"there are two foreign functions '{name}'", hints=(hint,))
+            raise KernelError(_OPERATION, title, [problem])
+    return functions
 
 
 def _placed(diagnostic: Diagnostic, source: FunctionSource) -> Diagnostic:

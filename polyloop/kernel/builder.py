@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, pairwise
-from types import MappingProxyType
 
 import islpy as isl
 import numpy as np
@@ -41,7 +40,8 @@ from polyloop.kernel.domains import (
     parameters_of,
 )
 from polyloop.kernel.draft import BarrierDraft, Draft, fail, site_of
-from polyloop.kernel.function import Function, Program
+from polyloop.kernel.foreign import bind_foreign, foreign_in
+from polyloop.kernel.function import Function, FunctionTable, Program
 from polyloop.kernel.initial import with_initial_values
 from polyloop.kernel.inline import Inlined, check_calls, inline_calls
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
@@ -67,6 +67,7 @@ __all__ = ["build_kernel", "program_of", "term_domains"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
+_NO_FUNCTIONS = FunctionTable()
 
 
 def build_kernel(
@@ -80,7 +81,7 @@ def build_kernel(
     loop_priority: Sequence[str],
     defaults: Defaults,
     index_dtype: np.dtype[np.generic],
-    functions: Mapping[str, Function] = MappingProxyType({}),
+    functions: FunctionTable = _NO_FUNCTIONS,
     seq_dependencies: bool = False,
     operations: tuple[Operation, ...] = (),
 ) -> LoopKernel:
@@ -116,7 +117,7 @@ def build_kernel(
     others: list[str] = [*aliases, *(nop.options.id or "" for nop in nops)]
     others += [entry.options.id or "" for entry in parsed if isinstance(entry, ParsedBarrier) and entry.options.id]
     drafts = _drafts(statements, others, rules, frozenset(inames), temporaries, bounds)
-    check_calls(drafts, text.inlined, functions)
+    check_calls(drafts, text.inlined, functions.functions)
     if seq_dependencies:
         _chain(drafts)
     barriers = _barriers(parsed, {*others, *(draft.id for draft in drafts)}, len(statements) - written)
@@ -138,6 +139,7 @@ def build_kernel(
         substitutions=rules,
         loop_priority=tuple(tuple(x.strip() for x in chain.split(",")) for chain in loop_priority),
         fixed=dict(fixed_parameters),
+        foreign=foreign_in(text.statements, text.rules.values()),
         index_dtype=index_dtype,
     )
     built = _built(kernel, drafts, space, bounds)
@@ -197,12 +199,13 @@ def _read(
     name: str,
     fixed: Mapping[str, int],
     defaults: Defaults,
-    functions: Mapping[str, Function],
+    functions: FunctionTable,
     operations: tuple[Operation, ...],
 ) -> _Text:
     own = frozenset(x for piece in pieces for x in piece.inames)
-    parsed = _parsed(instructions, own, frozenset(functions), operations)
-    inlined = _without_calls(parsed, pieces, kernel_data, fixed, defaults, functions)
+    parsed = _parsed(instructions, own, frozenset(functions.functions), operations)
+    parsed = bind_foreign(parsed, functions.foreign)
+    inlined = _without_calls(parsed, pieces, kernel_data, fixed, defaults, functions.functions)
     parsed, pieces = inlined.program.statements, inlined.program.domains
     rules = {
         rule.name: SubstitutionRule(rule.name, rule.arguments, _fix(rule.expression, fixed))
@@ -212,7 +215,7 @@ def _read(
     parsed = [_fixed(entry, fixed) if isinstance(entry, ParsedInstruction) else entry for entry in parsed]
     taken = _names_in_use(parsed, pieces, rules, kernel_data, name).union(inlined.program.temporaries)
     for operation in operations:
-        if operation.name in {*functions, *taken} - {name}:
+        if operation.name in {*functions.functions, *functions.foreign, *taken} - {name}:
             message = f"a reduction operation and something else are called '{operation.name}'"
             raise fail("name-taken", message, hints=("rename one of them",))
     parsed, pieces = duplicate_inames(parsed, pieces, rules, taken)
@@ -242,7 +245,7 @@ def _without_calls(
     return inline_calls(parsed, pieces, arguments, shapes, functions, fixed)
 
 
-def program_of(kernel: LoopKernel, written: Written, functions: Mapping[str, Function]) -> Program:
+def program_of(kernel: LoopKernel, written: Written, functions: FunctionTable) -> Program:
     """Return the statements of *kernel*, which was made as *written* says, to be put in the place of calls."""
     pieces, _ = _read_domains(written.domains, {})
     operations = operations_of(dict(written.options).get("reductions", ()))

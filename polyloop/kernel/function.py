@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from polyloop.errors import Diagnostic, KernelError
+from polyloop.expr.foreign import ForeignFunction, ForeignName, conflicting_definitions
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.made import Written
 from polyloop.kernel.parser import Parsed
 
-__all__ = ["Function", "Program", "function_table"]
+__all__ = ["Callee", "Function", "FunctionTable", "Program", "flattened", "function_table"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,19 @@ class Function:
         return self.kernel.made.call("make_function")
 
 
-def function_table(given: Sequence[object]) -> Mapping[str, Function]:
+Callee: TypeAlias = "Function | ForeignFunction | Sequence[Callee]"
+"""What ``functions`` may hold; a list, such as a library, counts as its entries."""
+
+
+@dataclass(frozen=True)
+class FunctionTable:
+    """What a kernel may call, by name: functions with statements, and the overloads of foreign functions."""
+
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    foreign: Mapping[str, ForeignName] = field(default_factory=dict)
+
+
+def function_table(given: Sequence[object]) -> FunctionTable:
     """Return the functions of a kernel by name; lists of functions are libraries, and count as their entries.
 
     Raises
@@ -73,19 +87,42 @@ def function_table(given: Sequence[object]) -> Mapping[str, Function]:
     KernelError
         ``bad-function``, ``name-taken``.
     """
-    found: dict[str, Function] = {}
-    for entry in given:
-        if isinstance(entry, list | tuple):
-            inner: Mapping[str, Function] = function_table(entry)
-        elif isinstance(entry, Function):
-            inner = {entry.name: entry}
-        else:
-            hint = "pass what pl.make_function returns"
-            raise _refused("bad-function", f"functions cannot hold {entry!r}", hint)
-        for name, function in inner.items():
-            if found.setdefault(name, function) is not function:
-                raise _refused("name-taken", f"there are two functions '{name}'", "give one of them another name")
-    return found
+    functions: dict[str, Function] = {}
+    foreign: dict[str, tuple[ForeignFunction, ...]] = {}
+    for entry in flattened(given):
+        if isinstance(entry, Function):
+            if functions.setdefault(entry.name, entry) is not entry:
+                raise _twice(entry.name)
+        elif entry not in foreign.get(entry.name, ()):
+            foreign[entry.name] = (*foreign.get(entry.name, ()), entry)
+    for name, overloads in foreign.items():
+        if name in functions:
+            raise _twice(name)
+        if problem := next(conflicting_definitions(overloads), None):
+            raise KernelError("make_kernel", None, [problem])
+    return FunctionTable(functions, {name: ForeignName(name, overloads) for name, overloads in foreign.items()})
+
+
+def flattened(given: object) -> Iterator[Function | ForeignFunction]:
+    """Yield the functions in *given*, which may be one of them, or lists of lists.
+
+    Raises
+    ------
+    KernelError
+        ``bad-function``.
+    """
+    if isinstance(given, Function | ForeignFunction):
+        yield given
+    elif isinstance(given, list | tuple):
+        for entry in given:
+            yield from flattened(entry)
+    else:
+        hint = "pass what pl.make_function returns, or a pl.ForeignFunction"
+        raise _refused("bad-function", f"functions cannot hold {given!r}", hint)
+
+
+def _twice(name: str) -> KernelError:
+    return _refused("name-taken", f"there are two functions '{name}'", "give one of them another name")
 
 
 def _refused(code: str, message: str, hint: str) -> KernelError:

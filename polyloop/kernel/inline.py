@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import islpy as isl
 import numpy as np
@@ -14,9 +14,9 @@ from polyloop.expr.nodes import Expression, array_name, function_name
 from polyloop.expr.rewrite import calls, map_nodes, reductions, substitute, variables
 from polyloop.kernel.arrays import Argument, TemporaryVariable
 from polyloop.kernel.bind import Binding, bind_arguments, fail_call
-from polyloop.kernel.calls import Slice, SubArray
 from polyloop.kernel.domains import outer_inames, parameters_of
 from polyloop.kernel.draft import Draft, fail, site_of
+from polyloop.kernel.foreign import mapped_call
 from polyloop.kernel.function import Function, Program
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.match import Glob, Subject
@@ -249,18 +249,7 @@ def fixed_call(call: ParsedCall, fixed: Mapping[str, int]) -> ParsedCall:
     """Return *call* with parameters replaced by numbers."""
     if not fixed:
         return call
-
-    def index(entry: Any) -> Any:  # noqa: ANN401 - an expression or a slice
-        if not isinstance(entry, Slice):
-            return substitute(entry, fixed)
-        low, high = (None if end is None else substitute(end, fixed) for end in (entry.low, entry.high))
-        return Slice(low, high)
-
-    def part(entry: SubArray) -> SubArray:
-        return entry if entry.indices is None else replace(entry, indices=tuple(map(index, entry.indices)))
-
-    arguments = tuple(part(x) if isinstance(x, SubArray) else substitute(x, fixed) for x in call.arguments)
-    return replace(call, outputs=tuple(map(part, call.outputs)), arguments=arguments)
+    return mapped_call(call, lambda expr: substitute(expr, fixed))
 
 
 class _Names:

@@ -13,6 +13,7 @@ import islpy as isl
 import numpy as np
 
 from polyloop.expr.dtypes import dtype_name
+from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction, SubstitutionRule
@@ -129,6 +130,8 @@ class LoopKernel:
         What to generate code for where nothing else is said; of no meaning to analyses and transforms.
     gone
         iname -> the step that consumed it, for messages.
+    foreign
+        The foreign functions that expressions may call.
     made
         How it was made, for :func:`polyloop.kernel_to_python`.
     index_dtype
@@ -153,6 +156,7 @@ class LoopKernel:
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     gone: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, int] = field(default_factory=dict)
+    foreign: tuple[ForeignFunction, ...] = ()
     index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))
     conditions: tuple[Condition, ...] = ()
     silenced_warnings: tuple[str, ...] = ()
@@ -198,6 +202,7 @@ class LoopKernel:
                 *(argument.name for argument in self.arguments),
                 *self.temporaries,
                 *self.substitutions,
+                *(name for function in self.foreign for name in function.names()),
                 self.name,
             )
         )
@@ -241,6 +246,7 @@ def show_kernel(kernel: LoopKernel) -> str:
         ("assumptions", [] if kernel.assumptions.plain_is_universe() else [str(kernel.assumptions)]),
         ("conditions", [str(condition.set) for condition in kernel.conditions]),
         ("tags", [f"{iname}: {tag}" for iname, tag in kernel.iname_tags.items()]),
+        ("foreign functions", [str(function) for function in kernel.foreign]),
         ("rules", [str(rule) for rule in kernel.substitutions.values()]),
         ("instructions", [f"{_show_nest(i)}{i}    {{id={i.id}{_show_nosync(i)}}}" for i in kernel.instructions]),
         ("barriers", [f"{barrier.text}, after {', '.join(sorted(barrier.before)) or 'nothing'}"

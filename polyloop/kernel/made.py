@@ -12,6 +12,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic
+from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.printer import show
 from polyloop.expr.records import record_text
 from polyloop.kernel.specs import auto
@@ -109,6 +110,10 @@ def python(value: object) -> str:
             return "{" + ", ".join(f"{python(key)}: {python(entry)}" for key, entry in value.items()) + "}"
         case set() | frozenset():
             return "{" + ", ".join(sorted(python(entry) for entry in value)) + "}" if value else "frozenset()"
+    if isinstance(value, ForeignFunction) and value.reference is not None:
+        message = f"the reference of the foreign function '{value.name}' has no Python text"
+        hint = "print the kernel before the reference is given, and add it by hand"
+        raise NoScriptError(Diagnostic("no-script", message, hints=(hint,)))
     if isinstance(value, Expressible):
         return value.python()
     text = _leaf(value) or _type(value)

@@ -17,7 +17,8 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import ArgumentError, Diagnostic
-from polyloop.expr.dtypes import DType, computed, is_inexact
+from polyloop.expr.dtypes import DType, computed, dtype_name, is_inexact
+from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, ResultType
 from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Terms, TypeCast
 from polyloop.expr.operations import neutral_value
@@ -78,6 +79,16 @@ def _lifted(function: Callable[..., Any], kind: DType) -> Callable[..., Any]:
 
 def _convert(closure: Closure, have: DType, want: DType) -> Closure:
     return closure if have == want else lambda: converted(closure(), want)
+
+
+def can_return(value: object, dtype: DType) -> bool:
+    """Return whether *value*, which a function of the user's returned, is a scalar that *dtype* can stand for."""
+    if isinstance(value, str | bytes) or np.ndim(value) != 0:  # type: ignore[arg-type]
+        return False
+    order = "biufc"
+    have = "i" if np.asarray(value).dtype.kind == "u" else np.asarray(value).dtype.kind
+    wanted = "i" if dtype.kind == "u" else dtype.kind
+    return have in order and order.index(have) <= order.index(wanted)
 
 
 def neutral(operation: Operation, dtype: DType) -> Any:  # noqa: ANN401 - a scalar of any type
@@ -319,6 +330,8 @@ class Compiler:
 
     def _call(self, expr: p.Call, have: DType) -> Closure:
         assert isinstance(expr.function, p.Variable), f"call of '{expr.function}'"
+        if isinstance(expr.function, ForeignName):
+            return self._foreign_call(expr.function, expr.parameters)
         function = FUNCTIONS[expr.function.name]
         arguments = expr.parameters[:-1] if function.integer_last else expr.parameters
         common = computed(adapted(argument_type(function, self._common(arguments)), have))
@@ -333,6 +346,25 @@ class Compiler:
             return lambda: built(dtype, results(*[part() for part in parts]))
         apply = _lifted(NUMERIC[function.name], common)
         return lambda: apply(*[part() for part in parts])
+
+    def _foreign_call(self, called: ForeignName, arguments: Sequence[Expression]) -> Closure:
+        function = choose(called, [self.type_of(argument) for argument in arguments])
+        assert function is not None, f"'{called.name}' is called with arguments of unknown types"
+        parts = [self.value(argument, dtype) for argument, dtype in zip(arguments, function.arguments, strict=True)]
+        apply, dtype = function.reference, function.result
+        if apply is None:
+            message = f"the interpreter cannot call the foreign function '{function.name}', which has no reference"
+            hint = "give it one: pl.ForeignFunction(..., reference=lambda x: ...)"
+            raise self.error("unsupported-function", message, (f"{function}",), hint)
+
+        def call() -> Any:  # noqa: ANN401
+            found = apply(*[part() for part in parts])
+            if not can_return(found, dtype):
+                what = f"the reference of '{function.name}' returned {found!r}"
+                raise self.error("wrong-type", what, (f"{function}",), f"let it return {dtype_name(dtype)}")
+            return converted(found, dtype)
+
+        return call
 
     def _operation(self, expr: Expression, dtype: DType) -> Closure:
         kind = type(expr)

@@ -41,6 +41,8 @@ def same(one: pl.LoopKernel, other: pl.LoopKernel, code: bool = True) -> None:
 @pytest.mark.parametrize("name", sorted(GALLERY))
 def test_gallery_kernels_are_made_again(name: str) -> None:
     knl = GALLERY[name].build()
+    if any(function.reference is not None for function in knl.foreign):
+        pytest.skip("a Python function has no text")
     same(knl, again(knl), code=False)
 
 
