@@ -7,11 +7,13 @@ from collections.abc import Iterator, Sequence
 import islpy as isl
 import pymbolic.primitives as p
 
+from polyloop.analysis.guards import guards_a_reduction
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.analysis.marks import site_of_access
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
+from polyloop.expr.rewrite import expand_rules
 from polyloop.kernel.domains import data_inames
 from polyloop.kernel.kernel import Condition, LoopKernel, memoised
 from polyloop.poly.affine import Affine, Var, affine_of, to_expression
@@ -99,7 +101,7 @@ def footprint_shape(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | D
             form = access.indices[axis]
             if form is None:
                 return _no_shape(name, f"a subscript of axis {axis} is not affine", statement, access)
-            domain = statement.domain.intersect_params(kernel.assumptions)
+            domain = statement.domain_of(access).intersect_params(kernel.assumptions)
             values = map_from_forms(domain, statement.inames, [form]).range()
             touched = values if touched is None else touched.union(values)
         assert touched is not None
@@ -208,7 +210,7 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
         key = (statement.instruction.id, access.array)
         if array is None or array.shape is None or key in seen:
             continue
-        domain = statement.domain.intersect_params(kernel.assumptions)
+        domain = statement.domain_of(access).intersect_params(kernel.assumptions)
         outside = list(_outside(kernel, statement, access, array.shape, domain))
         if not outside:
             continue
@@ -218,7 +220,7 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
         condition = _condition(kernel, statement, access, array.shape, domain.params(), bad)
         if condition is None:
             seen.add(key)
-            found.append(_out_of_bounds(statement, access, array.shape, *outside[0]))
+            found.append(_out_of_bounds(kernel, statement, access, array.shape, *outside[0]))
         else:
             conditions.append(condition)
     return tuple(found), _strongest(kernel.assumptions, conditions)
@@ -293,7 +295,7 @@ def _strongest(assumptions: isl.Set, conditions: Sequence[Condition]) -> tuple[C
 
 
 def _out_of_bounds(
-    statement: Lowered, access: Access, shape: Sequence[Expression], axis: int, bad: isl.Set
+    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression], axis: int, bad: isl.Set
 ) -> Diagnostic:
     values = sample_set(bad, statement.inames)
     assert values is not None
@@ -301,11 +303,18 @@ def _out_of_bounds(
     at = ", ".join(f"{name}={value}" for name, value in values.items() if name in statement.inames)
     sizes = ", ".join(f"{name}={value}" for name, value in values.items() if name not in statement.inames)
     where = f"instance ({at})" + (f" with {sizes}" if sizes else "")
+    notes = [f"{where} touches {access.array}[{', '.join(indices)}] (axis {axis})"]
+    hints = ["shrink the domain, enlarge the array, or state what holds with assumptions="]
+    if statement.role == "update" and guards_a_reduction(
+        expand_rules(statement.instruction.expression, kernel.substitutions)
+    ):
+        notes.append("a condition around a reduction does not keep it from reading: its value is computed first")
+        hints.insert(0, "put the condition into the reduction: sum(j, if(i > 0, a[i-1, j], 0))")
     return Diagnostic(
         "out-of-bounds",
         f"'{access.array}' is accessed outside of its shape ({', '.join(show(extent) for extent in shape)})",
-        (f"{where} touches {access.array}[{', '.join(indices)}] (axis {axis})",),
-        ("shrink the domain, enlarge the array, or state what holds with assumptions=",),
+        tuple(notes),
+        tuple(hints),
         sites=(site_of_access(statement, access),),
     )
 

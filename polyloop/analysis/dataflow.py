@@ -146,7 +146,7 @@ def flow_of(
     reads = tuple(readers_of(placement, array) if sinks is None else sinks)
     writers = writers_of(placement, array) if sources is None else list(sources)
     if not reads or not writers:
-        return Flow(reads, ((),) * len(reads), tuple(s.domain for s, _ in reads))
+        return Flow(reads, ((),) * len(reads), tuple(s.domain_of(a) for s, a in reads))
     single = len(writers) == 1 and len(writers[0].lowered.writes_to(array)) == 1
     if single and (sources is None or not writers[0].lowered.is_conditional):
         direct = [_direct(placement, writers[0], reader, access) for reader, access in reads]
@@ -167,7 +167,7 @@ def may_flow_of(placement: Placement, array: str) -> Flow:
     updates = [(s, s.lowered.write) for s in writers if s.lowered.atomic not in (None, EXCHANGE)]
     reads = (*readers_of(placement, array), *updates)
     if not reads or not writers:
-        return Flow(reads, ((),) * len(reads), tuple(s.domain for s, _ in reads))
+        return Flow(reads, ((),) * len(reads), tuple(s.domain_of(a) for s, a in reads))
     sure = frozenset(
         s.name for s in writers if not _may_not_happen(s) and all(w.is_affine() for w in s.lowered.writes_to(array))
     )
@@ -238,7 +238,7 @@ def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access
     pairs = [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops]
     link = left.apply_range(right.reverse())
     link = link.intersect(lex_relation(link.get_space(), pairs, None))
-    if reader.domain.is_subset(link.domain()) and link.is_single_valued():
+    if reader.domain_of(access).is_subset(link.domain()) and link.is_single_valued():
         return link
     return None
 

@@ -18,6 +18,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.analysis.barriers import barrier_items
+from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, guarded_domain
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression, Lookup, Operation, Reduction, array_name, element_of, field_path
 from polyloop.expr.printer import show
@@ -53,6 +54,11 @@ class Access:
         such an assignment reads and writes the whole element.
     is_bound
         Whether it is the read of a bound variable: a scalar that the statement's domain depends on.
+    guards
+        Conditions under which the statement makes the access, if it runs.
+    domain
+        Instances of the statement, over its inames, outside of which the guards rule the access out; None if there
+        are none.
     """
 
     array: str
@@ -61,6 +67,8 @@ class Access:
     is_bound: bool = False
     fields: tuple[str, ...] = ()
     keeps: bool = False
+    guards: tuple[Guard, ...] = ()
+    domain: isl.Set | None = None
 
     def covers(self, field: tuple[str, ...]) -> bool:
         """Return whether the scalar field *field* of the element is touched."""
@@ -126,6 +134,10 @@ class Lowered:
     def is_conditional(self) -> bool:
         """Return whether data decides if an instance has an effect."""
         return bool(self.predicates or self.bounds)
+
+    def domain_of(self, access: Access) -> isl.Set:
+        """Return the instances that may make *access*."""
+        return self.domain if access.domain is None else access.domain
 
     def commutes_with(self, other: Lowered) -> bool:
         """Return whether both are atomic updates that may happen in any order."""
@@ -194,6 +206,8 @@ class _Lowering:
         self.leaf = 0
         self.number = 0
         self.arrays = kernel.arrays()
+        self.guards: tuple[Guard, ...] = ()
+        self.exact_parameters = exact_parameters(kernel)
 
     def statements(self) -> list[Lowered]:
         instruction = self.instruction
@@ -205,12 +219,14 @@ class _Lowering:
                 raise _no_atomic_update(self.kernel, instruction)
             atomic, expression = update.operation, update.operand
         reads: list[Access] = []
+        self.guards = tuple((expand_rules(e, self.kernel.substitutions), True) for e in instruction.predicates)
         rhs = self.rewrite(expression, instruction.inames, instruction.domain, reads)
         lhs = self.target(instruction.assignee, reads)
+        write = replace(access_of(lhs, self.visible(instruction.inames)), guards=self.guards)
+        self.guards = ()
         predicates = tuple(
             self.rewrite(e, instruction.inames, instruction.domain, reads) for e in instruction.predicates
         )
-        write = access_of(lhs, self.visible(instruction.inames))
         if write.fields:
             reads.append(replace(write, leaf=self.next_leaf(), keeps=True))
         own = self.lowered(
@@ -237,11 +253,19 @@ class _Lowering:
         known = self.kernel.parameters
         bounds = bound_variables(domain, known)
         exact = without_bound_variables(domain, (*known, *bounds))
-        reads = (*reads, *(Access(bound, (), is_bound=True) for bound in bounds))
         every = without_bound_variables(exact, known) if bounds else exact
+
+        def placed(access: Access) -> Access:
+            if not access.guards:
+                return access
+            narrowed = guarded_domain(every, inames, access.guards, self.exact_parameters)
+            return access if narrowed is every else replace(access, domain=narrowed)
+
+        reads = (*map(placed, reads), *(Access(bound, (), is_bound=True) for bound in bounds))
         return Lowered(
-            name, self.instruction, role, inames, every, exact, lhs, rhs, writes, reads, operation, predicates, bounds
-        )
+            name, self.instruction, role, inames, every, exact, lhs, rhs, tuple(map(placed, writes)), reads, operation,
+            predicates, bounds,
+        )  # fmt: skip
 
     def visible(self, inames: Sequence[str]) -> frozenset[str]:
         return frozenset((*inames, *self.kernel.parameters))
@@ -250,12 +274,12 @@ class _Lowering:
         """Return *expr* without reductions, noting its reads in order."""
         if isinstance(expr, p.Variable):
             if expr.name in self.arrays:
-                reads.append(Access(expr.name, (), self.next_leaf()))
+                reads.append(Access(expr.name, (), self.next_leaf(), guards=self.guards))
             return expr
         if isinstance(expr, p.Subscript):
             result = rebuild(expr, tuple(self.rewrite(e, inames, domain, reads) for e in expr.index_tuple))
             access = access_of(result, self.visible(inames))
-            reads.append(replace(access, leaf=self.next_leaf()))
+            reads.append(replace(access, leaf=self.next_leaf(), guards=self.guards))
             return result
         if isinstance(expr, Reduction):
             return self.reduce(expr, inames, reads)
@@ -268,7 +292,13 @@ class _Lowering:
         old = children(expr)
         if not old:
             return expr
-        new = tuple(self.rewrite(e, inames, domain, reads) for e in old)
+        around = self.guards
+        rewritten: list[Expression] = []
+        for child, guards in guarded_children(expr):
+            self.guards = (*around, *guards)
+            rewritten.append(self.rewrite(child, inames, domain, reads))
+        self.guards = around
+        new = tuple(rewritten)
         return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
 
     def next_leaf(self) -> int:
@@ -281,7 +311,9 @@ class _Lowering:
         number, self.number = self.number, self.number + 1
         reads: list[Access] = []
         nested_from = len(self.before)
+        around_term, self.guards = self.guards, ()
         inner = self.rewrite(expr.expr, all_inames, domain, reads)
+        self.guards = around_term
         nested = self.before[nested_from:]
         del self.before[nested_from:]
         nest = loop_order(all_inames, self.kernel.loop_priority)
@@ -410,7 +442,7 @@ def lower(kernel: LoopKernel) -> Program:
         kernel.evaluations,
         kernel.parameters,
     )
-    key = (*(id(part) for part in parts), hash(kernel.names()))
+    key = (*(id(part) for part in parts), hash((kernel.names(), exact_parameters(kernel))))
     found = _recent.get(key)
     if found is None:
         found = _recent[key] = (parts, _lower(kernel))
@@ -503,8 +535,8 @@ def _reads_too_early(
     if not access.is_affine() or not write.is_affine():
         return True
     around = [Affine.variable(loop) for loop in loops]
-    read = map_from_forms(reader.domain, reader.inames, [*around, *access.indices]).range()
-    written = map_from_forms(writer.domain, writer.inames, [*around, *write.indices]).range()
+    read = map_from_forms(reader.domain_of(access), reader.inames, [*around, *access.indices]).range()
+    written = map_from_forms(writer.domain_of(write), writer.inames, [*around, *write.indices]).range()
     later = read.intersect(written.apply(increasing(read.get_space(), len(loops) - 1, 1).reverse()))
     if waits or later.is_empty():
         return not later.is_empty()

@@ -191,6 +191,6 @@ def _meetings(left: Placed, write: Access, right: Placed, read: Access) -> _Mean
 
     def find() -> isl.Map:
         first = map_from_forms(left.domain, left.dims, a)
-        return first.apply_range(map_from_forms(right.domain, right.dims, b).reverse())
+        return first.apply_range(map_from_forms(right.domain_of(read), right.dims, b).reverse())
 
     return _Meant(left, right, equal, find)

@@ -78,6 +78,8 @@ class Placed:
     own: frozenset[str]
     cells: dict[tuple[int, AddressSpace, tuple[Expression, ...]], isl.Map] = field(default_factory=dict)
     """Storage maps of the accesses, once somebody asked; by the identity of the access."""
+    guarded: dict[int, isl.Set] = field(default_factory=dict)
+    """Instances that may make an access under conditions, likewise."""
 
     @property
     def name(self) -> str:
@@ -87,6 +89,17 @@ class Placed:
     def indices(self, access: Access) -> tuple[Affine | None, ...]:
         """Return the subscripts of *access* in terms of ``dims``."""
         return tuple(None if form is None else form.substitute(self.forms) for form in access.indices)
+
+    def domain_of(self, access: Access) -> isl.Set:
+        """Return the instances that may make *access*, over ``dims``."""
+        if access.domain is None:
+            return self.domain
+        found = self.guarded.get(id(access))
+        if found is None:
+            forms = [self.forms.get(x) or Affine.variable(x) for x in self.lowered.inames]
+            to_inames = map_from_forms(self.domain, self.dims, forms)
+            found = self.guarded[id(access)] = to_inames.intersect_range(access.domain).domain()
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +330,7 @@ def storage_map(placement: Placement, placed: Placed, access: Access, space: Add
     elif space is AddressSpace.LOCAL:
         owner = placement.axes.group
     forms = [*(Affine.variable(axis) for axis in owner), *placed.indices(access)]
-    result = map_from_forms(placed.domain, placed.dims, forms, access.array)
+    result = map_from_forms(placed.domain_of(access), placed.dims, forms, access.array)
     if shape:
         result = result.intersect_range(_inside(result.range().get_space(), shape, len(owner), placed))
     placed.cells[key] = result

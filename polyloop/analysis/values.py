@@ -212,8 +212,24 @@ def _same_value(
             ("let the copy run inside all the loops that its elements depend on",),
             sites=site,
         )
+    elif not moved and not _same_condition(reached, leaf, original, wanted):
+        yield Diagnostic(
+            "copy-wrong-element",
+            f"a condition would let another part of the program read '{array}' than its text says",
+            ("the condition is evaluated ahead, where its inames have other values",),
+            ("let the copy run inside all the loops that the condition depends on",),
+            sites=site,
+        )
     elif writers_of(comparison.old, array):
         yield from _same_write(comparison, statement, leaf, original, wanted)
+
+
+def _same_condition(to_reference: isl.Map, leaf: _Leaf, original: Placed, wanted: Access) -> bool:
+    """Return whether the read behind *leaf* happens for just those instances for which the original read does."""
+    if wanted.domain is None and leaf.access.domain is None:
+        return True
+    needed = to_reference.intersect_range(original.domain_of(wanted)).domain()
+    return bool(leaf.relation.intersect_range(leaf.statement.domain_of(leaf.access)).domain().is_equal(needed))
 
 
 def _reference_instances(statement: Placed, leaf: _Leaf, original: Placed) -> isl.Map | None:

@@ -511,6 +511,8 @@ class Expressions(Vectors):
 
     def _comparison(self, expr: p.Comparison, want: DType | None) -> Text:
         parts = (expr.left, expr.right)
+        for part in parts:
+            self._record(affine_of(part))
         dtype = self._common(parts, None)
         operator = str(getattr(expr.operator, "value", expr.operator))
         if is_complex(dtype):
@@ -520,6 +522,16 @@ class Expressions(Vectors):
             left, right = self._operands(parts, dtype)
         level = EQUAL if operator in ("==", "!=") else RELATION
         return Text(f"{left.within(SHIFT)} {operator} {right.within(SHIFT)}", level)
+
+    def _record(self, form: Affine | None) -> None:
+        """Note that a condition computes *form*: the analysis takes for granted that it does not overflow."""
+        values = self.scope.values
+        if form is None or form.is_constant() or not form.names() <= values.keys():
+            return
+        constants = {name: Affine((), value) for name in form.names() if isinstance(value := values[name], int)}
+        form = rewrite(form.substitute(constants), self.scope.divisibility)
+        if len(form.terms) > 1 or form.const or any(abs(c) > 1 for _, c in form.terms):
+            self.scope.magnitudes.record(form)
 
     def _logical(self, expr: p.LogicalAnd | p.LogicalOr, want: DType | None) -> Text:
         is_and = isinstance(expr, p.LogicalAnd)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -142,15 +142,20 @@ def substitute_iname(domain: isl.Set, position: int, names: Sequence[str], form:
 _NEGATED: Mapping[str, str] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
-def condition_set(expr: Expression, domain: isl.Set, dims: Sequence[str], negate: bool = False) -> isl.Set | None:
-    """Return the part of *domain* where *expr* holds, or None if it is not affine in *dims* and parameters."""
+def condition_set(
+    expr: Expression, domain: isl.Set, dims: Sequence[str], negate: bool = False, known: Collection[str] | None = None
+) -> isl.Set | None:
+    """Return the part of *domain* where *expr* holds, or None if it is not affine in *known*.
+
+    These are *dims* and the parameters of *domain* unless given.
+    """
     match expr:
         case p.Comparison():
-            return _comparison(expr, domain, dims, negate)
+            return _comparison(expr, domain, dims, negate, {*dims, *parameters_of(domain)} if known is None else known)
         case p.LogicalNot():
-            return condition_set(expr.child, domain, dims, not negate)
+            return condition_set(expr.child, domain, dims, not negate, known)
         case p.LogicalAnd() | p.LogicalOr():
-            parts = [condition_set(child, domain, dims, negate) for child in expr.children]
+            parts = [condition_set(child, domain, dims, negate, known) for child in expr.children]
             if any(part is None for part in parts):
                 return None
             result = parts[0]
@@ -164,10 +169,11 @@ def condition_set(expr: Expression, domain: isl.Set, dims: Sequence[str], negate
             return None
 
 
-def _comparison(expr: p.Comparison, domain: isl.Set, dims: Sequence[str], negate: bool) -> isl.Set | None:
+def _comparison(
+    expr: p.Comparison, domain: isl.Set, dims: Sequence[str], negate: bool, known: Collection[str]
+) -> isl.Set | None:
     left, right = affine_of(expr.left), affine_of(expr.right)
-    known = {*dims, *parameters_of(domain)}
-    if left is None or right is None or not (left.names() | right.names()) <= known:
+    if left is None or right is None or not (left.names() | right.names()) <= set(known):
         return None
     operator = str(getattr(expr.operator, "value", expr.operator))
     operator = _NEGATED[operator] if negate else operator

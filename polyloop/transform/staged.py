@@ -16,8 +16,9 @@ from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import LocalAxis, axis_name
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
-from polyloop.transform.staging import Plan, Use, data_footprint, find_uses, stage
+from polyloop.transform.staging import Plan, data_footprint, stage
 from polyloop.transform.tag import tag_violations
+from polyloop.transform.uses import Use, find_uses
 
 __all__ = ["Staging", "names_of"]
 

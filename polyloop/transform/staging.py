@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold
 
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.analysis.bounds import bounds_violations
+from polyloop.analysis.bounds import bounds_conditions, bounds_violations
 from polyloop.analysis.infer import infer_dtypes
 from polyloop.analysis.lowering import loop_order
 from polyloop.analysis.placement import axes_of
 from polyloop.errors import Diagnostic, TransformError
-from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
+from polyloop.expr.nodes import Expression, Reduction, function_name
 from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.builder import term_domains
@@ -34,21 +34,12 @@ from polyloop.poly.sets import (
 )
 from polyloop.transform.inames import Replacement, replace_iname
 from polyloop.transform.reorder import add_priority
+from polyloop.transform.uses import Use, expanded_but, find_uses
 
-__all__ = ["Plan", "Use", "assign_auto", "data_footprint", "find_uses", "stage"]
+__all__ = ["Plan", "assign_auto", "data_footprint", "stage"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
-
-
-@dataclass(frozen=True, eq=False)
-class Use:
-    """One occurrence of what is staged: its arguments as forms of the inames around it."""
-
-    instruction: Instruction
-    arguments: tuple[Affine, ...]
-    inames: tuple[str, ...]
-    domain: isl.Set
 
 
 @dataclass(frozen=True)
@@ -65,55 +56,6 @@ class Plan:
     address_space: str
     tag: str | None
     bounding_box: bool = True
-
-
-def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | Diagnostic]:
-    """Yield every occurrence of the rule or array *source* on a right-hand side, or why it cannot be staged."""
-    for instruction in kernel.instructions:
-        found: list[tuple[tuple[Expression, ...], int | None]] = []
-        expression = _expanded_but(kernel, instruction.expression, source)
-        _collect(expression, source, is_rule, found, None, iter(range(len(instruction.terms))))
-        for arguments, term in found:
-            inames = instruction.inames if term is None else instruction.terms[term].inames
-            domain = instruction.domain if term is None else instruction.terms[term].domain
-            known = {*inames, *kernel.parameters}
-            forms = [affine_of(argument) for argument in arguments]
-            if any(form is None or not form.names() <= known for form in forms):
-                yield Diagnostic(
-                    "not-affine",
-                    f"a subscript of '{source}' is not affine, so its footprint is not known",
-                    hints=("only affine subscripts can be fetched ahead of their use",),
-                    sites=(instruction.site(),),
-                )
-            else:
-                yield Use(instruction, tuple(form for form in forms if form is not None), inames, domain)
-
-
-def _expanded_but(kernel: LoopKernel, expr: Expression, source: str) -> Expression:
-    """Return *expr* with every rule but *source* expanded, so that each use of *source* can be seen."""
-    return expand_rules(expr, {name: rule for name, rule in kernel.substitutions.items() if name != source})
-
-
-def _collect(
-    expr: Expression,
-    source: str,
-    is_rule: bool,
-    found: list[tuple[tuple[Expression, ...], int | None]],
-    term: int | None,
-    terms: Iterator[int],
-) -> None:
-    if isinstance(expr, Reduction):
-        number = next(terms)
-        _collect(expr.expr, source, is_rule, found, number, terms)
-        return
-    if is_rule and isinstance(expr, p.Call) and function_name(expr) == source:
-        found.append((tuple(expr.parameters), term))
-    elif not is_rule and isinstance(expr, p.Subscript) and array_name(expr) == source:
-        found.append((tuple(expr.index_tuple), term))
-    elif not is_rule and isinstance(expr, p.Variable) and expr.name == source:
-        found.append(((), term))
-    for child in children(expr):
-        _collect(child, source, is_rule, found, term, terms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,6 +109,8 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
         exact = image if exact is None else exact.union(image)
     assert exact is not None
     exact = exact.coalesce()
+    if exact.is_empty():
+        return _never_used(plan, uses[0])
     bases, extents = [], []
     whole = project_onto(exact, dims, outer)
     box = whole.insert_dims(_SET, len(outer), rank)
@@ -197,6 +141,16 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
     return _Footprint(outer, tuple(bases), tuple(extents), domain)
 
 
+def _never_used(plan: Plan, use: Use) -> Diagnostic:
+    return Diagnostic(
+        "not-used",
+        f"no instance reads '{plan.source}' inside the swept loops",
+        ("the domains and the conditions around the uses leave no instance",),
+        ("there is nothing to compute ahead",),
+        sites=(use.instruction.site(),),
+    )
+
+
 def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     """Return *kernel* with the plan carried out; its arguments have been checked."""
     uses = [use for use in find_uses(kernel, plan.source, plan.is_rule) if isinstance(use, Use)]
@@ -214,8 +168,11 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
         found = data_footprint(plan.source, bounds, uses[0].instruction)
         raise TransformError("precompute" if plan.is_rule else "add_prefetch", kernel.name, [found])
     result = _with_instruction(kernel, plan, footprint, new, instruction, uses)
-    if plan.bounding_box and plan.is_rule and any(True for _ in bounds_violations(result)):
-        return stage(kernel, replace(plan, bounding_box=False))
+    checked = plan.is_rule or any(use.guarded for use in uses)
+    if checked and (outside := _out_of_bounds(kernel, result, instruction)) is not None:
+        if plan.bounding_box:
+            return stage(kernel, replace(plan, bounding_box=False))
+        raise TransformError("precompute" if plan.is_rule else "add_prefetch", kernel.name, [outside])
     chains = [(*footprint.outer, iname) for iname in plan.sweep if iname not in footprint.outer]
     result = add_priority(result, chains) if footprint.outer else result
     if plan.tag is not None:
@@ -224,6 +181,25 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
         tags = {**result.iname_tags, **dict.fromkeys(new, tag)}
         result = assign_auto(replace(result, iname_tags=tags))
     return infer_dtypes(result)
+
+
+def _out_of_bounds(before: LoopKernel, after: LoopKernel, instruction: Instruction) -> Diagnostic | None:
+    """Return why the new *instruction* may touch elements that do not exist, None if it never does."""
+    for finding in bounds_violations(after):
+        return finding
+    known = before.assumptions
+    for condition in before.conditions:
+        known = known.intersect(condition.set)
+    for condition in bounds_conditions(after):
+        if condition.instruction == instruction.id and not known.is_subset(condition.set):
+            return Diagnostic(
+                "out-of-bounds",
+                f"elements outside of {condition.array} would be fetched or computed ahead",
+                (f"{condition.access} stays inside only where {condition.needs}",),
+                ("leave the accesses under conditions out of the sweep, or state what holds with assumptions=",),
+                sites=(instruction.site(),),
+            )
+    return None
 
 
 def _bounds_of(kernel: LoopKernel, instruction: Instruction) -> frozenset[str]:
@@ -350,7 +326,7 @@ def _with_instruction(
 def _redirected(
     kernel: LoopKernel, old: Instruction, plan: Plan, staged: Callable[[Sequence[Expression]], Expression]
 ) -> Instruction:
-    expression = _expanded_but(kernel, old.expression, plan.source)
+    expression = expanded_but(kernel, old.expression, plan.source)
     new = _replace_uses(expression, plan, frozenset(old.inames), staged)
     expanded = expand_rules(new, kernel.substitutions)
     bound = {iname for term in old.terms for iname in term.inames}

@@ -1,0 +1,11 @@
+extern "C" __global__ void __launch_bounds__(32) unit_triangle_by_conditions(const int *__restrict__ a, const int *__restrict__ x, int *__restrict__ y, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (32 * bx + tx < n) {
+        int acc = 0;
+        for (int j = 0; j < n; ++j)
+            acc += j < 32 * bx + tx ? a[(32 * bx + tx) * n + j] * x[j] : j == 32 * bx + tx ? x[32 * bx + tx] : 0;
+        y[32 * bx + tx] = acc;
+    }
+}
