@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from polyloop.codegen.context import Context
+from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.poly.affine import Affine, Floor, Var
 
-__all__ = ["condition_text", "form_order", "form_text", "join_terms"]
+__all__ = ["condition_text", "form_order", "form_text", "join_terms", "record_form"]
 
 A = TypeVar("A")
 _RANK: Final = {"g": 0, "l": 2}
@@ -100,6 +101,14 @@ def form_text(form: Affine, scope: Scope, context: Context) -> Text:
     if floor is not None:
         terms.insert(0, (("%", floor), factor))
     return join_terms(terms, plain.const, atom)
+
+
+def record_form(form: Affine, scope: Scope) -> None:
+    """Note that the text computes *form*, whose names are loop variables and parameters: it must not overflow."""
+    constants = {name: Affine((), value) for name in form.names() if isinstance(value := scope.values[name], int)}
+    whole = rewrite(form.substitute(constants), scope.divisibility)
+    if len(whole.terms) > 1 or (whole.terms and (whole.const or abs(whole.terms[0][1]) > 1)):
+        scope.magnitudes.record(whole)
 
 
 def _joined(form: Affine, context: Context) -> Affine:
