@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from polyloop.codegen import records
 from polyloop.codegen.context import Context
 from polyloop.codegen.conversions import cast, converted, narrowed, widened
-from polyloop.codegen.linear import form_order, join_terms, record_form
+from polyloop.codegen.linear import form_order, is_index_arithmetic, join_terms
 from polyloop.codegen.literals import literal
 from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
@@ -511,7 +511,7 @@ class Expressions(Vectors):
 
     def _comparison(self, expr: p.Comparison, want: DType | None) -> Text:
         parts = (expr.left, expr.right)
-        if not self.indexing and self._is_index_condition(parts):
+        if not self.indexing and is_index_arithmetic(parts, self.scope, self._type_of):
             self.indexing = True
             text = self._comparison(expr, want)
             self.indexing = False
@@ -525,22 +525,6 @@ class Expressions(Vectors):
             left, right = self._operands(parts, dtype)
         level = EQUAL if operator in ("==", "!=") else RELATION
         return Text(f"{left.within(SHIFT)} {operator} {right.within(SHIFT)}", level)
-
-    def _is_index_condition(self, parts: Sequence[Expression]) -> bool:
-        """Return whether *parts* are affine in loop variables and sizes: the analysis relies on what they say.
-
-        They are computed like indices then, and 32 bits are enough or the call is refused.
-        """
-        forms = [form for part in parts if (form := affine_of(part)) is not None]
-        names = {name for form in forms for name in form.names()}
-        if len(forms) < len(parts) or not names or not names <= self.scope.values.keys():
-            return False
-        dtypes = [self._type_of(name) for name in names]
-        if any(dtype is None or dtype.kind != "i" or dtype.itemsize < 4 for dtype in dtypes):
-            return False
-        for form in forms:
-            record_form(form, self.scope)
-        return True
 
     def _logical(self, expr: p.LogicalAnd | p.LogicalOr, want: DType | None) -> Text:
         is_and = isinstance(expr, p.LogicalAnd)

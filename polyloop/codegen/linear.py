@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
+import numpy as np
+
 from polyloop.codegen.context import Context
 from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
-from polyloop.poly.affine import Affine, Floor, Var
+from polyloop.expr.nodes import Expression
+from polyloop.poly.affine import Affine, Floor, Var, affine_of
 
-__all__ = ["condition_text", "form_order", "form_text", "join_terms", "record_form"]
+__all__ = ["condition_text", "form_order", "form_text", "is_index_arithmetic", "join_terms"]
 
 A = TypeVar("A")
 _RANK: Final = {"g": 0, "l": 2}
@@ -103,12 +106,26 @@ def form_text(form: Affine, scope: Scope, context: Context) -> Text:
     return join_terms(terms, plain.const, atom)
 
 
-def record_form(form: Affine, scope: Scope) -> None:
-    """Note that the text computes *form*, whose names are loop variables and parameters: it must not overflow."""
-    constants = {name: Affine((), value) for name in form.names() if isinstance(value := scope.values[name], int)}
-    whole = rewrite(form.substitute(constants), scope.divisibility)
-    if len(whole.terms) > 1 or (whole.terms and (whole.const or abs(whole.terms[0][1]) > 1)):
-        scope.magnitudes.record(whole)
+def is_index_arithmetic(
+    parts: Sequence[Expression], scope: Scope, type_of: Callable[[str], np.dtype[np.generic] | None]
+) -> bool:
+    """Return whether *parts* are affine in loop variables and sizes, which the analysis relies on.
+
+    They have to be computed like indices then: 32 bits are enough, or the call needs wider ones.
+    """
+    forms = [form for part in parts if (form := affine_of(part)) is not None]
+    names = {name for form in forms for name in form.names()}
+    if len(forms) < len(parts) or not names or not names <= scope.values.keys():
+        return False
+    dtypes = [type_of(name) for name in names]
+    if any(dtype is None or dtype.kind != "i" or dtype.itemsize < 4 for dtype in dtypes):
+        return False
+    constants = {name: Affine((), value) for name in names if isinstance(value := scope.values[name], int)}
+    for form in forms:
+        whole = rewrite(form.substitute(constants), scope.divisibility)
+        if len(whole.terms) > 1 or (whole.terms and (whole.const or abs(whole.terms[0][1]) > 1)):
+            scope.magnitudes.record(whole)
+    return True
 
 
 def _joined(form: Affine, context: Context) -> Affine:
