@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from polyloop.expr.nodes import Expression, Extreme, Lookup, Neutral, Operation,
 from polyloop.expr.records import component, field_dtype, field_names, is_vector
 from polyloop.expr.rewrite import substitute
 
-__all__ = ["MODIFIERS", "OPERATIONS", "neutral_element", "neutral_value", "ordered", "segmented"]
+__all__ = ["MODIFIERS", "OPERATIONS", "find_operation", "neutral_element", "neutral_value", "ordered", "segmented"]
 
 _A: Final = p.Variable("a")
 _B: Final = p.Variable("b")
@@ -78,6 +79,17 @@ def segmented(operation: Operation) -> Operation:
 
 MODIFIERS: Final = MappingProxyType({"ordered": ordered, "segmented": segmented})
 """What makes an operation of another one, by name."""
+
+
+def find_operation(text: str) -> Operation | None:
+    """Return the built-in operation that *text* spells, such as ``ordered(sum)``, or None."""
+    match = re.fullmatch(r"\s*(\w+)\s*\((.*)\)\s*", text)
+    if match is None or match.group(1) not in MODIFIERS:
+        return OPERATIONS.get(text.strip())
+    inner = find_operation(match.group(2))
+    if inner is None or (inner.fields and match.group(1) == "segmented"):
+        return None
+    return MODIFIERS[match.group(1)](inner)
 
 
 def neutral_value(neutral: Neutral, dtype: DType) -> Any:  # noqa: ANN401 - a number of any type

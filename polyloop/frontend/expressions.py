@@ -16,8 +16,8 @@ from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
 from polyloop.expr.foreign import ForeignFunction, ForeignName
 from polyloop.expr.functions import FUNCTIONS
-from polyloop.expr.nodes import Expression, Operation, Reduction, Terms, TypeCast
-from polyloop.expr.operations import OPERATIONS
+from polyloop.expr.nodes import Expression, Lookup, Operation, Reduction, Terms, TypeCast
+from polyloop.expr.operations import MODIFIERS, OPERATIONS, find_operation
 from polyloop.expr.parser import Converter
 from polyloop.expr.source import Source
 from polyloop.frontend import intrinsics
@@ -104,6 +104,7 @@ class PythonConverter(Converter):
         self.scope = scope
         self.loops = Loops(scope, self.convert)
         self.in_condition: set[int] = set()
+        self.operations: dict[str, ReductionOperation] = {}
 
     # errors
 
@@ -156,7 +157,9 @@ class PythonConverter(Converter):
         self.scope.deny(node, "unsupported-expression", f"{what} no value of a kernel", hint)
 
     def attribute(self, node: ast.Attribute) -> Expression:
-        """Return a number that belongs to a module, such as ``math.pi``."""
+        """Return a number that belongs to a module, such as ``math.pi``, or a result of a reduction."""
+        if self.reduces(node.value):
+            return Lookup(self.convert(node.value), node.attr)
         value = self.scope.number(node)
         if value is not None:
             return self._number(node, value)
@@ -380,7 +383,7 @@ class PythonConverter(Converter):
         first, terms = node.args
         operation = self._operation(first)
         if operation is None:
-            known = ", ".join(sorted(OPERATIONS))
+            known = ", ".join([*sorted(OPERATIONS), *(f"{name}(...)" for name in MODIFIERS), "a pl.ReductionOperation"])
             self.scope.deny(first, "unsupported-expression", "this is no reduction operation", f"known: {known}")
         if not isinstance(terms, ast.GeneratorExp):
             self.scope.deny(terms, "unsupported-expression", "'pl.reduce' reduces a generator", f"write {form}")
@@ -389,12 +392,19 @@ class PythonConverter(Converter):
     def _operation(self, node: Node) -> Operation | None:
         """Return the operation that *node* says: ``"max"``, ``max``, or a :class:`ReductionOperation`."""
         if isinstance(node, ast.Constant):
-            return OPERATIONS.get(str(node.value))
+            return find_operation(str(node.value))
         found = self.scope.find(node)
         if isinstance(found, ReductionOperation):
+            if self.operations.setdefault(found.name, found) != found:
+                what = f"two reduction operations are called '{found.name}'"
+                self.scope.deny(node, "name-taken", what, "rename one of them")
             return found.operation()
         name = _REDUCING.get(id(found))
         return None if name is None else OPERATIONS[name]
+
+    def reduces(self, node: Node) -> bool:
+        """Return whether *node* is a call of ``pl.reduce``."""
+        return isinstance(node, ast.Call) and self.scope.find(node.func) is intrinsics.reduce
 
     def generator(self, operation: Operation, node: ast.GeneratorExp) -> Expression:
         """Return the reduction over the values of a generator."""

@@ -100,8 +100,12 @@ def product(terms: object) -> NoReturn:
     _only_in_kernels("product")
 
 
-def reduce(operation: str, terms: object) -> NoReturn:
+def reduce(operation: object, terms: object) -> NoReturn:
     """Reduce the values of a generator: ``pl.reduce("max", (a[k] for k in range(n)))``.
+
+    The operation is a name as in :func:`polyloop.make_kernel`, ``max`` and the like, or a
+    :class:`polyloop.ReductionOperation`.  Where its state has several fields, the generator yields as many values:
+    ``value, index = pl.reduce("argmax", ((abs(a[k]), k) for k in range(n)))``.
 
     Raises
     ------

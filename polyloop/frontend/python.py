@@ -123,6 +123,7 @@ def kernel(
                 fixed_parameters=fixed_parameters,
                 loop_priority=loop_priority,
                 silenced_warnings=silenced_warnings,
+                reductions=tuple(body.converter.operations.values()),
             )
         except KernelError as error:
             found = [_placed(diagnostic, source) for diagnostic in error.found]
@@ -134,6 +135,7 @@ def kernel(
             ("loop_priority", tuple(loop_priority)),
             ("silenced_warnings", silenced_warnings),
             ("functions", _one_of_each_name(created.foreign, title)),
+            ("reductions", tuple(body.converter.operations.values())),
         )
         given = tuple((key, value) for key, value in options if value is not None and value != ())
         text = statements_text(body.found, body.spelled)

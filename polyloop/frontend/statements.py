@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, NoReturn
 
 import pymbolic.primitives as p
 
 from polyloop.expr.dtypes import DType, find_dtype
-from polyloop.expr.nodes import Expression, function_name
+from polyloop.expr.functions import result_fields
+from polyloop.expr.nodes import Expression, Lookup, function_name
 from polyloop.expr.rewrite import children, reductions
 from polyloop.expr.source import Segment, Source
 from polyloop.frontend import intrinsics
@@ -117,7 +118,10 @@ class Body:
             self.scope.deny(node, "unsupported-statement", "several variables are assigned at once", hint)
         target, value = node.targets[0], node.value
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-            self.several(node, target, value)
+            expressions = [self.converter.convert(entry) for entry in value.elts]
+            self.several(node, target, value.elts, expressions)
+        elif isinstance(target, ast.Tuple) and self.converter.reduces(value):
+            self.results(node, target, value)
         else:
             self.emit(node, target, value)
 
@@ -206,10 +210,21 @@ class Body:
         self.blocks.check_conditions(self.scope.source.span(node), assignee)
         self.add(node, (target, value), (assignee, expression), declared, dtype)
 
-    def several(self, node: Node, targets: ast.Tuple, values: ast.Tuple) -> None:
+    def results(self, node: Node, targets: ast.Tuple, value: Node) -> None:
+        """Add the instructions of ``v, k = pl.reduce("argmax", ...)``: each takes one field of the reduction."""
+        reduction = self.converter.convert(value)
+        fields = result_fields(reduction)
+        if len(fields) != len(targets.elts):
+            what = f"{len(targets.elts)} variables are assigned, and this reduction has {len(fields) or 'one'} "
+            what += f"result{'s'[: len(fields) > 1]}"
+            self.scope.deny(node, "unsupported-statement", what, f"it gives {', '.join(fields) or 'a number'}")
+        self.several(node, targets, [value] * len(fields), [Lookup(reduction, field) for field in fields])
+
+    def several(
+        self, node: Node, targets: ast.Tuple, values: Sequence[Node], expressions: Sequence[Expression]
+    ) -> None:
         """Add the instructions of ``a, b = x, y``: all values are found before any is assigned."""
-        expressions = [self.converter.convert(value) for value in values.elts]
-        truths = [self.converter.is_condition(value) for value in values.elts]
+        truths = [self.converter.is_condition(value) for value in values]
         assigned = [self.target(target) for target in targets.elts]
         self.blocks.check_conditions(self.scope.source.span(node), *(assignee for assignee, _ in assigned))
         if len({declared for _, declared in assigned}) > 1:
@@ -218,7 +233,7 @@ class Body:
         self.groups += 1
         for number, (assignee, declared) in enumerate(assigned):
             self.note(targets.elts[number], truths[number])
-            nodes = (targets.elts[number], values.elts[number])
+            nodes = (targets.elts[number], values[number])
             self.add(node, nodes, (assignee, expressions[number]), declared, several=self.groups)
 
     def note(self, target: Node, is_condition: bool) -> None:

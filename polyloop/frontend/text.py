@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from polyloop.expr.dtypes import dtype_name
-from polyloop.expr.nodes import array_name
+from polyloop.expr.functions import result_fields
+from polyloop.expr.nodes import Lookup, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.parser import ParsedInstruction, ParsedRule
@@ -65,7 +66,16 @@ def _instruction(parts: Sequence[ParsedInstruction], more: Sequence[str], tempor
     options += more
     targets = ", ".join(show(part.assignee) for part in parts)
     tail = f" {{{', '.join(options)}}}" if options else ""
-    return f"{_declaration(first)}{targets} = {', '.join(show(part.expression) for part in parts)}{tail}"
+    return f"{_declaration(first)}{targets} = {_values(parts)}{tail}"
+
+
+def _values(parts: Sequence[ParsedInstruction]) -> str:
+    """Return the right sides; the fields of one call or reduction as that."""
+    values = [part.expression for part in parts]
+    whole = values[0].aggregate if isinstance(values[0], Lookup) else None
+    if len(values) > 1 and values == [Lookup(whole, field) for field in result_fields(whole)]:
+        values = [whole]
+    return ", ".join(map(show, values))
 
 
 def _declaration(part: ParsedInstruction) -> str:

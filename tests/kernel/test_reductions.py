@@ -353,3 +353,59 @@ def test_what_is_given_as_operations_is_checked() -> None:
 
 
 # }}}
+
+
+# {{{ in company
+
+
+def table(text: str, domain: str = "{[i, j]: 0 <= i < 20 and 0 <= j < 13}") -> tuple[pl.LoopKernel, Any]:
+    x = np.random.default_rng(11).integers(-5, 6, (20, 13)).astype(F)
+    return pl.make_kernel(domain, text, [pl.GlobalArg("x", F, shape="20, 13"), ...]), x
+
+
+def test_accumulators_of_a_register_tile() -> None:
+    text = "w[i], v[i] = reduce(segmented(max), j, abs(x[i, j]), x[i, j] > 3)\nu[i] = argmin(j, x[i, j], j).index"
+    knl, x = table(text)
+    knl = pl.split_iname(knl, "i", 4, inner_tag="unr")
+    knl = pl.tag_inames(pl.prioritize_loops(knl, "i_outer, j, i_inner"), "i_outer:l.0")
+    starts = [np.flatnonzero(row > 3)[-1] if (row > 3).any() else 0 for row in x]
+    expected = np.array([abs(row[start:]).max() for row, start in zip(x, starts, strict=True)])
+    check(knl, {"x": x}, {"w": expected, "v": (x > 3).any(1), "u": x.argmin(1)})
+
+
+def test_reductions_inside_each_other() -> None:
+    domain = "{[i, j, l]: 0 <= i < 20 and 0 <= j < 13 and 0 <= l <= j}"
+    knl, x = table("w[i] = argmax(j, sum(l, x[i, l]), j).index", domain)
+    check(pl.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.0"), {"x": x}, {"w": np.cumsum(x, 1).argmax(1)})
+    row = "w[0] = argmax(i, argmax(j, x[i, j], j).value, i).index"
+    knl, x = table(f"{row}\nv[0] = sum(i, x[i, argmin(j, x[i, j], j).index])")
+    check(knl, {"x": x}, {"w": np.array([x.max(1).argmax()]), "v": np.array([x.min(1).sum()])})
+
+
+def test_arg_max_of_a_rule_ahead_of_its_use() -> None:
+    knl, x = table("best(k) := argmax(j, x[k, j], j)\nw[i] = best(i).index")
+    knl = pl.precompute(pl.split_iname(knl, "i", 4), "best", ["i_inner"])
+    check(knl, {"x": x}, {"w": x.argmax(1)})
+
+
+def test_terms_from_a_temporary_of_the_loop_keep_their_order() -> None:
+    knl, x = table("<> t = x[i, j]*2\nw[i] = reduce(ordered(sum), j, t)\nu[i] = argmax(j, t, j).index")
+    check(knl, {"x": x}, {"w": 2 * x.sum(1), "u": x.argmax(1)})
+
+
+def test_arg_max_of_half_precision_is_collected_in_float32() -> None:
+    half = pl.GlobalArg("x", np.float16, shape="m, n")
+    knl = pl.make_kernel(ROWS, "v[i], w[i] = argmax(j, x[i, j], j)", [half, ...])
+    assert {argument.name: argument.dtype for argument in knl.arguments}["v"] == np.float32
+    x = np.random.default_rng(12).standard_normal((6, 5)).astype(np.float16)
+    check(knl, {"x": x}, {"v": x.max(1), "w": x.argmax(1)}, fibres=False)
+
+
+def test_segments_of_vectors() -> None:
+    x = np.zeros((20, 13), pl.vec.float2)
+    x["x"] = np.random.default_rng(13).integers(-5, 6, (20, 13))
+    knl = rows("<> s = reduce(segmented(sum), j, x[i, j], j == 4)\nw[i] = s.value.x", pl.vec.float2)
+    check(knl, {"x": x}, {"w": x["x"][:, 4:].sum(1)})
+
+
+# }}}
