@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -46,6 +47,9 @@ _INT32: Final[DType] = np.dtype("int32")
 _UINT32: Final[DType] = np.dtype("uint32")
 _UINT16: Final[DType] = np.dtype("uint16")
 
+
+_CALL: Final = re.compile(r"[A-Za-z_]\w*\((?:[^()]|\([^()]*\))*\)")
+"""A call without deeper parentheses in its arguments than one level."""
 
 class Expressions(Vectors):
     """Renders expressions in one :class:`Scope`.
@@ -450,7 +454,8 @@ class Expressions(Vectors):
             return Text(f"{spelling}({', '.join(texts)})")
         if spelling.startswith("{0}."):  # a member
             return Text(spelling.format(arguments[0].within(ATOM)))
-        return Text(f"({spelling.format(*texts)})")
+        text = spelling.format(*texts)
+        return Text(text if _CALL.fullmatch(text) else f"({text})")
 
     def _call(self, expr: p.Call, want: DType | None) -> Text:
         assert isinstance(expr.function, p.Variable), f"call of '{expr.function}'"
@@ -496,6 +501,8 @@ class Expressions(Vectors):
             return widened(self.scope, dtype, narrowed(self.scope, dtype, text, have))
         if is_complex(dtype):
             return converted(self.scope, text, have, dtype)
+        if have == dtype and is_floating(dtype):
+            return text
         return cast(self.scope, dtype, text)
 
     def _if(self, expr: p.If, want: DType | None) -> Text:

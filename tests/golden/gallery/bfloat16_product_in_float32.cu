@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(256) bfloat16_product_in_float32(co
             b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
             __syncthreads();
             for (int k_inner = 0; k_inner < 16; ++k_inner)
-                acc += (float)to_float(a_fetch[ty][k_inner]) * (float)to_float(b_fetch[k_inner][tx]);  // insn
+                acc += to_float(a_fetch[ty][k_inner]) * to_float(b_fetch[k_inner][tx]);  // insn
             __syncthreads();
         }
         for (int k_outer = k_outer_full; k_outer < (n + 15) / 16; ++k_outer) {
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256) bfloat16_product_in_float32(co
                 b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
             __syncthreads();
             for (int k_inner = 0; k_inner < n - 16 * k_outer; ++k_inner)
-                acc += (float)to_float(a_fetch[ty][k_inner]) * (float)to_float(b_fetch[k_inner][tx]);  // insn
+                acc += to_float(a_fetch[ty][k_inner]) * to_float(b_fetch[k_inner][tx]);  // insn
             __syncthreads();
         }
         c[(16 * by + ty) * n + 16 * bx + tx] = acc;  // insn
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(256) bfloat16_product_in_float32(co
             __syncthreads();
             if (16 * bx + tx < n && 16 * by + ty < n) {
                 for (int k_inner = 0; k_inner < min(n - 16 * k_outer, 16); ++k_inner)
-                    acc += (float)to_float(a_fetch[ty][k_inner]) * (float)to_float(b_fetch[k_inner][tx]);  // insn
+                    acc += to_float(a_fetch[ty][k_inner]) * to_float(b_fetch[k_inner][tx]);  // insn
             }
             __syncthreads();
         }
