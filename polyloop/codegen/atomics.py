@@ -6,10 +6,12 @@ from typing import Final
 
 from polyloop.codegen.c_ast import Assign, Call
 from polyloop.codegen.context import Context
+from polyloop.codegen.conversions import narrowed
 from polyloop.codegen.expressions import Expressions
-from polyloop.codegen.scope import Scope, Text
+from polyloop.codegen.scope import UNARY, Scope, Text
 from polyloop.errors import Diagnostic
-from polyloop.expr.dtypes import DType
+from polyloop.expr.dtypes import DType, computed, is_half
+from polyloop.expr.records import is_record
 from polyloop.expr.updates import EXCHANGE
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.schedule.plan import Statement
@@ -46,14 +48,20 @@ def atomic_update(expressions: Expressions, statement: Statement, context: Conte
     scope = expressions.scope
     expressions.reads = set()
     target, name, dtype = expressions.target(statement.lhs, context)
-    value = expressions.converted(statement.rhs, dtype, context)
+    if is_record(dtype):
+        raise scope.error(_unsupported(scope, operation, dtype))
+    value = expressions.converted(statement.rhs, computed(dtype), context)
     storage = scope.storage.get(name)
     writes = None if storage is None else name
     if scope.language.has_axes and (storage is None or storage.address_space is not AddressSpace.PRIVATE):
         reads = frozenset((*expressions.reads, *(() if writes is None else (writes,))))
         return Call(_call(expressions, operation, target, value.text, dtype), statement.instruction, reads)
-    operator = _PLAIN.get(operation, "=")
-    text = value.text if operation in _PLAIN else expressions.extreme(operation, dtype, Text(target), value).text
+    operator = "=" if is_half(dtype) else _PLAIN.get(operation, "=")
+    text = value.text
+    if operation in ("min", "max") or (is_half(dtype) and operation != EXCHANGE):
+        text = _combined(expressions, operation, dtype, expressions.loaded(Text(target), dtype), value)
+    if is_half(dtype):
+        text = narrowed(scope, dtype, Text(text), computed(dtype)).text
     if writes is not None and operation != EXCHANGE:
         expressions.reads.add(writes)
     return Assign(target, operator, text, statement.instruction, writes, frozenset(expressions.reads))
@@ -64,11 +72,12 @@ def _call(expressions: Expressions, operation: str, target: str, value: str, dty
     native = scope.language.atomics.get((operation, dtype.name))
     if native is not None:
         return native.format(target, value)
-    if dtype.name not in _WORDS:
+    if dtype.name not in _WORDS and not is_half(dtype):
         raise scope.error(_unsupported(scope, operation, dtype))
     name = f"atomic_{operation}_{dtype.name}"
     if name not in scope.helpers:
-        combined = _combined(expressions, operation, dtype)
+        old = expressions.loaded(Text("old"), dtype)
+        combined = _combined(expressions, operation, dtype, old, Text("value"))
         scope.helpers[name] = _compare_and_swap(scope, name, dtype, combined)
     return f"{name}(&{target}, {value})"
 
@@ -77,24 +86,30 @@ def _unsupported(scope: Scope, operation: str, dtype: DType) -> Diagnostic:
     return Diagnostic(
         "unsupported-atomic",
         f"target '{scope.language.name}' has no atomic '{operation}' on {dtype.name}",
-        ("atomic updates are on integers and floating-point numbers of 32 and 64 bits",),
+        ("atomic updates are on integers of 32 and 64 bits and on floating-point numbers",),
         ("give the array one of these types",),
     )
 
 
-def _combined(expressions: Expressions, operation: str, dtype: DType) -> str:
-    """Return the new value in terms of ``old`` and ``value``."""
+def _combined(expressions: Expressions, operation: str, dtype: DType, old: Text, value: Text) -> str:
+    """Return the new value of an element."""
+    if operation == EXCHANGE:
+        return value.text
     if operation in ("min", "max"):
-        return expressions.extreme(operation, dtype, Text("old"), Text("value")).text
-    return f"old {_OPERATORS[operation]} value"
+        return expressions.extreme(operation, computed(dtype), old, value).text
+    return f"{old.within(UNARY)} {_OPERATORS[operation]} {value.within(UNARY)}"
 
 
 def _compare_and_swap(scope: Scope, name: str, dtype: DType, combined: str) -> str:
     ctype = scope.ctype(dtype)
-    word, to_word, from_word = _WORDS[dtype.name]
+    if is_half(dtype):
+        word, to_word, from_word = "unsigned short", "{0}.bits", "{{{0}}}"
+        combined = narrowed(scope, dtype, Text(combined), computed(dtype)).text
+    else:
+        word, to_word, from_word = _WORDS[dtype.name]
     return "\n".join(
         [
-            f"{scope.language.helper} void {name}({ctype} *at, {ctype} value)",
+            f"{scope.language.helper} void {name}({ctype} *at, {scope.ctype(computed(dtype))} value)",
             "{",
             f"    {word} *word = ({word} *)at, seen = *word, expected;",
             "    do {",

@@ -115,6 +115,10 @@ class Expressions(Vectors):
         self.context = context
         return self._exact(expr, dtype)
 
+    def loaded(self, text: Text, dtype: DType) -> Text:
+        """Return an element of *dtype*, rendered already, as a value to compute with."""
+        return widened(self.scope, dtype, text) if is_half(dtype) else text
+
     def extreme(self, operation: str, dtype: DType, left: Text, right: Text) -> Text:
         """Return the minimum or maximum of two rendered values of *dtype*."""
         return self._extreme(operation, dtype, left, right)

@@ -1,0 +1,98 @@
+"""Atomic updates of every operation and type: native, by compare-and-swap, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.runtime.fibres import run_on_fibres
+from polyloop.runtime.nvrtc import compile_cuda
+
+UPDATES = {
+    "sum": "h[k[i]] + x[i]",
+    "product": "h[k[i]]*x[i]",
+    "min": "min(h[k[i]], x[i])",
+    "max": "max(h[k[i]], x[i])",
+    "and": "h[k[i]] & x[i]",
+    "or": "h[k[i]] | x[i]",
+    "xor": "h[k[i]] ^ x[i]",
+}
+INTEGERS = ("int32", "uint32", "int64", "uint64")
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+CASES = [(op, t) for op in UPDATES for t in (*INTEGERS, *FLOATS) if t in INTEGERS or op not in ("and", "or", "xor")]
+N = 40
+
+
+def updates(operation: str, dtype: str) -> pl.LoopKernel:
+    data = [pl.GlobalArg("h", dtype, shape="5"), pl.GlobalArg("x", dtype, shape="n"),
+            pl.GlobalArg("k", np.int32, shape="n"), ...]  # fmt: skip
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", f"h[k[i]] = {UPDATES[operation]} {{atomic}}", data)
+    return pl.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.0")
+
+
+def arguments(dtype: str) -> dict[str, Any]:
+    rng = np.random.default_rng(1)
+    kind: Any = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
+    x = np.array([1, 2, 3], kind)[rng.integers(0, 3 if dtype in INTEGERS else 2, N)]
+    return {"h": np.ones(5, kind), "x": x, "k": rng.integers(0, 5, N).astype(np.int32)}
+
+
+@pytest.mark.parametrize(("operation", "dtype"), CASES)
+def test_every_update_on_every_target(operation: str, dtype: str) -> None:
+    knl = updates(operation, dtype)
+    given = arguments(dtype)
+    expected = pl.interpret(knl, **{name: value.copy() for name, value in given.items()})["h"]
+    got = pl.compile(knl, target=pl.CTarget())(**{name: value.copy() for name, value in given.items()})["h"]
+    assert got.tobytes() == expected.tobytes()
+    for order, result in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), given).items():
+        assert result["h"].tobytes() == expected.tobytes(), order
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize(("operation", "dtype"), CASES)
+def test_nvrtc_takes_every_update(operation: str, dtype: str) -> None:
+    compile_cuda(pl.generate_code(updates(operation, dtype), target=pl.CudaTarget()).device_code, arch="sm_80")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("operation", "dtype"), CASES)
+def test_every_update_on_the_gpu(operation: str, dtype: str) -> None:
+    knl = updates(operation, dtype)
+    given = arguments(dtype)
+    expected = pl.interpret(knl, **{name: value.copy() for name, value in given.items()})["h"]
+    got = pl.compile(knl, target=pl.CudaTarget())(**{name: value.copy() for name, value in given.items()})["h"]
+    assert got.tobytes() == expected.tobytes()
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
+def test_an_element_is_replaced(dtype: str) -> None:
+    data = [pl.GlobalArg("y, x", dtype, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i] {atomic}", data)
+    knl = pl.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.0")
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    compile_cuda(program.device_code, arch="sm_80")
+    x = arguments(dtype)["x"]
+    for result in run_on_fibres(program, {"x": x}).values():
+        assert result["y"].tobytes() == x.tobytes()
+
+
+def test_replacing_one_element_by_many_threads_is_a_race() -> None:
+    data = [pl.GlobalArg("y", np.int32, shape="1"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[0] = i {atomic}", data)
+    with pytest.raises(pl.TransformError) as refused:
+        pl.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.0")
+    assert refused.value.codes == ("write-race",)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.complex64, pl.vec.float4])
+def test_other_types_are_refused(dtype: Any) -> None:
+    data = [pl.GlobalArg("h", dtype, shape="5"), pl.GlobalArg("x", dtype, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "h[0] = h[0] + x[i] {atomic}", data)
+    with pytest.raises(pl.CodegenError) as refused:
+        pl.generate_code(knl, target=pl.CudaTarget())
+    assert refused.value.codes == ("unsupported-atomic",)
