@@ -1,0 +1,107 @@
+"""Elements of arrays: addresses as sums of strides, in natural order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.codegen.linear import form_order, join_terms
+from polyloop.codegen.scope import PRODUCT, SUM, Scope, Text
+from polyloop.codegen.vectors import Vectors
+from polyloop.expr.nodes import Expression
+
+__all__ = ["Addresses"]
+
+
+class Addresses(Vectors):
+    """The part of :class:`polyloop.codegen.expressions.Expressions` that renders elements and indices.
+
+    ``indexing`` is true while the text is part of an index: loop variables are then as wide as indices.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.indexing = False
+
+    def _prefix(self, name: str) -> str:
+        axes = self.scope.expanded.get(name, ())
+        return "".join(f"[{self.scope.variable(axis)}]" for axis in axes)
+
+    def _reference(self, name: str, indices: Sequence[Expression]) -> str:
+        """Return the text of an element of an array, or of a scalar temporary."""
+        array = self.scope.arrays.get(name)
+        if array is None:
+            own = self.scope.table_names.get(name, name) + self._prefix(name)
+            if name in self.scope.pools:
+                own = f"{self.scope.pools[name]}.{own}"
+            storage = self.scope.storage.get(name)
+            if storage is not None and storage.strides is not None:
+                return f"{own}[{self._address(indices, storage.strides, 0)}]"
+            if storage is not None and storage.nesting is not None:
+                indices = [indices[axis] for axis in storage.nesting]
+            return own + "".join(f"[{self._index(part).text}]" for part in indices)
+        assert array.strides is not None, f"'{name}' has no strides"
+        return f"{name}[{self._address(indices, array.strides, array.offset)}]"
+
+    def _address(self, indices: Sequence[Expression], strides: Sequence[Expression], offset: Expression) -> str:
+        first = self._index(offset).within(SUM)
+        out = "" if first == "0" else first
+        for index, stride in zip(indices, strides, strict=bool(indices)):
+            text = self._index(index)
+            if text.text == "0":
+                continue
+            if type(stride) is not int or stride != 1:
+                text = Text(f"{text.within(PRODUCT)} * {self._index(stride).within(PRODUCT)}", PRODUCT)
+            if not out:
+                out = text.text
+            elif text.text.startswith("-"):
+                out += f" - {text.text[1:]}"
+            else:
+                out += f" + {text.text}"
+        return out or "0"
+
+    def _index(self, expr: Expression) -> Text:
+        opaque: list[tuple[Expression, int]] = []
+        linear: dict[str, int] = {}
+        const = self._collect(expr, 1, opaque, linear)
+        ordered: list[tuple[Expression, int]] = [
+            *((node, c) for node, c in opaque if c),
+            *sorted(((name, c) for name, c in linear.items() if c), key=form_order),
+        ]
+        if any(c > 0 for _, c in ordered):
+            ordered.sort(key=lambda term: term[1] < 0)
+        return join_terms(ordered, const, self._index_atom)
+
+    def _index_atom(self, atom: Expression) -> Text:
+        if isinstance(atom, str):
+            return Text(str(self.scope.variable(atom)))
+        outer, self.indexing = self.indexing, True
+        text = self._render(atom, self.scope.index_dtype)
+        self.indexing = outer
+        return text
+
+    def _collect(
+        self, expr: Expression, factor: int, opaque: list[tuple[Expression, int]], linear: dict[str, int]
+    ) -> int:
+        """Split *factor* times *expr* into a linear part, other nodes, and the constant that is returned."""
+        if isinstance(expr, int | np.integer):
+            return factor * int(expr)
+        if type(expr) is p.Sum:
+            return sum(self._collect(child, factor, opaque, linear) for child in expr.children)
+        if type(expr) is p.Variable and expr.name in self.scope.values:
+            value = self.scope.values[expr.name]
+            if isinstance(value, int):
+                return factor * value
+            linear[expr.name] = linear.get(expr.name, 0) + factor
+            return 0
+        if type(expr) is p.Product:
+            numbers = [c for c in expr.children if isinstance(c, int | np.integer)]
+            others = [c for c in expr.children if not isinstance(c, int | np.integer)]
+            if len(others) <= 1:
+                for number in numbers:
+                    factor *= int(number)
+                return self._collect(others[0], factor, opaque, linear) if others else factor
+        opaque.append((expr, factor))
+        return 0
