@@ -8,6 +8,7 @@ from dataclasses import replace
 import islpy as isl
 import numpy as np
 
+from polyloop.analysis.alternatives import last_alternatives
 from polyloop.analysis.ambiguity import ambiguities, moved_instructions
 from polyloop.analysis.bounds import (
     bounds_conditions,
@@ -403,7 +404,8 @@ def _with_directions(kernel: LoopKernel) -> LoopKernel:
                 if is_exact(placement, name):
                     needed = any(True for _ in initial_reads(placement, name, argument.dtype))
                 else:
-                    needed = any(not initial.is_empty() for initial in may_flow_of(placement, name).initial)
+                    ends = last_alternatives(placement, name)
+                    needed = any(not initial.is_empty() for initial in may_flow_of(placement, name, ends).initial)
             arguments.append(replace(argument, is_input=needed, is_output=name in written))
         else:
             arguments.append(argument)

@@ -156,12 +156,15 @@ def flow_of(
     return _computed(placement, array, reads, writers, frozenset(writer.name for writer in writers))
 
 
-def may_flow_of(placement: Placement, array: str) -> Flow:
+def may_flow_of(placement: Placement, array: str, ends: frozenset[str] = frozenset()) -> Flow:
     """Return the writes whose values the reads of *array* may see, whatever its accesses.
 
     A write that data decides about, that has a subscript which is not affine, or that is atomic may or may not reach a
     read, and hides no other.  ``initial`` are instances that may see the value before the program.  An atomic update
     counts as a read too: its access is the one of its write.
+
+    With *ends*, statements after which their element is written by them or by another branch, only ``initial`` is of
+    use: they are taken to hide what was written before, and that another branch writes is not seen.
     """
     writers = writers_of(placement, array)
     updates = [(s, s.lowered.write) for s in writers if s.lowered.atomic not in (None, EXCHANGE)]
@@ -171,7 +174,7 @@ def may_flow_of(placement: Placement, array: str) -> Flow:
     sure = frozenset(
         s.name for s in writers if not _may_not_happen(s) and all(w.is_affine() for w in s.lowered.writes_to(array))
     )
-    return _computed(placement, array, reads, writers, sure)
+    return _computed(placement, array, reads, writers, sure | ends)
 
 
 def _may_not_happen(writer: Placed) -> bool:
