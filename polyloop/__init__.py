@@ -28,6 +28,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.function import Function
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
+from polyloop.kernel.objects import Assignment, BarrierInstruction, NoOpInstruction
 from polyloop.kernel.reductions import ReductionOperation
 from polyloop.kernel.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
 from polyloop.kernel.trace import Trace
@@ -42,8 +43,9 @@ from polyloop.transform.tag import tag_inames
 
 if TYPE_CHECKING:
     from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
+    from polyloop.frontend.copy import make_copy_kernel
     from polyloop.frontend.einsum import make_einsum
-    from polyloop.frontend.function import make_function
+    from polyloop.frontend.function import make_function, merge
     from polyloop.frontend.fuse import fuse_kernels
     from polyloop.frontend.script import kernel_to_python
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
@@ -60,6 +62,8 @@ __all__ = [
     "AddressSpace",
     "ArgumentError",
     "Array",
+    "Assignment",
+    "BarrierInstruction",
     "CTarget",
     "CodegenError",
     "CompiledKernel",
@@ -79,6 +83,7 @@ __all__ = [
     "KernelError",
     "LaunchCheck",
     "LoopKernel",
+    "NoOpInstruction",
     "PolyloopError",
     "PolyloopWarning",
     "ReductionOperation",
@@ -109,9 +114,11 @@ __all__ = [
     "interpret",
     "kernel",
     "kernel_to_python",
+    "make_copy_kernel",
     "make_einsum",
     "make_function",
     "make_kernel",
+    "merge",
     "options",
     "precompute",
     "prioritize_loops",
@@ -146,8 +153,10 @@ _LATER = {
     "generate_code": "target.source",
     "interpret": "target.interpreter",
     "kernel_to_python": "frontend.script",
+    "make_copy_kernel": "frontend.copy",
     "make_einsum": "frontend.einsum",
     "make_function": "frontend.function",
+    "merge": "frontend.function",
 }
 """Names that an import of the package does not need, and the modules that they are loaded from when first used."""
 

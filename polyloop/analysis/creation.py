@@ -35,6 +35,7 @@ from polyloop.kernel.builder import build_kernel
 from polyloop.kernel.foreign import foreign_clashes
 from polyloop.kernel.function import Callee, function_table
 from polyloop.kernel.kernel import LoopKernel, Reference
+from polyloop.kernel.objects import InstructionObject, spelled
 from polyloop.kernel.parser import Parsed
 from polyloop.kernel.recorded import recorded
 from polyloop.kernel.reductions import ReductionOperation, operations_of
@@ -49,7 +50,7 @@ __all__ = ["complete_kernel", "create_kernel", "make_kernel"]
 @recorded
 def make_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
-    instructions: str | Sequence[str],
+    instructions: str | Sequence[str | InstructionObject],
     kernel_data: Sequence[object] | None = None,
     *,
     name: str = "loop_kernel",
@@ -84,7 +85,7 @@ def make_kernel(
         Assignments, one a line: ``lhs = rhs {id=.., dep=.., inames=.., if=.., tags=..}``, ``a, b = x, y`` (both right
         sides first), ``<> t = ..`` for a temporary, ``f(x) := ..`` for a substitution rule, ``for i .. end``,
         ``if .. elif .. else .. end``, ``with {options} .. end``, ``... nop {id=.., dep=..}``,
-        ``... lbarrier``, ``... gbarrier``.
+        ``... lbarrier``, ``... gbarrier``.  A list may have :class:`polyloop.Assignment` and the other objects too.
     kernel_data
         Arguments and temporaries in order; ``...`` (or None) infers those that are not listed.
     name
@@ -153,7 +154,7 @@ def make_kernel(
 
 def create_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
-    instructions: str | Sequence[str] | Sequence[Parsed],
+    instructions: str | Sequence[str | InstructionObject] | Sequence[Parsed],
     kernel_data: Sequence[object] | None,
     *,
     name: str,
@@ -173,7 +174,7 @@ def create_kernel(
     read_offset(default_offset)
     kernel = build_kernel(
         domains,
-        instructions,
+        spelled(instructions),
         kernel_data,
         name=name,
         assumptions=assumptions,

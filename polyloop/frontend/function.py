@@ -8,17 +8,35 @@ import islpy as isl
 
 from polyloop.analysis.creation import make_kernel
 from polyloop.errors import Diagnostic, KernelError
+from polyloop.expr.foreign import ForeignFunction
 from polyloop.kernel.builder import program_of
-from polyloop.kernel.function import Callee, Function, function_table
+from polyloop.kernel.function import Callee, Function, flattened, function_table
 from polyloop.kernel.made import Written
+from polyloop.kernel.objects import InstructionObject
 from polyloop.kernel.specs import GlobalArg, ValueArg
 
-__all__ = ["make_function"]
+__all__ = ["make_function", "merge"]
+
+
+def merge(entities: Sequence[Callee]) -> tuple[Function | ForeignFunction, ...]:
+    """Return the functions in *entities*, libraries among them, as one library, to be passed in ``functions=``.
+
+    Raises
+    ------
+    KernelError
+        ``bad-function`` (a kernel among them: pass it the library when it is made), ``name-taken`` (two functions of
+        one name).
+    """
+    try:
+        function_table(entities)
+    except KernelError as error:
+        raise KernelError("merge", None, error.found) from error
+    return tuple(dict.fromkeys(flattened(entities)))
 
 
 def make_function(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
-    instructions: str | Sequence[str],
+    instructions: str | Sequence[str | InstructionObject],
     kernel_data: Sequence[object] | None = None,
     *,
     name: str,

@@ -118,6 +118,9 @@ def flattened(given: object) -> Iterator[Function | ForeignFunction]:
             yield from flattened(entry)
     else:
         hint = "pass what pl.make_function returns, or a pl.ForeignFunction"
+        if isinstance(given, LoopKernel):
+            hint = "make the callee with pl.make_function, and pass it to the caller: make_kernel(.., functions=[..])"
+            raise _refused("bad-function", f"the kernel '{given.name}' is no function", hint)
         raise _refused("bad-function", f"functions cannot hold {given!r}", hint)
 
 

@@ -10,6 +10,7 @@ from typing import ParamSpec
 
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import Written, differs
+from polyloop.kernel.objects import spelled
 
 __all__ = ["recorded"]
 
@@ -24,7 +25,7 @@ def recorded(create: Callable[_P, LoopKernel]) -> Callable[_P, LoopKernel]:
     def call(*args: _P.args, **kwargs: _P.kwargs) -> LoopKernel:
         kernel = create(*args, **kwargs)
         given = form.bind(*args, **kwargs).arguments
-        domains, instructions = given["domains"], given["instructions"]
+        domains, instructions = given["domains"], spelled(given["instructions"])
         data = given.get("kernel_data")
         options = (
             (name, value)

@@ -102,3 +102,51 @@ def slope_limiter() -> pl.LoopKernel:
     )
     knl = pl.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
     return knl
+
+
+def _copy_case(n: int, rng: np.random.Generator) -> Case:
+    values = rng.random((n, n + 2), dtype=F)
+    return {"input": values}, {"output": values}
+
+
+@example(_copy_case, sizes=(1, 15, 33))
+def transposed_layout() -> pl.LoopKernel:
+    """A copy to columns; neighbouring threads write neighbouring elements."""
+    knl = pl.add_dtypes(pl.make_copy_kernel("N0,N1"), {"input": F, "output": F})
+    knl = pl.split_iname(knl, "i0", 16, outer_tag="g.1", inner_tag="l.0")
+    return pl.split_iname(knl, "i1", 16, outer_tag="g.0", inner_tag="l.1")
+
+
+def _volume_case(n: int, rng: np.random.Generator) -> Case:
+    values = rng.random((2, n, 5), dtype=F)
+    return {"input": np.asfortranarray(values)}, {"output": values}
+
+
+@example(_volume_case, sizes=(1, 16, 31))
+def padded_volume() -> pl.LoopKernel:
+    """A copy from columns to rows that begin at multiples of 8 elements."""
+    knl = pl.make_copy_kernel("N2,N1,N0(pad=8)", "F,F,F")
+    knl = pl.add_dtypes(knl, {"input": F, "output": F})
+    knl = pl.split_iname(knl, "i2", 16, outer_tag="g.0", inner_tag="l.0")
+    return pl.tag_inames(knl, "i0:g.2, i1:g.1")
+
+
+def _collected_case(n: int, rng: np.random.Generator) -> Case:
+    x = rng.integers(-4, 5, n).astype(F)
+    return {"x": x}, {"y0": x, "y1": x + 1, "y2": x + 4, "total": 3 * x + 5}
+
+
+@example(_collected_case)
+def collected_statements() -> pl.LoopKernel:
+    """Instructions that a program put together, beside text."""
+    powers = [pl.Assignment(f"y{k}[i]", f"x[i] + {k * k}", id=f"power{k}", tags="power") for k in range(3)]
+    return pl.make_kernel(
+        "{[i]: 0 <= i < n}",
+        [
+            *powers,
+            pl.NoOpInstruction(id="powers", depends_on="power*"),
+            "total[i] = y0[i] + y1[i] + y2[i] {dep=powers}",
+        ],
+        [pl.GlobalArg("x, y0, y1, y2, total", F, shape="n"), ...],
+        name="collected_statements",
+    )
