@@ -31,7 +31,7 @@ from polyloop.expr.dtypes import (
 )
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS
-from polyloop.expr.nodes import Expression, Lookup, Record, TypeCast, array_name, element_of, field_path
+from polyloop.expr.nodes import Expression, Lookup, Record, TypeCast, array_name, element_of, field_path, subtrahend
 from polyloop.expr.records import field_dtype, is_record, is_vector
 from polyloop.expr.typing import ScalarType, Weak, adapted, argument_type, common_type, infer_type
 from polyloop.poly.affine import Affine, affine_of
@@ -330,15 +330,19 @@ class Expressions(Vectors):
     # {{{ arithmetic
 
     def _sum(self, expr: p.Sum, want: DType | None) -> Text:
-        dtype = self._common(expr.children, want)
+        taken = [None, *map(subtrahend, expr.children[1:])]
+        parts = [child if part is None else part for child, part in zip(expr.children, taken, strict=True)]
+        dtype = self._computed(expr, want)
         out = ""
         chain = self.scope.chain()
-        for part, text in zip(expr.children, self._operands(expr.children, dtype), strict=True):
-            is_difference = bool(out) and text.text.startswith("-") and text.level >= PRODUCT
-            chain.add("-" if is_difference else "+", self._seen(part, dtype))
+        for part, text, difference in zip(parts, self._operands(parts, dtype), taken, strict=True):
+            is_negative = difference is None and bool(out) and text.text.startswith("-") and text.level >= PRODUCT
+            chain.add("-" if is_negative or difference is not None else "+", self._seen(part, dtype))
             if not out:
                 out = text.within(SUM)
-            elif is_difference:
+            elif difference is not None:
+                out += f" - {text.within(UNARY if text.text.startswith('-') else PRODUCT)}"
+            elif is_negative:
                 out += f" - {text.text[1:]}"
             else:
                 out += f" + {text.within(PRODUCT)}"
@@ -494,7 +498,7 @@ class Expressions(Vectors):
         text, have = self._render(child, None), self._computed(child, None)
         if is_half(dtype):
             return widened(self.scope, dtype, narrowed(self.scope, dtype, text, have))
-        if is_complex(dtype):
+        if is_complex(dtype) and self.scope.language.operators:
             return converted(self.scope, text, have, dtype)
         return cast(self.scope, dtype, text)
 

@@ -194,6 +194,7 @@ def _turned(name: str, real: str, dtype: str, f: str, odd: bool) -> str:
     return (
         f"static inline {real} {name}_{dtype}({real} a)\n"
         "{\n"
+        f"    if (!isfinite(a))\n        return NAN;\n"
         f"{zero}"
         f"    {real} turn = fmod{f}(a, 2.0{f}), quarter = rint{f}(2.0{f} * turn);\n"
         f"    {real} r = {pi} * (turn - 0.5{f} * quarter);\n"

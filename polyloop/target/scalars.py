@@ -20,7 +20,7 @@ from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.expr.dtypes import DType, computed, dtype_name, is_inexact
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, ResultType
-from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Terms, TypeCast
+from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Terms, TypeCast, subtrahend
 from polyloop.expr.operations import neutral_value
 from polyloop.expr.printer import show
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
@@ -368,9 +368,11 @@ class Compiler:
 
     def _operation(self, expr: Expression, dtype: DType) -> Closure:
         kind = type(expr)
+        if kind is p.Sum:
+            return self._sum(expr, dtype)
         parts = [self.value(child, dtype) for child in children(expr)]
-        if kind is p.Sum or kind is p.Product:
-            return _chain(_lifted(operator.add if kind is p.Sum else operator.mul, dtype), parts)
+        if kind is p.Product:
+            return _chain(_lifted(operator.mul, dtype), parts)
         if kind is p.Min or kind is p.Max:
             return _chain(_lifted(_smaller if kind is p.Min else _larger, dtype), parts)
         if kind is p.BitwiseNot:
@@ -385,6 +387,22 @@ class Compiler:
         assert kind is p.FloorDiv or kind is p.Remainder, f"unexpected node {kind.__name__}"
         apply = self.divider(kind is p.FloorDiv, expr)
         return lambda: apply(left(), right())
+
+    def _sum(self, expr: p.Sum, dtype: DType) -> Closure:
+        total = self.value(expr.children[0], dtype)
+        rest: list[tuple[Callable[[Any, Any], Any], Closure]] = []
+        for child in expr.children[1:]:
+            taken = subtrahend(child)
+            apply = operator.add if taken is None else operator.sub
+            rest.append((_lifted(apply, dtype), self.value(child if taken is None else taken, dtype)))
+
+        def add() -> Any:  # noqa: ANN401
+            value = total()
+            for apply, part in rest:
+                value = apply(value, part())
+            return value
+
+        return add
 
     def _power(self, expr: Expression, dtype: DType, left: Closure, right: Closure) -> Closure:
         if is_inexact(dtype):
