@@ -370,6 +370,8 @@ class Expressions(Vectors):
     def _quotient(self, expr: p.Quotient, want: DType | None) -> Text:
         parts = (expr.numerator, expr.denominator)
         dtype = self._computed(expr, want)
+        if self.scope.fast and ("divide", dtype.name) in self.scope.language.fast_functions:
+            return self._call_function("divide", dtype, [self._exact(part, dtype) for part in parts])
         numerator, denominator = self._operands(parts, dtype)
         self.scope.operator("/", *(self._seen(part, dtype) for part in parts))
         return Text(f"{numerator.within(PRODUCT)} / {denominator.within(UNARY)}", PRODUCT)

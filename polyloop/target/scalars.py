@@ -20,7 +20,17 @@ from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.expr.dtypes import DType, computed, dtype_name, is_inexact
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, ResultType
-from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Terms, TypeCast, subtrahend
+from polyloop.expr.nodes import (
+    Expression,
+    Lookup,
+    Operation,
+    Record,
+    Reduction,
+    Terms,
+    TypeCast,
+    array_name,
+    subtrahend,
+)
 from polyloop.expr.operations import neutral_value
 from polyloop.expr.printer import show
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
@@ -229,6 +239,8 @@ class Compiler:
     def value(self, expr: Expression, want: DType | None = None) -> Closure:
         """Return a closure for the value of *expr*, as *want* if that is given."""
         have = adapted(self.type_of(expr), want)
+        if want == have and type(expr) in (p.Variable, p.Subscript) and array_name(expr) in self.arrays:
+            return self._element(expr)
         closure = self._value(expr, have)
         return closure if want is None else _convert(closure, computed(have), want)
 
@@ -238,9 +250,7 @@ class Compiler:
         if kind is p.Variable and expr.name not in self.arrays:
             return _convert(self._name(expr.name), have, computed(have))
         if kind is p.Variable or kind is p.Subscript:
-            array = self.arrays[expr.name if kind is p.Variable else expr.aggregate.name]
-            place = self.place(expr)
-            return _convert(lambda: array[place()], have, computed(have))
+            return _convert(self._element(expr), have, computed(have))
         if _is_constant(expr):
             constant = converted(expr, computed(have))
             return lambda: constant
@@ -251,11 +261,15 @@ class Compiler:
             return self._truth(expr)
         return self._operation(expr, computed(have))
 
+    def _element(self, expr: p.Variable | p.Subscript) -> Closure:
+        array, place = self.arrays[array_name(expr)], self.place(expr)
+        return lambda: array[place()]
+
     def _name(self, name: str) -> Closure:
         if name in self.scalars:
             value = self.scalars[name]
             return lambda: value
-        point, scalar = self.point, _INT.type
+        point, scalar = self.point, (self.types.get(name) or _INT).type
         return lambda: scalar(point[name])
 
     def _lookup(self, expr: Lookup, have: DType) -> Closure:

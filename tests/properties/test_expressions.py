@@ -130,48 +130,58 @@ def integers(draw: st.DrawFn, depth: int) -> Node:
     if depth == 0:
         return draw(leaf(INTEGERS))
     a, b = draw(integers(depth - 1)), draw(integers(depth - 1))
-    names = {a.name, b.name}
-    kind = draw(st.sampled_from(("plain", "bits", "divide", "shift", "extreme", "count", "choice", "cast", "power")))
     with np.errstate(all="ignore"):
-        if kind == "cast":
-            name = draw(st.sampled_from(INTEGERS))
-            return node(f"cast({name}, {a.text})", a.value.astype(name))
-        if kind == "count":
-            function = draw(st.sampled_from(("popcount", "clz", "ctz")))
-            return node(f"{function}({a.text})", _COUNTS[function](a.value))
-        if kind == "shift":
-            count = draw(st.integers(0, a.value.dtype.itemsize * 8 - 1))
-            if a.name.startswith("u") or a.value.dtype.itemsize < 4:
-                return node(f"({a.text} << {count})", np.left_shift(a.value, a.value.dtype.type(count)))
-            return node(f"({a.text} >> {count})", np.right_shift(a.value, a.value.dtype.type(count)))
-        if kind == "power":
-            exponent = draw(st.integers(0, 3))
-            exact = a.value.astype(object) ** exponent
-            return node(f"({a.text}**{exponent})", a.value**exponent) if fits(exact, a.name) else a
-        if "uint64" in names and any(name.startswith("i") for name in names):
+        if draw(st.booleans()):
+            return changed(draw, a)
+        if "uint64" in (a.name, b.name) and any(name.startswith("i") for name in (a.name, b.name)):
             return a
-        name = common(a.name, b.name)
-        x, y = a.value.astype(name), b.value.astype(name)
-        if kind == "plain":
-            symbol = draw(st.sampled_from(sorted(_PLAIN)))
-            exact = _PLAIN[symbol](x.astype(object), y.astype(object))
-            # A chain of one operator is computed in the common type of all its operands.
-            left = a.text if a.is_leaf or a.name == name else f"cast({a.name}, {a.text})"
-            return node(f"({left} {symbol} {b.text})", _PLAIN[symbol](x, y)) if fits(exact, name) else a
-        if kind == "bits":
-            symbol = draw(st.sampled_from(sorted(_BITS)))
-            return node(f"({a.text} {symbol} {b.text})", _BITS[symbol](x, y))
-        if kind == "extreme":
-            function = draw(st.sampled_from(("min", "max")))
-            return node(f"{function}({a.text}, {b.text})", (np.minimum if function == "min" else np.maximum)(x, y))
-        if kind == "choice":
-            symbol = draw(st.sampled_from(("<", "<=", "==", "!=")))
-            condition = {"<": x < y, "<=": x <= y, "==": x == y, "!=": x != y}[symbol]
-            return node(f"if({a.text} {symbol} {b.text}, {a.text}, {b.text})", np.where(condition, x, y))
-        divisor = draw(st.sampled_from((3, 7, 100) if a.name.startswith("u") else (3, -3, 7, -100)))
-        symbol = draw(st.sampled_from(("//", "%")))
-        apply = np.floor_divide if symbol == "//" else np.remainder
-        return node(f"({a.text} {symbol} ({divisor}))", apply(a.value, a.value.dtype.type(divisor)))
+        return combined(draw, a, b)
+
+
+def changed(draw: st.DrawFn, a: Node) -> Node:
+    """Return an expression of one operand and constants."""
+    kind = draw(st.sampled_from(("divide", "shift", "count", "cast", "power")))
+    if kind == "cast":
+        name = draw(st.sampled_from(INTEGERS))
+        return node(f"cast({name}, {a.text})", a.value.astype(name))
+    if kind == "count":
+        function = draw(st.sampled_from(("popcount", "clz", "ctz")))
+        return node(f"{function}({a.text})", _COUNTS[function](a.value))
+    if kind == "shift":
+        count = draw(st.integers(0, a.value.dtype.itemsize * 8 - 1))
+        if a.name.startswith("u") or a.value.dtype.itemsize < 4:
+            return node(f"({a.text} << {count})", np.left_shift(a.value, a.value.dtype.type(count)))
+        return node(f"({a.text} >> {count})", np.right_shift(a.value, a.value.dtype.type(count)))
+    if kind == "power":
+        exponent = draw(st.integers(0, 3))
+        exact = a.value.astype(object) ** exponent
+        return node(f"({a.text}**{exponent})", a.value**exponent) if fits(exact, a.name) else a
+    divisor = draw(st.sampled_from((3, 7, 100) if a.name.startswith("u") else (3, -3, 7, -100)))
+    symbol = draw(st.sampled_from(("//", "%")))
+    apply = np.floor_divide if symbol == "//" else np.remainder
+    return node(f"({a.text} {symbol} ({divisor}))", apply(a.value, a.value.dtype.type(divisor)))
+
+
+def combined(draw: st.DrawFn, a: Node, b: Node) -> Node:
+    """Return an expression of two operands."""
+    kind = draw(st.sampled_from(("plain", "bits", "extreme", "choice")))
+    name = common(a.name, b.name)
+    x, y = a.value.astype(name), b.value.astype(name)
+    if kind == "plain":
+        symbol = draw(st.sampled_from(sorted(_PLAIN)))
+        exact = _PLAIN[symbol](x.astype(object), y.astype(object))
+        # A chain of one operator is computed in the common type of all its operands.
+        left = a.text if a.is_leaf or a.name == name else f"cast({a.name}, {a.text})"
+        return node(f"({left} {symbol} {b.text})", _PLAIN[symbol](x, y)) if fits(exact, name) else a
+    if kind == "bits":
+        symbol = draw(st.sampled_from(sorted(_BITS)))
+        return node(f"({a.text} {symbol} {b.text})", _BITS[symbol](x, y))
+    if kind == "extreme":
+        function = draw(st.sampled_from(("min", "max")))
+        return node(f"{function}({a.text}, {b.text})", (np.minimum if function == "min" else np.maximum)(x, y))
+    symbol = draw(st.sampled_from(("<", "<=", "==", "!=")))
+    condition = {"<": x < y, "<=": x <= y, "==": x == y, "!=": x != y}[symbol]
+    return node(f"if({a.text} {symbol} {b.text}, {a.text}, {b.text})", np.where(condition, x, y))
 
 
 def _bits(value: Array) -> list[int]:
@@ -193,41 +203,55 @@ _FUNCTIONS: Final[dict[str, Callable[[Array], Array]]] = {
 _SMALL: Final = ("bool", "int8", "int16", "uint8", *FLOATS, *COMPLEX)
 
 
+_PARTS: Final[dict[str, Callable[[Array], Array]]] = {"real": np.real, "imag": np.imag, "abs": np.abs}
+
+
 @st.composite
 def numbers(draw: st.DrawFn, depth: int) -> Node:
     """Return an expression with a floating-point value, real or complex."""
     if depth == 0:
         return draw(leaf((*FLOATS, *COMPLEX)))
     a = draw(numbers(depth - 1))
-    kind = draw(st.sampled_from(("plain", "plain", "divide", "constant", "function", "choice", "cast", "part")))
-    name = held(a)
     with np.errstate(all="ignore"):
-        if kind == "function" and a.is_leaf and a.name in FLOATS:
-            function = draw(st.sampled_from(sorted(_FUNCTIONS)))
-            return Held.of(f"{function}({a.text})", _FUNCTIONS[function](as_computed(a.value, name)), name)
-        if kind == "part" and name in COMPLEX:
-            part = draw(st.sampled_from(("real", "imag", "abs")))
-            value = {"real": np.real, "imag": np.imag, "abs": np.abs}[part](a.value)
-            return Held.of(f"{part}({a.text})", value, str(value.dtype), a.scale)
-        if kind == "constant":
-            number = draw(st.sampled_from((2, 0.1, -1.5, 3)))
-            value = as_computed(a.value, name) * as_computed(np.array(number), name)
-            return Held.of(f"{number}*{a.text}" if number != -1.5 else f"({a.text}*(-1.5))", value, name, a.scale)
-        if kind == "cast":
-            to = draw(st.sampled_from(COMPLEX if name in COMPLEX else (*FLOATS, *COMPLEX)))
-            value = as_computed(a.value, name).astype(dtype_of(to))
-            return Held.of(f"cast({to}, {a.text})", as_computed(value, to), to, a.scale)
-        b = draw(leaf(_SMALL)) if kind != "choice" else draw(numbers(depth - 1))
-        both = common(name, held(b))
-        x, y = as_computed(a.value, both), as_computed(b.value, both)
-        if kind == "choice":
-            text = f"if(v_int8[i] > 1, {a.text}, {b.text})"
-            return Held.of(text, np.where(DATA["int8"] > 1, x, y), both, a.scale, b.scale)
-        if kind == "divide" and b.name in (*FLOATS, *COMPLEX):
-            return Held.of(f"{a.text}/{b.text}", x / y, both, a.scale / np.abs(b.value.astype(np.complex128)))
-        symbol = draw(st.sampled_from(sorted(_PLAIN)))
-        scale = a.scale * b.scale if symbol == "*" else a.scale + b.scale
-        return Held.of(f"({a.text} {symbol} {b.text})", _PLAIN[symbol](x, y), both, scale)
+        if draw(st.booleans()):
+            return transformed(draw, a)
+        b = draw(leaf(_SMALL)) if draw(st.integers(0, 4)) else draw(numbers(depth - 1))
+        return joined(draw, a, b)
+
+
+def transformed(draw: st.DrawFn, a: Node) -> Node:
+    """Return an expression of one operand and constants."""
+    name = held(a)
+    kind = draw(st.sampled_from(("constant", "function", "cast", "part")))
+    if kind == "function" and a.is_leaf and a.name in FLOATS:
+        function = draw(st.sampled_from(sorted(_FUNCTIONS)))
+        return Held.of(f"{function}({a.text})", _FUNCTIONS[function](as_computed(a.value, name)), name)
+    if kind == "part" and name in COMPLEX:
+        part = draw(st.sampled_from(sorted(_PARTS)))
+        value = _PARTS[part](a.value)
+        return Held.of(f"{part}({a.text})", value, str(value.dtype), a.scale)
+    if kind == "cast":
+        to = draw(st.sampled_from(COMPLEX if name in COMPLEX else (*FLOATS, *COMPLEX)))
+        value = as_computed(a.value, name).astype(dtype_of(to))
+        return Held.of(f"cast({to}, {a.text})", as_computed(value, to), to, a.scale)
+    number = draw(st.sampled_from((2, 0.1, -1.5, 3)))
+    value = as_computed(a.value, name) * as_computed(np.array(number), name)
+    return Held.of(f"{number}*{a.text}" if number != -1.5 else f"({a.text}*(-1.5))", value, name, a.scale)
+
+
+def joined(draw: st.DrawFn, a: Node, b: Node) -> Node:
+    """Return an expression of two operands."""
+    both = common(held(a), held(b))
+    x, y = as_computed(a.value, both), as_computed(b.value, both)
+    kind = draw(st.sampled_from(("plain", "plain", "choice", "divide")))
+    if kind == "choice":
+        text = f"if(v_int8[i] > 1, {a.text}, {b.text})"
+        return Held.of(text, np.where(DATA["int8"] > 1, x, y), both, a.scale, b.scale)
+    if kind == "divide" and b.is_leaf and b.name in (*FLOATS, *COMPLEX):
+        return Held.of(f"{a.text}/{b.text}", x / y, both, a.scale / np.abs(b.value.astype(np.complex128)))
+    symbol = draw(st.sampled_from(sorted(_PLAIN)))
+    scale = a.scale * b.scale if symbol == "*" else a.scale + b.scale
+    return Held.of(f"({a.text} {symbol} {b.text})", _PLAIN[symbol](x, y), both, scale)
 
 
 @dataclass(frozen=True, repr=False)
@@ -288,7 +312,8 @@ def compare(nodes: list[Node], *, on_fibres: bool) -> None:
     check(nodes, dict(pl.compile(knl, target=pl.CTarget())(n=N, **arguments).items()), "C")
     if on_fibres:
         program = pl.generate_code(knl, target=pl.CudaTarget())
-        check(nodes, dict(run_on_fibres(program, {"n": N, **arguments}, orders=("forward",))["forward"].items()), "CUDA")
+        result = run_on_fibres(program, {"n": N, **arguments}, orders=("forward",))["forward"]
+        check(nodes, dict(result.items()), "CUDA")
 
 
 # An example holds many expressions and costs seconds: what fails is named in the message, and not shrunk.
