@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -41,6 +42,7 @@ __all__ = ["Expressions"]
 AND, BITOR, BITXOR, BITAND, EQUAL, RELATION, SHIFT = range(3, 10)
 _BIT_LEVELS: Final = {p.BitwiseOr: ("|", BITOR), p.BitwiseXor: ("^", BITXOR), p.BitwiseAnd: ("&", BITAND)}
 _MAX_FACTORS: Final = 4
+_IS_CALL: Final = re.compile(r"\w+\(.*\)")
 _POWERS: Final = {2: "square", 3: "cube", 4: "fourth"}
 _INT32: Final[DType] = np.dtype("int32")
 _UINT32: Final[DType] = np.dtype("uint32")
@@ -456,7 +458,8 @@ class Expressions(Vectors):
             return Text(f"{spelling}({', '.join(texts)})")
         if spelling.startswith("{0}."):  # a member
             return Text(spelling.format(arguments[0].within(ATOM)))
-        return Text(f"({spelling.format(*texts)})")
+        text = spelling.format(*texts)
+        return Text(text if _IS_CALL.fullmatch(spelling) else f"({text})")
 
     def _call(self, expr: p.Call, want: DType | None) -> Text:
         assert isinstance(expr.function, p.Variable), f"call of '{expr.function}'"

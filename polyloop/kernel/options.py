@@ -174,15 +174,19 @@ def _with_option(options: Options, key: str, value: Source, given: bool, inames:
             if not re.fullmatch(r"-?[0-9]{1,9}", value.text):
                 fail("syntax", "the priority is not an integer", value.span(), "write priority=1")
             return replace(options, priority=int(value.text))
-        case "mem_kind":
-            return replace(options, memory=value.text)
-        case "precision":
-            if value.text not in PRECISIONS:
-                fail("syntax", f"'{value.text}' is no precision", value.span(), "write precision=exact or precision=fast")
-            return replace(options, fast=value.text == "fast")
+        case "mem_kind" | "precision":
+            return _with_word(options, key, value)
         case "tags" | "groups" | "conflicts" | "atomic":
             return _with_names(options, key, value)
     return _with_relation(options, key, value, inames)
+
+
+def _with_word(options: Options, key: str, value: Source) -> Options:
+    if key == "mem_kind":
+        return replace(options, memory=value.text)
+    if value.text not in PRECISIONS:
+        fail("syntax", f"'{value.text}' is no precision", value.span(), "write precision=fast, or exact")
+    return replace(options, fast=value.text == "fast")
 
 
 def _with_names(options: Options, key: str, value: Source) -> Options:

@@ -236,7 +236,7 @@ def transformed(draw: st.DrawFn, a: Node) -> Node:
         return Held.of(f"cast({to}, {a.text})", as_computed(value, to), to, a.scale)
     number = draw(st.sampled_from((2, 0.1, -1.5, 3)))
     value = as_computed(a.value, name) * as_computed(np.array(number), name)
-    return Held.of(f"{number}*{a.text}" if number != -1.5 else f"({a.text}*(-1.5))", value, name, a.scale)
+    return Held.of(f"({number}*{a.text})" if number != -1.5 else f"({a.text}*(-1.5))", value, name, a.scale)
 
 
 def joined(draw: st.DrawFn, a: Node, b: Node) -> Node:
@@ -248,7 +248,7 @@ def joined(draw: st.DrawFn, a: Node, b: Node) -> Node:
         text = f"if(v_int8[i] > 1, {a.text}, {b.text})"
         return Held.of(text, np.where(DATA["int8"] > 1, x, y), both, a.scale, b.scale)
     if kind == "divide" and b.is_leaf and b.name in (*FLOATS, *COMPLEX):
-        return Held.of(f"{a.text}/{b.text}", x / y, both, a.scale / np.abs(b.value.astype(np.complex128)))
+        return Held.of(f"({a.text}/{b.text})", x / y, both, a.scale / np.abs(b.value.astype(np.complex128)))
     symbol = draw(st.sampled_from(sorted(_PLAIN)))
     scale = a.scale * b.scale if symbol == "*" else a.scale + b.scale
     return Held.of(f"({a.text} {symbol} {b.text})", _PLAIN[symbol](x, y), both, scale)
