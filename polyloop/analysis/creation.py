@@ -36,6 +36,7 @@ from polyloop.kernel.foreign import foreign_clashes
 from polyloop.kernel.function import Callee, function_table
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.objects import InstructionObject, spelled
+from polyloop.kernel.options import PRECISIONS
 from polyloop.kernel.parser import Parsed
 from polyloop.kernel.recorded import recorded
 from polyloop.kernel.reductions import ReductionOperation, operations_of
@@ -66,6 +67,7 @@ def make_kernel(
     silenced_warnings: str | Sequence[str] = (),
     functions: Sequence[Callee] = (),
     reductions: Sequence[ReductionOperation] = (),
+    precision: str = "exact",
 ) -> LoopKernel:
     """Create a kernel from iteration domains and instructions.
 
@@ -114,6 +116,9 @@ def make_kernel(
         alone or in lists.
     reductions
         Operations for reductions in this kernel, besides the built-in ones; each under its name.
+    precision
+        ``"exact"``, or ``"fast"``: CUDA code calls approximations such as ``__expf`` where the hardware has them for
+        float32.  An instruction can say otherwise with ``{precision=exact}``.  C and the interpreter ignore it.
 
     Raises
     ------
@@ -149,6 +154,7 @@ def make_kernel(
         silenced_warnings=silenced_warnings,
         functions=functions,
         reductions=reductions,
+        precision=precision,
     )
 
 
@@ -169,9 +175,13 @@ def create_kernel(
     silenced_warnings: str | Sequence[str] = (),
     functions: Sequence[Callee] = (),
     reductions: Sequence[ReductionOperation] = (),
+    precision: str = "exact",
 ) -> LoopKernel:
     """Create a kernel as :func:`make_kernel` does, from *instructions* that may have been parsed already."""
     read_offset(default_offset)
+    if precision not in PRECISIONS:
+        message = f"no precision {precision!r}"
+        raise KernelError("make_kernel", name, [Diagnostic("bad-value", message, hints=("pass 'exact' or 'fast'",))])
     kernel = build_kernel(
         domains,
         spelled(instructions),
@@ -187,7 +197,9 @@ def create_kernel(
         operations=operations_of(reductions),
     )
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
-    kernel = replace(complete_kernel(kernel, kernel_data), silenced_warnings=patterns, target=target)
+    kernel = replace(
+        complete_kernel(kernel, kernel_data), silenced_warnings=patterns, target=target, fast=precision == "fast"
+    )
     assert kernel.reference is not None, "a complete kernel has its reference program"
     _raise_if(kernel, moved_instructions(kernel.reference.kernel))
     warn("make_kernel", kernel.name, creation_warnings(kernel.reference.kernel), patterns)

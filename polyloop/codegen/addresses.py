@@ -8,22 +8,15 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.codegen.linear import form_order, join_terms
-from polyloop.codegen.scope import PRODUCT, SUM, Scope, Text
-from polyloop.codegen.vectors import Vectors
+from polyloop.codegen.operands import Operands
+from polyloop.codegen.scope import PRODUCT, SUM, Text
 from polyloop.expr.nodes import Expression
 
 __all__ = ["Addresses"]
 
 
-class Addresses(Vectors):
-    """The part of :class:`polyloop.codegen.expressions.Expressions` that renders elements and indices.
-
-    ``indexing`` is true while the text is part of an index: loop variables are then as wide as indices.
-    """
-
-    def __init__(self, scope: Scope) -> None:
-        super().__init__(scope)
-        self.indexing = False
+class Addresses(Operands):
+    """The part of :class:`polyloop.codegen.expressions.Expressions` that renders elements and indices."""
 
     def _prefix(self, name: str) -> str:
         axes = self.scope.expanded.get(name, ())

@@ -17,7 +17,7 @@ from polyloop.codegen.linear import is_index_arithmetic
 from polyloop.codegen.literals import literal
 from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
-from polyloop.codegen.vectors import OR, TERNARY, Vectors
+from polyloop.codegen.vectors import OR, TERNARY
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import (
     DType,
@@ -33,9 +33,9 @@ from polyloop.expr.dtypes import (
 )
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS
-from polyloop.expr.nodes import Expression, Lookup, Record, TypeCast, array_name, element_of, field_path
+from polyloop.expr.nodes import Expression, Lookup, Record, TypeCast, array_name, element_of, field_path, subtrahend
 from polyloop.expr.records import field_dtype, is_record, is_vector
-from polyloop.expr.typing import ScalarType, Weak, adapted, argument_type, common_type, infer_type
+from polyloop.expr.typing import Weak, adapted, argument_type, common_type
 from polyloop.poly.affine import Affine, affine_of
 
 __all__ = ["Expressions"]
@@ -43,14 +43,12 @@ __all__ = ["Expressions"]
 AND, BITOR, BITXOR, BITAND, EQUAL, RELATION, SHIFT = range(3, 10)
 _BIT_LEVELS: Final = {p.BitwiseOr: ("|", BITOR), p.BitwiseXor: ("^", BITXOR), p.BitwiseAnd: ("&", BITAND)}
 _MAX_FACTORS: Final = 4
+_IS_CALL: Final = re.compile(r"\w+\(.*\)")
 _POWERS: Final = {2: "square", 3: "cube", 4: "fourth"}
 _INT32: Final[DType] = np.dtype("int32")
 _UINT32: Final[DType] = np.dtype("uint32")
 _UINT16: Final[DType] = np.dtype("uint16")
 
-
-_CALL: Final = re.compile(r"[A-Za-z_]\w*\((?:[^()]|\([^()]*\))*\)")
-"""A call without deeper parentheses in its arguments than one level."""
 
 class Expressions(Addresses):
     """Renders expressions in one :class:`Scope`.
@@ -63,7 +61,6 @@ class Expressions(Addresses):
         super().__init__(scope)
         self.reads: set[str] = set()
         self.used_context = False
-        self._types: dict[tuple[int, bool], tuple[Expression, ScalarType]] = {}
 
     # {{{ entry points
 
@@ -124,80 +121,6 @@ class Expressions(Addresses):
         return self._extreme(operation, dtype, left, right)
 
     # }}}
-    # {{{ types
-
-    def _type(self, expr: Expression) -> ScalarType:
-        key = (id(expr), self.indexing)
-        found = self._types.get(key)
-        if found is None:
-            kind = infer_type(expr, self._type_of)
-            assert kind is not None, f"'{expr}' has no type: types must be inferred before code generation"
-            found = self._types[key] = (expr, kind)
-        return found[1]
-
-    def _type_of(self, name: str) -> DType | None:
-        """Return the type of a name: loop variables and sizes are as wide as indices where they make up an index."""
-        own = None if self.indexing else self.scope.value_dtypes.get(name)
-        return own or self.scope.dtypes.get(name)
-
-    def _computed(self, expr: Expression, want: DType | None) -> DType:
-        """Return the type that *expr* is computed in where *want* is wanted."""
-        return computed(adapted(self._type(expr), want))
-
-    def _common(self, parts: Sequence[Expression], want: DType | None) -> DType:
-        """Return the type that *parts* are computed in."""
-        return computed(adapted(common_type([self._type(part) for part in parts]), want))
-
-    def _seen(self, expr: Expression, dtype: DType) -> DType:
-        """Return the type that C sees in the text of *expr*: small integers become int, and so do most constants."""
-        kind = self._type(expr)
-        if isinstance(kind, Weak) and is_integer(dtype):
-            return dtype if dtype.itemsize < 8 else _INT32
-        found = computed(adapted(kind, dtype))
-        if is_complex(found) and is_complex(dtype):
-            return dtype
-        return _INT32 if is_bool(found) or (is_integer(found) and found.itemsize < 4) else found
-
-    def _operands(self, parts: Sequence[Expression], dtype: DType) -> list[Text]:
-        """Render the operands of a chain that C evaluates from left to right, cast where it would not use *dtype*.
-
-        The first operation is the one that decides: a later one has its result, or an operand of its own, in *dtype*.
-        """
-        texts = [self._render(part, dtype) for part in parts]
-        if is_bool(dtype) or (is_integer(dtype) and dtype.itemsize < 4):
-            return texts
-        if is_complex(dtype):
-            texts = [self._wide_complex(*pair, dtype) for pair in zip(parts, texts, strict=True)]
-        enough = {dtype, as_real(dtype)}
-        seen = [self._seen(part, dtype) for part in parts[:2]]
-        if not enough.intersection(seen):
-            strong = [k for k, part in enumerate(parts[:2]) if not isinstance(self._type(part), Weak)]
-            position = strong[0] if strong else 0
-            texts[position] = cast(self.scope, as_real(dtype), texts[position])
-        return texts
-
-    def _wide_complex(self, expr: Expression, text: Text, dtype: DType) -> Text:
-        have = self._computed(expr, dtype)
-        return converted(self.scope, text, have, dtype) if is_complex(have) else text
-
-    def _exact(self, expr: Expression, dtype: DType) -> Text:
-        """Render an argument of a function that must have exactly type *dtype*."""
-        text = self._render(expr, dtype)
-        if is_complex(dtype):
-            return converted(self.scope, text, self._computed(expr, dtype), dtype)
-        if self._computed(expr, dtype) == dtype and not (isinstance(self._type(expr), Weak) and dtype.itemsize == 8):
-            return text
-        if is_inexact(dtype) and isinstance(self._type(expr), Weak):
-            return text
-        return cast(self.scope, dtype, text)
-
-    def _narrowed(self, dtype: DType, text: Text) -> Text:
-        """Return what C computes in ``int`` as the small type that it has."""
-        if is_integer(dtype) and dtype.itemsize < 4:
-            return cast(self.scope, dtype, text)
-        return text
-
-    # }}}
     # {{{ leaves
 
     def _render(self, expr: Expression, want: DType | None) -> Text:
@@ -254,15 +177,19 @@ class Expressions(Addresses):
     # {{{ arithmetic
 
     def _sum(self, expr: p.Sum, want: DType | None) -> Text:
-        dtype = self._common(expr.children, want)
+        taken = [None, *map(subtrahend, expr.children[1:])]
+        parts = [child if part is None else part for child, part in zip(expr.children, taken, strict=True)]
+        dtype = self._computed(expr, want)
         out = ""
         chain = self.scope.chain()
-        for part, text in zip(expr.children, self._operands(expr.children, dtype), strict=True):
-            is_difference = bool(out) and text.text.startswith("-") and text.level >= PRODUCT
-            chain.add("-" if is_difference else "+", self._seen(part, dtype))
+        for part, text, difference in zip(parts, self._operands(parts, dtype), taken, strict=True):
+            is_negative = difference is None and bool(out) and text.text.startswith("-") and text.level >= PRODUCT
+            chain.add("-" if is_negative or difference is not None else "+", self._seen(part, dtype))
             if not out:
                 out = text.within(SUM)
-            elif is_difference:
+            elif difference is not None:
+                out += f" - {text.within(UNARY if text.text.startswith('-') else PRODUCT)}"
+            elif is_negative:
                 out += f" - {text.text[1:]}"
             else:
                 out += f" + {text.within(PRODUCT)}"
@@ -290,6 +217,8 @@ class Expressions(Addresses):
     def _quotient(self, expr: p.Quotient, want: DType | None) -> Text:
         parts = (expr.numerator, expr.denominator)
         dtype = self._computed(expr, want)
+        if self.scope.fast and ("divide", dtype.name) in self.scope.language.fast_functions:
+            return self._call_function("divide", dtype, [self._exact(part, dtype) for part in parts])
         numerator, denominator = self._operands(parts, dtype)
         self.scope.operator("/", *(self._seen(part, dtype) for part in parts))
         return Text(f"{numerator.within(PRODUCT)} / {denominator.within(UNARY)}", PRODUCT)
@@ -375,7 +304,7 @@ class Expressions(Addresses):
         if spelling.startswith("{0}."):  # a member
             return Text(spelling.format(arguments[0].within(ATOM)))
         text = spelling.format(*texts)
-        return Text(text if _CALL.fullmatch(text) else f"({text})")
+        return Text(text if _IS_CALL.fullmatch(spelling) else f"({text})")
 
     def _call(self, expr: p.Call, want: DType | None) -> Text:
         assert isinstance(expr.function, p.Variable), f"call of '{expr.function}'"
@@ -419,7 +348,7 @@ class Expressions(Addresses):
         text, have = self._render(child, None), self._computed(child, None)
         if is_half(dtype):
             return widened(self.scope, dtype, narrowed(self.scope, dtype, text, have))
-        if is_complex(dtype):
+        if is_complex(dtype) and self.scope.language.operators:
             return converted(self.scope, text, have, dtype)
         if have == dtype and is_floating(dtype):
             return text
@@ -507,8 +436,8 @@ class Expressions(Addresses):
         p.Max: _min_max,
         p.Call: _call,
         TypeCast: _type_cast,
-        Lookup: Vectors.lookup,
-        Record: Vectors.record,
+        Lookup: Addresses.lookup,
+        Record: Addresses.record,
         p.If: _if,
         p.Comparison: _comparison,
         p.LogicalAnd: _logical,

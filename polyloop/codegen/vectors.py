@@ -145,7 +145,8 @@ class Vectors(ABC):
         def apply(parts: Sequence[Text]) -> Text:
             return self._call_function(name, base, parts)
 
-        return records.apply_componentwise(self.scope, dtype, name, apply, arguments)
+        title = f"fast_{name}" if self.scope.fast else name
+        return records.apply_componentwise(self.scope, dtype, title, apply, arguments)
 
     def _vector_if(self, expr: p.If, dtype: DType) -> Text:
         then, orelse = self._as_vector(expr.then, dtype), self._as_vector(expr.else_, dtype)

@@ -213,6 +213,7 @@ class Walker:
     def _leaf(self, statement: Statement, context: Context) -> Block:
         """Return a statement under every condition that is not known to hold."""
         cases = self._unknown_rows(statement, context)
+        self.scope.fast = statement.fast
         self.expressions.reads = set()
         inside = context.add(cases[0]) if len(cases) == 1 else context
         conditions = []

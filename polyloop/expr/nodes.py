@@ -30,6 +30,7 @@ __all__ = [
     "field_path",
     "function_name",
     "negate",
+    "subtrahend",
 ]
 
 Expression: TypeAlias = Any
@@ -141,6 +142,17 @@ def negate(expr: Expression) -> Expression:
             return Product((negate(first), *rest))
         return Product((-1, *expr.children))
     return Product((-1, expr))
+
+
+def subtrahend(term: Expression) -> Expression | None:
+    """Return what a term of a sum, other than the first, subtracts: ``b`` for ``-1*b``, ``2*b`` for ``-2*b``.
+
+    ``a - b`` is a sum whose second term is ``-1*b``; that ``b`` is converted to the type of the sum before it is
+    subtracted matters where its own type has no negative numbers.
+    """
+    if type(term) is Product and type(term.children[0]) is int and term.children[0] < 0 and len(term.children) > 1:
+        return negate(term)
+    return None
 
 
 def _is_signed_number(expr: Expression) -> bool:

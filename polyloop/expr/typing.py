@@ -25,7 +25,7 @@ from polyloop.expr.dtypes import (
 )
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, Domain, Function, ResultType
-from polyloop.expr.nodes import Expression, Extreme, Lookup, Operation, Record, Reduction, Terms, TypeCast
+from polyloop.expr.nodes import Expression, Extreme, Lookup, Operation, Record, Reduction, Terms, TypeCast, subtrahend
 from polyloop.expr.printer import show
 from polyloop.expr.promotion import (
     DEFAULT_FLOAT,
@@ -134,6 +134,8 @@ class _Inference:
         if not isinstance(expr, p.ExpressionNode):
             return constant_type(expr)
         parts = children(expr)
+        if kind is p.Sum:
+            parts = (parts[0], *((taken if (taken := subtrahend(part)) is not None else part) for part in parts[1:]))
         return self.operation(expr, parts, [self.visit(child) for child in parts])
 
     def choice(self, expr: p.If) -> ScalarType | None:

@@ -281,7 +281,7 @@ class _Fusion:
             assumptions=assumptions.coalesce(),
             domains=tuple(domains.values()),
             foreign=tuple(dict.fromkeys(function for part in parts for function in part.foreign)),
-            instructions=tuple(instruction for part in parts for instruction in part.instructions),
+            instructions=tuple(instruction for part in parts for instruction in _with_precision(part)),
             barriers=tuple(_barriers(parts)),
             arguments=unified(parts, self.name),
             temporaries={name: entry for part in parts for name, entry in part.temporaries.items()},
@@ -293,6 +293,12 @@ class _Fusion:
             fixed={k: v for part in parts for k, v in part.fixed.items() if k not in self.parameters},
         )
         return complete_kernel(kernel, None)
+
+
+def _with_precision(kernel: LoopKernel) -> Iterator[Instruction]:
+    """Yield the instructions of a kernel, each with the precision that the kernel gives it."""
+    for instruction in kernel.instructions:
+        yield replace(instruction, fast=kernel.fast if instruction.fast is None else instruction.fast)
 
 
 def _ids(kernel: LoopKernel) -> list[str]:

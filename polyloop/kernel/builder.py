@@ -570,6 +570,7 @@ def _built(
             file=parsed.span.file,
             reads=reads - frozenset(nest),
             atomic=parsed.options.atomic,
+            fast=parsed.options.fast,
         )
     return built
 

@@ -137,6 +137,8 @@ class Instruction:
     file: str | None = None
     atomic: bool = False
     """Whether the update of the assignee is one indivisible step."""
+    fast: bool | None = None
+    """Whether its functions may be approximations; None: as the kernel says."""
     reads: frozenset[str] = field(default=frozenset())
     """Names of arrays, temporaries and parameters that the instruction reads (rules expanded)."""
 

@@ -138,6 +138,8 @@ class LoopKernel:
         Type of inames, and of integer parameters that were given no type: int32 or int64.
     silenced_warnings
         Patterns of warnings that are not issued.
+    fast
+        Whether the functions of instructions that do not say may be approximations.
     """
 
     name: str
@@ -161,6 +163,7 @@ class LoopKernel:
     conditions: tuple[Condition, ...] = ()
     silenced_warnings: tuple[str, ...] = ()
     target: Hashable | None = None
+    fast: bool = False
     reference: Reference | None = None
     trace: Trace = field(default_factory=Trace)
     made: Made | None = None

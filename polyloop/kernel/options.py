@@ -17,7 +17,7 @@ from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.lines import OPERATION, fail
 from polyloop.kernel.match import Glob, Match, Subject, parse_match
 
-__all__ = ["NoSync", "Options", "SyncScope", "parse_options"]
+__all__ = ["PRECISIONS", "NoSync", "Options", "SyncScope", "parse_options"]
 
 
 class SyncScope(Enum):
@@ -64,6 +64,7 @@ class Options:
     conflicts: tuple[str, ...] = ()
     atomic: bool = False
     memory: str | None = None
+    fast: bool | None = None
 
     def inside(self, outer: Options) -> Options:
         """Return these options of an instruction in a ``with`` block that has the options *outer*.
@@ -92,12 +93,13 @@ class Options:
             conflicts=(*outer.conflicts, *self.conflicts),
             atomic=outer.atomic or self.atomic,
             memory=self.memory or outer.memory,
+            fast=outer.fast if self.fast is None else self.fast,
         )
 
 
 _KNOWN: Final = (
     "id", "id_prefix", "dep", "dep_query", "inames", "if", "dup", "tags", "nosync", "nosync_query", "priority",
-    "groups", "conflicts", "atomic", "mem_kind",
+    "groups", "conflicts", "atomic", "mem_kind", "precision",
 )  # fmt: skip
 _LONG: Final = {
     "depends_on": "dep",
@@ -109,6 +111,8 @@ _LONG: Final = {
     "no_sync_with": "nosync",
     "conflicts_with_groups": "conflicts",
 }
+PRECISIONS: Final = ("exact", "fast")
+"""Whether functions are accurate, or may be the approximations that the hardware has."""
 _PATTERN: Final = re.compile(r"[A-Za-z0-9_*?.]+", re.ASCII)
 
 
@@ -170,11 +174,19 @@ def _with_option(options: Options, key: str, value: Source, given: bool, inames:
             if not re.fullmatch(r"-?[0-9]{1,9}", value.text):
                 fail("syntax", "the priority is not an integer", value.span(), "write priority=1")
             return replace(options, priority=int(value.text))
-        case "mem_kind":
-            return replace(options, memory=value.text)
+        case "mem_kind" | "precision":
+            return _with_word(options, key, value)
         case "tags" | "groups" | "conflicts" | "atomic":
             return _with_names(options, key, value)
     return _with_relation(options, key, value, inames)
+
+
+def _with_word(options: Options, key: str, value: Source) -> Options:
+    if key == "mem_kind":
+        return replace(options, memory=value.text)
+    if value.text not in PRECISIONS:
+        fail("syntax", f"'{value.text}' is no precision", value.span(), "write precision=fast, or exact")
+    return replace(options, fast=value.text == "fast")
 
 
 def _with_names(options: Options, key: str, value: Source) -> Options:

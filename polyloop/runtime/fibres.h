@@ -441,6 +441,7 @@ static inline void ptx_cvt_rn_bf16_f32(unsigned short &to, float from) {
 namespace polyloop {
 static inline double sinpi_of(double x) {
     double turn = fmod(x, 2.0), quarter = rint(2.0 * turn), r = M_PI * (turn - 0.5 * quarter);
+    if (!isfinite(x)) return NAN;
     if (x == trunc(x)) return copysign(0.0, x);
     switch ((int)quarter & 3) {
     case 0: return sin(r);
@@ -451,6 +452,7 @@ static inline double sinpi_of(double x) {
 }
 static inline double cospi_of(double x) {
     double turn = fmod(x, 2.0), quarter = rint(2.0 * turn), r = M_PI * (turn - 0.5 * quarter);
+    if (!isfinite(x)) return NAN;
     if (fabs(x - trunc(x)) == 0.5) return 0.0;
     switch ((int)quarter & 3) {
     case 0: return cos(r);

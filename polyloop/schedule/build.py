@@ -429,5 +429,6 @@ def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[
         predicates=tuple(without_axes(substitute(predicate, names), axes) for predicate in lowered.predicates),
         atomic=lowered.atomic,
         bounds=lowered.bounds,
+        fast=kernel.fast if lowered.instruction.fast is None else lowered.instruction.fast,
     )
 

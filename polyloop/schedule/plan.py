@@ -50,6 +50,8 @@ class Statement:
     bounds
         The last of ``dims``: scalar temporaries that the domain depends on, of which the program knows the values
         from their assignment on.
+    fast
+        Whether its functions may be approximations.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Statement:
     predicates: tuple[Expression, ...] = ()
     atomic: str | None = None
     bounds: tuple[str, ...] = ()
+    fast: bool = False
 
 
 @dataclass(frozen=True)

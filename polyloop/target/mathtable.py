@@ -61,7 +61,7 @@ def _c_functions() -> _Table:
         found["complex", dtype] = f"CMPLX{part}({{0}}, {{1}})"
     for dtype in _INTEGERS:
         long = "ll" if _width(dtype) == 64 else ""
-        argument = f"(uint{_width(dtype)}_t){{0}}" if _width(dtype) < 32 else "{0}"
+        argument = f"(uint{_width(dtype)}_t)({{0}})" if _width(dtype) < 32 else "{0}"
         found["popcount", dtype] = f"__builtin_popcount{long}({argument})"
     return {
         **found,
@@ -89,8 +89,8 @@ def _cuda_functions() -> _Table:
         found["convert", dtype] = f"to_{dtype}"
     for dtype in _INTEGERS:
         long = "ll" if _width(dtype) == 64 else ""
-        narrow = {8: "(unsigned char)", 16: "(unsigned short)"}.get(_width(dtype), "")
-        found["popcount", dtype] = f"__popc{long}({narrow}{{0}})"
+        narrow = {8: "(unsigned char)({0})", 16: "(unsigned short)({0})"}.get(_width(dtype), "{0}")
+        found["popcount", dtype] = f"__popc{long}({narrow})"
     for dtype in ("float16", "bfloat16"):
         found["widen", dtype] = "to_float"
         found["narrow", dtype] = f"to_{dtype}"
@@ -194,6 +194,7 @@ def _turned(name: str, real: str, dtype: str, f: str, odd: bool) -> str:
     return (
         f"static inline {real} {name}_{dtype}({real} a)\n"
         "{\n"
+        f"    if (!isfinite(a))\n        return NAN;\n"
         f"{zero}"
         f"    {real} turn = fmod{f}(a, 2.0{f}), quarter = rint{f}(2.0{f} * turn);\n"
         f"    {real} r = {pi} * (turn - 0.5{f} * quarter);\n"

@@ -20,7 +20,17 @@ from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.expr.dtypes import DType, computed, dtype_name, is_inexact
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, ResultType
-from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Terms, TypeCast
+from polyloop.expr.nodes import (
+    Expression,
+    Lookup,
+    Operation,
+    Record,
+    Reduction,
+    Terms,
+    TypeCast,
+    array_name,
+    subtrahend,
+)
 from polyloop.expr.operations import neutral_value
 from polyloop.expr.printer import show
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
@@ -229,6 +239,8 @@ class Compiler:
     def value(self, expr: Expression, want: DType | None = None) -> Closure:
         """Return a closure for the value of *expr*, as *want* if that is given."""
         have = adapted(self.type_of(expr), want)
+        if want == have and type(expr) in (p.Variable, p.Subscript) and array_name(expr) in self.arrays:
+            return self._element(expr)
         closure = self._value(expr, have)
         return closure if want is None else _convert(closure, computed(have), want)
 
@@ -238,9 +250,7 @@ class Compiler:
         if kind is p.Variable and expr.name not in self.arrays:
             return _convert(self._name(expr.name), have, computed(have))
         if kind is p.Variable or kind is p.Subscript:
-            array = self.arrays[expr.name if kind is p.Variable else expr.aggregate.name]
-            place = self.place(expr)
-            return _convert(lambda: array[place()], have, computed(have))
+            return _convert(self._element(expr), have, computed(have))
         if _is_constant(expr):
             constant = converted(expr, computed(have))
             return lambda: constant
@@ -251,11 +261,15 @@ class Compiler:
             return self._truth(expr)
         return self._operation(expr, computed(have))
 
+    def _element(self, expr: p.Variable | p.Subscript) -> Closure:
+        array, place = self.arrays[array_name(expr)], self.place(expr)
+        return lambda: array[place()]
+
     def _name(self, name: str) -> Closure:
         if name in self.scalars:
             value = self.scalars[name]
             return lambda: value
-        point, scalar = self.point, _INT.type
+        point, scalar = self.point, (self.types.get(name) or _INT).type
         return lambda: scalar(point[name])
 
     def _lookup(self, expr: Lookup, have: DType) -> Closure:
@@ -368,9 +382,11 @@ class Compiler:
 
     def _operation(self, expr: Expression, dtype: DType) -> Closure:
         kind = type(expr)
+        if kind is p.Sum:
+            return self._sum(expr, dtype)
         parts = [self.value(child, dtype) for child in children(expr)]
-        if kind is p.Sum or kind is p.Product:
-            return _chain(_lifted(operator.add if kind is p.Sum else operator.mul, dtype), parts)
+        if kind is p.Product:
+            return _chain(_lifted(operator.mul, dtype), parts)
         if kind is p.Min or kind is p.Max:
             return _chain(_lifted(_smaller if kind is p.Min else _larger, dtype), parts)
         if kind is p.BitwiseNot:
@@ -385,6 +401,22 @@ class Compiler:
         assert kind is p.FloorDiv or kind is p.Remainder, f"unexpected node {kind.__name__}"
         apply = self.divider(kind is p.FloorDiv, expr)
         return lambda: apply(left(), right())
+
+    def _sum(self, expr: p.Sum, dtype: DType) -> Closure:
+        total = self.value(expr.children[0], dtype)
+        rest: list[tuple[Callable[[Any, Any], Any], Closure]] = []
+        for child in expr.children[1:]:
+            taken = subtrahend(child)
+            apply = operator.add if taken is None else operator.sub
+            rest.append((_lifted(apply, dtype), self.value(child if taken is None else taken, dtype)))
+
+        def add() -> Any:  # noqa: ANN401
+            value = total()
+            for apply, part in rest:
+                value = apply(value, part())
+            return value
+
+        return add
 
     def _power(self, expr: Expression, dtype: DType, left: Closure, right: Closure) -> Closure:
         if is_inexact(dtype):

@@ -250,12 +250,12 @@ def test_every_part_of_an_instruction_is_renamed() -> None:
     whole = (
         "name parameters assumptions domains instructions arguments temporaries substitutions iname_tags loop_priority "
         "evaluations tile_inames slabs gone fixed index_dtype conditions silenced_warnings barriers target reference "
-        "trace made foreign"
+        "trace made foreign fast"
     )
     assert {field.name for field in fields(pl.LoopKernel)} == set(whole.split())
     known = (
         "id inames domain assignee expression origin terms predicates depends_on tags blocks line text file atomic "
-        "reads groups conflicts nosync"
+        "reads groups conflicts nosync fast"
     )
     assert {field.name for field in fields(Instruction)} == set(known.split())
     text = "y[i] = sum(k, a[i, k]*t) {if=p[i] > 0, id=it, dep=first, tags=tag, nosync=first}"

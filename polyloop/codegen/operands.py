@@ -1,0 +1,102 @@
+"""The types in which expressions are computed, and operands as text of these types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from polyloop.codegen.conversions import cast, converted
+from polyloop.codegen.scope import Scope, Text
+from polyloop.codegen.vectors import Vectors
+from polyloop.expr.dtypes import DType, as_real, computed, is_bool, is_complex, is_inexact, is_integer
+from polyloop.expr.nodes import Expression
+from polyloop.expr.typing import ScalarType, Weak, adapted, common_type, infer_type
+
+__all__ = ["Operands"]
+
+_INT32: Final[DType] = np.dtype("int32")
+
+
+class Operands(Vectors):
+    """The part of :class:`polyloop.codegen.expressions.Expressions` that knows what C makes of the types of operands.
+
+    ``indexing`` is whether what is rendered is part of an index.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.indexing = False
+        self._types: dict[tuple[int, bool], tuple[Expression, ScalarType]] = {}
+
+    def _type(self, expr: Expression) -> ScalarType:
+        key = (id(expr), self.indexing)
+        found = self._types.get(key)
+        if found is None:
+            kind = infer_type(expr, self._type_of)
+            assert kind is not None, f"'{expr}' has no type: types must be inferred before code generation"
+            found = self._types[key] = (expr, kind)
+        return found[1]
+
+    def _type_of(self, name: str) -> DType | None:
+        """Return the type of a name: loop variables and sizes are as wide as indices where they make up an index."""
+        own = None if self.indexing else self.scope.value_dtypes.get(name)
+        return own or self.scope.dtypes.get(name)
+
+    def _computed(self, expr: Expression, want: DType | None) -> DType:
+        """Return the type that *expr* is computed in where *want* is wanted."""
+        return computed(adapted(self._type(expr), want))
+
+    def _common(self, parts: Sequence[Expression], want: DType | None) -> DType:
+        """Return the type that *parts* are computed in."""
+        return computed(adapted(common_type([self._type(part) for part in parts]), want))
+
+    def _seen(self, expr: Expression, dtype: DType) -> DType:
+        """Return the type that C sees in the text of *expr*: small integers become int, and so do most constants."""
+        kind = self._type(expr)
+        if isinstance(kind, Weak) and is_integer(dtype):
+            return dtype if dtype.itemsize < 8 else _INT32
+        found = computed(adapted(kind, dtype))
+        if is_complex(found) and is_complex(dtype):
+            return dtype
+        return _INT32 if is_bool(found) or (is_integer(found) and found.itemsize < 4) else found
+
+    def _operands(self, parts: Sequence[Expression], dtype: DType) -> list[Text]:
+        """Render the operands of a chain that C evaluates from left to right, cast where it would not use *dtype*.
+
+        The first operation is the one that decides: a later one has its result, or an operand of its own, in *dtype*.
+        """
+        texts = [self._render(part, dtype) for part in parts]
+        if is_bool(dtype) or (is_integer(dtype) and dtype.itemsize < 4):
+            return texts
+        if is_complex(dtype):
+            texts = [self._wide_complex(*pair, dtype) for pair in zip(parts, texts, strict=True)]
+        enough = {dtype, as_real(dtype)}
+        seen = [self._seen(part, dtype) for part in parts[:2]]
+        if not enough.intersection(seen):
+            strong = [k for k, part in enumerate(parts[:2]) if not isinstance(self._type(part), Weak)]
+            position = strong[0] if strong else 0
+            texts[position] = cast(self.scope, as_real(dtype), texts[position])
+        return texts
+
+    def _wide_complex(self, expr: Expression, text: Text, dtype: DType) -> Text:
+        have = self._computed(expr, dtype)
+        return converted(self.scope, text, have, dtype) if is_complex(have) else text
+
+    def _exact(self, expr: Expression, dtype: DType) -> Text:
+        """Render an argument of a function that must have exactly type *dtype*."""
+        text = self._render(expr, dtype)
+        if is_complex(dtype):
+            return converted(self.scope, text, self._computed(expr, dtype), dtype)
+        if self._computed(expr, dtype) == dtype and not (isinstance(self._type(expr), Weak) and dtype.itemsize == 8):
+            return text
+        if is_inexact(dtype) and isinstance(self._type(expr), Weak):
+            return text
+        return cast(self.scope, dtype, text)
+
+    def _narrowed(self, dtype: DType, text: Text) -> Text:
+        """Return what C computes in ``int`` as the small type that it has."""
+        if is_integer(dtype) and dtype.itemsize < 4:
+            return cast(self.scope, dtype, text)
+        return text

@@ -1,0 +1,25 @@
+struct __align__(16) complex128 { double re, im; };
+
+static __device__ __forceinline__ int floormod_int32(int a, int b) { int r = a % b; return (r != 0 && (r < 0) != (b < 0)) ? r + b : r; }
+static __device__ __forceinline__ complex128 operator*(complex128 a, double b) { return {a.re * b, a.im * b}; }
+static __device__ __forceinline__ complex128 operator/(complex128 a, double b) { return {a.re / b, a.im / b}; }
+static __device__ __forceinline__ complex128 exp(complex128 a)
+{
+    double r = exp(a.re);
+    return {r * cos(a.im), a.im == 0 ? a.im : r * sin(a.im)};
+}
+static __device__ __forceinline__ complex128 operator*(complex128 a, complex128 b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+static __device__ __forceinline__ complex128 operator+(complex128 a, complex128 b) { return {a.re + b.re, a.im + b.im}; }
+static __device__ __forceinline__ complex128 &operator+=(complex128 &a, complex128 b) { return a = a + b; }
+
+extern "C" __global__ void __launch_bounds__(8) fourier_transform(const complex128 *__restrict__ x, complex128 *__restrict__ X, int n, double pi)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (8 * bx + tx < n) {
+        complex128 acc = complex128{0.0, 0.0};
+        for (int j = 0; j < n; ++j)
+            acc += x[j] * exp(complex128{0.0, -2.0} * pi * floormod_int32(j * (8 * bx + tx), n) / n);
+        X[8 * bx + tx] = acc;
+    }
+}

@@ -1,0 +1,20 @@
+struct __align__(8) complex64 { float re, im; };
+
+static __device__ __forceinline__ complex64 operator*(complex64 a, complex64 b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+static __device__ __forceinline__ complex64 operator+(complex64 a, complex64 b) { return {a.re + b.re, a.im + b.im}; }
+static __device__ __forceinline__ float square_float32(float a) { return a * a; }
+
+extern "C" __global__ void __launch_bounds__(64) mandelbrot(const complex64 *__restrict__ c, int *__restrict__ count, int n)
+{
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    if (8 * by + ty < n && 8 * bx + tx < n) {
+        complex64 z = complex64{0.0f, 0.0f};  // z0
+        int steps = 0;  // s0
+        for (int t = 0; t < 12; ++t) {
+            z = square_float32(z.re) + square_float32(z.im) <= 4.0f ? z * z + c[(8 * by + ty) * n + 8 * bx + tx] : z;  // z1
+            steps = steps + (square_float32(z.re) + square_float32(z.im) <= 4.0f);  // s1
+        }
+        count[(8 * by + ty) * n + 8 * bx + tx] = steps;  // insn
+    }
+}

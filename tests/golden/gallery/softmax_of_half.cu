@@ -1,0 +1,32 @@
+struct float16 { unsigned short bits; };
+
+static __device__ __forceinline__ float to_float(float16 a)
+{
+    float b;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(b) : "h"(a.bits));
+    return b;
+}
+static __device__ __forceinline__ float16 to_float16(float a)
+{
+    float16 b;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(b.bits) : "f"(a));
+    return b;
+}
+
+extern "C" __global__ void __launch_bounds__(16) softmax_of_half(const float16 *__restrict__ x, float16 *__restrict__ y, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (16 * bx + tx < n) {
+        float acc = -__int_as_float(0x7f800000);  // top
+        for (int j = 0; j < n; ++j)
+            acc = fmaxf(acc, to_float(x[(16 * bx + tx) * n + j]));  // top
+        float16 top = to_float16(acc);  // top
+        float acc_0 = 0.0f;  // total
+        for (int k = 0; k < n; ++k)
+            acc_0 += __expf(to_float(x[(16 * bx + tx) * n + k]) - to_float(top));  // total
+        float total = acc_0;  // total
+        for (int l = 0; l < n; ++l)
+            y[(16 * bx + tx) * n + l] = to_float16(__fdividef(__expf(to_float(x[(16 * bx + tx) * n + l]) - to_float(top)), total));  // insn
+    }
+}
