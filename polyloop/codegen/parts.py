@@ -95,14 +95,20 @@ def part_number(scope: Scope, split: SplitArray, axis: int, index: Expression, t
     """
     if text.text.isdigit():
         return int(text.text)
-    tags = ", ".join(f'"{iname}": "unr"' for iname in sorted(variables(index)) if "." not in iname)
-    how = f"pl.tag_inames(knl, {{{tags}}})" if tags else "keep them sequential, with the tag unr"
+    names = sorted(variables(index))
+    if not scope.values.keys() >= set(names):
+        hint = f"only constants and unrolled loop variables can stand there: tag axis {axis} N0, or use if(..)"
+    elif any("." in name for name in names):
+        hint = "let a sequential loop with the tag unr run over it, no threads or blocks"
+    else:
+        tags = ", ".join(f'"{name}": "unr"' for name in names)
+        hint = f"unroll the loops in it: pl.tag_inames(knl, {{{tags}}})"
     what = "an argument of its own" if axis == split.separate else "a component of a vector"
     raise scope.error(
         Diagnostic(
             "subscript-not-constant",
             f"the subscript {show(index)} of '{split.name}' along axis {axis} is not a constant",
             (f"each index along that axis is {what}",),
-            (f"unroll the loops in it: {how}",),
+            (hint,),
         )
     )

@@ -120,8 +120,13 @@ def test_a_subscript_that_is_not_constant() -> None:
         '  Hint: unroll the loops in it: pl.tag_inames(knl, {"k": "unr"})'
     )
     threads = pl.tag_inames(knl, {"k": "l.0"})
-    with pytest.raises(pl.CodegenError, match="subscript-not-constant"):
+    with pytest.raises(pl.CodegenError, match="let a sequential loop with the tag unr run over it"):
         pl.generate_code(threads)
+    data = [*data[:1], pl.GlobalArg("idx", np.int32, shape="n"), ...]
+    by_data = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = p[i, idx[i]]", data)
+    assert "p: float32[n, 3], stored as N0,sep (in)" in str(by_data)
+    with pytest.raises(pl.CodegenError, match="tag axis 1 N0"):
+        pl.generate_code(by_data)
 
 
 def test_names_of_parts_that_are_taken() -> None:
