@@ -13,8 +13,7 @@ from polyloop.codegen.context import Context
 from polyloop.codegen.conversions import cast, converted, narrowed, widened
 from polyloop.codegen.linear import form_order, is_index_arithmetic, join_terms
 from polyloop.codegen.literals import literal
-from polyloop.codegen.parts import part_number
-from polyloop.codegen.program import SplitArray
+from polyloop.codegen.parts import part_reference
 from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.codegen.vectors import OR, TERNARY, Vectors
@@ -262,19 +261,8 @@ class Expressions(Vectors):
             return own + "".join(f"[{self._index(part).text}]" for part in indices)
         assert array.strides is not None, f"'{name}' has no strides"
         if name in self.scope.split:
-            return self._part(self.scope.split[name], array.strides, indices)
+            return part_reference(self.scope, name, indices, self._index, self._address)
         return f"{name}[{self._address(indices, array.strides, array.offset)}]"
-
-    def _part(self, split: SplitArray, strides: Sequence[Expression], indices: Sequence[Expression]) -> str:
-        """Return the text of an element of an array that is passed in parts."""
-        kept = [axis for axis in range(len(indices)) if axis not in (split.separate, split.vector)]
-        number, field = (
-            None if axis is None else part_number(self.scope, split, axis, indices[axis], self._index(indices[axis]))
-            for axis in (split.separate, split.vector)
-        )
-        address = self._address([indices[k] for k in kept], [strides[k] for k in kept], split.array.offset)
-        component = "" if field is None else f".{'xyzw'[field]}"
-        return f"{split.parts[number or 0]}[{address}]{component}"
 
     def _subscript(self, expr: p.Subscript, want: DType | None) -> Text:
         assert isinstance(expr.aggregate, p.Variable), f"subscript of '{expr.aggregate}'"

@@ -6,7 +6,7 @@ vector type.  Subscripts along both must be constants where an access is printed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +23,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import Separate, Vectorized, apart_axes, part_names
 from polyloop.schedule.plan import Statement
 
-__all__ = ["constant_names", "is_split", "part_number", "parts_of"]
+__all__ = ["constant_names", "is_split", "part_reference", "parts_of"]
 
 DType = np.dtype[np.generic]
 
@@ -85,14 +85,37 @@ def _subscripts(
         yield from _subscripts(child, split)
 
 
-def part_number(scope: Scope, split: SplitArray, axis: int, index: Expression, text: Text) -> int:
-    """Return a subscript along an axis that is no distance in memory, which must be printed as a number.
+def part_reference(
+    scope: Scope,
+    name: str,
+    indices: Sequence[Expression],
+    index: Callable[[Expression], Text],
+    address: Callable[[Sequence[Expression], Sequence[Expression], Expression], str],
+) -> str:
+    """Return the text of an element of an array that is passed in parts: ``a_s1[i]``, ``a[i].x``.
+
+    Parameters
+    ----------
+    index, address
+        Give the text of a subscript, and of the place that subscripts, strides and an offset [elements] describe.
 
     Raises
     ------
     CodegenError
         ``subscript-not-constant``.
     """
+    split, array = scope.split[name], scope.arrays[name]
+    assert array.strides is not None, f"'{name}' has no strides"
+    kept = [axis for axis in range(len(indices)) if axis not in (split.separate, split.vector)]
+    number, field = (
+        None if axis is None else _number(scope, split, axis, indices[axis], index(indices[axis]))
+        for axis in (split.separate, split.vector)
+    )
+    place = address([indices[k] for k in kept], [array.strides[k] for k in kept], split.array.offset)
+    return f"{split.parts[number or 0]}[{place}]{'' if field is None else '.' + 'xyzw'[field]}"
+
+
+def _number(scope: Scope, split: SplitArray, axis: int, index: Expression, text: Text) -> int:
     if text.text.isdigit():
         return int(text.text)
     names = sorted(variables(index))
