@@ -13,7 +13,18 @@ from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.layout import Auto, Strided, auto_axes, packed, shared_address, strides_of
+from polyloop.kernel.layout import (
+    Auto,
+    Separate,
+    Strided,
+    Vectorized,
+    apart_axes,
+    auto_axes,
+    packed,
+    part_names,
+    shared_address,
+    strides_of,
+)
 
 __all__ = ["layout_names_violations", "layout_violations", "with_layouts"]
 
@@ -91,6 +102,7 @@ def layout_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     Layouts that depend on sizes are looked at by each call.
     """
     yield from _temporary_violations(kernel)
+    yield from _apart_violations(kernel)
     written = {name: instruction for instruction in kernel.instructions for name in instruction.writes}
     for array in kernel.arguments:
         if not isinstance(array, ArrayArg) or array.name not in written:
@@ -137,7 +149,37 @@ def _temporary_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
                 yield Diagnostic("overlapping-elements", message, notes, ("give strides that keep them apart",))
 
 
+def _apart_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield arrays whose separate or vector axis has no suitable extent, or whose parts have names that are taken."""
+    for array in kernel.arguments:
+        if not isinstance(array, ArrayArg) or array.shape is None or not isinstance(array.dim_tags, tuple):
+            continue
+        if apart_axes(array.dim_tags) and (auto_axes(array.dim_tags) or isinstance(array.offset, Auto)):
+            message = f"'{array.name}' has an axis tagged sep or vec, and leaves a stride or its offset to the array"
+            yield Diagnostic("bad-layout", message, hints=("give strides and offset as numbers, such as stride:3",))
+            return
+        for extent, tag in zip(array.shape, array.dim_tags, strict=False):
+            most = _MOST_PARTS if isinstance(tag, Separate) else 4
+            if isinstance(tag, Separate | Vectorized) and not (isinstance(extent, int) and 1 <= extent <= most):
+                yield Diagnostic(
+                    "bad-layout",
+                    f"the axis of '{array.name}' that is tagged {tag} has {show(extent)} elements",
+                    hints=(f"such an axis has a constant extent of at most {most}: say it with shape=",),
+                )
+                return
+        if any(isinstance(tag, Separate) for tag in array.dim_tags):
+            taken = sorted(set(part_names(array.name, array.dim_tags, array.shape)) & set(kernel.names()))
+            if taken:
+                message = f"'{taken[0]}' is the name of a part of '{array.name}', and of something else"
+                yield Diagnostic("name-taken", message, hints=("rename one of them",))
+
+
+_MOST_PARTS = 64
+
+
 def _shared(array: ArrayArg) -> tuple[tuple[int, ...], tuple[int, ...]] | bool:
+    if apart_axes(array.dim_tags):
+        return False  # each call looks at the parts
     shape = [extent for extent in array.shape or () if isinstance(extent, int)]
     strides = [stride for stride in array.strides or () if isinstance(stride, int)]
     if len(shape) != len(array.shape or ()) or len(strides) != len(array.strides or ()):

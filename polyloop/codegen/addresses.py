@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 
 from polyloop.codegen.linear import form_order, join_terms
 from polyloop.codegen.operands import Operands
+from polyloop.codegen.parts import part_reference
 from polyloop.codegen.scope import PRODUCT, SUM, Text
 from polyloop.expr.nodes import Expression
 
@@ -36,6 +37,8 @@ class Addresses(Operands):
                 indices = [indices[axis] for axis in storage.nesting]
             return own + "".join(f"[{self._index(part).text}]" for part in indices)
         assert array.strides is not None, f"'{name}' has no strides"
+        if name in self.scope.split:
+            return part_reference(self.scope, name, indices, self._index, self._address)
         return f"{name}[{self._address(indices, array.strides, array.offset)}]"
 
     def _address(self, indices: Sequence[Expression], strides: Sequence[Expression], offset: Expression) -> str:

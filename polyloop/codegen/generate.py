@@ -19,7 +19,8 @@ from polyloop.codegen.helpers import OPERATIONS
 from polyloop.codegen.language import AXIS_NAMES, Language
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.magnitude import Magnitudes
-from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
+from polyloop.codegen.parts import is_split, parts_of
+from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
 from polyloop.codegen.regions import sequential_tree
 from polyloop.codegen.rows import hull, residues, rows_of
 from polyloop.codegen.scope import Names, Scope
@@ -85,10 +86,12 @@ class _Program:
         self.index_bits = 64 if is_wide else index_bits
         index_dtype = np.dtype(f"int{self.index_bits}")
         given = tuple(_completed(argument, index_dtype) for argument in schedule.arguments)
-        self.arguments: tuple[Argument, ...] = (*given, *schedule.workspace)
+        self.split: dict[str, SplitArray] = {}
+        self.arguments = (*self._taken_apart(schedule.name, given), *schedule.workspace)
+        self.whole = {part: split.name for split in self.split.values() for part in split.parts}
         layouts = (a.name for a in self.arguments if isinstance(a, ValueArg) and a.layout_of is not None)
         self.index_names = (*schedule.parameters, *layouts)
-        self.arrays = {a.name: a for a in self.arguments if isinstance(a, ArrayArg)}
+        self.arrays = {a.name: a for a in (*given, *schedule.workspace) if isinstance(a, ArrayArg)}
         self.foreign_functions: dict[tuple[str, tuple[np.dtype[np.generic], ...]], ForeignFunction] = {}
         self.foreign_words = _foreign_words(schedule, language.name)
         names = Names({a.name for a in self.arguments} | {t.name for u in schedule.launches for t in u.temporaries})
@@ -107,6 +110,20 @@ class _Program:
             if not statement.domain.intersect_params(schedule.assumptions).is_empty()
         }
         self.schedule = replace(schedule, statements=self.statements)
+
+    def _taken_apart(self, kernel: str, given: Iterable[Argument]) -> tuple[Argument, ...]:
+        """Return the arguments as functions take them."""
+        taken: list[Argument] = []
+        for argument in given:
+            if not isinstance(argument, ArrayArg) or not is_split(argument):
+                taken.append(argument)
+                continue
+            found = parts_of(argument)
+            if isinstance(found, Diagnostic):
+                raise CodegenError("generate_code", kernel, [found])
+            self.split[argument.name], parts = found
+            taken += parts
+        return tuple(taken)
 
     def _initial_context(self, schedule: Schedule) -> Context:
         pieces = [rows_of(b, (), self.divisibility) for b in schedule.assumptions.compute_divs().get_basic_sets()]
@@ -137,6 +154,7 @@ class _Program:
             launches=launches,
             arguments=self.arguments[: len(self.arguments) - len(self.schedule.workspace)],
             workspace=self.schedule.workspace,
+            split=tuple(self.split.values()),
             checks=(*assumption_checks(self.schedule.assumptions), *map(condition_check, self.schedule.conditions)),
             index_checks=self._index_checks(),
             index_bits=self.index_bits,
@@ -184,6 +202,7 @@ class _Program:
         values |= {axis: names.fresh(AXIS_NAMES[axis]) for axis in _AXES}
         values |= {dim: dim for dim in own if dim[1:2] != "."}
         dtypes: dict[str, np.dtype[np.generic] | None] = {a.name: _held(a) for a in self.arguments}
+        dtypes |= {name: array.dtype for name, array in self.arrays.items()}
         dtypes |= {t.name: t.dtype for t in storage.values()}
         dtypes |= dict.fromkeys(values, np.dtype(f"int{self.index_bits}"))
         for name in bounds:
@@ -199,7 +218,7 @@ class _Program:
             self.schedule.name, self.language, self.index_bits, self.divisibility, names, values, dtypes,
             self.arrays, storage, self.helpers, self.magnitudes, expanded, bounds,
             records=self.records, record_helpers=self.record_helpers, structs=self.structs,
-            table_names=self.table_names, value_dtypes=value_dtypes, pools=pools,
+            table_names=self.table_names, value_dtypes=value_dtypes, pools=pools, split=self.split,
             foreign_functions=self.foreign_functions,
         )  # fmt: skip
 
@@ -314,10 +333,11 @@ class _Program:
             assert dtype is not None, f"'{argument.name}' has no type"
             ctype = scope.ctype(dtype)
             if isinstance(argument, ArrayArg):
-                const = "" if argument.name in written else "const "
+                whole = self.whole.get(argument.name, argument.name)
+                const = "" if whole in written else "const "
                 # Told that no other pointer reaches the array, the compiler would keep a loaded value across a barrier
                 # behind which another thread has stored a new one.
-                shared = self.language.has_axes and argument.name in exchanged
+                shared = self.language.has_axes and whole in exchanged
                 restrict = "" if shared else f"{self.language.restrict} "
                 texts.append(f"{const}{ctype} *{restrict}{argument.name}")
             elif argument.name in self.schedule.parameters and argument.dtype != scope.index_dtype:
@@ -391,7 +411,7 @@ class _Program:
             for part in (*(self.arrays[name].strides or ()), self.arrays[name].offset):
                 used |= variables(part)
         parameters = set(self.schedule.parameters)
-        return tuple(a for a in self.arguments if a.name in used or a.name in parameters)
+        return tuple(a for a in self.arguments if self.whole.get(a.name, a.name) in used or a.name in parameters)
 
     def _device_launch(self, function: _Function) -> DeviceLaunch:
         launch = function.launch

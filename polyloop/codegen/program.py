@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 
-__all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck"]
+__all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck", "SplitArray"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,29 @@ class LaunchCheck:
 
 
 @dataclass(frozen=True)
+class SplitArray:
+    """An array of the kernel that functions take in parts.
+
+    Attributes
+    ----------
+    parts
+        The arguments that stand for it: one for each index along the axis ``separate``, otherwise one of its name.
+    separate
+        The axis whose indices are arguments of their own, if there is one.
+    vector
+        The last axis, if it holds the components of vectors.
+    array
+        The array as the kernel sees it.
+    """
+
+    name: str
+    parts: tuple[str, ...]
+    separate: int | None
+    vector: int | None
+    array: ArrayArg
+
+
+@dataclass(frozen=True)
 class GeneratedProgram:
     """Source text for one target and what is needed to run it.
 
@@ -71,6 +94,8 @@ class GeneratedProgram:
     workspace
         Arrays that are no arguments of the kernel and that the caller allocates for the length of a call: temporaries
         in global memory.  Functions take them after the arguments.
+    split
+        Arrays of the kernel that stand among the arguments in parts.
     index_checks
         Conditions under which 32-bit index arithmetic is exact; where one fails the program
         must be generated again with ``index_bits=64``.
@@ -85,6 +110,7 @@ class GeneratedProgram:
     index_checks: tuple[LaunchCheck, ...] = ()
     index_bits: int = 32
     workspace: tuple[ArrayArg, ...] = ()
+    split: tuple[SplitArray, ...] = ()
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:

@@ -11,6 +11,7 @@ import numpy as np
 from polyloop.codegen.helpers import helper_source
 from polyloop.codegen.language import Language
 from polyloop.codegen.magnitude import Magnitudes
+from polyloop.codegen.program import SplitArray
 from polyloop.codegen.rows import Divisibility
 from polyloop.codegen.structs import struct_source
 from polyloop.errors import CodegenError, Diagnostic
@@ -66,6 +67,8 @@ class Scope:
         C name, or constant value, of each iname, axis and parameter.
     dtypes
         Type of each name that expressions may contain.
+    split
+        Array arguments that are passed in parts.
     pools
         C name of the storage that a temporary shares with others.
     value_dtypes
@@ -110,6 +113,7 @@ class Scope:
     table_names: Mapping[str, str] = field(default_factory=dict)
     foreign_functions: dict[tuple[str, tuple[np.dtype[np.generic], ...]], ForeignFunction] = field(default_factory=dict)
     fast: bool = False
+    split: Mapping[str, SplitArray] = field(default_factory=dict)
     pools: Mapping[str, str] = field(default_factory=dict)
     value_dtypes: Mapping[str, np.dtype[np.generic]] = field(default_factory=dict)
 

@@ -7,10 +7,11 @@ larger than the domain; that costs a test further inside, never a wrong result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
+import islpy as isl
 import numpy as np
 
 from polyloop.codegen.atomics import atomic_update
@@ -21,6 +22,7 @@ from polyloop.codegen.combine import updated
 from polyloop.codegen.context import Context
 from polyloop.codegen.expressions import Expressions
 from polyloop.codegen.linear import condition_text, form_text
+from polyloop.codegen.parts import constant_names
 from polyloop.codegen.rows import Piece, hull, negated, pieces_of, tightened
 from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile, full_tile, places
@@ -60,6 +62,7 @@ class Walker:
         self.parameters = frozenset(schedule.parameters)
         self.expressions = Expressions(scope)
         self.may_peel = True
+        self.constants = constant_names(self.statements.values(), scope.split)
         self.assignments: dict[tuple[str | int | None, ...], Assign | Call] = {}
 
     def run(self, tree: Tree, context: Context) -> Block:
@@ -395,6 +398,9 @@ class Walker:
             )
         if high < low:
             return ()
+        if name in self.constants:
+            values = range(low, high + 1)
+            return tuple(chain.from_iterable(self._instance(node, value, context, inner) for value in values))
         step = 1
         rows = [Affine(((name, 1),), -low), Affine(((name, -1),), high)]
         if bounds.stride is not None and not bounds.stride.offset.terms:
@@ -404,6 +410,16 @@ class Walker:
         count = (high - low) // step + 1
         pragma = self.scope.language.unroll.format(count=count)
         return self._for(node, str(low), self._below(name, high + 1), context.add(rows), inner, pragma, step)
+
+    def _instance(self, node: Loop, value: int, context: Context, inner: frozenset[str]) -> Block:
+        """Return the body of a loop for one value of its variable, without statements that have no such instance."""
+        dropped = {
+            name for name in runs(node.body)
+            if node.iname in (dims := self.statements[name].dims)
+            and self.statements[name].domain.fix_val(isl.dim_type.set, dims.index(node.iname), value).is_empty()
+        }  # fmt: skip
+        body = _without(node.body, dropped)
+        return self._single(Loop(node.iname, body), value, context, inner) if body else ()
 
     def _static_box(self, node: Loop) -> tuple[int | None, int | None]:
         """Return the least and the greatest value of a loop's iname over all its statements and parameters."""
@@ -518,6 +534,18 @@ def _conjunction(parts: Sequence[Text]) -> str:
     if len(parts) == 1:
         return parts[0].text
     return " && ".join(part.within(3) for part in parts)
+
+
+def _without(tree: Tree, dropped: Collection[str]) -> Tree:
+    """Return *tree* without some statements, and without loops that then have none."""
+    out: list[Loop | Run | Barrier] = []
+    for node in tree:
+        if isinstance(node, Loop):
+            body = _without(node.body, dropped)
+            out += [Loop(node.iname, body)] if any(True for _ in runs(body)) else []
+        elif not isinstance(node, Run) or node.name not in dropped:
+            out.append(node)
+    return tuple(out)
 
 
 def _strengthened(row: Affine, name: str, distance: int) -> Affine:

@@ -17,7 +17,7 @@ from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction, SubstitutionRule
-from polyloop.kernel.layout import Auto
+from polyloop.kernel.layout import Auto, apart_axes
 from polyloop.kernel.made import Made
 from polyloop.kernel.tags import InameTag, Sequential
 from polyloop.kernel.trace import Trace
@@ -286,7 +286,9 @@ def _show_argument(argument: Argument) -> str:
 def _show_layout(array: ArrayArg) -> str:
     """Return what is unusual about where the elements of *array* lie."""
     parts = []
-    if array.is_packed:
+    if isinstance(array.dim_tags, tuple) and apart_axes(array.dim_tags):
+        parts.append(f"stored as {','.join(map(str, array.dim_tags))}")
+    elif array.is_packed:
         parts += [] if array.order == "C" or len(array.shape or ()) < 2 else [f"order {array.order}"]
     elif array.strides is not None:
         parts.append(f"strides ({', '.join(show(stride) for stride in array.strides)})")

@@ -19,12 +19,16 @@ __all__ = [
     "Auto",
     "DimTag",
     "Nested",
+    "Separate",
     "Strided",
+    "Vectorized",
+    "apart_axes",
     "auto",
     "auto_axes",
     "order_tags",
     "packed",
     "parse_dim_tags",
+    "part_names",
     "shared_address",
     "strides_of",
 ]
@@ -68,8 +72,25 @@ class Strided:
         return f"stride:{'auto' if self.stride is None else self.stride}"
 
 
-DimTag: TypeAlias = Nested | Strided
+@dataclass(frozen=True)
+class Separate:
+    """``sep``: each index along the axis is an argument of its own, ``a_s0``, ``a_s1``, .."""
 
+    def __str__(self) -> str:
+        return "sep"
+
+
+@dataclass(frozen=True)
+class Vectorized:
+    """``vec``: the axis, which must be the last, holds the components of a vector type."""
+
+    def __str__(self) -> str:
+        return "vec"
+
+
+DimTag: TypeAlias = Nested | Strided | Separate | Vectorized
+
+_ENTRIES: Final = (str, Nested, Strided, Separate, Vectorized)
 _NESTED: Final = re.compile(r"N(\d+)")
 _PAD: Final = re.compile(r":?\(pad=(\d+)\)$")
 
@@ -86,7 +107,7 @@ def parse_dim_tags(given: object) -> tuple[DimTag, ...]:
     """
     if isinstance(given, str):
         words = [part.text.strip() for part in split_outside_brackets(Source.of(given), ",")]
-    elif isinstance(given, Sequence) and all(isinstance(entry, str | Nested | Strided) for entry in given):
+    elif isinstance(given, Sequence) and all(isinstance(entry, _ENTRIES) for entry in given):
         words = [str(entry) for entry in given]
     else:
         raise _refused(f"dim_tags cannot be {given!r}")
@@ -100,24 +121,47 @@ def parse_dim_tags(given: object) -> tuple[DimTag, ...]:
                 speed.insert(0 if tag == "C" else len(speed), axis)
         tags = [Nested(speed.index(axis)) if isinstance(tag, str) else tag for axis, tag in enumerate(tags)]
     found = tuple(tag for tag in tags if not isinstance(tag, str))
+    _check_tags(found, ",".join(words))
+    return found
+
+
+def _check_tags(found: Sequence[DimTag], text: str) -> None:
     levels = sorted(tag.level for tag in found if isinstance(tag, Nested))
     if levels != list(range(len(levels))):
-        raise _refused(f"dim_tags '{','.join(words)}' do not number their nesting levels N0, N1, ..")
-    return found
+        raise _refused(f"dim_tags '{text}' do not number their nesting levels N0, N1, ..")
+    for kind in (Separate, Vectorized):
+        if sum(isinstance(tag, kind) for tag in found) > 1:
+            raise _refused(f"dim_tags '{text}' have more than one axis tagged {kind()}", "tag one of them")
+    if any(isinstance(tag, Vectorized) for tag in found[:-1]):
+        raise _refused(f"dim_tags '{text}' tag an axis vec that is not the last", "make it the last axis")
+
+
+def apart_axes(tags: tuple[DimTag, ...] | Auto | None) -> tuple[int, ...]:
+    """Return the axes that are no distance in memory: separate arguments, and components of vectors."""
+    if not isinstance(tags, tuple):
+        return ()
+    return tuple(axis for axis, tag in enumerate(tags) if isinstance(tag, Separate | Vectorized))
+
+
+def part_names(name: str, tags: Sequence[DimTag], shape: Sequence[Expression]) -> tuple[str, ...]:
+    """Return the names of the arguments that stand for an array."""
+    for tag, extent in zip(tags, shape, strict=True):
+        if isinstance(tag, Separate):
+            assert isinstance(extent, int), f"'{name}' is not a constant number of arrays"
+            return tuple(f"{name}_s{number}" for number in range(extent))
+    return (name,)
 
 
 def _parse_tag(word: str) -> DimTag | str:
     if word.upper() in {"C", "F"}:
         return word.upper()
     if word == "sep":
-        hint = "pass the arrays under names of their own, or keep the axis as the slowest (the highest N)"
-        raise _refused("an axis of separate arrays ('sep') is not supported", hint)
+        return Separate()
     if word.startswith("stride:"):
         stride = word.removeprefix("stride:").strip()
         return Strided(None if stride == "auto" else parse_expression(stride))
     if word == "vec":
-        hint = "keep the axis as N0, contiguous"
-        raise _refused("an axis of vector type ('vec') is not supported", hint)
+        return Vectorized()
     padded = _PAD.search(word)
     nested = _NESTED.fullmatch(word[: padded.start()] if padded else word)
     if nested is None or (padded is not None and int(padded[1]) < 1):
@@ -125,7 +169,7 @@ def _parse_tag(word: str) -> DimTag | str:
     return Nested(int(nested[1]), int(padded[1]) if padded else 1)
 
 
-_HINT: Final = "an axis is N0, N1, .. (N0 is the fastest), stride:16, stride:auto, C or F"
+_HINT: Final = "an axis is N0, N1, .. (N0 is the fastest), stride:16, stride:auto, C, F, sep or vec"
 
 
 def _refused(message: str, hint: str = _HINT) -> KernelError:
@@ -148,6 +192,8 @@ def strides_of(shape: Sequence[Expression], tags: Sequence[DimTag], names: Seque
     ----------
     shape
         Extents [elements].
+    tags
+        How each axis is stored; separate arguments and components of vectors have stride 0.
     names
         For each axis the argument that holds its stride, if that is left to the array passed.
     """
@@ -158,6 +204,8 @@ def strides_of(shape: Sequence[Expression], tags: Sequence[DimTag], names: Seque
             case Nested(_, pad):
                 strides[axis] = step
                 step = _rounded(_times(step, shape[axis]), pad)
+            case Separate() | Vectorized():
+                strides[axis] = 0
             case Strided(stride):
                 strides[axis] = p.Variable(names[axis]) if stride is None else stride
     return tuple(strides)

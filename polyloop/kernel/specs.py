@@ -21,6 +21,7 @@ from polyloop.kernel.layout import (
     Auto,
     DimTag,
     Strided,
+    apart_axes,
     auto,
     auto_axes,
     order_tags,
@@ -68,6 +69,9 @@ class GlobalArg:
     dim_tags
         How each axis is stored, instead of *strides* and *order*: ``"N1,N0"`` (packed, N0 the fastest; with padding
         ``"N1,N0(pad=16)"``), ``"stride:16"``, ``"stride:auto"``, ``"C"``, ``"F"``; as text or as a list.
+        ``"sep,N0"`` makes each index along the first axis an argument of its own, ``a_s0``, ``a_s1``, ..: a call takes
+        these, or one array ``a``, or a list.  ``"N0,vec"`` makes the last axis, of 2 to 4 elements, the components of a
+        vector type such as ``float4``.  Both need subscripts that are constants, or inames tagged ``unr``.
     alignment
         The address of the first element is a multiple of this [bytes], a power of two; checked at each call.
     is_input, is_output
@@ -283,6 +287,16 @@ def _temporary_tags(
         if rank is None:
             raise _bad("bad-layout", f"'{name}' has order 'F' and no shape", "give its shape")
         tags = order_tags(rank, "F")
+    _check_temporary(entry, name, tags, rank)
+    return tags
+
+
+def _check_temporary(
+    entry: TemporaryVariable, name: str, tags: tuple[DimTag, ...] | None, rank: int | None
+) -> None:
+    if apart_axes(tags):
+        hint = "only arguments can have one; use N0, N1, .."
+        raise _bad("bad-layout", f"temporary '{name}' has an axis tagged sep or vec", hint)
     strides = [tag.stride for tag in tags or () if isinstance(tag, Strided)]
     if isinstance(entry.strides, Auto) or not all(isinstance(stride, int) and stride > 0 for stride in strides):
         message = f"the strides of temporary '{name}' are no positive numbers"
@@ -292,7 +306,6 @@ def _temporary_tags(
         raise _bad("bad-layout", message, "give one for each axis")
     if strides and entry.padding:
         raise _bad("bad-layout", f"'{name}' has strides and a padding", "the strides say where the padding is")
-    return tags
 
 
 def _base_storage(entry: TemporaryVariable, name: str, space: AddressSpace) -> str | None:

@@ -27,6 +27,7 @@ __all__ = [
     "lex_relation",
     "map_from_forms",
     "parameter_space",
+    "parametric_interval",
     "project_onto",
     "reorder",
     "rows_of",
@@ -272,6 +273,41 @@ def bounding_interval(domain: isl.Set, position: int, dims: Sequence[str]) -> tu
         if top.is_int() and (best is None or top.to_python() + 1 < best[1]):
             best = (rest, top.to_python() + 1)
     return best
+
+
+def parametric_interval(domain: isl.Set, position: int, dims: Sequence[str]) -> tuple[Affine, Affine] | None:
+    """Return ``(base, extent)`` such that the last dimension, at *position*, lies in ``[base, base + extent)``.
+
+    ``base`` is affine in the other dimensions and the parameters, ``extent`` in the parameters alone; of those that the
+    hull of *domain* shows, the ones with the fewest terms.  None if there is no such interval.
+    """
+    hull = domain.coalesce()
+    pieces = hull.get_basic_sets()
+    basic = (pieces[0] if len(pieces) == 1 else hull.simple_hull()).remove_unknown_divs().detect_equalities()
+    name = dims[position]
+    found: list[tuple[Affine, Affine]] = []
+    for form, is_equality in rows_of(basic, dims):
+        coefficient = form.coefficient(name)
+        if abs(coefficient) != 1 or (coefficient < 0 and not is_equality):
+            continue
+        base = Affine(tuple(t for t in form.terms if t[0] != name), form.const).scale(-coefficient)
+        if name in base.names():
+            continue
+        offsets = map_from_forms(domain, dims, [Affine.variable(name).add(base, -1)]).range().coalesce()
+        found += [(base, limit.add(Affine((), 1))) for limit in _upper_limits(offsets)]
+    return min(found, key=lambda pair: (len(pair[1].terms), len(pair[0].terms), pair[1].const), default=None)
+
+
+def _upper_limits(domain: isl.Set) -> Iterator[Affine]:
+    """Yield forms of the parameters that a set of one dimension stays at or below."""
+    pieces = domain.get_basic_sets()
+    basic = (pieces[0] if len(pieces) == 1 else domain.simple_hull()).remove_unknown_divs().detect_equalities()
+    for form, is_equality in rows_of(basic, ("x'",)):
+        coefficient = form.coefficient("x'")
+        if abs(coefficient) == 1 and (coefficient < 0 or is_equality):
+            rest = Affine(tuple(t for t in form.terms if t[0] != "x'"), form.const).scale(-coefficient)
+            if all(isinstance(name, str) for name, _ in rest.terms) and "x'" not in rest.names():
+                yield rest
 
 
 def sample_set(domain: isl.Set, dims: Sequence[str]) -> dict[str, int] | None:

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
+from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.expr.dtypes import accepted_types, computed, integer_limits, is_bool, is_complex, is_integer
 from polyloop.expr.records import is_record, struct_alignment
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
+from polyloop.runtime.parts import split_values, whole_of
 from polyloop.runtime.sizes import Sizes, check_layout, layout, solve_sizes
 from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, Memory, as_vectors, call_error, element_range
 
@@ -132,6 +133,8 @@ class Binding:
         How far an array's first element lies behind the address that functions are passed [bytes], where it does.
     workspace
         Arrays to allocate for the length of the call.
+    wholes
+        Arrays that the program takes in parts, and that were not passed in parts.
     """
 
     program: GeneratedProgram
@@ -143,6 +146,7 @@ class Binding:
     poisoned: bool = False
     shifts: Mapping[str, int] = field(default_factory=dict)
     workspace: tuple[Workspace, ...] = ()
+    wholes: Mapping[str, Any] = field(default_factory=dict)
 
     def address(self, name: str, first_element: int) -> int:
         """Return what a function is passed for an array whose first element has the address *first_element*."""
@@ -156,8 +160,15 @@ class Binding:
 
     def result(self) -> Result:
         """Return the outputs."""
-        return Result({arg.name: self.views[arg.name].owner for arg in self.program.arguments
-                       if isinstance(arg, ArrayArg) and arg.is_output})
+        outputs = {arg.name: self.views[arg.name].owner for arg in self.program.arguments
+                   if isinstance(arg, ArrayArg) and arg.is_output}
+        return Result(self.joined(outputs, self.wholes))
+
+    def joined(self, outputs: Mapping[str, Any], wholes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return *outputs* with *wholes* in the places of their parts."""
+        owner = {part: split.name for split in self.program.split if split.name in wholes for part in split.parts}
+        return {owner.get(name, name): wholes[owner[name]] if name in owner else value
+                for name, value in outputs.items()}
 
 
 @dataclass
@@ -176,6 +187,7 @@ class Binder:
         arguments = self.program.arguments
         self.arrays = tuple(a for a in arguments if isinstance(a, ArrayArg))
         self.values = tuple(a for a in arguments if isinstance(a, ValueArg))
+        self._by_name = {array.name: array for array in self.arrays}
         self.layouts = open_layouts(arguments)
         parameters = set[str]()
         for array in (*self.arrays, *self.program.workspace):
@@ -190,6 +202,7 @@ class Binder:
         self.parameters = frozenset(parameters)
         self.integers = frozenset(parameters | integers)
         self.names = frozenset({a.name for a in arguments} | parameters)
+        self.wholes = {split.name: split for split in self.program.split}
 
     def bind(self, given: Mapping[str, object], *, poison: bool | None = None) -> Binding:
         """Check *given* against the program and return what a launch needs.
@@ -207,8 +220,10 @@ class Binder:
             One of the program's ``index_checks`` fails.
         """
         kernel = self.program.kernel
-        for name in given.keys() - self.names:
-            raise call_error(kernel, unknown_name("argument", name, self.names))
+        for name in given.keys() - self.names - self.wholes.keys():
+            raise call_error(kernel, unknown_name("argument", name, self.names | self.wholes.keys()))
+        wholes = {name: given[name] for name in self.wholes if given.get(name) is not None}
+        given = self._taken_apart(given, wholes)
         views = {a.name: self._view(a, given[a.name]) for a in self.arrays if given.get(a.name) is not None}
         integers = {name: _integer(kernel, name, given[name]) for name in self.integers
                     if given.get(name) is not None}
@@ -227,11 +242,43 @@ class Binder:
         fresh = frozenset(arg.name for arg, _, _ in plan.allocate)
         for arg, shape, strides in plan.allocate:
             assert arg.dtype is not None
-            views[arg.name] = self.memory.allocate(kernel, plan.kind, plan.device, dtype=arg.dtype, shape=shape,
-                                                   strides=strides, poison=fill)
+            if arg.name not in views:
+                stacked = self._stacked(arg, fresh)
+                row = (shape, strides)
+                if stacked is not None and stacked.separate is not None:
+                    row = _stack_layout(len(stacked.parts), shape, strides)
+                view = self.memory.allocate(kernel, plan.kind, plan.device, dtype=arg.dtype, shape=row[0],
+                                            strides=row[1], poison=fill)
+                if stacked is None:
+                    views[arg.name] = view
+                else:
+                    wholes[stacked.name] = whole_of(stacked, view.owner)
+                    one = stacked.separate is None
+                    views |= {name: view if one else self._view(self._by_name[name], view.owner[number])
+                              for number, name in enumerate(stacked.parts)}
         self._refuse_overlap(views, fresh)
         return Binding(self.program, views, fresh, values, plan.launches, plan.sizes.values, fill,
-                       plan.shifts, plan.workspace)
+                       plan.shifts, plan.workspace, wholes)
+
+    def _taken_apart(self, given: Mapping[str, object], wholes: Mapping[str, object]) -> Mapping[str, object]:
+        """Return *given* with parts in the places of *wholes*."""
+        found = {name: value for name, value in given.items() if name not in wholes}
+        for name, value in wholes.items():
+            parts = split_values(self.program.kernel, self.wholes[name], value)
+            twice = [part for part in parts if found.get(part) is not None]
+            if twice:
+                raise call_error(self.program.kernel, Diagnostic(
+                    "wrong-type", f"'{name}' and its part '{twice[0]}' were both passed", (),
+                    (f"pass {name}=, or all of {', '.join(parts)}",)))
+            found |= parts
+        return found
+
+    def _stacked(self, array: ArrayArg, fresh: frozenset[str]) -> SplitArray | None:
+        """Return the array that *array* is the first part of, if all of its parts are to be allocated."""
+        for split in self.program.split:
+            if array.name in split.parts and fresh.issuperset(split.parts):
+                return split
+        return None
 
     def _view(self, array: ArrayArg, value: object) -> ArrayView:
         view = self.memory.view(self.program.kernel, array.name, value)
@@ -308,6 +355,14 @@ class Binder:
                         "overlapping-arguments", f"'{array.name}' is written and overlaps '{name}'",
                         (f"'{array.name}' lies at {low:#x} to {high:#x}, '{name}' at {other_low:#x} to "
                          f"{other_high:#x}",), (f"pass a copy of '{name}'",)))
+
+
+def _stack_layout(
+    count: int, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return shape and strides [elements] of *count* arrays, one after the other."""
+    low, high = element_range(shape, strides)
+    return (count, *shape), (high - low, *strides)
 
 
 def _is_written(array: ArrayArg) -> bool:

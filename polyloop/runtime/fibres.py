@@ -24,6 +24,7 @@ from polyloop.expr.records import leaf_fields
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.ccompile import build_library, find_compiler, load_library
+from polyloop.runtime.parts import assembled
 from polyloop.runtime.views import ArrayView, HostMemory, element_range
 
 __all__ = ["ORDERS", "agree", "disagreement", "fibre_source", "run_on_fibres"]
@@ -167,8 +168,10 @@ def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Resul
                 raise VerificationError("run_on_fibres", program.kernel, [Diagnostic(
                     "out-of-bounds", f"'{launch.name}' wrote outside the array '{item.name}'", (where,),
                     ("this is a fault of the code generator unless the kernel declares the wrong shape",))])
-    return Result({arg.name: guarded[arg.name].array for arg in program.arguments
-                   if isinstance(arg, ArrayArg) and arg.is_output})
+    arrays = {name: item.array for name, item in guarded.items()}
+    outputs = {arg.name: arrays[arg.name] for arg in program.arguments if isinstance(arg, ArrayArg) and arg.is_output}
+    wholes = assembled([split for split in program.split if split.name in binding.wholes], arrays)
+    return Result(binding.joined(outputs, wholes))
 
 
 def _value(name: str, guarded: Mapping[str, _Guarded], binding: Binding) -> np.ndarray[Any, Any]:

@@ -297,6 +297,7 @@ class HostMirror:
         self._driver = driver
         low, _ = element_range(view.shape, view.strides)
         begin, end = view.byte_range()
+        self._view, self._first = view, -low * view.dtype.itemsize
         self._size = end - begin
         self._memory = driver.mem_alloc(max(1, self._size))
         self.pointer = int(self._memory) - low * view.dtype.itemsize
@@ -306,9 +307,19 @@ class HostMirror:
             driver.memcpy_htod(self._memory, self._host)
 
     def copy_back(self) -> None:
-        """Copy the elements back to the NumPy array."""
-        if self._host is not None:
+        """Copy the elements back to the NumPy array, and nothing that lies between them: that may be another array."""
+        if self._host is None:
+            return
+        if self._view.size * self._view.dtype.itemsize == self._size:
             self._driver.memcpy_dtoh(self._host, self._memory)
+            return
+        whole = np.empty(self._size, np.uint8)
+        self._driver.memcpy_dtoh(whole, self._memory)
+        self._elements(self._host)[...] = self._elements(whole)
+
+    def _elements(self, memory: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        strides = tuple(stride * self._view.dtype.itemsize for stride in self._view.strides)
+        return np.ndarray(self._view.shape, self._view.dtype, memory, self._first, strides)
 
     def free(self) -> None:
         """Give the GPU memory back."""

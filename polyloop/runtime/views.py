@@ -12,7 +12,8 @@ import numpy as np
 from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.expr.records import component, field_names, is_vector
 
-__all__ = ["ArrayKind", "ArrayView", "HostMemory", "Memory", "as_vectors", "call_error", "element_range", "numpy_view"]
+__all__ = ["ArrayKind", "ArrayView", "HostMemory", "Memory", "as_vectors", "call_error", "element_range", "numpy_view",
+           "wrong_type"]
 
 
 class ArrayKind(Enum):

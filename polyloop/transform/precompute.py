@@ -104,6 +104,8 @@ def precompute(
         Tag of the new inames; ``"l.auto"`` spreads them over the threads of the block.
     temporary_name, temporary_address_space, compute_insn_id
         Name of the temporary, where it lives (``"auto"``: the narrowest that its readers allow), id of the instruction.
+        In ``"global"`` memory the temporary may have extents that depend on parameters; then ``"l.auto"`` leaves the
+        new inames sequential: split and tag them.
 
     Raises
     ------

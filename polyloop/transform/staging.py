@@ -30,6 +30,7 @@ from polyloop.poly.sets import (
     form_to_aff,
     map_from_forms,
     parameter_space,
+    parametric_interval,
     project_onto,
 )
 from polyloop.transform.inames import Replacement, replace_iname
@@ -64,7 +65,7 @@ class _Footprint:
 
     outer: tuple[str, ...]
     bases: tuple[Affine, ...]
-    extents: tuple[int, ...]
+    extents: tuple[Affine, ...]
     domain: isl.Set
 
 
@@ -116,7 +117,7 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
     box = whole.insert_dims(_SET, len(outer), rank)
     for number, axis in enumerate(axes):
         flat = project_onto(exact, dims, (*outer, axis)).coalesce()
-        interval = bounding_interval(flat, len(outer), (*outer, axis))
+        interval = _interval(plan, flat, (*outer, axis))
         if interval is None:
             return Diagnostic(
                 "footprint-not-constant",
@@ -136,7 +137,8 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
         inside = form_to_aff(Affine.variable(axis).add(base, -1), ls, dims)
         zero = isl.Aff.zero_on_domain(ls)
         box = box.intersect(lifted).intersect(inside.ge_set(zero))
-        box = box.intersect(inside.add_constant_val(1 - extent).le_set(zero))
+        last = Affine.variable(axis).add(base, -1).add(extent, -1).add(Affine((), 1))
+        box = box.intersect(form_to_aff(last, ls, dims).le_set(zero))
     domain = box if plan.bounding_box else exact
     return _Footprint(outer, tuple(bases), tuple(extents), domain)
 
@@ -149,6 +151,16 @@ def _never_used(plan: Plan, use: Use) -> Diagnostic:
         ("there is nothing to compute ahead",),
         sites=(use.instruction.site(),),
     )
+
+
+def _interval(plan: Plan, flat: isl.Set, dims: Sequence[str]) -> tuple[Affine, Affine] | None:
+    """Return first element and extent of an axis; the extent may depend on parameters in global memory alone."""
+    constant = bounding_interval(flat, len(dims) - 1, dims)
+    if constant is not None:
+        return constant[0], Affine((), constant[1])
+    if plan.address_space == AddressSpace.GLOBAL.value:
+        return parametric_interval(flat, len(dims) - 1, dims)
+    return None
 
 
 def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
@@ -175,7 +187,8 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
         raise TransformError("precompute" if plan.is_rule else "add_prefetch", kernel.name, [outside])
     chains = [(*footprint.outer, iname) for iname in plan.sweep if iname not in footprint.outer]
     result = add_priority(result, chains) if footprint.outer else result
-    if plan.tag is not None:
+    is_constant = not any(extent.terms for extent in footprint.extents)
+    if plan.tag is not None and (is_constant or plan.tag != "l.auto"):
         tag = parse_tag(plan.tag)
         assert tag is not None, f"tag {plan.tag} was not checked"
         tags = {**result.iname_tags, **dict.fromkeys(new, tag)}
@@ -232,7 +245,7 @@ def _shifted(footprint: _Footprint, new: tuple[str, ...]) -> isl.Set:
     for position, name in enumerate(names):
         domain = domain.set_dim_name(_SET, position, name)
     rows = [Row(Affine.variable(name)) for name in new]
-    rows += [Row(Affine(((name, -1),), extent - 1)) for name, extent in zip(new, footprint.extents, strict=True)]
+    rows += [Row(extent.add(Affine(((name, 1),), 1), -1)) for name, extent in zip(new, footprint.extents, strict=True)]
     return add_rows(domain, names, rows).coalesce()
 
 
@@ -310,7 +323,8 @@ def _with_instruction(
             instructions.append(_redirected(kernel, old, plan, staged))
         else:
             instructions.append(old)
-    temporary = TemporaryVariable(plan.temporary, None, footprint.extents, AddressSpace(plan.address_space))
+    shape = tuple(to_expression(extent) if extent.terms else extent.const for extent in footprint.extents)
+    temporary = TemporaryVariable(plan.temporary, None, shape, AddressSpace(plan.address_space))
     if not plan.is_rule:
         source = kernel.arrays()[plan.source]
         temporary = replace(temporary, dtype=source.dtype)

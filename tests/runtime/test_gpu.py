@@ -17,9 +17,9 @@ from polyloop.errors import ArgumentError
 from polyloop.expr.dtypes import BFLOAT16
 from polyloop.runtime import gpu
 from polyloop.runtime.gpu import gpu_available, resolve_stream
-from polyloop.runtime.gpuarrays import DeviceMemory
+from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror
 from polyloop.runtime.invoke import CompiledKernel, load
-from polyloop.runtime.views import ArrayKind
+from polyloop.runtime.views import ArrayKind, numpy_view
 from tests.runtime.fake_pycuda import FakeDriver, GPUArray, Stream, at
 from tests.runtime.programs import F4, axpy, reverse, transpose
 
@@ -399,3 +399,16 @@ def test_gpu_leaves_no_context_behind() -> None:
     assert driver.Context.get_current() is None
 
 # }}}
+
+
+def test_only_elements_are_copied_back(driver: FakeDriver) -> None:
+    """Two columns of one array, both written: neither may bring back the other's old values."""
+    driver.stack.append(object())
+    base = np.arange(12, dtype=np.float32).reshape(4, 3)
+    mirrors = [HostMirror(driver, numpy_view("k", "a", base[:, column]), fill=True) for column in (0, 1)]
+    for column, mirror in enumerate(mirrors):
+        at(mirror.pointer, 10)[::3] = 100 + column
+    for mirror in mirrors:
+        mirror.copy_back()
+        mirror.free()
+    np.testing.assert_array_equal(base, [[100, 101, 3 * row + 2] for row in range(4)])

@@ -192,3 +192,45 @@ REFUSALS: dict[str, Case] = {
 def test_refusals(case: str, golden: Golden) -> None:
     make, call, code = REFUSALS[case]
     golden(f"messages/precompute_{case}.txt", refused(make(), call, code))
+
+
+def offsets() -> pl.LoopKernel:
+    return pl.make_kernel(
+        "{[i]: 0 <= i < n}", "f(x) := 3*a[x]\nout[i] = f(i) + f(i+2)",
+        [pl.GlobalArg("a", F, shape="n + 2"), pl.GlobalArg("out", F, shape="n")], name="offsets",
+    )  # fmt: skip
+
+
+def check_offsets(knl: pl.LoopKernel) -> None:
+    for n in (0, 1, 15, 16, 17, 40):
+        a = np.random.default_rng(n).integers(-3, 4, n + 2).astype(F)
+        check(knl, {"a": a}, {"out": 3 * (a[:-2] + a[2:])})
+
+
+def test_values_of_all_iterations_in_global_memory() -> None:
+    base = offsets()
+    knl = pl.precompute(base, "f", "i", temporary_address_space="global")
+    assert "f_value: float32[n + 2] (global)" in str(knl)
+    check_offsets(knl)
+    for iname in ("i", "f_dim_0"):
+        knl = pl.split_iname(knl, iname, 16, outer_tag="g.0", inner_tag="l.0")
+        check_offsets(knl)
+    assert cuda(knl).count("__global__") == 2
+    same_after_replay(base, knl)
+
+
+def test_rows_in_global_memory_inside_a_loop() -> None:
+    knl = pl.make_kernel(
+        "{[s, i]: 0 <= s < m and 0 <= i < n}", "f(y, x) := 3*a[y, x]\nout[s, i] = f(s, i) + f(s, n-1-i)",
+        [pl.GlobalArg("a, out", F, shape="m, n")],
+    )  # fmt: skip
+    a = np.random.default_rng(0).integers(-3, 4, (3, 7)).astype(F)
+    rows = pl.precompute(knl, "f", "i", temporary_address_space="global")
+    everything = pl.precompute(knl, "f", "s, i", temporary_address_space="global")
+    for staged in (rows, everything):
+        check(staged, {"a": a}, {"out": 3 * (a + a[:, ::-1])})
+    assert "f_value: float32[m, n] (global)" in str(everything)
+    with pytest.raises(pl.VerificationError):
+        pl.generate_code(pl.tag_inames(rows, {"s": "g.0"}))
+    with pytest.raises(pl.TransformError, match="footprint-not-constant"):
+        pl.precompute(knl, "f", "i", temporary_address_space="local")

@@ -1,0 +1,17 @@
+extern "C" __global__ void __launch_bounds__(32) structure_of_arrays(const float *__restrict__ p_s0, const float *__restrict__ p_s1, const float *__restrict__ p_s2, float *__restrict__ d_s0, float *__restrict__ d_s1, float *__restrict__ d_s2, float *__restrict__ step, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (32 * bx + tx < n) {
+        float acc = 0.0f;  // insn
+        acc += p_s0[32 * bx + tx] * p_s0[32 * bx + tx];  // insn
+        acc += p_s1[32 * bx + tx] * p_s1[32 * bx + tx];  // insn
+        acc += p_s2[32 * bx + tx] * p_s2[32 * bx + tx];  // insn
+        float norm = sqrtf(acc);  // insn
+        d_s0[32 * bx + tx] = p_s0[32 * bx + tx] / norm;  // insn_1
+        step[(32 * bx + tx) * 2] = p_s1[32 * bx + tx] - p_s0[32 * bx + tx];  // insn_2
+        d_s1[32 * bx + tx] = p_s1[32 * bx + tx] / norm;  // insn_1
+        step[(32 * bx + tx) * 2 + 1] = p_s2[32 * bx + tx] - p_s1[32 * bx + tx];  // insn_2
+        d_s2[32 * bx + tx] = p_s2[32 * bx + tx] / norm;  // insn_1
+    }
+}
