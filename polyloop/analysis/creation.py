@@ -83,7 +83,8 @@ def make_kernel(
         Assignments, one a line: ``lhs = rhs {id=.., dep=.., inames=.., if=.., tags=..}``, ``a, b = x, y`` (both right
         sides first), ``<> t = ..`` for a temporary, ``f(x) := ..`` for a substitution rule, ``for i .. end``,
         ``if .. elif .. else .. end``, ``with {options} .. end``, ``... nop {id=.., dep=..}``,
-        ``... lbarrier``, ``... gbarrier``.
+        ``... lbarrier``, ``... gbarrier``.  ``cse(e)`` or ``cse(e, name)`` in a right side is computed once for each
+        instance, into a temporary, and used wherever the same ``cse(e)`` stands in the statement.
     kernel_data
         Arguments and temporaries in order; ``...`` (or None) infers those that are not listed.
     name

@@ -23,6 +23,7 @@ __all__ = [
     "Operation",
     "Record",
     "Reduction",
+    "Shared",
     "Terms",
     "TypeCast",
     "array_name",
@@ -126,6 +127,14 @@ class Record(ExpressionNode):
 
     dtype: np.dtype[Any]
     values: tuple[Expression, ...]
+
+
+@expr_dataclass()
+class Shared(ExpressionNode):
+    """``cse(e, name)``: the value of ``child``, which a statement computes once; gone when a kernel is made."""
+
+    child: Expression
+    name: str | None
 
 
 def negate(expr: Expression) -> Expression:

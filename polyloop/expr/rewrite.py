@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError
-from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, Terms, TypeCast, negate
+from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, Shared, Terms, TypeCast, negate
 
 __all__ = [
     "Rule",
@@ -25,6 +25,7 @@ __all__ = [
     "rebuild",
     "reductions",
     "rename_reduction_inames",
+    "shared",
     "substitute",
     "variables",
 ]
@@ -44,6 +45,7 @@ _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     p.BitwiseNot: ("child",),
     p.If: ("condition", "then", "else_"),
     TypeCast: ("child",),
+    Shared: ("child",),
     Lookup: ("aggregate",),
     Reduction: ("expr",),
 }
@@ -84,6 +86,8 @@ def rebuild(expr: Expression, new: tuple[Expression, ...]) -> Expression:
         return Lookup(new[0], expr.field)
     if kind is Record:
         return Record(expr.dtype, new)
+    if kind is Shared:
+        return Shared(new[0], expr.name)
     if kind is Reduction:
         return Reduction(expr.operation, expr.inames, new[0])
     return kind(*new)
@@ -256,6 +260,11 @@ def _collect(expr: Expression, kind: type) -> tuple[Any, ...]:
 def reductions(expr: Expression) -> tuple[Reduction, ...]:
     """Return the reductions from left to right, an outer one before those inside it."""
     return _collect(expr, Reduction)
+
+
+def shared(expr: Expression) -> tuple[Shared, ...]:
+    """Return the ``cse`` nodes from left to right, an outer one before those inside it."""
+    return _collect(expr, Shared)
 
 
 def calls(expr: Expression) -> tuple[Any, ...]:

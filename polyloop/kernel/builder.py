@@ -59,6 +59,7 @@ from polyloop.kernel.parser import (
 )
 from polyloop.kernel.reductions import operations_of
 from polyloop.kernel.sequence import sequenced
+from polyloop.kernel.share import plain_rules, share
 from polyloop.kernel.specs import Defaults, expand_data
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
@@ -221,6 +222,7 @@ def _read(
     parsed, pieces = duplicate_inames(parsed, pieces, rules, taken)
     inames = frozenset(iname for piece in pieces for iname in piece.inames)
     parsed, aliases = spread(parsed, rules, taken | inames)
+    parsed, rules = share(parsed, rules, taken | inames), plain_rules(rules)
     parsed = settle_barriers(parsed, rules, inames)
     statements = [entry for entry in parsed if isinstance(entry, ParsedInstruction)]
     nops = [entry for entry in parsed if isinstance(entry, ParsedNop)]
