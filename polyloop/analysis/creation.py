@@ -17,6 +17,7 @@ from polyloop.analysis.bounds import (
     unbounded_inames,
 )
 from polyloop.analysis.comparison import initial_reads
+from polyloop.analysis.ctext import c_text_violations
 from polyloop.analysis.dataflow import is_exact, may_flow_of, writers_of
 from polyloop.analysis.infer import bound_violations, infer_dtypes, record_violations, type_violations
 from polyloop.analysis.layout import layout_names_violations, layout_violations, with_layouts
@@ -31,6 +32,7 @@ from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
+from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.foreign import foreign_clashes
 from polyloop.kernel.function import Callee, function_table
 from polyloop.kernel.kernel import LoopKernel, Reference
@@ -48,7 +50,7 @@ __all__ = ["complete_kernel", "create_kernel", "make_kernel"]
 @recorded
 def make_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
-    instructions: str | Sequence[str],
+    instructions: str | Sequence[str | CInstruction],
     kernel_data: Sequence[object] | None = None,
     *,
     name: str = "loop_kernel",
@@ -85,6 +87,7 @@ def make_kernel(
         ``if .. elif .. else .. end``, ``with {options} .. end``, ``... nop {id=.., dep=..}``,
         ``... lbarrier``, ``... gbarrier``.  ``cse(e)`` or ``cse(e, name)`` in a right side is computed once for each
         instance, into a temporary, and used wherever the same ``cse(e)`` stands in the statement.
+        In a list, :class:`polyloop.CInstruction` stands for C text.
     kernel_data
         Arguments and temporaries in order; ``...`` (or None) infers those that are not listed.
     name
@@ -120,7 +123,8 @@ def make_kernel(
         With a caret: ``syntax``, ``syntax-domain``, ``unknown-option``, ``reserved-name`` and the other codes of the
         parser; with the instruction: ``iname-twice``, ``unknown-iname``, ``undeclared-name``, ``wrong-rank``,
         ``unbounded-domain``, ``out-of-bounds`` (with the instance), ``dependency-cycle``, ``read-before-write``,
-        ``output-not-written``, ``shape-not-inferred``, ``ambiguous-loop``, ``ambiguous-nest``, ``ambiguous-order``.
+        ``output-not-written``, ``shape-not-inferred``, ``bad-c-instruction``, ``ambiguous-loop``,
+        ``ambiguous-nest``, ``ambiguous-order``.
 
     Warns
     -----
@@ -153,7 +157,7 @@ def make_kernel(
 
 def create_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
-    instructions: str | Sequence[str] | Sequence[Parsed],
+    instructions: str | Sequence[str | CInstruction] | Sequence[Parsed],
     kernel_data: Sequence[object] | None,
     *,
     name: str,
@@ -221,6 +225,7 @@ def _raise_if(kernel: LoopKernel, found: Iterator[Diagnostic]) -> None:
 def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, name_clashes(kernel))
     _raise_if(kernel, foreign_clashes(kernel))
+    _raise_if(kernel, c_text_violations(kernel))
     _raise_if(kernel, unbounded_inames(kernel))
     kernel = with_layouts(_with_shapes(kernel))
     _raise_if(kernel, layout_names_violations(kernel))

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError
-from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, Shared, Terms, TypeCast, negate
+from polyloop.expr.nodes import CText, Expression, Lookup, Record, Reduction, Shared, Targets, Terms, TypeCast, negate
 
 __all__ = [
     "Rule",
@@ -62,6 +62,10 @@ def children(expr: Expression) -> tuple[Expression, ...]:
         return tuple(expr.parameters)
     if kind is Record:
         return tuple(expr.values)
+    if kind is Targets:
+        return tuple(expr.elements)
+    if kind is CText:
+        return (*expr.values, *expr.reads)
     fields = _FIELDS.get(kind)
     if fields is not None:
         return tuple(getattr(expr, field) for field in fields)
@@ -84,13 +88,22 @@ def rebuild(expr: Expression, new: tuple[Expression, ...]) -> Expression:
         return TypeCast(expr.dtype, new[0])
     if kind is Lookup:
         return Lookup(new[0], expr.field)
-    if kind is Record:
-        return Record(expr.dtype, new)
-    if kind is Shared:
-        return Shared(new[0], expr.name)
-    if kind is Reduction:
-        return Reduction(expr.operation, expr.inames, new[0])
-    return kind(*new)
+    own = _OWN.get(kind)
+    return kind(*new) if own is None else own(expr, new)
+
+
+def _rebuild_c(expr: CText, new: tuple[Expression, ...]) -> CText:
+    count = len(expr.values)
+    return CText(expr.code, expr.names, new[:count], new[count:], expr.touched)
+
+
+_OWN: Final[dict[type, Callable[[Any, tuple[Expression, ...]], Expression]]] = {
+    Record: lambda expr, new: Record(expr.dtype, new),
+    Shared: lambda expr, new: Shared(new[0], expr.name),
+    Reduction: lambda expr, new: Reduction(expr.operation, expr.inames, new[0]),
+    Targets: lambda _, new: Targets(new),
+    CText: _rebuild_c,
+}
 
 
 def _rebuild_changed(expr: Expression, old: tuple[Expression, ...], new: tuple[Expression, ...]) -> Expression:

@@ -13,10 +13,11 @@ import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, Span
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression, Lookup, Operation, Reduction, array_name, element_of
+from polyloop.expr.nodes import Expression, Lookup, Operation, Reduction, Targets, array_name, element_of, targets_of
 from polyloop.expr.rewrite import children, expand_rules, free_variables, reductions, substitute, variables
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.bounds import BoundVariables, check_assumed, check_bounds, find_bounds
+from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.crossing import expand_crossing, settle_barriers
 from polyloop.kernel.declare import (
     check_parameters,
@@ -73,7 +74,7 @@ _NO_FUNCTIONS = FunctionTable()
 
 def build_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
-    instructions: str | Sequence[str] | Sequence[Parsed],
+    instructions: str | Sequence[str | CInstruction] | Sequence[Parsed],
     kernel_data: Sequence[object] | None,
     *,
     name: str,
@@ -195,7 +196,7 @@ class _Text:
 
 def _read(
     pieces: tuple[Domain, ...],
-    instructions: str | Sequence[str] | Sequence[Parsed],
+    instructions: str | Sequence[str | CInstruction] | Sequence[Parsed],
     kernel_data: Sequence[object] | None,
     name: str,
     fixed: Mapping[str, int],
@@ -262,8 +263,10 @@ def program_of(kernel: LoopKernel, written: Written, functions: FunctionTable) -
     _, declared, _ = read_data(written.kernel_data, text.statements, Defaults())
     declared.update(text.inlined.program.temporaries)
     for entry in text.statements:
-        known = declared.get(array_name(entry.assignee))
-        if known is not None and known.initializer is not None:
+        for target in targets_of(entry.assignee):
+            known = declared.get(array_name(target))
+            if known is None or known.initializer is None:
+                continue
             message = f"'{known.name}' has an initializer and is written: one call would see what another left"
             hint = "assign the values in the function"
             raise fail("bad-function", message, hints=(hint,), site=site_of(entry))
@@ -276,7 +279,7 @@ def _entries(given: object) -> tuple[object, ...]:
 
 
 def _parsed(
-    given: str | Sequence[str] | Sequence[Parsed],
+    given: str | Sequence[str | CInstruction] | Sequence[Parsed],
     inames: frozenset[str],
     functions: frozenset[str],
     operations: tuple[Operation, ...],
@@ -287,7 +290,7 @@ def _parsed(
     parsed = [entry for entry in entries if isinstance(entry, Parsed)]
     if parsed and len(parsed) == len(entries):
         return parsed
-    lines = [entry for entry in entries if isinstance(entry, str)]
+    lines = [entry for entry in entries if isinstance(entry, str | CInstruction)]
     if len(lines) < len(entries):
         hint = 'write them as text: "c[i] = a[i] + b[i]"'
         raise fail("bad-instructions", f"instructions cannot be {given!r}", hints=(hint,))
@@ -301,7 +304,7 @@ def _fix(expr: Expression, fixed: Mapping[str, int]) -> Expression:
 def _fixed(entry: ParsedInstruction, fixed: Mapping[str, int]) -> ParsedInstruction:
     if not fixed:
         return entry
-    if (name := array_name(entry.assignee)) in fixed:
+    for name in fixed.keys() & set(map(array_name, targets_of(entry.assignee))):
         raise fail(
             "not-assignable",
             f"'{name}' is fixed to {fixed[name]} and assigned",
@@ -448,8 +451,7 @@ def _inherit_inames(
     shared: dict[str, list[Draft]] = {}
     together: dict[int, list[Draft]] = {}
     for draft in drafts:
-        name = array_name(draft.parsed.assignee)
-        if name in temporaries:
+        for name in temporaries.keys() & set(map(array_name, targets_of(draft.parsed.assignee))):
             shared.setdefault(name, []).append(draft)
         if draft.parsed.several is not None:
             together.setdefault(draft.parsed.several, []).append(draft)
@@ -472,16 +474,24 @@ def _inherit_inames(
 
 
 def _followed(draft: Draft) -> frozenset[str]:
-    """Return the variables whose loops *draft* may share: what it reads, and the record that it assigns a field of."""
-    assignee = draft.parsed.assignee
-    return variables(draft.expanded) | ({array_name(assignee)} if isinstance(assignee, Lookup) else frozenset())
+    """Return the variables whose loops *draft* may share: what it reads, and what it assigns in part, or perhaps."""
+    assigned = map(array_name, targets_of(draft.parsed.assignee)) if _is_partial(draft) else ()
+    return variables(draft.expanded).union(assigned)
+
+
+def _is_partial(draft: Draft) -> bool:
+    """Return whether what *draft* assigns may keep its value: it assigns a field of a record, or is C text."""
+    return isinstance(draft.parsed.assignee, Lookup | Targets)
 
 
 def _around(draft: Draft, name: str, writers: Sequence[Draft]) -> frozenset[str]:
     """Return the loops that *draft* shares with the *writers* of a temporary that it reads, or assigns a field of."""
-    loops = {writer.id: writer.inames - variables(writer.parsed.assignee) for writer in writers}
-    if isinstance(draft.parsed.assignee, Lookup) and array_name(draft.parsed.assignee) == name:
-        whole = [loops[writer.id] for writer in writers if not isinstance(writer.parsed.assignee, Lookup)]
+    loops = {
+        writer.id: writer.inames.difference(*map(variables, targets_of(writer.parsed.assignee, name)))
+        for writer in writers
+    }
+    if _is_partial(draft) and targets_of(draft.parsed.assignee, name):
+        whole = [loops[writer.id] for writer in writers if not _is_partial(writer)]
         return frozenset.intersection(*whole) if whole else frozenset().union(*loops.values())
     return frozenset.intersection(*loops.values())
 
@@ -544,15 +554,14 @@ def _built(
         terms = term_domains(kernel.domains, nest, domain, draft.expanded, space)
         bound = {iname for reduction in reductions(draft.expanded) for iname in reduction.inames}
         reads = variables(draft.expanded) - bound
-        element = element_of(parsed.assignee)
-        if isinstance(element, p.Subscript):
-            for index in element.index_tuple:
-                reads |= variables(index)
+        for element in map(element_of, targets_of(parsed.assignee)):
+            if isinstance(element, p.Subscript):
+                reads = reads.union(*map(variables, element.index_tuple))
         for predicate in predicates:
             reads |= variables(predicate)
         for used in (domain, *(term.domain for term in terms)):
             reads |= {*bound_variables(used, kernel.parameters)}
-        if predicates and array_name(parsed.assignee) in bounds.names:
+        if predicates and any(targets_of(parsed.assignee, name) for name in bounds.names):
             raise _conditional_bound(draft)
         built[draft.id] = Instruction(
             id=draft.id,
@@ -580,7 +589,7 @@ def _outside(
     kernel: LoopKernel, drafts: Sequence[Draft], bounds: BoundVariables
 ) -> dict[str, frozenset[str]]:
     """Return, for each iname, those that lie outside of it: its bounds use them, or what is assigned inside them."""
-    writers = {array_name(draft.parsed.assignee): draft.inames for draft in drafts}
+    writers = {name: draft.inames for draft in drafts for name in map(array_name, targets_of(draft.parsed.assignee))}
     found = outer_inames(kernel.domains)
     return {
         iname: outer.union(*(writers.get(name, ()) for name in bounds.of.get(iname, ())))
