@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, pairwise
 
@@ -13,7 +13,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, Span
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression, Lookup, Operation, Reduction, Targets, array_name, element_of, targets_of
+from polyloop.expr.nodes import Expression, Operation, Reduction, array_name, element_of, targets_of
 from polyloop.expr.rewrite import children, expand_rules, free_variables, reductions, substitute, variables
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.bounds import BoundVariables, check_assumed, check_bounds, find_bounds
@@ -43,6 +43,7 @@ from polyloop.kernel.domains import (
 from polyloop.kernel.draft import BarrierDraft, Draft, fail, site_of
 from polyloop.kernel.foreign import bind_foreign, foreign_in
 from polyloop.kernel.function import Function, FunctionTable, Program
+from polyloop.kernel.inherit import inherit_inames, refuse_bound
 from polyloop.kernel.initial import with_initial_values
 from polyloop.kernel.inline import Inlined, check_calls, inline_calls
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
@@ -401,21 +402,10 @@ def _drafts(
                 site=site_of(statement, name),
             )
         draft = Draft(statement, name, own, expanded)
-        _refuse_bound(draft, own & bound)
+        refuse_bound(draft, own & bound)
         drafts.append(draft)
-    _inherit_inames(drafts, temporaries, bounds)
+    inherit_inames(drafts, temporaries, bounds)
     return drafts
-
-
-def _refuse_bound(draft: Draft, inames: Iterable[str]) -> None:
-    """Refuse *inames*, each of which is a loop and a reduction of one statement."""
-    for iname in inames:
-        raise fail(
-            "iname-bound-twice",
-            f"iname '{iname}' is a loop and a reduction of the same instruction",
-            hints=("use another iname for the reduction",),
-            site=site_of(draft.parsed, draft.id),
-        )
 
 
 def _ids(statements: Sequence[ParsedInstruction], others: Sequence[str]) -> list[str]:
@@ -437,63 +427,6 @@ def _ids(statements: Sequence[ParsedInstruction], others: Sequence[str]) -> list
             taken.add(name)
         ids.append(name)
     return ids
-
-
-def _inherit_inames(
-    drafts: Sequence[Draft], temporaries: Mapping[str, TemporaryVariable], bounds: BoundVariables
-) -> None:
-    """Put a reader of a temporary inside the loops in which all its writers run, unless it says otherwise.
-
-    The bounds of its loops and reductions are reads too.  Loops that subscript the temporary at the write do not
-    count: the value outlives them.  The parts of one ``a, b = x, y`` run in the same loops.  An assignment of a field
-    is put where the whole record is assigned, or where its other fields are.
-    """
-    shared: dict[str, list[Draft]] = {}
-    together: dict[int, list[Draft]] = {}
-    for draft in drafts:
-        for name in temporaries.keys() & set(map(array_name, targets_of(draft.parsed.assignee))):
-            shared.setdefault(name, []).append(draft)
-        if draft.parsed.several is not None:
-            together.setdefault(draft.parsed.several, []).append(draft)
-    changed = True
-    while changed:
-        changed = False
-        for draft in drafts:
-            if draft.parsed.inames is not None:
-                continue
-            bound = {iname for reduction in reductions(draft.expanded) for iname in reduction.inames}
-            more = set[str]()
-            if draft.parsed.several is not None:
-                more = {x for part in together[draft.parsed.several] for x in part.inames}
-                _refuse_bound(draft, more & bound)
-            for name in (_followed(draft) | bounds.read_by(draft)) & shared.keys():
-                more |= _around(draft, name, shared[name])
-            if not more - bound <= draft.inames:
-                draft.inames |= more - bound
-                changed = True
-
-
-def _followed(draft: Draft) -> frozenset[str]:
-    """Return the variables whose loops *draft* may share: what it reads, and what it assigns in part, or perhaps."""
-    assigned = map(array_name, targets_of(draft.parsed.assignee)) if _is_partial(draft) else ()
-    return variables(draft.expanded).union(assigned)
-
-
-def _is_partial(draft: Draft) -> bool:
-    """Return whether what *draft* assigns may keep its value: it assigns a field of a record, or is C text."""
-    return isinstance(draft.parsed.assignee, Lookup | Targets)
-
-
-def _around(draft: Draft, name: str, writers: Sequence[Draft]) -> frozenset[str]:
-    """Return the loops that *draft* shares with the *writers* of a temporary that it reads, or assigns a field of."""
-    loops = {
-        writer.id: writer.inames.difference(*map(variables, targets_of(writer.parsed.assignee, name)))
-        for writer in writers
-    }
-    if _is_partial(draft) and targets_of(draft.parsed.assignee, name):
-        whole = [loops[writer.id] for writer in writers if not _is_partial(writer)]
-        return frozenset.intersection(*whole) if whole else frozenset().union(*loops.values())
-    return frozenset.intersection(*loops.values())
 
 
 def term_domains(
