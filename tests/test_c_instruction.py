@@ -78,6 +78,18 @@ def test_constants_do_not_hide_what_defines_them() -> None:
     ]  # fmt: skip
 
 
+def test_preambles_stand_in_front() -> None:
+    text = pl.CInstruction("i", "b[i] = twice(a[i]);", {"a"}, ["b[i]"])
+    preambles = [("10_twice", "static float twice(float x) { return two()*x; }\n"), ("00_two", "#define two() 2.0f")]
+    data = [pl.GlobalArg("a, b", F, shape="n")]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", [text], [*data, ...], preambles=preambles, name="doubled")
+    found = pl.compile(knl, target=pl.CTarget())(a=np.arange(3, dtype=F))
+    np.testing.assert_array_equal(found["b"], [0, 2, 4])
+    other = pl.make_kernel("{[j]: 0 <= j < m}", "c[j] = 1f", [pl.GlobalArg("c", F, shape="m"), ...], name="ones")
+    code = pl.generate_code(pl.fuse_kernels([knl, other]), target=pl.CTarget()).device_code
+    assert code.index("two() 2") < code.index("float twice(") < code.index("void ")
+
+
 def test_a_parameter_that_became_a_number_stays_known() -> None:
     knl = one(pl.CInstruction("i", "b[i] = a[n - 1 - i];", ["a", "n"], ["b[i]"]))
     code = pl.generate_code(pl.fix_parameters(knl, n=8), target=pl.CTarget()).device_code
@@ -219,6 +231,12 @@ def test_text_that_does_what_it_does_not_say(text: str, message: str) -> None:
     with pytest.raises(pl.KernelError, match=message) as error:
         one(instruction, "c[j] = 1", domain="{[i, j]: 0 <= i, j < n}", data="a, b, c")
     assert code_of(error) == "bad-c-instruction"
+
+
+def test_what_the_text_may_keep_is_no_dead_value(recwarn: pytest.WarningsRecorder) -> None:
+    text = pl.CInstruction("i", "if (a[i] > 0.0f) t = a[i]; b[i] = t;", {"a"}, ["t", "b[i]"])
+    pl.make_kernel("{[i]: 0 <= i < n}", ["t = 1 {inames=i}", text], [*DATA[:1], DATA[2], ...])
+    assert not recwarn.list
 
 
 def test_words_in_comments_and_fields_are_no_names() -> None:

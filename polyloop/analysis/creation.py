@@ -64,6 +64,7 @@ def make_kernel(
     target: Hashable | None = None,
     lang_version: tuple[int, int] | None = None,
     silenced_warnings: str | Sequence[str] = (),
+    preambles: Sequence[tuple[str, str]] = (),
     functions: Sequence[Callee] = (),
     reductions: Sequence[ReductionOperation] = (),
 ) -> LoopKernel:
@@ -111,6 +112,9 @@ def make_kernel(
     silenced_warnings
         Warnings not to give: codes such as ``"dead-instruction"``, or ``"dead-instruction(copy)"`` for what one
         warning is about; ``*`` and ``?`` stand for anything.
+    preambles
+        Names and texts of C code that stands once in front of the generated functions, in the order of the names: what
+        the text of a :class:`polyloop.CInstruction` needs.
     functions
         What statements may call (:func:`polyloop.make_function`), and expressions (:class:`polyloop.ForeignFunction`),
         alone or in lists.
@@ -129,7 +133,7 @@ def make_kernel(
     Warns
     -----
     PolyloopWarning
-        ``dead-instruction``, ``unused-iname``, ``unused-variable``, ``shadowed-name``.
+        ``dead-instruction``, ``unused-iname``, ``unused-variable``, ``shadowed-name``, ``idle-nosync``.
 
     Notes
     -----
@@ -150,6 +154,7 @@ def make_kernel(
         seq_dependencies=seq_dependencies,
         target=target,
         silenced_warnings=silenced_warnings,
+        preambles=preambles,
         functions=functions,
         reductions=reductions,
     )
@@ -170,6 +175,7 @@ def create_kernel(
     seq_dependencies: bool = False,
     target: Hashable | None = None,
     silenced_warnings: str | Sequence[str] = (),
+    preambles: Sequence[tuple[str, str]] = (),
     functions: Sequence[Callee] = (),
     reductions: Sequence[ReductionOperation] = (),
 ) -> LoopKernel:
@@ -189,6 +195,7 @@ def create_kernel(
         seq_dependencies=seq_dependencies,
         operations=operations_of(reductions),
     )
+    kernel = replace(kernel, preambles=tuple(sorted({(key, text) for key, text in preambles})))
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
     kernel = replace(complete_kernel(kernel, kernel_data), silenced_warnings=patterns, target=target)
     assert kernel.reference is not None, "a complete kernel has its reference program"

@@ -8,6 +8,7 @@ import islpy as isl
 
 from polyloop.analysis.comparison import reference_flow
 from polyloop.analysis.dataflow import is_exact, writers_of, writes_of
+from polyloop.analysis.nosync import idle_denials
 from polyloop.analysis.order import conflict_pairs, conflicts
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
@@ -31,6 +32,20 @@ def creation_warnings(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
     yield from _unused_inames(kernel)
     yield from _unused_variables(kernel)
     yield from _shadowed_names(kernel)
+    yield from _idle_denials(kernel)
+
+
+def _idle_denials(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
+    if not any(instruction.nosync for instruction in kernel.instructions):
+        return
+    for instruction, name, array in idle_denials(place(kernel)):
+        yield instruction.id, Diagnostic(
+            "idle-nosync",
+            f"'nosync={name}' of '{instruction.id}' has no effect: the conflict on '{array}' is a fact",
+            ("their subscripts and conditions are known exactly, and only what is supposed can be denied",),
+            (f"drop nosync={name}",),
+            sites=(instruction.site(),),
+        )
 
 
 # {{{ dead instructions
@@ -75,7 +90,8 @@ def _plainly_alive(kernel: LoopKernel, writers: dict[str, list[Instruction]]) ->
     waiting = [i for i in kernel.instructions if not i.writes or not arguments.isdisjoint(i.writes)]
     alive = {instruction.id for instruction in waiting}
     while waiting:
-        for name in waiting.pop().reads:
+        done = waiting.pop()
+        for name in done.reads.union(done.writes if done.is_c else ()):
             for writer in writers.get(name, ()):
                 if writer.id not in alive:
                     alive.add(writer.id)

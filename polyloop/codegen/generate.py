@@ -126,6 +126,7 @@ class _Program:
         parts = [
             self.language.header,
             *self.structs.values(),
+            *(text.strip("\n") for _, text in self.schedule.preambles),
             self._table_text(functions),
             "\n".join(self.helpers.values()),
             *texts,

@@ -238,6 +238,11 @@ class _Parser:
             fail("syntax", "a barrier takes no inames", source.span(), hint)
         if options.memory not in (None, "local", "global"):
             fail("syntax", f"no kind of memory '{options.memory}'", source.span(), "write mem_kind=local or global")
+        own = "local" if scope is Scope.BLOCK else "global"
+        if options.memory not in (None, own):
+            hint = f"drop mem_kind: ... {own[0]}barrier orders accesses to shared and to global memory alike"
+            message = f"'mem_kind={options.memory}' is not what ... {own[0]}barrier can do"
+            fail("barrier-memory", message, source.span(), hint)
         inames, numbers = self.blocks.inames(), self.blocks.numbers()
         closed = (inames[-1], *self.blocks.reopen()) if inames else None
         line, span = source.span().line, source.span()
