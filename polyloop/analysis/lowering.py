@@ -322,7 +322,7 @@ class _Lowering:
         array = self.arrays.get(value.name) if isinstance(value, p.Variable) else None
         if array is None or not array.shape:
             return self.rewrite(value, inames, domain, reads)
-        reads.append(Access(value.name, (None,) * len(array.shape), self.next_leaf()))
+        reads.append(Access(value.name, (None,) * len(array.shape), self.next_leaf(), guards=self.guards))
         return value
 
     def next_leaf(self) -> int:

@@ -32,7 +32,6 @@ from polyloop.expr.dtypes import (
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.nodes import Expression, Lookup, Record, TypeCast, array_name, element_of, field_path
-from polyloop.expr.promotion import settle
 from polyloop.expr.records import field_dtype, is_record, is_vector
 from polyloop.expr.typing import ScalarType, Weak, adapted, argument_type, common_type, infer_type
 from polyloop.poly.affine import Affine, affine_of
@@ -115,11 +114,6 @@ class Expressions(Vectors):
     def extreme(self, operation: str, dtype: DType, left: Text, right: Text) -> Text:
         """Return the minimum or maximum of two rendered values of *dtype*."""
         return self._extreme(operation, dtype, left, right)
-
-    def dtype_of(self, expr: Expression) -> DType:
-        """Return the type of a variable that holds the value of *expr*: that of indices, for plain integers."""
-        kind = self._type(expr)
-        return self.scope.index_dtype if kind is Weak.INT else settle(kind)
 
     # }}}
     # {{{ types

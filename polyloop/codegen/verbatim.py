@@ -12,7 +12,9 @@ from polyloop.codegen.context import Context
 from polyloop.codegen.expressions import Expressions
 from polyloop.codegen.scope import Scope
 from polyloop.errors import CodegenError, Diagnostic
-from polyloop.expr.nodes import CText, array_name, targets_of
+from polyloop.expr.nodes import CText, Expression, array_name, targets_of
+from polyloop.expr.promotion import settle
+from polyloop.expr.typing import Weak, infer_type
 from polyloop.schedule.plan import Statement
 
 __all__ = ["verbatim"]
@@ -41,7 +43,7 @@ def verbatim(expressions: Expressions, statement: Statement, context: Context) -
             continue
         rendered = expressions.value(value, context).text
         if rendered != name:
-            values.append((expressions.dtype_of(value), name, rendered))
+            values.append((_dtype(scope, value), name, rendered))
     uses = frozenset(expressions.reads) | (whole & scope.storage.keys())
     return Verbatim(tuple(_constants(scope, values)), text.code, statement.instruction, uses)
 
@@ -54,6 +56,13 @@ def _constants(scope: Scope, values: list[tuple[np.dtype[np.generic], str, str]]
     copies = [scope.names.fresh(f"{name}_value") for _, name, _ in values]
     first = [(scope.ctype(dtype), copy, text) for (dtype, _, text), copy in zip(values, copies, strict=True)]
     return first + [(scope.ctype(dtype), name, copy) for (dtype, name, _), copy in zip(values, copies, strict=True)]
+
+
+def _dtype(scope: Scope, value: Expression) -> np.dtype[np.generic]:
+    """Return the type of a constant with the value of an expression: that of indices, for plain integers."""
+    kind = infer_type(value, scope.dtypes.get)
+    assert kind is not None, f"'{value}' has no type: types must be inferred before code generation"
+    return scope.index_dtype if kind is Weak.INT else settle(kind)
 
 
 def _is_array(scope: Scope, name: str) -> bool:
