@@ -25,6 +25,7 @@ from polyloop.expr.records import record
 from polyloop.frontend.intrinsics import Array, cast, domain, options, product, reduce
 from polyloop.frontend.python import kernel
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.function import Function
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
@@ -64,6 +65,7 @@ __all__ = [
     "Array",
     "Assignment",
     "BarrierInstruction",
+    "CInstruction",
     "CTarget",
     "CodegenError",
     "CompiledKernel",

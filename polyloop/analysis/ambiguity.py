@@ -18,6 +18,7 @@ from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic
+from polyloop.expr.nodes import targets_of
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.domains import outer_inames
 from polyloop.kernel.instruction import Instruction, Term
@@ -144,18 +145,20 @@ def _reopened_loops(kernel: LoopKernel) -> Iterator[Diagnostic]:
                 key = (reader.instruction.id, access.array)
                 if key in seen or access.leaf is None or writer is reader:
                     continue
-                iname = _apart(reader, writer, program.places)
+                iname = _apart(reader, writer, access.array, program.places)
                 if iname is not None and (found := _reopened(kernel, reader, access, writer, iname)) is not None:
                     seen.add(key)
                     yield found
 
 
-def _apart(reader: Lowered, writer: Lowered, places: Mapping[str, tuple[int | str, ...]]) -> str | None:
-    """Return an iname over which both have a loop of their own, and that does not index what is written.
+def _apart(
+    reader: Lowered, writer: Lowered, name: str, places: Mapping[str, tuple[int | str, ...]]
+) -> str | None:
+    """Return an iname over which both have a loop of their own, and that does not index what is written of *name*.
 
     Loops that the user wrote around the reader are meant.
     """
-    free = set(writer.inames) - variables(writer.lhs)
+    free = set(writer.inames).difference(*map(variables, targets_of(writer.lhs, name)))
     written = dict(reader.instruction.blocks)
     candidates = [iname for iname in reader.inames if iname in free and iname not in written]
     if not candidates:

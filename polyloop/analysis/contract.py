@@ -28,8 +28,9 @@ def contracted_axes(placement: Placement) -> dict[str, frozenset[int]]:
             uses.setdefault(access.array, []).append((statement, access))
     kernel = placement.program.kernel
     found = {}
+    in_c = {a.array for s in placement.statements.values() if s.lowered.instruction.is_c for a in s.lowered.accesses}
     for name, temporary in kernel.temporaries.items():
-        if temporary.shape and name in uses and placement.spaces[name] is AddressSpace.PRIVATE:
+        if name not in in_c and temporary.shape and name in uses and placement.spaces[name] is AddressSpace.PRIVATE:
             axes = one_element_axes(uses[name], placement.axes, kernel.parameters)
             if axes:
                 found[name] = axes

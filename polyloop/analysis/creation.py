@@ -18,6 +18,7 @@ from polyloop.analysis.bounds import (
     unbounded_inames,
 )
 from polyloop.analysis.comparison import initial_reads
+from polyloop.analysis.ctext import c_text_violations
 from polyloop.analysis.dataflow import is_exact, may_flow_of, writers_of
 from polyloop.analysis.infer import bound_violations, infer_dtypes, record_violations, type_violations
 from polyloop.analysis.layout import layout_names_violations, layout_violations, with_layouts
@@ -32,6 +33,7 @@ from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
+from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.foreign import foreign_clashes
 from polyloop.kernel.function import Callee, function_table
 from polyloop.kernel.kernel import LoopKernel, Reference
@@ -51,7 +53,7 @@ __all__ = ["complete_kernel", "create_kernel", "make_kernel"]
 @recorded
 def make_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
-    instructions: str | Sequence[str | InstructionObject],
+    instructions: str | Sequence[str | InstructionObject | CInstruction],
     kernel_data: Sequence[object] | None = None,
     *,
     name: str = "loop_kernel",
@@ -65,6 +67,7 @@ def make_kernel(
     target: Hashable | None = None,
     lang_version: tuple[int, int] | None = None,
     silenced_warnings: str | Sequence[str] = (),
+    preambles: Sequence[tuple[str, str]] = (),
     functions: Sequence[Callee] = (),
     reductions: Sequence[ReductionOperation] = (),
     precision: str = "exact",
@@ -87,7 +90,10 @@ def make_kernel(
         Assignments, one a line: ``lhs = rhs {id=.., dep=.., inames=.., if=.., tags=..}``, ``a, b = x, y`` (both right
         sides first), ``<> t = ..`` for a temporary, ``f(x) := ..`` for a substitution rule, ``for i .. end``,
         ``if .. elif .. else .. end``, ``with {options} .. end``, ``... nop {id=.., dep=..}``,
-        ``... lbarrier``, ``... gbarrier``.  A list may have :class:`polyloop.Assignment` and the other objects too.
+        ``... lbarrier``, ``... gbarrier``.  ``cse(e)`` or ``cse(e, name)`` in a right side is computed once for each
+        instance, into a temporary, and used wherever the same ``cse(e)`` stands in the statement.
+        A list may have :class:`polyloop.Assignment` and the other objects too; :class:`polyloop.CInstruction` stands
+        for C text.
     kernel_data
         Arguments and temporaries in order; ``...`` (or None) infers those that are not listed.
     name
@@ -111,6 +117,9 @@ def make_kernel(
     silenced_warnings
         Warnings not to give: codes such as ``"dead-instruction"``, or ``"dead-instruction(copy)"`` for what one
         warning is about; ``*`` and ``?`` stand for anything.
+    preambles
+        Names and texts of C code that stands once in front of the generated functions, in the order of the names: what
+        the text of a :class:`polyloop.CInstruction` needs.
     functions
         What statements may call (:func:`polyloop.make_function`), and expressions (:class:`polyloop.ForeignFunction`),
         alone or in lists.
@@ -126,12 +135,13 @@ def make_kernel(
         With a caret: ``syntax``, ``syntax-domain``, ``unknown-option``, ``reserved-name`` and the other codes of the
         parser; with the instruction: ``iname-twice``, ``unknown-iname``, ``undeclared-name``, ``wrong-rank``,
         ``unbounded-domain``, ``out-of-bounds`` (with the instance), ``dependency-cycle``, ``read-before-write``,
-        ``output-not-written``, ``shape-not-inferred``, ``ambiguous-loop``, ``ambiguous-nest``, ``ambiguous-order``.
+        ``output-not-written``, ``shape-not-inferred``, ``bad-c-instruction``, ``ambiguous-loop``,
+        ``ambiguous-nest``, ``ambiguous-order``.
 
     Warns
     -----
     PolyloopWarning
-        ``dead-instruction``, ``unused-iname``, ``unused-variable``, ``shadowed-name``.
+        ``dead-instruction``, ``unused-iname``, ``unused-variable``, ``shadowed-name``, ``idle-nosync``.
 
     Notes
     -----
@@ -152,6 +162,7 @@ def make_kernel(
         seq_dependencies=seq_dependencies,
         target=target,
         silenced_warnings=silenced_warnings,
+        preambles=preambles,
         functions=functions,
         reductions=reductions,
         precision=precision,
@@ -160,7 +171,7 @@ def make_kernel(
 
 def create_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
-    instructions: str | Sequence[str | InstructionObject] | Sequence[Parsed],
+    instructions: str | Sequence[str | InstructionObject | CInstruction] | Sequence[Parsed],
     kernel_data: Sequence[object] | None,
     *,
     name: str,
@@ -173,6 +184,7 @@ def create_kernel(
     seq_dependencies: bool = False,
     target: Hashable | None = None,
     silenced_warnings: str | Sequence[str] = (),
+    preambles: Sequence[tuple[str, str]] = (),
     functions: Sequence[Callee] = (),
     reductions: Sequence[ReductionOperation] = (),
     precision: str = "exact",
@@ -196,6 +208,7 @@ def create_kernel(
         seq_dependencies=seq_dependencies,
         operations=operations_of(reductions),
     )
+    kernel = replace(kernel, preambles=tuple(sorted({(key, text) for key, text in preambles})))
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
     kernel = replace(
         complete_kernel(kernel, kernel_data), silenced_warnings=patterns, target=target, fast=precision == "fast"
@@ -234,6 +247,7 @@ def _raise_if(kernel: LoopKernel, found: Iterator[Diagnostic]) -> None:
 def _completed(kernel: LoopKernel) -> LoopKernel:
     _raise_if(kernel, name_clashes(kernel))
     _raise_if(kernel, foreign_clashes(kernel))
+    _raise_if(kernel, c_text_violations(kernel))
     _raise_if(kernel, unbounded_inames(kernel))
     kernel = with_layouts(_with_shapes(kernel))
     _raise_if(kernel, layout_names_violations(kernel))

@@ -56,12 +56,14 @@ def infer_dtypes(kernel: LoopKernel) -> LoopKernel:
     assigned: dict[str, list[Expression]] = {name: [] for name in sorted(open_names)}
     readers: dict[str, set[str]] = {}
     for instruction in kernel.instructions:
-        if instruction.target in assigned and not isinstance(instruction.assignee, Lookup):
+        if instruction.is_c or isinstance(instruction.assignee, Lookup):
+            continue
+        if instruction.target in assigned:
             expression = expand_rules(instruction.expression, kernel.substitutions)
             assigned[instruction.target].append(expression)
             for name in variables(expression) & open_names:
                 readers.setdefault(name, set()).add(instruction.target)
-    waiting = dict.fromkeys(instruction.target for instruction in kernel.instructions if instruction.target in assigned)
+    waiting = dict.fromkeys(x for instruction in kernel.instructions for x in instruction.writes if x in assigned)
     while waiting:
         name = next(iter(waiting))
         del waiting[name]
@@ -92,6 +94,8 @@ def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield expressions that have no type, or one that cannot be stored: bits of floats, a complex number in a real."""
     table = dtype_table(kernel)
     for instruction in kernel.instructions:
+        if instruction.is_c:
+            continue
         expression = expand_rules(instruction.expression, kernel.substitutions)
         try:
             for part in (instruction.assignee, *instruction.predicates):
@@ -129,6 +133,8 @@ def record_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield what the types as inferred show of records: fields that do not exist, values that cannot be stored."""
     table = dtype_table(kernel)
     for instruction in kernel.instructions:
+        if instruction.is_c:
+            continue
         expression = expand_rules(instruction.expression, kernel.substitutions)
         try:
             target = infer(instruction.assignee, table.get)

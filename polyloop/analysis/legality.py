@@ -9,6 +9,7 @@ checked by ``polyloop.analysis.race``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import islpy as isl
@@ -44,8 +45,20 @@ def order_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """
     comparison = Comparison(kernel)
     for array in _named_arrays(kernel):
-        yield from _array_violations(comparison, array)
+        for finding in _array_violations(comparison, array):
+            yield replace(finding, notes=(*finding.notes, *_about_c(kernel, array)))
     yield from term_order_violations(comparison)
+
+
+def _about_c(kernel: LoopKernel, array: str) -> Iterator[str]:
+    """Yield what to know of a temporary that C text writes."""
+    for instruction in kernel.instructions:
+        if instruction.is_c and array in instruction.writes and array in kernel.temporaries:
+            yield (
+                f"the C text of '{instruction.id}' may leave '{array}' as it was: if each instance has its own value, "
+                "assign one in an instruction before"
+            )
+            return
 
 
 def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 import islpy as isl
 
 from polyloop.analysis.comparison import reference_flow
 from polyloop.analysis.dataflow import is_exact, writers_of, writes_of
+from polyloop.analysis.nosync import idle_denials
 from polyloop.analysis.order import conflict_pairs, conflicts
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
@@ -31,6 +32,20 @@ def creation_warnings(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
     yield from _unused_inames(kernel)
     yield from _unused_variables(kernel)
     yield from _shadowed_names(kernel)
+    yield from _idle_denials(kernel)
+
+
+def _idle_denials(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
+    if not any(instruction.nosync for instruction in kernel.instructions):
+        return
+    for instruction, name, array in idle_denials(place(kernel)):
+        yield instruction.id, Diagnostic(
+            "idle-nosync",
+            f"'nosync={name}' of '{instruction.id}' has no effect: the conflict on '{array}' is a fact",
+            ("their subscripts and conditions are known exactly, and only what is supposed can be denied",),
+            (f"drop nosync={name}",),
+            sites=(instruction.site(),),
+        )
 
 
 # {{{ dead instructions
@@ -72,10 +87,11 @@ def _dead(kernel: LoopKernel, instruction: Instruction, is_overwritten: bool) ->
 def _plainly_alive(kernel: LoopKernel, writers: dict[str, list[Instruction]]) -> set[str]:
     """Return the instructions from whose variables reads lead to an output, no element looked at."""
     arguments = {argument.name for argument in kernel.arguments}
-    waiting = [instruction for instruction in kernel.instructions if not arguments.isdisjoint(instruction.writes)]
+    waiting = [i for i in kernel.instructions if not i.writes or not arguments.isdisjoint(i.writes)]
     alive = {instruction.id for instruction in waiting}
     while waiting:
-        for name in waiting.pop().reads:
+        done = waiting.pop()
+        for name in done.reads.union(done.writes if done.is_c else ()):
             for writer in writers.get(name, ()):
                 if writer.id not in alive:
                     alive.add(writer.id)
@@ -91,13 +107,12 @@ def _alive(kernel: LoopKernel, writers: dict[str, list[Instruction]]) -> set[str
     waiting = [
         placement.statements[instruction.id]
         for instruction in kernel.instructions
-        for name in instruction.writes
-        if name in outputs and (not exact[name] or _survives(kernel, placement.statements[instruction.id]))
+        if not instruction.writes or any(_is_wanted(kernel, instruction, x, outputs, exact) for x in instruction.writes)
     ]
     alive = {statement.name for statement in waiting}
     while waiting:
         done = waiting.pop().lowered.instruction
-        kept = {done.target} if isinstance(done.assignee, Lookup) else set()
+        kept = {*done.writes} if done.is_c or isinstance(done.assignee, Lookup) else set()
         for name in (done.reads | kept) & writers.keys():
             if exact[name]:
                 flow = reference_flow(placement, name)
@@ -119,6 +134,13 @@ def _alive(kernel: LoopKernel, writers: dict[str, list[Instruction]]) -> set[str
 def _is_exact(placement: Placement, array: str) -> bool:
     """Return whether the dataflow of *array* is known element by element, and no write leaves a part of its element."""
     return is_exact(placement, array) and not any(write.fields for _, write in writes_of(placement, array))
+
+
+def _is_wanted(
+    kernel: LoopKernel, instruction: Instruction, name: str, outputs: Collection[str], exact: Mapping[str, bool]
+) -> bool:
+    """Return whether what *instruction* writes to *name* is an output in the end."""
+    return name in outputs and (not exact[name] or _survives(kernel, place(kernel).statements[instruction.id]))
 
 
 def _survives(kernel: LoopKernel, writer: Placed) -> bool:

@@ -20,7 +20,18 @@ import pymbolic.primitives as p
 from polyloop.analysis.barriers import barrier_items
 from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, guarded_domain
 from polyloop.errors import Diagnostic, VerificationError
-from polyloop.expr.nodes import Expression, Lookup, Operation, Reduction, array_name, element_of, field_path
+from polyloop.expr.nodes import (
+    CText,
+    Expression,
+    Lookup,
+    Operation,
+    Reduction,
+    Targets,
+    array_name,
+    element_of,
+    field_path,
+    targets_of,
+)
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, expand_rules, rebuild, variables
 from polyloop.expr.updates import COMMUTATIVE, update_of
@@ -132,8 +143,8 @@ class Lowered:
 
     @property
     def is_conditional(self) -> bool:
-        """Return whether data decides if an instance has an effect."""
-        return bool(self.predicates or self.bounds)
+        """Return whether data decides if an instance has an effect; C text may always have none."""
+        return bool(self.predicates or self.bounds or self.instruction.is_c)
 
     def domain_of(self, access: Access) -> isl.Set:
         """Return the instances that may make *access*."""
@@ -222,21 +233,24 @@ class _Lowering:
         self.guards = tuple((expand_rules(e, self.kernel.substitutions), True) for e in instruction.predicates)
         rhs = self.rewrite(expression, instruction.inames, instruction.domain, reads)
         lhs = self.target(instruction.assignee, reads)
-        write = replace(access_of(lhs, self.visible(instruction.inames)), guards=self.guards)
+        visible = self.visible(instruction.inames)
+        writes = tuple(replace(access_of(target, visible), guards=self.guards) for target in targets_of(lhs))
         self.guards = ()
         predicates = tuple(
             self.rewrite(e, instruction.inames, instruction.domain, reads) for e in instruction.predicates
         )
-        if write.fields:
-            reads.append(replace(write, leaf=self.next_leaf(), keeps=True))
+        kept = [write for write in writes if write.fields or instruction.is_c]
+        reads += [replace(write, leaf=self.next_leaf(), keeps=True) for write in kept]
         own = self.lowered(
-            instruction.id, "plain", instruction.inames, instruction.domain, lhs, rhs, (write,), reads,
+            instruction.id, "plain", instruction.inames, instruction.domain, lhs, rhs, writes, reads,
             predicates=predicates,
         )  # fmt: skip
         return [*self.before, replace(own, atomic=atomic)]
 
     def target(self, lhs: Expression, reads: list[Access]) -> Expression:
         """Return the left-hand side of the instruction, noting the reads in its subscripts."""
+        if isinstance(lhs, Targets):
+            return Targets(tuple(self.target(element, reads) for element in lhs.elements))
         if isinstance(lhs, Lookup):
             return Lookup(self.target(lhs.aggregate, reads), lhs.field)
         if isinstance(lhs, p.Subscript):
@@ -283,6 +297,8 @@ class _Lowering:
             return result
         if isinstance(expr, Reduction):
             return self.reduce(expr, inames, reads)
+        if isinstance(expr, CText):
+            return rebuild(expr, tuple(self.read_by_c(e, inames, domain, reads) for e in children(expr)))
         if isinstance(expr, Lookup):
             count = len(reads)
             result = Lookup(self.rewrite(expr.aggregate, inames, domain, reads), expr.field)
@@ -300,6 +316,14 @@ class _Lowering:
         self.guards = around
         new = tuple(rewritten)
         return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
+
+    def read_by_c(self, value: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
+        """Return a value that C text reads, noting the reads: of any element, if it is a whole array."""
+        array = self.arrays.get(value.name) if isinstance(value, p.Variable) else None
+        if array is None or not array.shape:
+            return self.rewrite(value, inames, domain, reads)
+        reads.append(Access(value.name, (None,) * len(array.shape), self.next_leaf(), guards=self.guards))
+        return value
 
     def next_leaf(self) -> int:
         self.leaf += 1
@@ -350,7 +374,7 @@ class _Lowering:
                 continue
             for writer in self.kernel.instructions:
                 if name in writer.writes:
-                    around = set(writer.inames) - variables(writer.assignee)
+                    around = set(writer.inames).difference(*map(variables, targets_of(writer.assignee, name)))
                     blocks = dict(writer.blocks)
                     found.update((iname, blocks.get(iname)) for iname in own if iname in around)
         return found

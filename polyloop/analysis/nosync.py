@@ -6,20 +6,52 @@ A conflict between two accesses that are known exactly is a fact, whatever the k
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+
 import islpy as isl
 
 from polyloop.analysis.lowering import Access
-from polyloop.analysis.order import equal_on
+from polyloop.analysis.order import conflict_pairs, equal_on
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.kernel.instruction import Copy, Instruction
 from polyloop.kernel.match import Glob
 from polyloop.kernel.options import SyncScope
 
-__all__ = ["denied_scopes", "not_denied"]
+__all__ = ["denied_scopes", "idle_denials", "is_known", "not_denied"]
 
 
 def _reference_id(instruction: Instruction) -> str | None:
     return instruction.origin.instruction if isinstance(instruction.origin, Copy) else None
+
+
+def is_known(first: Placed, a: Access, second: Placed, b: Access) -> bool:
+    """Return whether it is a fact which instances of two accesses meet."""
+    may = first.lowered.is_conditional or second.lowered.is_conditional
+    return a.is_affine() and b.is_affine() and not may
+
+
+def idle_denials(placement: Placement) -> Iterator[tuple[Instruction, str, str]]:
+    """Yield each ``nosync`` that changes nothing: the instruction, the one that it names, and the variable.
+
+    The two are in conflict, and every conflict between them is known.
+    """
+    for instruction in placement.program.kernel.instructions:
+        names = {entry.which.pattern for entry in instruction.nosync if isinstance(entry.which, Glob)}
+        for name in sorted(names):
+            meet = list(_meetings(placement, instruction.id, name))
+            if meet and all(is_known(*sides) for sides in meet):
+                yield instruction, name, meet[0][1].array
+
+
+def _meetings(placement: Placement, one: str, other: str) -> Iterator[tuple[Placed, Access, Placed, Access]]:
+    """Yield the accesses of two instructions to one cell, of which one is a write."""
+    sides = [[s for s in placement.statements.values() if s.lowered.instruction.id == name] for name in (one, other)]
+    for first, second in product(*sides):
+        for a, b in product(first.lowered.accesses, second.lowered.accesses):
+            is_write = first.lowered.is_write(a) or second.lowered.is_write(b)
+            if a.array == b.array and is_write and not conflict_pairs(placement, first, a, second, b).is_empty():
+                yield first, a, second, b
 
 
 def denied_scopes(first: Placed, a: Access, second: Placed, b: Access) -> frozenset[SyncScope]:
@@ -27,8 +59,7 @@ def denied_scopes(first: Placed, a: Access, second: Placed, b: Access) -> frozen
     left, right = first.lowered.instruction, second.lowered.instruction
     if not (left.nosync or right.nosync):
         return frozenset()
-    exact = a.is_affine() and b.is_affine() and not first.lowered.is_conditional and not second.lowered.is_conditional
-    if exact:
+    if is_known(first, a, second, b):
         return frozenset()
     return _named(left, right) | _named(right, left)
 

@@ -12,6 +12,7 @@ from polyloop.analysis.contract import one_element_axes
 from polyloop.analysis.dataflow import flow_of, is_exact
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.analysis.placement import Axes, Placed, Placement, axes_of, place_statement, reference_map
+from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
@@ -45,8 +46,22 @@ def place(kernel: LoopKernel) -> Placement:
 def _place_statement(
     kernel: LoopKernel, statement: Lowered, axes: Axes, spaces: Mapping[str, AddressSpace]
 ) -> Placed:
-    (placed,) = {place_statement(kernel, statement, axes, spaces[write.array]) for write in statement.writes}
-    return placed
+    homes = {write.array: spaces[write.array] for write in statement.writes}
+    found = {name: place_statement(kernel, statement, axes, space) for name, space in homes.items()}
+    if len(set(found.values())) > 1:
+        raise VerificationError("schedule", kernel.name, [_several_owners(statement, homes)])
+    return next(iter(found.values()), None) or place_statement(kernel, statement, axes, AddressSpace.GLOBAL)
+
+
+def _several_owners(statement: Lowered, homes: Mapping[str, AddressSpace]) -> Diagnostic:
+    shown = ", ".join(f"'{name}' is {space}" for name, space in homes.items())
+    return Diagnostic(
+        "several-owners",
+        f"'{statement.instruction.id}' writes variables that different threads own: {shown}",
+        ("what all threads see is written by one of them; each has to write what is its own",),
+        ("let every thread axis be a loop of the instruction, or write the variables in separate instructions",),
+        sites=(statement.instruction.site(),),
+    )
 
 
 def _address_spaces(kernel: LoopKernel, program: Program, axes: Axes) -> dict[str, AddressSpace]:

@@ -69,9 +69,11 @@ def _coverage(comparison: Comparison) -> Iterator[Diagnostic]:
             relation = reference_map(statement, reference, exact=True)
             if statement.repeated:
                 relation = _drop_repeated(relation, statement)
-            once = statement.lowered.role == "update" or statement.lowered.atomic is not None
+            is_c = statement.lowered.instruction.is_c
+            once = statement.lowered.role == "update" or statement.lowered.atomic is not None or is_c
             if once and not relation.is_injective():
                 what = "an atomic update" if statement.lowered.atomic else "a term of the reduction"
+                what = "an instance of the C text" if is_c else what
                 yield Diagnostic(
                     "term-twice",
                     f"{what} in '{reference.lowered.instruction.id}' would be counted twice",

@@ -7,7 +7,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-__all__ = ["Assign", "Block", "Call", "Comment", "Declare", "For", "Group", "If", "Node", "Sync", "Union", "walk"]
+__all__ = [
+    "Assign",
+    "Block",
+    "Call",
+    "Comment",
+    "Declare",
+    "For",
+    "Group",
+    "If",
+    "Node",
+    "Sync",
+    "Union",
+    "Verbatim",
+    "walk",
+]
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,16 @@ class Call:
     def uses(self) -> frozenset[str]:
         """Temporaries that occur."""
         return self.reads
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """``{ const type name = value; .. text }``: C text of the user's, which uses the temporaries ``uses``."""
+
+    constants: tuple[tuple[str, str, str], ...]
+    text: str
+    instruction: str
+    uses: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -140,7 +164,7 @@ class Group:
         return frozenset[str]().union(*(node.uses for node in self.body))
 
 
-Node: TypeAlias = Assign | Call | Declare | Union | Sync | Comment | For | If | Group
+Node: TypeAlias = Assign | Call | Verbatim | Declare | Union | Sync | Comment | For | If | Group
 Block: TypeAlias = tuple[Node, ...]
 
 

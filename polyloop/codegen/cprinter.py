@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import dedent
 
-from polyloop.codegen.c_ast import Assign, Block, Call, Comment, Declare, For, Group, If, Node, Sync, Union
+from polyloop.codegen.c_ast import Assign, Block, Call, Comment, Declare, For, Group, If, Node, Sync, Union, Verbatim
 
 __all__ = ["print_block"]
 
@@ -37,6 +38,8 @@ class _Printer:
                 yield f"{indent}{declared} {operator} {value};{self.comment(instruction)}"
             case Call(text, instruction):
                 yield f"{indent}{text};{self.comment(instruction)}"
+            case Verbatim():
+                yield from self.verbatim(node, indent)
             case Declare(ctype, name, dims, value, storage):
                 extents = "".join(f"[{extent}]" for extent in dims)
                 init = "" if value is None else f" = {value}"
@@ -45,10 +48,8 @@ class _Printer:
                 yield f"{indent}{storage}union {{"
                 yield from self.block(members, indent + _STEP)
                 yield f"{indent}}} {name};"
-            case Sync(text):
-                yield f"{indent}{text}"
-            case Comment(text):
-                yield f"{indent}// {text}"
+            case Sync(text) | Comment(text):
+                yield f"{indent}{'// ' if isinstance(node, Comment) else ''}{text}"
             case For():
                 yield from self.loop(node, indent)
             case If():
@@ -57,6 +58,14 @@ class _Printer:
                 yield f"{indent}{{"
                 yield from self.block(body, indent + _STEP)
                 yield f"{indent}}}"
+
+    def verbatim(self, node: Verbatim, indent: str) -> Iterator[str]:
+        yield f"{indent}{{{self.comment(node.instruction)}"
+        for ctype, name, value in node.constants:
+            yield f"{indent}{_STEP}const {ctype} {name} = {value};"
+        for line in dedent(node.text).strip("\n").splitlines():
+            yield f"{indent}{_STEP}{line}".rstrip()
+        yield f"{indent}}}"
 
     def comment(self, instruction: str) -> str:
         return f"  // {instruction}" if self.name_instructions and instruction.isidentifier() else ""

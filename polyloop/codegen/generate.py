@@ -29,7 +29,7 @@ from polyloop.codegen.walk import Walker
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.dtypes import computed
 from polyloop.expr.foreign import ForeignFunction, foreign_calls, words
-from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.nodes import Expression, array_name, targets_of
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
@@ -143,6 +143,7 @@ class _Program:
         parts = [
             self.language.header,
             *self.structs.values(),
+            *(text.strip("\n") for _, text in self.schedule.preambles),
             self._table_text(functions),
             "\n".join(self.helpers.values()),
             *texts,
@@ -397,7 +398,7 @@ class _Program:
         return len({statement.instruction for statement in self._statements_of(launches)}) > 1
 
     def _written(self, launches: Iterable[Launch]) -> frozenset[str]:
-        return frozenset(_target_name(statement.lhs) for statement in self._statements_of(launches))
+        return frozenset(array_name(target) for s in self._statements_of(launches) for target in targets_of(s.lhs))
 
     def _arguments_of(self, launch: Launch) -> tuple[Argument, ...]:
         """Return the arguments of a device function: of several functions, each has those that it uses."""
@@ -460,8 +461,6 @@ def _held(argument: Argument) -> np.dtype[np.generic] | None:
     return computed(dtype) if isinstance(argument, ValueArg) and dtype is not None else dtype
 
 
-def _target_name(lhs: Expression) -> str:
-    return array_name(lhs)
 
 
 def _pruned(tree: Tree, statements: Mapping[str, Statement]) -> Tree:

@@ -17,7 +17,7 @@ import numpy as np
 from polyloop.codegen.atomics import atomic_update
 from polyloop.codegen.bounds import Bound, Bounds, bounds_of, limit_value, minimal, stride_of
 from polyloop.codegen.branches import Guarded, branches
-from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, Sync
+from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, Sync, Verbatim
 from polyloop.codegen.combine import updated
 from polyloop.codegen.context import Context
 from polyloop.codegen.expressions import Expressions
@@ -26,8 +26,9 @@ from polyloop.codegen.parts import constant_names
 from polyloop.codegen.rows import Piece, hull, negated, pieces_of, tightened
 from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile, full_tile, places
+from polyloop.codegen.verbatim import verbatim
 from polyloop.errors import Diagnostic
-from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.kernel.tags import Unroll, UnrollHint
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier, runs
 from polyloop.kernel.tree import Scope as BarrierScope
@@ -63,7 +64,7 @@ class Walker:
         self.expressions = Expressions(scope)
         self.may_peel = True
         self.constants = constant_names(self.statements.values(), scope.split)
-        self.assignments: dict[tuple[str | int | None, ...], Assign | Call] = {}
+        self.assignments: dict[tuple[str | int | None, ...], Assign | Call | Verbatim] = {}
 
     def run(self, tree: Tree, context: Context) -> Block:
         """Return the code of *tree*, with full blocks apart from partial ones where that pays."""
@@ -127,7 +128,8 @@ class Walker:
             rows = self._unknown_rows(statement, context)
             if statement.predicates and len(rows) == 1 and not rows[0]:
                 body: Block = (self._assign(statement, context),)
-                entries.append(Guarded(statement.predicates, body, frozenset((array_name(statement.lhs),))))
+                writes = frozenset(map(array_name, targets_of(statement.lhs)))
+                entries.append(Guarded(statement.predicates, body, writes))
             else:
                 entries.append(Guarded((), self._leaf(statement, context), frozenset()))
         return branches(entries, lambda condition: self._condition(condition, context))
@@ -159,7 +161,9 @@ class Walker:
         """
         if isinstance(node, Barrier) or not self.bounds:
             return _NONE
-        written = self.bounds.intersection(array_name(self.statements[name].lhs) for name in runs((node,)))
+        written = self.bounds.intersection(
+            array_name(target) for name in runs((node,)) for target in targets_of(self.statements[name].lhs)
+        )
         return written if isinstance(node, Run) else written & self.scope.expanded.keys()
 
     def _guard(self, nodes: Tree, context: Context, known: frozenset[str]) -> list[Affine]:
@@ -250,7 +254,7 @@ class Walker:
                 texts.append(Text(" || ".join(part.within(4) for part in parts), 2))
         return texts[0] if len(texts) == 1 else Text(_conjunction(texts), 3)
 
-    def _assign(self, statement: Statement, context: Context) -> Assign | Call:
+    def _assign(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
         """Return the assignment of a statement; the copies of one in full and partial tiles are often the same."""
         values = self.scope.values
         key = (statement.name, *(values.get(dim) for dim in statement.dims))
@@ -262,9 +266,11 @@ class Walker:
                 self.assignments[key] = found
         return found
 
-    def _new_assign(self, statement: Statement, context: Context) -> Assign | Call:
+    def _new_assign(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
         if statement.atomic is not None:
             return atomic_update(self.expressions, statement, context)
+        if isinstance(statement.rhs, CText):
+            return verbatim(self.expressions, statement, context)
         self.expressions.reads = set()
         target, name, dtype = self.expressions.target(statement.lhs, context)
         update = statement.update

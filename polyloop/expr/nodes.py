@@ -16,6 +16,7 @@ import numpy as np
 from pymbolic.primitives import ExpressionNode, Product, expr_dataclass
 
 __all__ = [
+    "CText",
     "Expression",
     "Extreme",
     "Lookup",
@@ -23,6 +24,8 @@ __all__ = [
     "Operation",
     "Record",
     "Reduction",
+    "Shared",
+    "Targets",
     "Terms",
     "TypeCast",
     "array_name",
@@ -31,6 +34,7 @@ __all__ = [
     "function_name",
     "negate",
     "subtrahend",
+    "targets_of",
 ]
 
 Expression: TypeAlias = Any
@@ -127,6 +131,42 @@ class Record(ExpressionNode):
 
     dtype: np.dtype[Any]
     values: tuple[Expression, ...]
+
+
+@expr_dataclass()
+class Shared(ExpressionNode):
+    """``cse(e, name)``: the value of ``child``, which a statement computes once; gone when a kernel is made."""
+
+    child: Expression
+    name: str | None
+
+
+@expr_dataclass()
+class CText(ExpressionNode):
+    """What C text of the user's does (:class:`polyloop.CInstruction`).
+
+    ``names`` stand in ``code`` for ``values``; a value that is a whole array is read anywhere.  ``reads`` are elements
+    that are read besides; ``touched`` are the names that the variables of the targets and ``reads`` have in ``code``.
+    """
+
+    code: str
+    names: tuple[str, ...]
+    values: tuple[Expression, ...]
+    reads: tuple[Expression, ...]
+    touched: tuple[str, ...]
+
+
+@expr_dataclass()
+class Targets(ExpressionNode):
+    """The variables and elements that C text may assign: none, one, or several."""
+
+    elements: tuple[Expression, ...]
+
+
+def targets_of(assignee: Expression, name: str | None = None) -> tuple[Expression, ...]:
+    """Return the variables and elements of a left-hand side, or those of the variable *name*."""
+    found: tuple[Expression, ...] = assignee.elements if type(assignee) is Targets else (assignee,)
+    return found if name is None else tuple(target for target in found if array_name(target) == name)
 
 
 def negate(expr: Expression) -> Expression:

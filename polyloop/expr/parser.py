@@ -7,6 +7,7 @@ The grammar is Python's expressions, less what has no meaning here, plus ``if(c,
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
@@ -18,7 +19,7 @@ from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
 from polyloop.expr.lexical import IF_NAME, NUMBER_NAME, check_characters, explain, replace_if_calls, replace_suffixed
 from polyloop.expr.names import RESERVED, check_identifier
-from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Terms, TypeCast, negate
+from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Shared, Terms, TypeCast, negate
 from polyloop.expr.operations import MODIFIERS, OPERATIONS
 from polyloop.expr.records import VECTORS, field_names
 from polyloop.expr.source import Source
@@ -68,6 +69,8 @@ class _Converter:
     """Turns the nodes of one ``ast`` tree into expressions; ``handlers`` has the method for each kind of node."""
 
     handlers: ClassVar[dict[type[ast.AST], Callable[[Any, Any], Expression]]] = {}
+    forms: ClassVar[dict[str, Callable[[Any, ast.Call], Expression]]] = {}
+    """What is spelt as a call and is none."""
 
     def __init__(
         self,
@@ -238,10 +241,8 @@ class _Converter:
         name = node.func.id
         if name == IF_NAME:
             return self.if_call(node)
-        if name == "cast":
-            return self.cast(node)
-        if name in ("reduce", "simul_reduce"):
-            return self.reduce(node)
+        if name in self.forms:
+            return self.forms[name](self, node)
         if name in self.reductions and self.is_reduction(name, node):
             return self.reduction(self.reductions[name], node, node.args)
         if name in RESERVED or name.startswith("__"):
@@ -291,6 +292,16 @@ class _Converter:
         if dtype is None:
             self.fail(wanted, dtype_diagnostic(spelling))
         return TypeCast(dtype_name(dtype), self.convert(node.args[1]))
+
+    def shared(self, node: ast.Call) -> Expression:
+        if len(node.args) not in (1, 2):
+            self.wrong_count(node, "cse(e) or cse(e, name)")
+        name: Any = node.args[1] if len(node.args) == 2 else None
+        if name is not None and type(name) is not ast.Name:
+            self.fail(name, Diagnostic("syntax", "'cse' takes a name second", hints=("write cse(e, name)",)))
+        if name is not None:
+            self.name(name)
+        return Shared(self.convert(node.args[0]), None if name is None else name.id)
 
     def reduce(self, node: ast.Call) -> Expression:
         if len(node.args) < 3:
@@ -371,8 +382,19 @@ _HANDLERS: Final[dict[type[ast.AST], Callable[[_Converter, Any], Expression]]] =
 }
 _Converter.handlers = {**_HANDLERS}
 
+_Converter.forms = {
+    "cast": _Converter.cast,
+    "cse": _Converter.shared,
+    "reduce": _Converter.reduce,
+    "simul_reduce": _Converter.reduce,
+}
+
 Converter = _Converter
 """The converter, for readers of other sources than strings: they say where a node stands."""
+
+
+_QUOTED: Final = re.compile(r"""(?<=,)(\s*)(["'])([A-Za-z_]\w*)\2(?=\s*\))""", re.ASCII)
+"""The quoted name in ``cse(e, "name")``."""
 
 
 def parse_source(
@@ -383,7 +405,7 @@ def parse_source(
 ) -> Expression:
     """Return the expression that *source* spells; as :func:`parse_expression` otherwise."""
     stripped = source.strip()
-    text = stripped.text
+    text = _QUOTED.sub(r"\1 \3 ", stripped.text) if "cse" in stripped.text else stripped.text
     converter = _Converter(stripped, inames, operation, reductions)
     if not text:
         hint = "write a value, such as 0"

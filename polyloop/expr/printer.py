@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, Terms, TypeCast
+from polyloop.expr.nodes import CText, Expression, Lookup, Record, Reduction, Shared, Targets, Terms, TypeCast
 from polyloop.expr.records import record_name
 
 __all__ = ["show"]
@@ -144,6 +144,9 @@ _RENDERERS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
     p.Min: lambda e: (f"min({_list(e.children)})", _ATOM),
     p.Max: lambda e: (f"max({_list(e.children)})", _ATOM),
     p.If: lambda e: (f"if({_list((e.condition, e.then, e.else_))})", _ATOM),
+    Targets: lambda e: (_list(e.elements) or "()", _LOWEST),
+    CText: lambda e: (f"C({' '.join(e.code.split())!r})", _ATOM),
+    Shared: lambda e: (f"cse({_list((e.child,))}{f', {e.name}' if e.name else ''})", _ATOM),
     TypeCast: lambda e: (f"cast({e.dtype}, {_show(e.child, _LOWEST)})", _ATOM),
     Lookup: lambda e: (f"{_show(e.aggregate, _ATOM)}.{e.field}", _ATOM),
     Record: lambda e: (f"make_{record_name(e.dtype)}({_list(e.values)})", _ATOM),

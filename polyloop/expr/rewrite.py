@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError
-from polyloop.expr.nodes import Expression, Lookup, Record, Reduction, Terms, TypeCast, negate
+from polyloop.expr.nodes import CText, Expression, Lookup, Record, Reduction, Shared, Targets, Terms, TypeCast, negate
 
 __all__ = [
     "Rule",
@@ -25,6 +25,7 @@ __all__ = [
     "rebuild",
     "reductions",
     "rename_reduction_inames",
+    "shared",
     "substitute",
     "variables",
 ]
@@ -44,6 +45,7 @@ _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     p.BitwiseNot: ("child",),
     p.If: ("condition", "then", "else_"),
     TypeCast: ("child",),
+    Shared: ("child",),
     Lookup: ("aggregate",),
     Reduction: ("expr",),
 }
@@ -60,6 +62,10 @@ def children(expr: Expression) -> tuple[Expression, ...]:
         return tuple(expr.parameters)
     if kind is Record:
         return tuple(expr.values)
+    if kind is Targets:
+        return tuple(expr.elements)
+    if kind is CText:
+        return (*expr.values, *expr.reads)
     fields = _FIELDS.get(kind)
     if fields is not None:
         return tuple(getattr(expr, field) for field in fields)
@@ -82,11 +88,22 @@ def rebuild(expr: Expression, new: tuple[Expression, ...]) -> Expression:
         return TypeCast(expr.dtype, new[0])
     if kind is Lookup:
         return Lookup(new[0], expr.field)
-    if kind is Record:
-        return Record(expr.dtype, new)
-    if kind is Reduction:
-        return Reduction(expr.operation, expr.inames, new[0])
-    return kind(*new)
+    own = _OWN.get(kind)
+    return kind(*new) if own is None else own(expr, new)
+
+
+def _rebuild_c(expr: CText, new: tuple[Expression, ...]) -> CText:
+    count = len(expr.values)
+    return CText(expr.code, expr.names, new[:count], new[count:], expr.touched)
+
+
+_OWN: Final[dict[type, Callable[[Any, tuple[Expression, ...]], Expression]]] = {
+    Record: lambda expr, new: Record(expr.dtype, new),
+    Shared: lambda expr, new: Shared(new[0], expr.name),
+    Reduction: lambda expr, new: Reduction(expr.operation, expr.inames, new[0]),
+    Targets: lambda _, new: Targets(new),
+    CText: _rebuild_c,
+}
 
 
 def _rebuild_changed(expr: Expression, old: tuple[Expression, ...], new: tuple[Expression, ...]) -> Expression:
@@ -256,6 +273,11 @@ def _collect(expr: Expression, kind: type) -> tuple[Any, ...]:
 def reductions(expr: Expression) -> tuple[Reduction, ...]:
     """Return the reductions from left to right, an outer one before those inside it."""
     return _collect(expr, Reduction)
+
+
+def shared(expr: Expression) -> tuple[Shared, ...]:
+    """Return the ``cse`` nodes from left to right, an outer one before those inside it."""
+    return _collect(expr, Shared)
 
 
 def calls(expr: Expression) -> tuple[Any, ...]:

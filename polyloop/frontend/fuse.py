@@ -288,6 +288,7 @@ class _Fusion:
             substitutions={name: rule for part in parts for name, rule in part.substitutions.items()},
             loop_priority=tuple(dict.fromkeys(chain for part in parts for chain in part.loop_priority)),
             silenced_warnings=tuple(dict.fromkeys(pattern for part in parts for pattern in part.silenced_warnings)),
+            preambles=tuple(sorted({preamble for part in parts for preamble in part.preambles})),
             target=next((part.target for part in parts if part.target is not None), None),
             index_dtype=max((part.index_dtype for part in parts), key=lambda dtype: dtype.itemsize),
             fixed={k: v for part in parts for k, v in part.fixed.items() if k not in self.parameters},

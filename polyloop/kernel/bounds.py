@@ -9,7 +9,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.errors import KernelError
-from polyloop.expr.nodes import array_name
+from polyloop.expr.nodes import targets_of
 from polyloop.expr.rewrite import reductions
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.domains import outer_inames, parameters_of
@@ -83,7 +83,7 @@ def check_bounds(
         ``bad-bound``, ``bound-changed``.
     """
     for name in sorted(bounds.names):
-        writers = [draft for draft in drafts if array_name(draft.parsed.assignee) == name]
+        writers = [draft for draft in drafts if targets_of(draft.parsed.assignee, name)]
         readers = [draft for draft in drafts if name in bounds.read_by(draft)]
         subscripted = next((w for w in writers if isinstance(w.parsed.assignee, p.Subscript)), None)
         if subscripted is not None or temporaries[name].shape:

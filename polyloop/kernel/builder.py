@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, pairwise
 
@@ -13,10 +13,11 @@ import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, Span
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression, Lookup, Operation, Reduction, array_name, element_of
+from polyloop.expr.nodes import Expression, Operation, Reduction, array_name, element_of, targets_of
 from polyloop.expr.rewrite import children, expand_rules, free_variables, reductions, substitute, variables
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.bounds import BoundVariables, check_assumed, check_bounds, find_bounds
+from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.crossing import expand_crossing, settle_barriers
 from polyloop.kernel.declare import (
     check_parameters,
@@ -42,6 +43,7 @@ from polyloop.kernel.domains import (
 from polyloop.kernel.draft import BarrierDraft, Draft, fail, site_of
 from polyloop.kernel.foreign import bind_foreign, foreign_in
 from polyloop.kernel.function import Function, FunctionTable, Program
+from polyloop.kernel.inherit import inherit_inames, refuse_bound
 from polyloop.kernel.initial import with_initial_values
 from polyloop.kernel.inline import Inlined, check_calls, inline_calls
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
@@ -59,6 +61,7 @@ from polyloop.kernel.parser import (
 )
 from polyloop.kernel.reductions import operations_of
 from polyloop.kernel.sequence import sequenced
+from polyloop.kernel.share import plain_rules, share
 from polyloop.kernel.specs import Defaults, expand_data
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
@@ -72,7 +75,7 @@ _NO_FUNCTIONS = FunctionTable()
 
 def build_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
-    instructions: str | Sequence[str] | Sequence[Parsed],
+    instructions: str | Sequence[str | CInstruction] | Sequence[Parsed],
     kernel_data: Sequence[object] | None,
     *,
     name: str,
@@ -194,7 +197,7 @@ class _Text:
 
 def _read(
     pieces: tuple[Domain, ...],
-    instructions: str | Sequence[str] | Sequence[Parsed],
+    instructions: str | Sequence[str | CInstruction] | Sequence[Parsed],
     kernel_data: Sequence[object] | None,
     name: str,
     fixed: Mapping[str, int],
@@ -221,6 +224,7 @@ def _read(
     parsed, pieces = duplicate_inames(parsed, pieces, rules, taken)
     inames = frozenset(iname for piece in pieces for iname in piece.inames)
     parsed, aliases = spread(parsed, rules, taken | inames)
+    parsed, rules = share(parsed, rules, taken | inames), plain_rules(rules)
     parsed = settle_barriers(parsed, rules, inames)
     statements = [entry for entry in parsed if isinstance(entry, ParsedInstruction)]
     nops = [entry for entry in parsed if isinstance(entry, ParsedNop)]
@@ -260,8 +264,10 @@ def program_of(kernel: LoopKernel, written: Written, functions: FunctionTable) -
     _, declared, _ = read_data(written.kernel_data, text.statements, Defaults())
     declared.update(text.inlined.program.temporaries)
     for entry in text.statements:
-        known = declared.get(array_name(entry.assignee))
-        if known is not None and known.initializer is not None:
+        for target in targets_of(entry.assignee):
+            known = declared.get(array_name(target))
+            if known is None or known.initializer is None:
+                continue
             message = f"'{known.name}' has an initializer and is written: one call would see what another left"
             hint = "assign the values in the function"
             raise fail("bad-function", message, hints=(hint,), site=site_of(entry))
@@ -274,7 +280,7 @@ def _entries(given: object) -> tuple[object, ...]:
 
 
 def _parsed(
-    given: str | Sequence[str] | Sequence[Parsed],
+    given: str | Sequence[str | CInstruction] | Sequence[Parsed],
     inames: frozenset[str],
     functions: frozenset[str],
     operations: tuple[Operation, ...],
@@ -285,7 +291,7 @@ def _parsed(
     parsed = [entry for entry in entries if isinstance(entry, Parsed)]
     if parsed and len(parsed) == len(entries):
         return parsed
-    lines = [entry for entry in entries if isinstance(entry, str)]
+    lines = [entry for entry in entries if isinstance(entry, str | CInstruction)]
     if len(lines) < len(entries):
         hint = 'write them as text: "c[i] = a[i] + b[i]"'
         raise fail("bad-instructions", f"instructions cannot be {given!r}", hints=(hint,))
@@ -299,7 +305,7 @@ def _fix(expr: Expression, fixed: Mapping[str, int]) -> Expression:
 def _fixed(entry: ParsedInstruction, fixed: Mapping[str, int]) -> ParsedInstruction:
     if not fixed:
         return entry
-    if (name := array_name(entry.assignee)) in fixed:
+    for name in fixed.keys() & set(map(array_name, targets_of(entry.assignee))):
         raise fail(
             "not-assignable",
             f"'{name}' is fixed to {fixed[name]} and assigned",
@@ -396,21 +402,10 @@ def _drafts(
                 site=site_of(statement, name),
             )
         draft = Draft(statement, name, own, expanded)
-        _refuse_bound(draft, own & bound)
+        refuse_bound(draft, own & bound)
         drafts.append(draft)
-    _inherit_inames(drafts, temporaries, bounds)
+    inherit_inames(drafts, temporaries, bounds)
     return drafts
-
-
-def _refuse_bound(draft: Draft, inames: Iterable[str]) -> None:
-    """Refuse *inames*, each of which is a loop and a reduction of one statement."""
-    for iname in inames:
-        raise fail(
-            "iname-bound-twice",
-            f"iname '{iname}' is a loop and a reduction of the same instruction",
-            hints=("use another iname for the reduction",),
-            site=site_of(draft.parsed, draft.id),
-        )
 
 
 def _ids(statements: Sequence[ParsedInstruction], others: Sequence[str]) -> list[str]:
@@ -432,56 +427,6 @@ def _ids(statements: Sequence[ParsedInstruction], others: Sequence[str]) -> list
             taken.add(name)
         ids.append(name)
     return ids
-
-
-def _inherit_inames(
-    drafts: Sequence[Draft], temporaries: Mapping[str, TemporaryVariable], bounds: BoundVariables
-) -> None:
-    """Put a reader of a temporary inside the loops in which all its writers run, unless it says otherwise.
-
-    The bounds of its loops and reductions are reads too.  Loops that subscript the temporary at the write do not
-    count: the value outlives them.  The parts of one ``a, b = x, y`` run in the same loops.  An assignment of a field
-    is put where the whole record is assigned, or where its other fields are.
-    """
-    shared: dict[str, list[Draft]] = {}
-    together: dict[int, list[Draft]] = {}
-    for draft in drafts:
-        name = array_name(draft.parsed.assignee)
-        if name in temporaries:
-            shared.setdefault(name, []).append(draft)
-        if draft.parsed.several is not None:
-            together.setdefault(draft.parsed.several, []).append(draft)
-    changed = True
-    while changed:
-        changed = False
-        for draft in drafts:
-            if draft.parsed.inames is not None:
-                continue
-            bound = {iname for reduction in reductions(draft.expanded) for iname in reduction.inames}
-            more = set[str]()
-            if draft.parsed.several is not None:
-                more = {x for part in together[draft.parsed.several] for x in part.inames}
-                _refuse_bound(draft, more & bound)
-            for name in (_followed(draft) | bounds.read_by(draft)) & shared.keys():
-                more |= _around(draft, name, shared[name])
-            if not more - bound <= draft.inames:
-                draft.inames |= more - bound
-                changed = True
-
-
-def _followed(draft: Draft) -> frozenset[str]:
-    """Return the variables whose loops *draft* may share: what it reads, and the record that it assigns a field of."""
-    assignee = draft.parsed.assignee
-    return variables(draft.expanded) | ({array_name(assignee)} if isinstance(assignee, Lookup) else frozenset())
-
-
-def _around(draft: Draft, name: str, writers: Sequence[Draft]) -> frozenset[str]:
-    """Return the loops that *draft* shares with the *writers* of a temporary that it reads, or assigns a field of."""
-    loops = {writer.id: writer.inames - variables(writer.parsed.assignee) for writer in writers}
-    if isinstance(draft.parsed.assignee, Lookup) and array_name(draft.parsed.assignee) == name:
-        whole = [loops[writer.id] for writer in writers if not isinstance(writer.parsed.assignee, Lookup)]
-        return frozenset.intersection(*whole) if whole else frozenset().union(*loops.values())
-    return frozenset.intersection(*loops.values())
 
 
 def term_domains(
@@ -542,15 +487,14 @@ def _built(
         terms = term_domains(kernel.domains, nest, domain, draft.expanded, space)
         bound = {iname for reduction in reductions(draft.expanded) for iname in reduction.inames}
         reads = variables(draft.expanded) - bound
-        element = element_of(parsed.assignee)
-        if isinstance(element, p.Subscript):
-            for index in element.index_tuple:
-                reads |= variables(index)
+        for element in map(element_of, targets_of(parsed.assignee)):
+            if isinstance(element, p.Subscript):
+                reads = reads.union(*map(variables, element.index_tuple))
         for predicate in predicates:
             reads |= variables(predicate)
         for used in (domain, *(term.domain for term in terms)):
             reads |= {*bound_variables(used, kernel.parameters)}
-        if predicates and array_name(parsed.assignee) in bounds.names:
+        if predicates and any(targets_of(parsed.assignee, name) for name in bounds.names):
             raise _conditional_bound(draft)
         built[draft.id] = Instruction(
             id=draft.id,
@@ -579,7 +523,7 @@ def _outside(
     kernel: LoopKernel, drafts: Sequence[Draft], bounds: BoundVariables
 ) -> dict[str, frozenset[str]]:
     """Return, for each iname, those that lie outside of it: its bounds use them, or what is assigned inside them."""
-    writers = {array_name(draft.parsed.assignee): draft.inames for draft in drafts}
+    writers = {name: draft.inames for draft in drafts for name in map(array_name, targets_of(draft.parsed.assignee))}
     found = outer_inames(kernel.domains)
     return {
         iname: outer.union(*(writers.get(name, ()) for name in bounds.of.get(iname, ())))

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import pymbolic.primitives as p
 
-from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.expr.rewrite import accesses, expand_rules, map_nodes, reductions, variables
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.draft import BarrierDraft, Draft, fail, site_of
@@ -183,7 +183,7 @@ def _divided(users: _Users, name: str, barrier: BarrierDraft, parts: Mapping[int
     outside = {*barrier.parsed.for_blocks}
     here = [n for n in users.of[name] if outside <= {*users.drafts[n].parsed.for_blocks}]
     before = [
-        n for n in here if n < barrier.position and array_name(users.drafts[n].parsed.assignee) == name
+        n for n in here if n < barrier.position and targets_of(users.drafts[n].parsed.assignee, name)
     ]
     after = [n for n in here if n >= barrier.position]
     if not before or not after or users.begins(after[0], name):
@@ -205,10 +205,12 @@ def _refuse(
 ) -> None:
     name, first = crossing.name, crossing.inames[0]
     drafts = [users.drafts[n] for n in users.of[name]]
-    outside = [draft for draft in drafts if not crossing.loops <= _loops(draft, parts)]
+    texts = [d for d in drafts if isinstance(d.expanded, CText) and targets_of(d.parsed.assignee, name)]
+    outside = texts or [draft for draft in drafts if not crossing.loops <= _loops(draft, parts)]
     if not outside and not temporaries[name].shape:
         return
     why = "is used outside of that loop too" if outside else "has a shape of its own"
+    why = "is assigned by C text" if texts else why
     where = outside[0] if outside else drafts[0]
     raise fail(
         "crosses-barrier",

@@ -10,7 +10,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, unknown_name
-from polyloop.expr.nodes import Expression, array_name, element_of
+from polyloop.expr.nodes import Expression, array_name, element_of, targets_of
 from polyloop.expr.rewrite import children, substitute, variables
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.domain_text import parse_domain
@@ -168,7 +168,7 @@ def complete_arguments(
     """
     known = {argument.name for argument in arguments} | set(temporaries) | set(inames)
     complete = list(arguments)
-    written = {array_name(draft.parsed.assignee) for draft in drafts}
+    written = {array_name(target) for draft in drafts for target in targets_of(draft.parsed.assignee)}
     order, subscripted = _names_in_order(drafts)
     for name, draft in order.items():
         if name in known:

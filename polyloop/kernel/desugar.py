@@ -17,13 +17,13 @@ from polyloop.kernel.kernel import Domain
 from polyloop.kernel.parser import Parsed, ParsedBarrier, ParsedInstruction
 from polyloop.poly.sets import insert_dims
 
-__all__ = ["duplicate_inames", "names_in", "spread"]
+__all__ = ["Names", "duplicate_inames", "in_front", "names_in", "spread", "value_under"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
 
 
-class _Names:
+class Names:
     """The names in use."""
 
     def __init__(self, taken: Collection[str]) -> None:
@@ -72,7 +72,7 @@ def spread(
     temporary in front, as do conditions that do. Also returned: the ids of the parts, for each id that stands for
     several.
     """
-    names = _Names(taken)
+    names = Names(taken)
     found: list[Parsed] = []
     aliases: dict[str, tuple[str, ...]] = {}
     for group in _groups(entries):
@@ -89,7 +89,7 @@ def spread(
 
 
 def _in_order(
-    parts: Sequence[ParsedInstruction], rules: Mapping[str, SubstitutionRule], names: _Names, name: str | None
+    parts: Sequence[ParsedInstruction], rules: Mapping[str, SubstitutionRule], names: Names, name: str | None
 ) -> list[ParsedInstruction]:
     targets = [array_name(part.assignee) for part in parts]
     before: list[ParsedInstruction] = []
@@ -101,22 +101,20 @@ def _in_order(
         holds = names.fresh("holds")
         plain = tuple(c for c in kept if not _depends_on_data(c))
         condition = _all((*(c for c in kept if c not in plain), *changed))
-        before.append(_temporary(parts[0], holds, condition, plain, name))
+        before.append(in_front(parts[0], holds, condition, plain, name))
         predicates = (*kept, p.Variable(holds))
     call = _shared_call(parts)
     if call is not None:
         temporary = names.fresh(f"{_called(call)}_value")
-        before.append(_temporary(parts[0], temporary, call, predicates, name))
+        before.append(in_front(parts[0], temporary, call, predicates, name))
         parts = [replace(part, expression=Lookup(p.Variable(temporary), part.expression.field)) for part in parts]
     after: list[ParsedInstruction] = []
     for number, part in enumerate(parts):
         value = part.expression
         if not variables(expand_rules(value, rules)).isdisjoint(targets[:number]):
             temporary = names.fresh(f"{targets[number]}_new")
-            plain = tuple(c for c in predicates if not _depends_on_data(c, holds))
-            data = tuple(c for c in predicates if c not in plain)
-            guarded = p.If(_all(data), value, 0) if data else value
-            before.append(_temporary(part, temporary, guarded, plain, name))
+            guarded, plain = value_under(predicates, value, holds)
+            before.append(in_front(part, temporary, guarded, plain, name))
             value = p.Variable(temporary)
         after.append(replace(part, expression=value, predicates=predicates))
     return [*before, *after]
@@ -145,13 +143,26 @@ def _depends_on_data(condition: Expression, *names: str) -> bool:
     return any(isinstance(access, p.Subscript) or access.name in names for access in used)
 
 
+def value_under(
+    predicates: tuple[Expression, ...], value: Expression, *names: str
+) -> tuple[Expression, tuple[Expression, ...]]:
+    """Return *value*, 0 where conditions that depend on data do not hold, and the other conditions.
+
+    The conditions *names* depend on data too.
+    """
+    plain = tuple(c for c in predicates if not _depends_on_data(c, *names))
+    data = tuple(c for c in predicates if c not in plain)
+    return (p.If(_all(data), value, 0) if data else value), plain
+
+
 def _all(conditions: Sequence[Expression]) -> Expression:
     return conditions[0] if len(conditions) == 1 else p.LogicalAnd(tuple(conditions))
 
 
-def _temporary(
+def in_front(
     part: ParsedInstruction, name: str, value: Expression, predicates: tuple[Expression, ...], statement: str | None
 ) -> ParsedInstruction:
+    """Return the instruction that sets the temporary *name* to *value* in front of *part*, a part of *statement*."""
     prefix = f"{statement}_{name}" if statement else part.id_prefix
     return replace(
         part,
@@ -176,7 +187,7 @@ def duplicate_inames(
     taken: Collection[str],
 ) -> tuple[list[Parsed], tuple[Domain, ...]]:
     """Give each instruction with ``dup=`` its own copy of the inames that it names."""
-    names = _Names(taken)
+    names = Names(taken)
     found: list[Parsed] = []
     domains = list(pieces)
     numbers = [n for e in entries if isinstance(e, ParsedInstruction | ParsedBarrier) for n in e.for_blocks]
@@ -194,7 +205,7 @@ def duplicate_inames(
 
 
 def _new_names(
-    parts: Sequence[ParsedInstruction], rules: Mapping[str, SubstitutionRule], names: _Names
+    parts: Sequence[ParsedInstruction], rules: Mapping[str, SubstitutionRule], names: Names
 ) -> dict[str, str]:
     used: set[str] = set()
     for part in parts:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import islpy as isl
 
-from polyloop.expr.nodes import array_name
+from polyloop.expr.nodes import array_name, targets_of
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.draft import fail, site_of
 from polyloop.kernel.kernel import Domain
@@ -26,7 +26,7 @@ def with_initial_values(
 
     One that is written gets its values from a table, by an instruction before all others.
     """
-    written = {array_name(statement.assignee) for statement in statements}
+    written = {array_name(target) for statement in statements for target in targets_of(statement.assignee)}
     known = set(taken) | set(temporaries)
     first: list[ParsedInstruction] = []
     found: dict[str, TemporaryVariable] = {}
@@ -42,7 +42,7 @@ def with_initial_values(
             found[name] = temporary
             continue
         if temporary.is_constant:
-            site = next(site_of(s) for s in statements if array_name(s.assignee) == name)
+            site = next(site_of(s) for s in statements if targets_of(s.assignee, name))
             hints = ("drop read_only=True, or assign another variable",)
             raise fail("not-assignable", f"'{name}' is read-only and cannot be assigned", hints=hints, site=site)
         table = fresh(f"{name}_init")

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import islpy as isl
 
 from polyloop.errors import Site
-from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.expr.printer import show
 from polyloop.kernel.options import NoSync
 from polyloop.kernel.tree import Scope
@@ -145,7 +145,12 @@ class Instruction:
     @property
     def assignees(self) -> tuple[Expression, ...]:
         """What the instruction assigns: one variable or element, except where C text says what happens."""
-        return (self.assignee,)
+        return targets_of(self.assignee)
+
+    @property
+    def is_c(self) -> bool:
+        """Whether C text of the user's says what happens."""
+        return isinstance(self.expression, CText)
 
     @property
     def writes(self) -> tuple[str, ...]:

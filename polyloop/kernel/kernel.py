@@ -136,6 +136,8 @@ class LoopKernel:
         How it was made, for :func:`polyloop.kernel_to_python`.
     index_dtype
         Type of inames, and of integer parameters that were given no type: int32 or int64.
+    preambles
+        Name and text of what stands in front of the generated functions, in the order of the names.
     silenced_warnings
         Patterns of warnings that are not issued.
     fast
@@ -162,6 +164,7 @@ class LoopKernel:
     index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))
     conditions: tuple[Condition, ...] = ()
     silenced_warnings: tuple[str, ...] = ()
+    preambles: tuple[tuple[str, str], ...] = ()
     target: Hashable | None = None
     fast: bool = False
     reference: Reference | None = None

@@ -15,6 +15,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.printer import show
 from polyloop.expr.records import record_text
+from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.specs import auto
 
 __all__ = ["Made", "NoScriptError", "Written", "differs", "python"]
@@ -56,7 +57,7 @@ class Written:
     """A call of ``make_kernel``, with its arguments as they were given."""
 
     domains: tuple[str | isl.Set | isl.BasicSet, ...] = field(hash=False, compare=False)
-    instructions: str | tuple[str, ...]
+    instructions: str | tuple[str | CInstruction, ...]
     kernel_data: tuple[object, ...] | None
     options: tuple[tuple[str, object], ...]
     """Name and value of each keyword argument that is not its default."""
@@ -81,10 +82,10 @@ def _bracketed(parts: Sequence[str]) -> str:
     return "[" + ",\n     ".join(parts) + "]"
 
 
-def _instructions(given: str | tuple[str, ...]) -> str:
+def _instructions(given: str | tuple[str | CInstruction, ...]) -> str:
     """Return text as a literal: as it was written where that is possible, one line a line."""
     if not isinstance(given, str):
-        return _bracketed([repr(part) for part in given])
+        return _bracketed([python(part) for part in given])
     if "\n" not in given:
         return repr(given)
     if "\\" in given or '"' in given or not given.replace("\n", "").isprintable():

@@ -22,6 +22,7 @@ from polyloop.expr.rewrite import variables
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.kernel.blocks import Blocks, IfBlock
 from polyloop.kernel.calls import Slice, SubArray, parse_call
+from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.lines import OPERATION, fail, logical_lines, match_bracket
 from polyloop.kernel.options import Options, parse_options
 from polyloop.kernel.statements import Assignment, RuleText, parse_assignment
@@ -177,11 +178,15 @@ class _Parser:
         self.known = known
         self.blocks = Blocks()
         self.several = 0
+        self.given: dict[str, CInstruction] = {}
         self.found: list[Parsed] = []
         self.rules: set[str] = set()
 
     def line(self, source: Source) -> None:
         text = source.text
+        if text in self.given:
+            self.c_text(source, self.given[text])
+            return
         if text.startswith("..."):
             self.special(source)
             return
@@ -233,6 +238,11 @@ class _Parser:
             fail("syntax", "a barrier takes no inames", source.span(), hint)
         if options.memory not in (None, "local", "global"):
             fail("syntax", f"no kind of memory '{options.memory}'", source.span(), "write mem_kind=local or global")
+        own = "local" if scope is Scope.BLOCK else "global"
+        if options.memory not in (None, own):
+            hint = f"drop mem_kind: ... {own[0]}barrier orders accesses to shared and to global memory alike"
+            message = f"'mem_kind={options.memory}' is not what ... {own[0]}barrier can do"
+            fail("barrier-memory", message, source.span(), hint)
         inames, numbers = self.blocks.inames(), self.blocks.numbers()
         closed = (inames[-1], *self.blocks.reopen()) if inames else None
         line, span = source.span().line, source.span()
@@ -365,6 +375,20 @@ class _Parser:
             several=several,
         )
 
+    def c_text(self, source: Source, given: CInstruction) -> None:
+        """Read an instruction that is C text."""
+        targets, text = given.targets(), given.text()
+        self.blocks.check_conditions(source.span(), *targets.elements)
+        options = Options(
+            id=given.id,
+            depends_on=tuple(given.depends_on),
+            inames_extra=frozenset(given.within_inames),
+            predicates=tuple(parse_source(Source.of(part), self.inames, OPERATION) for part in given.predicates),
+            tags=tuple(given.tags),
+        ).inside(replace(self.blocks.options(), atomic=False))
+        assignment = Assignment(targets, text, False, None, source, source)
+        self.found.append(replace(self.instruction(source, assignment, options, None), text=str(given)))
+
     def options(self, source: Source) -> tuple[Source, Options]:
         begin = source.text.find("{")
         if begin < 0:
@@ -391,7 +415,7 @@ class _Parser:
 
 
 def parse_instructions(
-    text: str | Sequence[str],
+    text: str | Sequence[str | CInstruction],
     inames: frozenset[str],
     functions: frozenset[str] = frozenset(),
     operations: tuple[Operation, ...] = (),
@@ -401,7 +425,8 @@ def parse_instructions(
     Parameters
     ----------
     text
-        One string, or several that count as one text; empty lines and ``#`` comments are skipped.
+        One string, or several that count as one text; empty lines and ``#`` comments are skipped.  Instructions that
+        are C text stand between the strings.
     inames
         The inames of the domains.
     functions
@@ -421,13 +446,20 @@ def parse_instructions(
 
 @lru_cache(maxsize=256)
 def _parse(
-    text: str | tuple[str, ...],
+    text: str | tuple[str | CInstruction, ...],
     inames: frozenset[str],
     functions: frozenset[str],
     operations: tuple[Operation, ...],
 ) -> tuple[Parsed, ...]:
     """Return what the text says; remembered, because tuning loops build one kernel many times."""
     parser = _Parser(inames, functions, {**OPERATIONS, **{operation.name: operation for operation in operations}})
-    for source in logical_lines(text):
+    lines: list[str] = []
+    for entry in (text,) if isinstance(text, str) else text:
+        if isinstance(entry, CInstruction):
+            lines.append(f"... C {len(lines)}")
+            parser.given[lines[-1]] = entry
+        else:
+            lines.append(entry)
+    for source in logical_lines(lines):
         parser.line(source)
     return parser.finish()

@@ -110,6 +110,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
         tile_inames=kernel.tile_inames,
         slabs=dict(kernel.slabs),
         conditions=kernel.conditions,
+        preambles=kernel.preambles,
         index_dtype=kernel.index_dtype,
     )
 

@@ -171,6 +171,8 @@ class Schedule:
         Type of inames where they are values.
     slabs
         ``iname -> (front, back)``: iterations to peel, on the user's request.
+    preambles
+        Name and text of what stands in front of the generated functions, in order.
     """
 
     name: str
@@ -184,5 +186,6 @@ class Schedule:
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()
     workspace: tuple[ArrayArg, ...] = ()
+    preambles: tuple[tuple[str, str], ...] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
     index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))

@@ -352,6 +352,9 @@ class _Execution:
 
     def statement(self, instruction: Instruction) -> _Statement:
         """Return *instruction*, ready to be executed."""
+        if instruction.is_c:
+            message = f"'{instruction.id}' is C text, which the interpreter cannot run"
+            raise self.call.error("c-instruction", message, (str(instruction),), "run the kernel on target C or CUDA")
         compiler, call = self.compiler, self.call
         numbered = enumerate(instruction.terms)
         compiler.terms = lambda reduction: self.terms(instruction, reduction, *next(numbered))

@@ -37,6 +37,14 @@ class Use:
 def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | Diagnostic]:
     """Yield every occurrence of the rule or array *source* on a right-hand side, or why it cannot be staged."""
     for instruction in kernel.instructions:
+        if instruction.is_c and source in instruction.reads:
+            yield Diagnostic(
+                "staged-by-c",
+                f"the C text of '{instruction.id}' reads '{source}' by its name",
+                hints=(f"fetch '{source}' for other instructions under another name: assign it to a temporary",),
+                sites=(instruction.site(),),
+            )
+            continue
         expression = expanded_but(kernel, instruction.expression, source)
         around = tuple((expand_rules(e, kernel.substitutions), True) for e in instruction.predicates)
         collector = _Collector(source, is_rule, iter(range(len(instruction.terms))))

@@ -64,6 +64,12 @@ def test_the_scope_is_kept() -> None:
     assert len(on_blocks(GATHER.replace("id=r", "id=r, nosync=w"))) == 1
 
 
+def test_a_denial_without_effect_is_named() -> None:
+    with pytest.warns(pl.PolyloopWarning, match="'nosync=w' of 'r' has no effect: the conflict on 'a' is a fact"):
+        make("a[i] = b[i] {id=w}\nc[i] = a[n - 1 - i] {id=r, nosync=w}")
+
+
+@pytest.mark.filterwarnings("ignore:idle-nosync")
 def test_a_known_conflict_stays() -> None:
     text = "a[i] = b[i] {id=w}\nc[i] = a[n - 1 - i] {id=r, nosync=w}"
     assert on_threads(text).count("__syncthreads") == 1

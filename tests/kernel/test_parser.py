@@ -193,6 +193,8 @@ _REFUSED = [
     ("if x\n  ... lbarrier\nend", "conditional-barrier", 2, 2, "a barrier cannot depend on a condition"),
     ("... gbarrier {if=x}", "conditional-barrier", 1, 0, "a barrier cannot depend on a condition"),
     ("... gbarrier {inames=i}", "syntax", 1, 0, "a barrier takes no inames"),
+    ("... lbarrier {mem_kind=global}", "barrier-memory", 1, 0, "'mem_kind=global' is not what ... lbarrier can do"),
+    ("... gbarrier {mem_kind=local}", "barrier-memory", 1, 0, "'mem_kind=local' is not what ... gbarrier can do"),
     ("... lbarrier {mem_kind=x}", "syntax", 1, 0, "no kind of memory 'x'"),
     ("... nop", "syntax", 1, 0, "'... nop' has no id"),
     ("... nop x {id=a}", "unsupported-statement", 1, 0, "'...' begins no statement"),

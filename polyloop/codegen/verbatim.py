@@ -1,0 +1,86 @@
+"""C text of the user's, with the values that it knows as constants in front."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.codegen.c_ast import Verbatim
+from polyloop.codegen.context import Context
+from polyloop.codegen.expressions import Expressions
+from polyloop.codegen.scope import Scope
+from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.nodes import CText, Expression, array_name, targets_of
+from polyloop.expr.promotion import settle
+from polyloop.expr.typing import Weak, infer_type
+from polyloop.schedule.plan import Statement
+
+__all__ = ["verbatim"]
+
+
+def verbatim(expressions: Expressions, statement: Statement, context: Context) -> Verbatim:
+    """Return the C text of *statement*.
+
+    Raises
+    ------
+    CodegenError
+        ``c-name``: what the text calls by its name has another name here, or an element for each thread.
+    """
+    text, scope = statement.rhs, expressions.scope
+    assert isinstance(text, CText), f"{statement.name} is no C text"
+    accessed = (*targets_of(statement.lhs), *text.reads)
+    whole = {array_name(access) for access in accessed}
+    for wanted, access in zip(text.touched, accessed, strict=True):
+        _check(scope, statement, wanted, array_name(access))
+    expressions.reads = set()
+    values: list[tuple[np.dtype[np.generic], str, str]] = []
+    for name, value in zip(text.names, text.values, strict=True):
+        if isinstance(value, p.Variable) and _is_array(scope, value.name):
+            _check(scope, statement, name, value.name)
+            whole.add(value.name)
+            continue
+        rendered = expressions.value(value, context).text
+        if rendered != name:
+            values.append((_dtype(scope, value), name, rendered))
+    uses = frozenset(expressions.reads) | (whole & scope.storage.keys())
+    return Verbatim(tuple(_constants(scope, values)), text.code, statement.instruction, uses)
+
+
+def _constants(scope: Scope, values: list[tuple[np.dtype[np.generic], str, str]]) -> list[tuple[str, str, str]]:
+    """Return type, name and value of each constant; what is defined in terms of a name that changes comes first."""
+    hidden = {name for _, name, _ in values}
+    if all(hidden.isdisjoint(re.findall(r"[A-Za-z_]\w*", text)) for _, _, text in values):
+        return [(scope.ctype(dtype), name, text) for dtype, name, text in values]
+    copies = [scope.names.fresh(f"{name}_value") for _, name, _ in values]
+    first = [(scope.ctype(dtype), copy, text) for (dtype, _, text), copy in zip(values, copies, strict=True)]
+    return first + [(scope.ctype(dtype), name, copy) for (dtype, name, _), copy in zip(values, copies, strict=True)]
+
+
+def _dtype(scope: Scope, value: Expression) -> np.dtype[np.generic]:
+    """Return the type of a constant with the value of an expression: that of indices, for plain integers."""
+    kind = infer_type(value, scope.dtypes.get)
+    assert kind is not None, f"'{value}' has no type: types must be inferred before code generation"
+    return scope.index_dtype if kind is Weak.INT else settle(kind)
+
+
+def _is_array(scope: Scope, name: str) -> bool:
+    """Return whether C has an array, or a pointer, of this name."""
+    array, storage = scope.arrays.get(name), scope.storage.get(name)
+    return bool(array.shape if array is not None else storage is not None and storage.shape)
+
+
+def _check(scope: Scope, statement: Statement, wanted: str, name: str) -> None:
+    """Refuse a variable *name* that is no longer what the text means by *wanted*."""
+    known = scope.table_names.get(name, name)
+    known = f"{scope.pools[name]}.{known}" if name in scope.pools else known
+    if known == wanted and not scope.expanded.get(name):
+        return
+    why = f"it is '{known}' here" if known != wanted else "it has an element for each thread here"
+    raise _refused(scope, statement, wanted, why)
+
+
+def _refused(scope: Scope, statement: Statement, name: str, why: str) -> CodegenError:
+    message = f"the C text of '{statement.instruction}' uses '{name}', and {why}"
+    return scope.error(Diagnostic("c-name", message, hints=("pass the value through an array argument",)))

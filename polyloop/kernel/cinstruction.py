@@ -1,0 +1,128 @@
+"""Instructions whose code is C text of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+import pymbolic.primitives as p
+
+from polyloop.errors import Diagnostic, KernelError
+from polyloop.expr.names import check_identifier
+from polyloop.expr.nodes import CText, Expression, Targets, array_name, element_of
+from polyloop.expr.parser import parse_expression
+
+__all__ = ["CInstruction"]
+
+
+@dataclass(frozen=True)
+class CInstruction:
+    """An instruction whose code is C text, for what expressions cannot say; stands in the list of instructions.
+
+    ::
+
+        pl.make_kernel(
+            "{[i]: 0 <= i < n}",
+            [pl.CInstruction("i", "float x = a[i]; while (x > 1.0f) x *= 0.5f; b[i] = x;", {"a"}, ["b[i]"])],
+            [pl.GlobalArg("a, b", np.float32, shape="n")])
+        ->
+        {
+            const int i = 32*bx + tx;
+            float x = a[i]; ...
+        }
+
+    Parameters
+    ----------
+    iname_exprs
+        What the text knows of the loops: ``"i"``, ``"i, j"``, or pairs of a C name and an expression, such as
+        ``("row", "i + 1")``.  Each is a local constant in front of the text.
+    code
+        C statements, put between braces as they are, on every target; no barriers, no ``return``.  Arguments and
+        temporaries have their own names.  Arrays are what C has of them: arguments are pointers to their first element.
+    read_variables
+        What the text reads: names of arrays (any element), of scalars and of sizes, or elements such as ``"a[i]"``.
+    assignees
+        What the text may assign: ``"t"``, ``"b[i]"``; nothing else.
+    predicates
+        Conditions, as text.
+    id, depends_on, within_inames, tags
+        As ``{id=.., dep=.., inames=+.., tags=..}`` of other instructions.
+
+    Notes
+    -----
+    Analysis takes the declaration for what happens: each instance reads the old values of its assignees, and *may*
+    write them.  A temporary of which each instance has its own value is therefore set by another instruction first.
+    Nothing about types is inferred from the text.  The interpreter refuses it.
+    """
+
+    iname_exprs: Collection[str | tuple[str, str]] | str
+    code: str
+    read_variables: Collection[str] = frozenset()
+    assignees: Collection[str] | str = ()
+    predicates: Collection[str] = field(default=(), kw_only=True)
+    id: str | None = field(default=None, kw_only=True)
+    depends_on: Collection[str] | str = field(default=(), kw_only=True)
+    within_inames: Collection[str] = field(default=(), kw_only=True)
+    tags: Collection[str] = field(default=(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("iname_exprs", "assignees", "predicates", "depends_on"):
+            object.__setattr__(self, name, _entries(getattr(self, name)))
+        for name in ("read_variables", "within_inames", "tags"):
+            object.__setattr__(self, name, tuple(sorted(_entries(getattr(self, name)))))
+
+    def text(self) -> CText:
+        """Return what the text does.
+
+        Raises
+        ------
+        KernelError
+            ``bad-c-instruction``, ``bad-identifier``, ``reserved-name``, and what the parser of expressions raises.
+        """
+        names: dict[str, Expression] = {}
+        for entry in self.iname_exprs:
+            name, value = (entry, entry) if isinstance(entry, str) else entry
+            problem = check_identifier(name)
+            if problem is None and name in names:
+                problem = _bad(f"'{name}' is bound twice", "name each value once")
+            if problem is not None:
+                raise KernelError("make_kernel", None, [problem])
+            names[name] = parse_expression(value)
+        reads = []
+        for entry in self.read_variables:
+            expr = parse_expression(entry)
+            if isinstance(expr, p.Variable):
+                names.setdefault(expr.name, expr)
+            elif isinstance(element_of(expr), p.Subscript):
+                reads.append(expr)
+            else:
+                message = f"'{entry}' in read_variables is no variable and no element"
+                raise KernelError("make_kernel", None, [_bad(message, "write a name, or an element, a[i]")])
+        touched = (*map(array_name, self.targets().elements), *map(array_name, reads))
+        return CText(self.code, tuple(names), tuple(names.values()), tuple(reads), touched)
+
+    def targets(self) -> Targets:
+        """Return what the text may assign."""
+        found = []
+        for entry in self.assignees:
+            expr = parse_expression(entry)
+            if not isinstance(element_of(expr), p.Variable | p.Subscript):
+                message = f"'{entry}' cannot be assigned"
+                raise KernelError("make_kernel", None, [_bad(message, "write a temporary, t, or an element, a[i]")])
+            found.append(expr)
+        return Targets(tuple(found))
+
+    def __str__(self) -> str:
+        return f"C({' '.join(self.code.split())!r})"
+
+
+def _entries(given: object) -> tuple[object, ...]:
+    """Return what is given one by one, or as text with commas."""
+    if isinstance(given, str):
+        return tuple(part.strip() for part in given.split(",") if part.strip())
+    assert isinstance(given, Iterable), f"{given!r} is no collection"
+    return tuple(tuple(entry) if isinstance(entry, list) else entry for entry in given)
+
+
+def _bad(message: str, hint: str) -> Diagnostic:
+    return Diagnostic("bad-c-instruction", message, hints=(hint,))
