@@ -342,7 +342,7 @@ class _Lowering:
         del self.before[nested_from:]
         nest = loop_order(all_inames, self.kernel.loop_priority)
         name = self.names("acc")
-        variable, shape = self.accumulator_element(name, nest, inames, expr.inames, domain)
+        variable, shape = self.accumulator_element(name, nest, inames, expr.inames)
         write = access_of(variable, self.visible(inames))
         self.accumulators.append(Accumulator(name, expr.operation, inner, shape, self.instruction.id))
         outer = tuple(x for x in nest if x in inames)
@@ -386,18 +386,18 @@ class _Lowering:
         return next(term.domain for term in self.instruction.terms if term.inames == inames)
 
     def accumulator_element(
-        self, name: str, nest: tuple[str, ...], inames: tuple[str, ...], own: tuple[str, ...], domain: isl.Set
+        self, name: str, nest: tuple[str, ...], inames: tuple[str, ...], own: tuple[str, ...]
     ) -> tuple[Expression, tuple[int, ...]]:
         """Return the accumulator's element for one instance, expanded over loops inside the reduction's."""
         first = min(nest.index(x) for x in own)
         inside = [x for x in nest[first:] if x in inames and axis_name(self.kernel.tag(x)) is None]
         if not inside:
             return p.Variable(name), ()
-        position = {x: i for i, x in enumerate(next(t.inames for t in self.instruction.terms if t.domain is domain))}
+        around = self.around(inames)  # the terms may leave out instances, whose value is the neutral element
         indices: list[Expression] = []
         shape: list[int] = []
         for iname in inside:
-            low, high = constant_bounds(domain, position[iname])
+            low, high = constant_bounds(around, inames.index(iname))
             if low is None or high is None:
                 raise _not_constant(self.kernel, self.instruction, iname, own)
             indices.append(p.Variable(iname) if low == 0 else p.Sum((p.Variable(iname), -low)))

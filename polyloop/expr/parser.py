@@ -206,7 +206,7 @@ class _Converter:
         return p.If(self.convert(node.test), self.convert(node.body), self.convert(node.orelse))
 
     def subscript(self, node: ast.Subscript) -> Expression:
-        if type(node.value) is not ast.Name:
+        if not _is_name(node.value):
             hint = "write a[i, j], not a[i][j]" if type(node.value) is ast.Subscript else "write a[i]"
             hint = "write a[i].x, not a.x[i]" if type(node.value) is ast.Attribute else hint
             self.fail(node, Diagnostic("syntax", "only an array name can be subscripted", hints=(hint,)))
@@ -222,14 +222,15 @@ class _Converter:
     def attribute(self, node: ast.Attribute) -> Expression:
         value: Any = node.value
         is_module = type(value) is ast.Name and value.id in ("np", "numpy", "math")
-        if is_module or type(value) not in (ast.Name, ast.Subscript, ast.Attribute, ast.Call, ast.BinOp):
+        is_number = type(value) is ast.Name and not _is_name(value)
+        if is_module or is_number or type(value) not in (ast.Name, ast.Subscript, ast.Attribute, ast.Call, ast.BinOp):
             self.refuse(node)
         return Lookup(self.convert(value), node.attr)
 
     # calls
 
     def call(self, node: ast.Call) -> Expression:
-        if type(node.func) is not ast.Name:
+        if not _is_name(node.func):
             self.fail(node.func, Diagnostic("syntax", "only a function name can be called", hints=("write f(x)",)))
         if node.keywords:
             self.fail(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.runtime.fibres import run_on_fibres
 from tests.transform.checking import check, cuda, refused, same_after_replay
 from tests.transform.kernels import F, check_matmul, check_triangle, matmul, sweep, triangle
 
@@ -48,6 +49,16 @@ def test_an_accumulator_for_each_element_of_a_block(golden: Golden) -> None:
     same_after_replay(matmul(), knl)
     check_matmul(pl.tag_inames(knl, "i_outer:g.1, j_outer:g.0"))
     check_matmul(pl.tag_inames(knl, "i_outer:g.1, j_outer:g.0, i_inner:unr_hint, j_inner:unr_hint"))
+
+
+def test_accumulators_of_empty_sums() -> None:
+    """Those rows have accumulators too, although no term says so."""
+    data = [pl.GlobalArg("a", np.int32, shape="6, 6"), ...]
+    knl = pl.make_kernel(["{[i]: 0 <= i < 6}", "{[k]: 1 <= k < i}"], "s[i] = sum(k, a[i, k])", data)
+    knl = pl.prioritize_loops(knl, "k, i")
+    a = np.arange(36, dtype=np.int32).reshape(6, 6)
+    for result in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), {"a": a}).values():
+        np.testing.assert_array_equal(result["s"], [a[i, 1:i].sum() for i in range(6)])
 
 
 def test_unrolled_accumulators() -> None:
