@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Final, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias, TypeGuard
 
 import numpy as np
 import pymbolic.primitives as p
@@ -63,6 +63,11 @@ _WHAT: Final[dict[type[ast.AST], tuple[str, str]]] = {
     ast.GeneratorExp: ("a generator", "write a reduction over an iname: sum(k, a[k])"),
     ast.ListComp: ("a list comprehension", "write a reduction over an iname: sum(k, a[k])"),
 }
+
+
+def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:
+    """Return whether *node* is a name that the user wrote, and no literal with a suffix in its place."""
+    return type(node) is ast.Name and node.id[:1] != NUMBER_NAME
 
 
 class _Converter:
@@ -283,7 +288,7 @@ class _Converter:
         wanted = node.args[0]
         if type(wanted) is ast.Attribute and type(wanted.value) is ast.Name and wanted.value.id in ("np", "numpy"):
             spelling = wanted.attr
-        elif type(wanted) is ast.Name:
+        elif _is_name(wanted):
             spelling = wanted.id
         else:
             self.fail(
@@ -298,7 +303,7 @@ class _Converter:
         if len(node.args) not in (1, 2):
             self.wrong_count(node, "cse(e) or cse(e, name)")
         name: Any = node.args[1] if len(node.args) == 2 else None
-        if name is not None and type(name) is not ast.Name:
+        if name is not None and not _is_name(name):
             self.fail(name, Diagnostic("syntax", "'cse' takes a name second", hints=("write cse(e, name)",)))
         if name is not None:
             self.name(name)
@@ -331,7 +336,7 @@ class _Converter:
         first: Any = node.args[0]
         if type(first) in (ast.Tuple, ast.List):
             return True
-        return type(first) is ast.Name and (self.inames is None or first.id in self.inames)
+        return _is_name(first) and (self.inames is None or first.id in self.inames)
 
     def reduction(self, operation: Operation, node: ast.Call, arguments: list[ast.expr]) -> Expression:
         terms, head = ", ".join(operation.fields or "e"), f"{operation}("
@@ -351,7 +356,7 @@ class _Converter:
         names = first.elts if type(first) in (ast.Tuple, ast.List) else [first]
         inames: list[str] = []
         for part in names:
-            if type(part) is not ast.Name:
+            if not _is_name(part):
                 message = f"'{operation}' needs the names of inames first"
                 self.fail(part, Diagnostic("syntax", message, hints=(f"write {form}",)))
             if self.inames is not None and part.id not in self.inames:
