@@ -125,14 +125,19 @@ def _drop_repeated(relation: isl.Map, statement: Placed) -> isl.Map:
 def _evaluations(comparison: Comparison) -> Iterator[Diagnostic]:
     """Each read through a transform-made temporary sees the element, or the write, of the original read."""
     for statement, access, originals in _staged_reads(comparison):
-        leaves: list[_Leaf] = []
+        leaves: list[_Leaf | None] = []
         for found in _resolve(comparison, statement, access, _identity(statement)):
             if isinstance(found, Diagnostic):
                 yield found
                 return
             leaves.append(found)
         for leaf, (original, wanted) in zip(leaves, originals, strict=True):
-            yield from _same_value(comparison, statement, leaf, comparison.old.statements[original.name], wanted)
+            before = comparison.old.statements[original.name]
+            if leaf is not None:
+                yield from _same_value(comparison, statement, leaf, before, wanted)
+            elif not before.domain_of(wanted).is_empty():
+                site = (statement.lowered.instruction.site(),)
+                yield _not_proven(f"a read of '{wanted.array}' is made nowhere any more", site)
 
 
 def _identity(statement: Placed) -> isl.Map:
@@ -142,8 +147,11 @@ def _identity(statement: Placed) -> isl.Map:
 
 def _resolve(
     comparison: Comparison, statement: Placed, access: Access, relation: isl.Map
-) -> Iterator[_Leaf | Diagnostic]:
-    """Yield the reads that stand behind a read of a transform-made temporary, through any number of them."""
+) -> Iterator[_Leaf | Diagnostic | None]:
+    """Yield the reads that stand behind a read of a transform-made temporary, through any number of them.
+
+    None stands for a read that no instance makes.
+    """
     filler = comparison.kernel.evaluations.get(access.array)
     if filler is None:
         yield _Leaf(statement, access, relation)
@@ -152,6 +160,8 @@ def _resolve(
     if not initial.is_empty():
         yield _uninitialised(statement, access, initial)
         return
+    if not sources:
+        yield from [None] * leaf_count(comparison, access)
     for lowered, inner in comparison.new.program.leaves(filler):
         inside = comparison.new.statements[lowered.name]
         for source, link in sources:

@@ -272,3 +272,16 @@ def test_the_narrowed_domain_has_just_the_points_where_the_conditions_hold(seed:
 
 
 # }}}
+
+
+def test_a_prefetch_of_an_array_some_of_whose_reads_never_happen() -> None:
+    """Found by a random chain: reads that no instance makes have no value to compare."""
+    knl = pl.make_kernel(
+        ["{[i, j]: 0 <= i <= j < n}"],
+        "f(p) := 2*x[p] + y[p]\nz[i, j] = if(i < 0, f(j) + f(i), y[i])",
+        [pl.GlobalArg("x, y", np.float64, shape="n"), pl.GlobalArg("z", np.float64, shape="n, n"), ...],
+    )
+    knl = pl.add_prefetch(knl, "y")
+    x, z = np.arange(5.0), np.zeros((5, 5))
+    result = pl.compile(knl, target=pl.CTarget())(x=x, y=x, z=z)
+    np.testing.assert_array_equal(result["z"], np.triu(np.repeat(x[:, None], 5, 1)))
