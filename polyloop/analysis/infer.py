@@ -10,7 +10,8 @@ import numpy as np
 from polyloop.analysis.lowering import lower
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.dtypes import computed, dtype_name, is_complex
-from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name
+from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, field_path
+from polyloop.expr.printer import show
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import expand_rules, variables
 from polyloop.expr.typing import TypeConflictError, check_assignment, common_type, infer, settle
@@ -98,16 +99,16 @@ def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
             continue
         expression = expand_rules(instruction.expression, kernel.substitutions)
         try:
-            for part in (instruction.assignee, *instruction.predicates):
+            for part in instruction.predicates:
                 infer(part, table.get)
-            dtype = infer(expression, table.get)
+            target, dtype = infer(instruction.assignee, table.get), infer(expression, table.get)
         except TypeConflictError as conflict:
             yield replace(conflict.diagnostic, sites=(instruction.site(),))
             continue
-        target = table.get(instruction.target)
         if dtype is not None and target is not None and is_complex(dtype) and not is_complex(target):
-            message = f"a complex number is stored in '{instruction.target}', which is {dtype_name(target)}"
-            hint = f"store real(...) or imag(...), or let '{instruction.target}' be {dtype_name(dtype)}"
+            name = show(instruction.assignee) if field_path(instruction.assignee) else instruction.target
+            message = f"a complex number is stored in '{name}', which is {dtype_name(target)}"
+            hint = f"store real(...) or imag(...), or let '{name}' be {dtype_name(dtype)}"
             yield Diagnostic("type-conflict", message, hints=(hint,), sites=(instruction.site(),))
         elif instruction.atomic:
             yield from _atomic_violations(instruction, expression, table)

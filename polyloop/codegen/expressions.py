@@ -436,7 +436,7 @@ class Expressions(Addresses):
         p.Max: _min_max,
         p.Call: _call,
         TypeCast: _type_cast,
-        Lookup: Addresses.lookup,
+        Lookup: lookup,
         Record: Addresses.record,
         p.If: _if,
         p.Comparison: _comparison,

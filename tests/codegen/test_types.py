@@ -200,6 +200,23 @@ def test_a_half_is_passed_by_value_as_a_float() -> None:
         np.testing.assert_array_equal(result, (np.float32(np.float16(0.1)) * HALF.astype("f4")).astype("f2"))
 
 
+def test_a_half_in_a_record_is_rounded_and_widened_too() -> None:
+    sample = pl.record("sample", [("weight", np.float16), ("z", np.complex64)])
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i].weight = 3*x[i].weight\ny[i].z = x[i].weight*x[i].z",
+                         [pl.GlobalArg("x, y", sample, shape="n")], assumptions="n >= 1")  # fmt: skip
+    x = np.zeros(N, sample)
+    x["weight"], x["z"] = HALF, PAIR
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    for result in (
+        pl.interpret(knl, x=x).y,
+        pl.compile(knl, target=pl.CTarget())(x=x).y,
+        run_on_fibres(program, {"x": x}, orders=("forward",))["forward"].y,
+    ):
+        np.testing.assert_array_equal(result["weight"], (3 * HALF.astype("f4")).astype("f2"))
+        np.testing.assert_allclose(result["z"], HALF.astype("f4") * PAIR, rtol=1e-6)
+    assert compile_cuda(program.device_code, "sm_80").cubin
+
+
 # }}}
 # {{{ complex numbers
 
