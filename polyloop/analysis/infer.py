@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
+import pymbolic.primitives as p
 
 from polyloop.analysis.lowering import lower
 from polyloop.errors import Diagnostic, VerificationError
@@ -100,7 +101,7 @@ def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
         expression = expand_rules(instruction.expression, kernel.substitutions)
         try:
             for part in instruction.predicates:
-                infer(part, table.get)
+                infer(p.LogicalNot(part), table.get)  # a condition: neither a record nor a complex number
             target, dtype = infer(instruction.assignee, table.get), infer(expression, table.get)
         except TypeConflictError as conflict:
             yield replace(conflict.diagnostic, sites=(instruction.site(),))

@@ -9,6 +9,7 @@ import numpy as np
 
 from polyloop.codegen.language import Language
 from polyloop.errors import Diagnostic
+from polyloop.expr.dtypes import dtype_name, is_complex
 from polyloop.expr.records import (
     component,
     field_names,
@@ -42,7 +43,8 @@ def struct_source(dtype: _DType, name: str, language: Language, ctype: Callable[
         kind, offset = entry[0], entry[1]
         if offset in padding:
             lines.append(f"    char padding_{offset}[{padding[offset]}];")
-        if packed and is_record(kind) and struct_alignment(kind, wide=wide) > 1:
+        is_struct = is_record(kind) or (wide and is_complex(kind))
+        if packed and is_struct and struct_alignment(kind, wide=wide) > 1:
             return _misplaced(dtype, field, offset, struct_alignment(kind, wide=wide), language)
         lines.append(f"    {ctype(kind)} {field};")
     if dtype.itemsize in padding:
@@ -53,7 +55,8 @@ def struct_source(dtype: _DType, name: str, language: Language, ctype: Callable[
 
 
 def _misplaced(dtype: _DType, field: str, offset: int, alignment: int, language: Language) -> Diagnostic:
-    kind = record_name(dtype.fields[field][0]) if dtype.fields is not None else ""
+    assert dtype.fields is not None, f"{dtype} has no fields"
+    kind = dtype_name(dtype.fields[field][0])
     return Diagnostic(
         "unsupported-dtype",
         f"target '{language.name}' cannot lay out '{record_name(dtype)}' as NumPy does",

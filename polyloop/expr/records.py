@@ -222,10 +222,10 @@ def struct_alignment(dtype: _DType, *, wide: bool) -> int:
     Parameters
     ----------
     wide
-        Whether vectors of 2 and 4 components are aligned as a whole, up to 16 bytes, as in CUDA.
+        Whether complex numbers, and vectors of 2 and 4 components up to 16 bytes, are aligned as a whole, as in CUDA.
     """
     if not is_record(dtype):
-        return dtype.alignment
+        return dtype.itemsize if wide and dtype.kind == "c" else dtype.alignment
     if is_vector(dtype):
         count = len(field_names(dtype))
         return min(16, dtype.itemsize) if wide and count != 3 else component(dtype).alignment

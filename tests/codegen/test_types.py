@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.expr.records import struct_alignment
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
 
@@ -201,7 +202,7 @@ def test_a_half_is_passed_by_value_as_a_float() -> None:
 
 
 def test_a_half_in_a_record_is_rounded_and_widened_too() -> None:
-    sample = pl.record("sample", [("weight", np.float16), ("z", np.complex64)])
+    sample = pl.record("sample", [("z", np.complex64), ("weight", np.float16), ("number", np.int32)])
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i].weight = 3*x[i].weight\ny[i].z = x[i].weight*x[i].z",
                          [pl.GlobalArg("x, y", sample, shape="n")], assumptions="n >= 1")  # fmt: skip
     x = np.zeros(N, sample)
@@ -260,6 +261,26 @@ def test_a_complex_value_is_not_stored_in_a_real_array() -> None:
     (found,) = error.value.found
     assert (found.code, found.message) == ("type-conflict", "a complex number is stored in 'o', which is float32")
     assert found.hints == ("store real(...) or imag(...), or let 'o' be complex64",)
+
+
+def test_a_complex_number_is_no_condition() -> None:
+    with pytest.raises(pl.KernelError, match="a complex number is no condition"):
+        kernel("o[i] = 1 {if=z[i]}", z=PAIR)
+
+
+def test_cuda_wants_complex_numbers_aligned_as_a_whole() -> None:
+    assert struct_alignment(np.dtype("c8"), wide=True) == 8
+    assert struct_alignment(np.dtype("c16"), wide=True) == 16
+    assert struct_alignment(np.dtype("c8"), wide=False) == np.dtype("c8").alignment
+    assert pl.record("sample", [("n", np.int32), ("z", np.complex64)]).itemsize == 16
+    sample = np.dtype([("n", np.int32), ("z", np.complex64)])  # 12 bytes
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i].z = 2*x[i].z", [pl.GlobalArg("x, y", sample, shape="n")])
+    with pytest.raises(pl.CodegenError) as error:
+        pl.generate_code(knl, target=pl.CudaTarget())
+    assert error.value.codes == ("unsupported-dtype",)
+    assert "its field 'z' (complex64) needs a multiple of 8 bytes" in str(error.value)
+    x = np.ones(2, sample)
+    assert pl.compile(knl, target=pl.CTarget())(x=x, y=x.copy()).y["z"].tolist() == [2, 2]
 
 
 def test_cuda_text_of_complex_numbers_holds_only_what_it_uses() -> None:
