@@ -57,7 +57,9 @@ def _suffixed(match: re.Match[str]) -> np.generic | None:
         if text[:2] in ("0x", "0X"):
             return None
         value = float(text)
-        return np.dtype(name).type(value) if value <= float(np.finfo(name).max) else None
+        with np.errstate(over="ignore"):
+            rounded = np.dtype(name).type(value)
+        return rounded if np.isfinite(rounded) else None
     if not text.replace("_", "").isdigit() and text[:2] not in ("0x", "0X"):
         return None
     number = int(text, 0)
