@@ -23,6 +23,7 @@ from polyloop.analysis.dataflow import is_exact, may_flow_of, writers_of
 from polyloop.analysis.infer import bound_violations, infer_dtypes, record_violations, type_violations
 from polyloop.analysis.layout import layout_names_violations, layout_violations, with_layouts
 from polyloop.analysis.lint import creation_warnings, name_clashes
+from polyloop.analysis.lowering import lower
 from polyloop.analysis.marks import site_of_access
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import common_loops
@@ -376,6 +377,8 @@ def _wrong_directions(kernel: LoopKernel, kernel_data: Sequence[object]) -> Iter
 
 def _stale_bounds(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield loops that are bounded by what an earlier loop left behind: a bound has one value for each iteration."""
+    if not any(statement.bounds for statement in lower(kernel).statements.values()):
+        return
     placement = place(kernel)
     for reader in placement.statements.values():
         for name in reader.lowered.bounds:

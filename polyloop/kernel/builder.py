@@ -62,7 +62,7 @@ from polyloop.kernel.parser import (
 from polyloop.kernel.reductions import operations_of
 from polyloop.kernel.sequence import sequenced
 from polyloop.kernel.share import plain_rules, share
-from polyloop.kernel.specs import Defaults, expand_data
+from polyloop.kernel.specs import Defaults
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 
@@ -362,7 +362,7 @@ def _names_in_use(
     name: str,
 ) -> frozenset[str]:
     """Return names that no variable may take which stands for something in the text."""
-    listed = (item.name for entry in kernel_data or () if entry not in (..., "...") for item in expand_data(entry))
+    listed = (part.strip() for entry in kernel_data or () for part in str(getattr(entry, "name", "")).split(","))
     own = (x for piece in pieces for x in (*piece.inames, *parameters_of(piece.set)))
     bodies = (x for rule in rules.values() for x in variables(rule.expression))
     return names_in(parsed).union(listed, own, rules, bodies, (name,))
