@@ -18,7 +18,7 @@ from polyloop.kernel.tags import LocalAxis, axis_name
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.staging import Plan, data_footprint, stage
 from polyloop.transform.tag import tag_violations
-from polyloop.transform.uses import Use, find_uses
+from polyloop.transform.uses import Use, find_uses, free_inames
 
 __all__ = ["Staging", "names_of"]
 
@@ -102,6 +102,22 @@ def _sweep_violations(
     if len({len(use.arguments) for use in uses}) > 1:
         message = f"{kind} '{source}' is used with different numbers of indices"
         yield Diagnostic("wrong-rank", message, hints=("give every use as many",))
+    yield from _outer_violations(kernel, source, is_rule, sweep, outer, uses)
+
+
+def _outer_violations(
+    kernel: LoopKernel,
+    source: str,
+    is_rule: bool,
+    sweep: Sequence[str],
+    outer: Sequence[str] | None,
+    uses: Sequence[Use],
+) -> Iterator[Diagnostic]:
+    """Yield inames that what is computed ahead depends on, and that are neither swept nor around it."""
+    wrong = sorted(_misplaced_inames(kernel, source, sweep, outer)) if is_rule else []
+    if wrong:
+        yield _not_outer(kernel, source, wrong[0], uses[0])
+        return
     if outer is not None:
         for use in uses:
             needed = {name for form in use.arguments for name in form.names()} - set(kernel.parameters)
@@ -114,6 +130,25 @@ def _sweep_violations(
                     sites=(use.instruction.site(),),
                 )
                 return
+
+
+def _misplaced_inames(
+    kernel: LoopKernel, rule: str, sweep: Sequence[str], outer: Sequence[str] | None
+) -> frozenset[str]:
+    """Return inames that the value of a rule depends on besides its arguments, and that are not around it."""
+    free = free_inames(kernel, rule)
+    swept = free.intersection(sweep)
+    return swept if outer is None else swept | free.difference(outer)
+
+
+def _not_outer(kernel: LoopKernel, rule: str, iname: str, use: Use) -> Diagnostic:
+    return Diagnostic(
+        "outer-missing",
+        f"the value of rule '{rule}' depends on iname '{iname}', which is not an outer iname",
+        (f"{kernel.substitutions[rule]} has '{iname}' in it, and not among its arguments",),
+        (f"keep '{iname}' out of the sweep and among the outer inames, or make it an argument of the rule",),
+        sites=(use.instruction.site(),),
+    )
 
 
 def _name_violations(

@@ -35,7 +35,7 @@ from polyloop.poly.sets import (
 )
 from polyloop.transform.inames import Replacement, replace_iname
 from polyloop.transform.reorder import add_priority
-from polyloop.transform.uses import Use, expanded_but, find_uses
+from polyloop.transform.uses import Use, expanded_but, find_uses, free_inames
 
 __all__ = ["Plan", "assign_auto", "data_footprint", "stage"]
 
@@ -69,13 +69,15 @@ class _Footprint:
     domain: isl.Set
 
 
-def _outer_inames(kernel: LoopKernel, uses: Sequence[Use], sweep: Sequence[str]) -> tuple[str, ...]:
+def _outer_inames(
+    kernel: LoopKernel, uses: Sequence[Use], sweep: Sequence[str], free: frozenset[str]
+) -> tuple[str, ...]:
     """Return the loops around the new instruction, the outermost first.
 
     These are all that are not swept, save those that the elements do not depend on and that are threads of the block
-    or lie inside a swept loop.
+    or lie inside a swept loop.  *free* are inames in the value besides those in the arguments.
     """
-    needed = {name for use in uses for form in use.arguments for name in form.names()}
+    needed = {name for use in uses for form in use.arguments for name in form.names()} | free
     order: dict[str, None] = {}
     for use in uses:
         inside = False
@@ -167,7 +169,8 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     """Return *kernel* with the plan carried out; its arguments have been checked."""
     uses = [use for use in find_uses(kernel, plan.source, plan.is_rule) if isinstance(use, Use)]
     uses = [use for use in uses if set(plan.sweep) <= set(use.inames)]
-    outer = plan.outer if plan.outer is not None else _outer_inames(kernel, uses, plan.sweep)
+    free = free_inames(kernel, plan.source) if plan.is_rule else frozenset[str]()
+    outer = plan.outer if plan.outer is not None else _outer_inames(kernel, uses, plan.sweep, free)
     footprint = _footprint(kernel, plan, uses, outer)
     if isinstance(footprint, Diagnostic):
         raise TransformError("precompute" if plan.is_rule else "add_prefetch", kernel.name, [footprint])

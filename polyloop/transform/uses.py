@@ -11,12 +11,12 @@ import pymbolic.primitives as p
 from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, guarded_domain
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
-from polyloop.expr.rewrite import expand_rules
+from polyloop.expr.rewrite import expand_rules, reductions, variables
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine, affine_of
 
-__all__ = ["Use", "expanded_but", "find_uses"]
+__all__ = ["Use", "expanded_but", "find_uses", "free_inames"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,3 +93,10 @@ class _Collector:
             self.found.append(((), term, guards))
         for child, more in guarded_children(expr):
             self.visit(child, term, (*guards, *more))
+
+
+def free_inames(kernel: LoopKernel, rule: str) -> frozenset[str]:
+    """Return the inames in the value of a substitution rule that are neither its arguments nor bound in it."""
+    body = expand_rules(kernel.substitutions[rule].expression, kernel.substitutions)
+    bound = {iname for reduction in reductions(body) for iname in reduction.inames}
+    return (variables(body) & frozenset(kernel.inames)) - bound - frozenset(kernel.substitutions[rule].arguments)

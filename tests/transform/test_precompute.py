@@ -234,3 +234,29 @@ def test_rows_in_global_memory_inside_a_loop() -> None:
         pl.generate_code(pl.tag_inames(rows, {"s": "g.0"}))
     with pytest.raises(pl.TransformError, match="footprint-not-constant"):
         pl.precompute(knl, "f", "i", temporary_address_space="local")
+
+
+def _with_a_free_iname() -> pl.LoopKernel:
+    data = [pl.GlobalArg("y", np.int32, shape="4, 4")]
+    return pl.make_kernel("{[i, j]: 0 <= i, j < 4}", "f(x) := 2*x + 10*i\ny[i, j] = f(j)", data, name="offsets")
+
+
+@pytest.mark.parametrize(("sweep", "outer"), [("i, j", None), ("j", []), ("i, j", ["i"])])
+def test_an_iname_in_the_value_of_a_rule_stays_outside(sweep: str, outer: list[str] | None) -> None:
+    """Such a value was computed where the iname had none: the compiler refused the source."""
+    with pytest.raises(pl.TransformError) as error:
+        pl.precompute(_with_a_free_iname(), "f", sweep, precompute_outer_inames=outer)
+    assert str(error.value) == (
+        "precompute on kernel 'offsets': the value of rule 'f' depends on iname 'i', which is not an outer iname "
+        "[outer-missing]\n"
+        "  y[i, j] = f(j)                                       (line 2, instruction 'insn')\n"
+        "  Note: f(x) := 2*x + 10*i has 'i' in it, and not among its arguments\n"
+        "  Hint: keep 'i' out of the sweep and among the outer inames, or make it an argument of the rule"
+    )
+
+
+@pytest.mark.parametrize("tag", ["for", "l.0", "g.0"])
+def test_an_iname_in_the_value_of_a_rule_is_an_outer_one(tag: str) -> None:
+    knl = pl.precompute(pl.tag_inames(_with_a_free_iname(), {"i": tag}), "f", "j")
+    expected = 2 * np.arange(4) + 10 * np.arange(4)[:, None]
+    np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())()["y"], expected)
