@@ -21,7 +21,17 @@ from polyloop.kernel.kernel import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 
-__all__ = ["Flow", "flow_of", "is_exact", "may_flow_of", "readers_of", "time_forms", "writers_of", "writes_of"]
+__all__ = [
+    "Flow",
+    "flow_of",
+    "hides_others",
+    "is_exact",
+    "may_flow_of",
+    "readers_of",
+    "time_forms",
+    "writers_of",
+    "writes_of",
+]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -172,14 +182,15 @@ def may_flow_of(placement: Placement, array: str, ends: frozenset[str] = frozens
     reads = (*readers_of(placement, array), *updates)
     if not reads or not writers:
         return Flow(reads, ((),) * len(reads), tuple(s.domain_of(a) for s, a in reads))
-    sure = frozenset(
-        s.name for s in writers if not _may_not_happen(s) and all(w.is_affine() for w in s.lowered.writes_to(array))
-    )
+    sure = frozenset(writer.name for writer in writers if hides_others(writer, array))
     return _computed(placement, array, reads, writers, sure | ends)
 
 
-def _may_not_happen(writer: Placed) -> bool:
-    return writer.lowered.is_conditional or writer.lowered.atomic is not None
+def hides_others(writer: Placed, array: str) -> bool:
+    """Return whether *writer* replaces elements of *array* for sure: nobody sees what was in them before."""
+    lowered = writer.lowered
+    is_sure = not lowered.is_conditional and lowered.atomic is None
+    return is_sure and all(write.is_affine() for write in lowered.writes_to(array))
 
 
 def _computed(

@@ -112,15 +112,16 @@ def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
             hint = f"store real(...) or imag(...), or let '{name}' be {dtype_name(dtype)}"
             yield Diagnostic("type-conflict", message, hints=(hint,), sites=(instruction.site(),))
         elif instruction.atomic:
-            yield from _atomic_violations(instruction, expression, table)
+            yield from _atomic_violations(instruction, dtype, table)
 
 
 def _atomic_violations(
-    instruction: Instruction, expression: Expression, table: Mapping[str, np.dtype[np.generic] | None]
+    instruction: Instruction,
+    found: np.dtype[np.generic] | None,
+    table: Mapping[str, np.dtype[np.generic] | None],
 ) -> Iterator[Diagnostic]:
-    """Yield an atomic update in which the new value is computed in another type than the element's."""
+    """Yield an atomic update whose new value is computed in *found*, another type than the element's."""
     element = table.get(instruction.target)
-    found = infer(expression, table.get)
     if element is not None and found is not None and found != element:
         yield Diagnostic(
             "type-conflict",

@@ -15,7 +15,7 @@ from itertools import product
 import islpy as isl
 
 from polyloop.analysis.comparison import Comparison, copies, original_read, reference_flow
-from polyloop.analysis.dataflow import is_exact, may_flow_of, readers_of, writes_of
+from polyloop.analysis.dataflow import hides_others, is_exact, may_flow_of, readers_of, writes_of
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, conflicts
@@ -98,10 +98,8 @@ def _needs_order(placement: Placement, array: str) -> bool:
     writes = writes_of(placement, array)
     if readers_of(placement, array) or len(writes) > 1:
         return True
-    writer, write = writes[0]
-    if not write.is_affine() or writer.lowered.is_conditional or writer.lowered.atomic:
-        return True
-    return _overwrites(writer)
+    writer, _ = writes[0]
+    return not hides_others(writer, array) or _overwrites(writer)
 
 
 def compare(

@@ -96,7 +96,7 @@ def _structure(dtype: np.dtype[Any]) -> type[ctypes.Structure]:
     found = type(record_name(dtype), (ctypes.Structure,), {"_fields_": fields})
     offsets = [field_offset(dtype, name) for name in field_names(dtype)]
     if ctypes.sizeof(found) != dtype.itemsize or offsets != [getattr(found, name).offset for name, _ in fields]:
-        raise NotImplementedError
+        raise NotImplementedError(f"C lays out '{record_name(dtype)}' otherwise")  # as as_ctypes_type does
     return found
 
 
