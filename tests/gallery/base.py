@@ -10,7 +10,7 @@ import numpy as np
 
 import polyloop as pl
 
-__all__ = ["GALLERY", "Case", "Example", "example"]
+__all__ = ["GALLERY", "Case", "Example", "example", "on_threads"]
 
 Case: TypeAlias = tuple[dict[str, Any], dict[str, Any]]
 """Arguments of a call, and the outputs that it must give."""
@@ -62,3 +62,8 @@ def example(
         return build
 
     return enter
+
+
+def on_threads(knl: pl.LoopKernel) -> pl.LoopKernel:
+    """Return *knl* with its loop ``i`` in blocks of 32 threads."""
+    return pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")

@@ -7,14 +7,10 @@ import math
 import numpy as np
 
 import polyloop as pl
-from tests.gallery.base import Case, example
+from tests.gallery.base import Case, example, on_threads
 
 F = np.float32
 D = np.float64
-
-
-def _on_threads(knl: pl.LoopKernel) -> pl.LoopKernel:
-    return pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
 
 
 def _divisions_case(n: int, rng: np.random.Generator) -> Case:
@@ -36,7 +32,7 @@ def floor_divisions() -> pl.LoopKernel:
         [pl.GlobalArg("a, b", np.int32, shape="n"), ...],
         name="floor_divisions",
     )
-    return _on_threads(knl)
+    return on_threads(knl)
 
 
 def _hash_case(n: int, rng: np.random.Generator) -> Case:
@@ -63,7 +59,7 @@ def integer_hash() -> pl.LoopKernel:
         [pl.GlobalArg("x, y, ones", np.uint32, shape="n"), ...],
         name="integer_hash",
     )
-    return _on_threads(knl)
+    return on_threads(knl)
 
 
 def _gcds_case(n: int, rng: np.random.Generator) -> Case:
@@ -84,7 +80,7 @@ def greatest_common_divisors() -> pl.LoopKernel:
         [pl.GlobalArg("a, b, g, zeros, size", np.int32, shape="n"), ...],
         name="greatest_common_divisors",
     )
-    return _on_threads(knl)
+    return on_threads(knl)
 
 
 def _powers_case(n: int, rng: np.random.Generator) -> Case:
@@ -104,7 +100,7 @@ def powers_casts_and_suffixes() -> pl.LoopKernel:
         [pl.GlobalArg("x, y", F, shape="n"), pl.GlobalArg("whole", np.int32, shape="n"), ...],
         name="powers_casts_and_suffixes",
     )
-    return _on_threads(knl)
+    return on_threads(knl)
 
 
 def _long_sum_case(n: int, rng: np.random.Generator) -> Case:
@@ -116,7 +112,7 @@ def _long_sum_case(n: int, rng: np.random.Generator) -> Case:
 def a_sum_of_500_terms() -> pl.LoopKernel:
     text = " + ".join(f"{k % 3}*a[i, {k}]" for k in range(500))
     data = [pl.GlobalArg("a", np.int32, shape="n, 500"), ...]
-    return _on_threads(pl.make_kernel("{[i]: 0 <= i < n}", f"s[i] = {text}", data, name="a_sum_of_500_terms"))
+    return on_threads(pl.make_kernel("{[i]: 0 <= i < n}", f"s[i] = {text}", data, name="a_sum_of_500_terms"))
 
 
 def _special_case(n: int, rng: np.random.Generator) -> Case:
@@ -142,4 +138,4 @@ def special_functions() -> pl.LoopKernel:
         [pl.GlobalArg("x, y, root", D, shape="n"), pl.GlobalArg("is_large", np.bool_, shape="n"), ...],
         name="special_functions",
     )
-    return _on_threads(knl)
+    return on_threads(knl)

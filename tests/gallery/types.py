@@ -1,20 +1,15 @@
-"""Element types: complex, half and bfloat16, small and large integers, bool."""
+"""Element types: complex, half, small and large integers, bool."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 import polyloop as pl
-from tests.gallery.base import Case, example
+from tests.gallery.base import Case, example, on_threads
 
 F = np.float32
-
-
-def _on_threads(knl: pl.LoopKernel) -> pl.LoopKernel:
-    return pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
 
 
 def _complexes(n: int, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.complex64]]:
@@ -40,7 +35,7 @@ def butterflies() -> pl.LoopKernel:
         [pl.GlobalArg("a, b, w", np.complex64, shape="n"), ...],
         name="butterflies",
     )
-    return _on_threads(knl)
+    return on_threads(knl)
 
 
 def _parts_case(n: int, rng: np.random.Generator) -> Case:
@@ -61,7 +56,7 @@ def complex_functions() -> pl.LoopKernel:
         [pl.GlobalArg("z", np.complex128, shape="n"), ...],
         name="complex_functions",
     )
-    return _on_threads(knl)
+    return on_threads(knl)
 
 
 def _half_case(n: int, rng: np.random.Generator) -> Case:
@@ -77,28 +72,7 @@ def half_axpy() -> pl.LoopKernel:
         [pl.GlobalArg("x, y", np.float16, shape="n"), ...],
         name="half_axpy",
     )
-    return _on_threads(knl)
-
-
-def _bfloat16_case(n: int, rng: np.random.Generator) -> Case:
-    a, b = rng.random((2, n, n)).astype(ml_dtypes.bfloat16)
-    return {"a": a, "b": b}, {"c": a.astype(F) @ b.astype(F)}
-
-
-@example(_bfloat16_case, sizes=(1, 17, 33), rtol=1e-4)
-def bfloat16_product_in_float32() -> pl.LoopKernel:
-    """A matrix product that reads bfloat16 and accumulates in float32, tiles in shared memory."""
-    knl = pl.make_kernel(
-        "{[i, j, k]: 0 <= i, j, k < n}",
-        "c[i, j] = sum(k, cast(float32, a[i, k])*cast(float32, b[k, j]))",
-        [pl.GlobalArg("a, b", "bfloat16", shape="n, n"), pl.GlobalArg("c", F, shape="n, n"), ...],
-        name="bfloat16_product_in_float32",
-    )
-    knl = pl.split_iname(knl, "i", 16, outer_tag="g.1", inner_tag="l.1")
-    knl = pl.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
-    knl = pl.split_iname(knl, "k", 16)
-    knl = pl.add_prefetch(knl, "a", ["i_inner", "k_inner"])
-    return pl.add_prefetch(knl, "b", ["k_inner", "j_inner"])
+    return on_threads(knl)
 
 
 def _saturating_case(n: int, rng: np.random.Generator) -> Case:
@@ -119,7 +93,7 @@ def saturating_bytes() -> pl.LoopKernel:
         [pl.GlobalArg("a, b, c", np.uint8, shape="n"), pl.GlobalArg("over", np.bool_, shape="n"), ...],
         name="saturating_bytes",
     )
-    return _on_threads(knl)
+    return on_threads(knl)
 
 
 def _random_case(n: int, rng: np.random.Generator) -> Case:
@@ -141,4 +115,4 @@ def random_numbers_by_congruence() -> pl.LoopKernel:
         [pl.GlobalArg("state", np.uint64, shape="n"), pl.GlobalArg("x", F, shape="n"), ...],
         name="random_numbers_by_congruence",
     )
-    return _on_threads(knl)
+    return on_threads(knl)
