@@ -6,8 +6,6 @@ from typing import Any as _Any
 
 from numpy import float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
-from polyloop.analysis.creation import make_kernel
-from polyloop.analysis.dependences import Dependence, DependenceKind, Dependences, dependences
 from polyloop.errors import (
     ArgumentError,
     CodegenError,
@@ -19,36 +17,32 @@ from polyloop.errors import (
     TransformError,
     VerificationError,
 )
-from polyloop.expr import vec
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.records import record
-from polyloop.frontend.intrinsics import Array, cast, domain, options, product, reduce
-from polyloop.frontend.python import kernel
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.cinstruction import CInstruction
-from polyloop.kernel.function import Function
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.limits import DeviceLimits
-from polyloop.kernel.objects import Assignment, BarrierInstruction, NoOpInstruction
-from polyloop.kernel.reductions import ReductionOperation
-from polyloop.kernel.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
 from polyloop.kernel.trace import Trace
-from polyloop.transform.precompute import precompute
-from polyloop.transform.prefetch import add_prefetch
+from polyloop.transform.registry import FUNCTIONS as _FUNCTIONS
 from polyloop.transform.registry import install_methods, replay, trace_from_json
-from polyloop.transform.rename import rename_iname
-from polyloop.transform.reorder import prioritize_loops
-from polyloop.transform.specialize import add_dtypes, assume, fix_parameters, set_temporary_address_space
-from polyloop.transform.split import split_iname
-from polyloop.transform.tag import tag_inames
 
 if TYPE_CHECKING:
+    from polyloop.analysis.creation import make_kernel
+    from polyloop.analysis.dependences import Dependence, DependenceKind, Dependences, dependences
     from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
+    from polyloop.expr import vec
     from polyloop.frontend.copy import make_copy_kernel
     from polyloop.frontend.einsum import make_einsum
     from polyloop.frontend.function import make_function, merge
     from polyloop.frontend.fuse import fuse_kernels
+    from polyloop.frontend.intrinsics import Array, cast, domain, options, product, reduce
+    from polyloop.frontend.python import kernel
     from polyloop.frontend.script import kernel_to_python
+    from polyloop.kernel.cinstruction import CInstruction
+    from polyloop.kernel.function import Function
+    from polyloop.kernel.limits import DeviceLimits
+    from polyloop.kernel.objects import Assignment, BarrierInstruction, NoOpInstruction
+    from polyloop.kernel.reductions import ReductionOperation
+    from polyloop.kernel.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
     from polyloop.runtime.invoke import CompiledKernel
     from polyloop.target.base import Target
@@ -56,6 +50,13 @@ if TYPE_CHECKING:
     from polyloop.target.cuda import CudaTarget
     from polyloop.target.interpreter import interpret
     from polyloop.target.source import generate_code
+    from polyloop.transform.precompute import precompute
+    from polyloop.transform.prefetch import add_prefetch
+    from polyloop.transform.rename import rename_iname
+    from polyloop.transform.reorder import prioritize_loops
+    from polyloop.transform.specialize import add_dtypes, assume, fix_parameters, set_temporary_address_space
+    from polyloop.transform.split import split_iname
+    from polyloop.transform.tag import tag_inames
 
 __version__ = "0.1.0"
 
@@ -143,31 +144,64 @@ __all__ = [
 install_methods()
 
 _LATER = {
+    "Array": "frontend.intrinsics",
+    "Assignment": "kernel.objects",
+    "BarrierInstruction": "kernel.objects",
+    "CInstruction": "kernel.cinstruction",
     "CTarget": "target.c",
     "CompiledKernel": "runtime.invoke",
+    "ConstantArg": "kernel.specs",
     "CudaTarget": "target.cuda",
+    "Dependence": "analysis.dependences",
+    "DependenceKind": "analysis.dependences",
+    "Dependences": "analysis.dependences",
     "DeviceLaunch": "codegen.program",
+    "DeviceLimits": "kernel.limits",
+    "Function": "kernel.function",
     "GeneratedProgram": "codegen.program",
+    "GlobalArg": "kernel.specs",
     "LaunchCheck": "codegen.program",
+    "NoOpInstruction": "kernel.objects",
+    "ReductionOperation": "kernel.reductions",
     "Target": "target.base",
-    "compile": "runtime.compile",
+    "TemporaryVariable": "kernel.specs",
+    "ValueArg": "kernel.specs",
+    "auto": "kernel.specs",
+    "cast": "frontend.intrinsics",
+    "dependences": "analysis.dependences",
+    "domain": "frontend.intrinsics",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",
     "interpret": "target.interpreter",
+    "kernel": "frontend.python",
     "kernel_to_python": "frontend.script",
     "make_copy_kernel": "frontend.copy",
     "make_einsum": "frontend.einsum",
     "make_function": "frontend.function",
+    "make_kernel": "analysis.creation",
     "merge": "frontend.function",
+    "options": "frontend.intrinsics",
+    "product": "frontend.intrinsics",
+    "reduce": "frontend.intrinsics",
 }
 """Names that an import of the package does not need, and the modules that they are loaded from when first used."""
 
+globals().pop("kernel", None)  # the package of that name: for users it is the decorator
+
 
 def __getattr__(name: str) -> _Any:  # noqa: ANN401 - whatever the name stands for
-    if name not in _LATER:
+    value: _Any
+    if name in _FUNCTIONS:
+        value = _FUNCTIONS[name]
+    elif name == "compile":
+        value = _import_module("polyloop.runtime.compile").compile_kernel
+    elif name == "vec":
+        value = _import_module("polyloop.expr.vec")
+    elif name in _LATER:
+        value = getattr(_import_module(f"polyloop.{_LATER[name]}"), name)
+    else:
         raise AttributeError(f"module 'polyloop' has no attribute {name!r}")
-    module = _import_module(f"polyloop.{_LATER[name]}")
-    value = globals()[name] = getattr(module, "compile_kernel" if name == "compile" else name)
+    globals()[name] = value
     return value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import islpy as isl
 import numpy as np
@@ -84,6 +84,11 @@ class Transform(ABC):
         """Return what the transform chose by itself, for the trace."""
         del before, after
         return ""
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Transform:
+        """Return the transform with these arguments, as :meth:`given` names them."""
+        return cls(**given)
 
     def given(self) -> dict[str, object]:
         """Return the arguments that differ from their defaults, by name."""

@@ -3,71 +3,80 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import Any, Final, TypeVar
 
 from polyloop.errors import Diagnostic, TransformError, unknown_name
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Trace
 from polyloop.transform.base import Applied, Transform
-from polyloop.transform.precompute import Precompute, precompute
-from polyloop.transform.prefetch import AddPrefetch, add_prefetch
-from polyloop.transform.rename import RenameIname, rename_iname
-from polyloop.transform.reorder import PrioritizeLoops, prioritize_loops
-from polyloop.transform.specialize import (
-    AddDtypes,
-    Assume,
-    FixParameters,
-    SetTemporaryAddressSpace,
-    add_dtypes,
-    assume,
-    fix_parameters,
-    set_temporary_address_space,
-)
-from polyloop.transform.split import SplitIname, split_iname
-from polyloop.transform.tag import TagInames, tag_inames
 
 __all__ = ["FUNCTIONS", "TRANSFORMS", "install_methods", "replay", "trace_from_json"]
 
-TRANSFORMS: Final[Mapping[str, type[Transform]]] = {
-    kind.name: kind
-    for kind in (
-        AddDtypes,
-        AddPrefetch,
-        Assume,
-        FixParameters,
-        Precompute,
-        PrioritizeLoops,
-        RenameIname,
-        SetTemporaryAddressSpace,
-        SplitIname,
-        TagInames,
-    )
+_T = TypeVar("_T")
+
+_HOMES: Final[Mapping[str, str]] = {
+    "add_dtypes": "specialize",
+    "add_prefetch": "prefetch",
+    "assume": "specialize",
+    "fix_parameters": "specialize",
+    "precompute": "precompute",
+    "prioritize_loops": "reorder",
+    "rename_iname": "rename",
+    "set_temporary_address_space": "specialize",
+    "split_iname": "split",
+    "tag_inames": "tag",
 }
+"""The module of each transform, by the name of its public function.  It is loaded when first used."""
+
+
+class _Catalogue(Mapping[str, _T]):
+    """What each transform's module has under a spelling of the transform's name."""
+
+    def __init__(self, spelling: Callable[[str], str]) -> None:
+        self._spelling = spelling
+
+    def __getitem__(self, name: str) -> _T:
+        module = import_module(f"polyloop.transform.{_HOMES[name]}")
+        found: _T = getattr(module, self._spelling(name))
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+
+def _class_name(name: str) -> str:
+    return name.title().replace("_", "")
+
+
+TRANSFORMS: Final[Mapping[str, type[Transform]]] = _Catalogue(_class_name)
 """The classes, by the name of the public function."""
 
-FUNCTIONS: Final[Mapping[str, Callable[..., LoopKernel]]] = {
-    function.__name__: function
-    for function in (
-        add_dtypes,
-        add_prefetch,
-        assume,
-        fix_parameters,
-        precompute,
-        prioritize_loops,
-        rename_iname,
-        set_temporary_address_space,
-        split_iname,
-        tag_inames,
-    )
-}
+FUNCTIONS: Final[Mapping[str, Callable[..., LoopKernel]]] = _Catalogue(str)
 """The public functions, which are also methods of ``LoopKernel``."""
+
+
+class _Method:
+    """A transform as a method, which takes the function's place until it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, kernel: LoopKernel | None, owner: type[LoopKernel]) -> Callable[..., LoopKernel]:
+        function = FUNCTIONS[self._name]
+        setattr(LoopKernel, self._name, function)
+        method: Callable[..., LoopKernel] = getattr(owner if kernel is None else kernel, self._name)
+        return method
 
 
 def install_methods() -> None:
     """Make every transform a method: ``knl.split_iname("i", 16)``."""
-    for name, function in FUNCTIONS.items():
-        setattr(LoopKernel, name, function)
+    for name in _HOMES:
+        setattr(LoopKernel, name, _Method(name))
 
 
 def trace_from_json(text: str) -> Trace:
@@ -97,10 +106,8 @@ def trace_from_json(text: str) -> Trace:
 
 def _value(kind: type[Transform], arguments: Mapping[str, Any]) -> Transform:
     values = {name: _frozen(value) for name, value in arguments.items()}
-    if kind is FixParameters:
-        return FixParameters(tuple(values.items()))
     try:
-        return kind(**values)
+        return kind.of(values)
     except TypeError as error:
         raise _bad_trace(f"{kind.name}: {error}") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import islpy as isl
 import numpy as np
@@ -110,6 +110,10 @@ class FixParameters(Transform):
     name: ClassVar[str] = "fix_parameters"
     changes_meaning: ClassVar[bool] = True
     values: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> FixParameters:
+        return cls(tuple(given.items()))
 
     def given(self) -> dict[str, object]:
         return dict(self.values)

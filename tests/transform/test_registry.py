@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,13 +36,25 @@ def test_every_transform_is_public_and_documented(name: str) -> None:
     function = FUNCTIONS[name]
     assert getattr(pl, name) is function
     assert name in pl.__all__
-    assert vars(pl.LoopKernel)[name] is function
+    assert getattr(pl.LoopKernel, name) is function
     text = inspect.getdoc(function) or ""
     assert "->" in text, "no example of before and after"
     assert "Raises\n------" in text
     assert TRANSFORMS[name].__doc__
     tests = "\n".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     assert f".{name}(" in tests
+
+
+def test_a_transform_is_loaded_when_it_is_first_used() -> None:
+    program = (
+        "import sys, polyloop as pl\n"
+        "module = 'polyloop.transform.split'\n"
+        "before = module in sys.modules\n"
+        "knl = pl.make_kernel('{[i]: 0 <= i < n}', 'y[i] = 2*x[i]').split_iname('i', 4)\n"
+        "print(before, module in sys.modules, knl.split_iname('i_inner', 2).inames)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False True ('i_outer', 'i_inner_outer', 'i_inner_inner')\n"
 
 
 @pytest.mark.parametrize(
