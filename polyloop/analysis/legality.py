@@ -21,7 +21,7 @@ from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, conflicts
 from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.terms import term_order_violations
-from polyloop.analysis.witness import element, instance, pair
+from polyloop.analysis.witness import element, instance, pair, point_set
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy
@@ -139,27 +139,30 @@ def _unwritten(
     original: Placed,
 ) -> Diagnostic:
     reader, access = read
+    is_copied = access not in reader.lowered.accesses
     at, _ = pair(wrong, reader, original)
-    notes = []
+    note = f"instance {instance(reader, at)} would read {element(reader, access, at)} before it is written"
     sites = [reader.lowered.instruction.site()]
-    cell = element(reader, access, at)
     if expected is not None:
         writer, link = expected
         chain = wrong.apply_range(link)
         if not chain.is_empty():
             at, source = pair(chain, reader, writer)
-            cell = element(reader, access, at)
-            notes.append(
+            cell = element(writer, writer.lowered.writes_to(access.array)[0], source)
+            if not is_copied and "?" in cell:
+                cell = element(reader, access, at)
+            how = "through a copy that would be made before" if is_copied else "and would run first"
+            note = (
                 f"instance {instance(writer, source)} writes {cell}; "
-                f"instance {instance(reader, at)} reads it and would run first"
+                f"instance {instance(reader, at)} reads it {how}"
             )
             if writer.lowered.instruction.id != reader.lowered.instruction.id:
                 sites.insert(0, writer.lowered.instruction.site())
-    if not notes:
-        notes.append(f"instance {instance(reader, at)} would read {cell} before it is written")
-    message = f"'{access.array}' would be read before it is written"
+    message = f"'{access.array}' would be {'copied' if is_copied else 'read'} before it is written"
     hint = "keep the loops of the write around or before those of the read"
-    return Diagnostic("illegal-order", message, tuple(notes), (hint,), sites=tuple(sites))
+    if is_copied:
+        hint = "let the copy be made later, inside the loops around both: name them as outer inames"
+    return Diagnostic("illegal-order", message, (note,), (hint,), sites=tuple(sites))
 
 
 def _wrong_source(
@@ -177,7 +180,7 @@ def _wrong_source(
     cell = element(reader, access, at)
     note = f"instance {instance(reader, at)} would read {cell} as written by instance {instance(writer, source)}"
     expected = "its value before the kernel"
-    point = bad.intersect_domain(bad.domain().intersect(_point_set(bad.domain(), reader.dims, at)))
+    point = bad.intersect_domain(bad.domain().intersect(point_set(bad.domain(), reader.dims, at)))
     for other, link in wanted:
         chain = to_reference.intersect_domain(point.domain()).apply_range(link)
         if not chain.is_empty():
@@ -193,16 +196,6 @@ def _wrong_source(
         ("keep the order of the loops, or let a temporary hold the earlier value",),
         sites=tuple(sites),
     )
-
-
-def _point_set(domain: isl.Set, dims: Sequence[str], values: Mapping[str, int]) -> isl.Set:
-    result = isl.Set.universe(domain.get_space())
-    for position in range(domain.dim(isl.dim_type.param)):
-        name = domain.get_dim_name(isl.dim_type.param, position) or ""
-        result = result.fix_val(isl.dim_type.param, position, values[name])
-    for position, name in enumerate(dims):
-        result = result.fix_val(isl.dim_type.set, position, values[name])
-    return result
 
 
 def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:

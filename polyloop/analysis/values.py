@@ -6,7 +6,7 @@ other write; every term of a reduction exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -16,7 +16,7 @@ from polyloop.analysis.dataflow import flow_of, is_exact, readers_of, writers_of
 from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.placement import Placed, Placement, reference_map
-from polyloop.analysis.witness import element, instance, pair
+from polyloop.analysis.witness import element, instance, pair, point_set
 from polyloop.errors import Diagnostic, Site
 from polyloop.kernel.instruction import Copy, Evaluation
 from polyloop.kernel.kernel import LoopKernel, memoised
@@ -83,11 +83,19 @@ def _coverage(comparison: Comparison) -> Iterator[Diagnostic]:
             covered = image if covered is None else covered.union(image)
         missing = reference.exact if covered is None else reference.exact.subtract(covered)
         if not missing.is_empty():
+            at, _ = pair(missing.identity(), reference, reference)
             yield Diagnostic(
                 "instance-lost",
-                f"instances of '{reference.lowered.instruction.id}' would not be executed: {missing}",
+                f"instances of '{reference.lowered.instruction.id}' would not be executed",
+                (f"one of them is {instance(reference, at)}{_where(reference, at)}",),
                 sites=(reference.lowered.instruction.site(),),
             )
+
+
+def _where(statement: Placed, values: Mapping[str, int]) -> str:
+    """Return `` with n=3``: the parameters of an instance, empty where there are none."""
+    others = {name: value for name, value in values.items() if name not in statement.dims}
+    return f" with {', '.join(f'{name}={value}' for name, value in others.items())}" if others else ""
 
 
 def _staged_reads(comparison: Comparison) -> Iterator[tuple[Placed, Access, list[tuple[Lowered, Access]]]]:
@@ -215,15 +223,7 @@ def _same_value(
         got = leaf.relation.apply_range(_elements(leaf.statement, leaf.access))
     wrong = got.subtract(reached.apply_range(_elements(original, wanted)))
     if not wrong.is_empty():
-        bad = wrong.domain().unwrap() if moved else leaf.relation.intersect_domain(wrong.domain())
-        at, _ = pair(bad, statement, leaf.statement)
-        yield Diagnostic(
-            "copy-wrong-element",
-            f"a read of '{array}' would see another element",
-            (f"instance {instance(statement, at)} of '{statement.lowered.instruction.id}'",),
-            ("let the copy run inside all the loops that its elements depend on",),
-            sites=site,
-        )
+        yield _wrong_element(statement, leaf, original, wanted, (wrong, None if moved else reached))
     elif not moved and not _same_condition(reached, leaf, original, wanted):
         yield Diagnostic(
             "copy-wrong-element",
@@ -234,6 +234,32 @@ def _same_value(
         )
     elif writers_of(comparison.old, array):
         yield from _same_write(comparison, statement, leaf, original, wanted)
+
+
+def _wrong_element(
+    statement: Placed, leaf: _Leaf, original: Placed, wanted: Access, found: tuple[isl.Map, isl.Map | None]
+) -> Diagnostic:
+    """Return that a read sees another element: of the instances and elements found, or of the pairs of instances."""
+    wrong, to_reference = found
+    notes = []
+    if to_reference is None:
+        at, inner = pair(wrong.domain().unwrap(), statement, leaf.statement)
+    else:
+        elements = _elements(leaf.statement, leaf.access)
+        at, inner = pair(leaf.relation.intersect(wrong.apply_range(elements.reverse())), statement, leaf.statement)
+        here = to_reference.intersect_domain(point_set(to_reference.domain(), statement.dims, at))
+        _, meant = pair(here, statement, original)
+        notes.append(f"instance {instance(statement, at)} should read {element(original, wanted, meant)}")
+    copied = element(leaf.statement, leaf.access, inner)
+    by = f"instance {instance(leaf.statement, inner)} of '{leaf.statement.lowered.instruction.id}'"
+    notes.append(f"{by} copies {copied} for {'it' if notes else f'instance {instance(statement, at)}'}")
+    return Diagnostic(
+        "copy-wrong-element",
+        f"a read of '{wanted.array}' would see another element",
+        tuple(notes),
+        ("let the copy run inside all the loops that its elements depend on",),
+        sites=(statement.lowered.instruction.site(),),
+    )
 
 
 def _same_condition(to_reference: isl.Map, leaf: _Leaf, original: Placed, wanted: Access) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import islpy as isl
 
@@ -11,7 +11,7 @@ from polyloop.analysis.placement import Placed
 from polyloop.kernel.instruction import Copy
 from polyloop.poly.sets import sample_pair
 
-__all__ = ["element", "instance", "pair", "threads"]
+__all__ = ["element", "instance", "pair", "point_set", "threads"]
 
 
 def instance(statement: Placed, values: Mapping[str, int]) -> str:
@@ -50,3 +50,14 @@ def pair(relation: isl.Map, first: Placed, second: Placed) -> tuple[Mapping[str,
     assert found is not None, "a witness was asked of an empty relation"
     parameters, left, right = found
     return {**parameters, **left}, {**parameters, **right}
+
+
+def point_set(domain: isl.Set, dims: Sequence[str], values: Mapping[str, int]) -> isl.Set:
+    """Return the one instance of *domain* that *values* names, parameters fixed too."""
+    result = isl.Set.universe(domain.get_space())
+    for position in range(domain.dim(isl.dim_type.param)):
+        name = domain.get_dim_name(isl.dim_type.param, position) or ""
+        result = result.fix_val(isl.dim_type.param, position, values[name])
+    for position, name in enumerate(dims):
+        result = result.fix_val(isl.dim_type.set, position, values[name])
+    return result

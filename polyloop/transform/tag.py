@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import islpy as isl
+
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.lowering import Lowered
 from polyloop.analysis.place import place
@@ -14,8 +16,10 @@ from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic
 from polyloop.expr.updates import COMMUTATIVE, update_of
+from polyloop.kernel.instruction import Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, parse_tag
+from polyloop.poly.sets import sample_pair
 from polyloop.transform.base import Transform, iname_violations
 
 __all__ = ["TagInames", "parallel_violations", "parse_tags", "tag_inames", "tag_violations"]
@@ -86,15 +90,31 @@ def _reduction_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator
     if not isinstance(parse_tag(text), GroupAxis | LocalAxis):
         return
     for instruction in kernel.instructions:
-        if any(iname in term.inames and iname not in instruction.inames for term in instruction.terms):
-            yield Diagnostic(
-                "parallel-reduction",
-                f"iname '{iname}' is the iname of a reduction and cannot be '{text}'",
-                ("the threads would add to one accumulator at the same time",),
-                ("keep the reduction's loop sequential or unrolled",),
-                sites=(instruction.site(),),
-            )
-            return
+        for term in instruction.terms:
+            if iname in term.inames and iname not in instruction.inames:
+                yield Diagnostic(
+                    "parallel-reduction",
+                    f"iname '{iname}' is the iname of a reduction and cannot be '{text}'",
+                    (f"{_two_terms(term, iname)} would be added to one accumulator at the same time",),
+                    ("keep the reduction's loop sequential or unrolled",),
+                    sites=(instruction.site(),),
+                )
+                return
+
+
+def _two_terms(term: Term, iname: str) -> str:
+    """Return two terms of a reduction that differ in *iname*, or what they are where there are no two."""
+    pairs = isl.Map.from_domain_and_range(term.domain, term.domain)
+    for position, name in enumerate(term.inames):
+        if name == iname:
+            pairs = pairs.order_lt(isl.dim_type.in_, position, isl.dim_type.out, position)
+        else:
+            pairs = pairs.equate(isl.dim_type.in_, position, isl.dim_type.out, position)
+    found = sample_pair(pairs, term.inames, term.inames)
+    if found is None:
+        return "terms of other threads"
+    first, second = (", ".join(f"{name}={value}" for name, value in side.items()) for side in found[1:])
+    return f"the terms ({first}) and ({second})"
 
 
 def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> Iterator[Diagnostic]:
