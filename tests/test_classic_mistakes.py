@@ -1,7 +1,7 @@
 """The mistakes that people make when they transform loops, and what they are told.
 
-Each is refused at the call that makes it, with two concrete instances wherever instances are what is wrong.  Two are made by
-hand in a kernel that a transform returned: no call makes them, and the proof of the finished schedule must.
+Each is refused at the call that makes it, with two concrete instances wherever instances are what is wrong.  Two are
+made by hand in a kernel that a transform returned: no call makes them, and the proof of the finished schedule does.
 """
 
 from __future__ import annotations

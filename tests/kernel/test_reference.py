@@ -290,3 +290,56 @@ def test_passing_is_fine_where_it_is_said_or_touches_nothing(text: str) -> None:
 
 
 # }}}
+
+
+# {{{ what barriers and bounds order
+
+ROTATION = "for i\n  <> t = a[i]\n  ... lbarrier\n  a[(i+1) % 16] = t\nend"
+ON_16 = "{[i]: 0 <= i < 16}"
+
+
+def rotation(text: str) -> pl.LoopKernel:
+    return pl.make_kernel(ON_16, text, [pl.GlobalArg("a", F, shape="16"), ...], name="rotate")
+
+
+def test_a_barrier_inside_for_makes_a_rotation_right() -> None:
+    knl = rotation(ROTATION)
+    assert tree(knl) == ["for i", "insn", "barrier", "for i", "insn_1"]
+    a = np.arange(16, dtype=F)
+    check(knl, {"a": a}, {"a": np.roll(a, 1)})
+    on_threads = pl.tag_inames(knl, "i:l.0")
+    check(on_threads, {"a": a}, {"a": np.roll(a, 1)})
+    text = pl.generate_code(on_threads, target=pl.CudaTarget()).device_code
+    assert text.index("a[tx];") < text.index("__syncthreads();") < text.index("= t;")
+
+
+def test_a_rotation_without_the_barrier_is_another_program_and_not_parallel() -> None:
+    knl = rotation(ROTATION.replace("  ... lbarrier\n", ""))
+    a = np.arange(1, 17, dtype=F)
+    check(knl, {"a": a}, {"a": np.ones(16)})
+    with pytest.raises(pl.TransformError) as refusal:
+        pl.tag_inames(knl, "i:l.0")
+    assert refusal.value.found[0].code == "illegal-parallel"
+    assert refusal.value.found[0].notes == ("instance (i=0) writes a[1]; instance (i=1) reads it and would run first",)
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a_bound_is_computed_before_its_loop_wherever_its_only_writer_stands(n: int) -> None:
+    """A bound is a read like any other: rule 1 takes its writer first."""
+    knl = pl.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < m and j < 9}"],
+        "for i\n  y[i] = sum(j, x[j]) {id=s}\n  <> m = length[i] {id=bound}\nend",
+        [
+            pl.GlobalArg("x", F, shape="9"),
+            pl.GlobalArg("y", F, shape="n"),
+            pl.GlobalArg("length", np.int32, shape="n"),
+            ...,
+        ],
+    )
+    steps = tree(knl)
+    assert steps.index("bound") < steps.index("s")
+    x, length = numbers(9), np.array([4, 0, 9], np.int32)[:n]
+    check(knl, {"x": x, "length": length, "n": n}, {"y": np.array([x[:m].sum() for m in length])})
+
+
+# }}}
