@@ -9,8 +9,8 @@ the order of its text (*leaves*), and a transform keeps that order.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -19,6 +19,8 @@ import pymbolic.primitives as p
 
 from polyloop.analysis.barriers import barrier_items
 from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, guarded_domain
+from polyloop.analysis.lowered import Access, Accumulator, Lowered, Program
+from polyloop.analysis.sharing import may_share
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import (
     CText,
@@ -34,161 +36,17 @@ from polyloop.expr.nodes import (
 )
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, expand_rules, rebuild, variables
-from polyloop.expr.updates import COMMUTATIVE, update_of
+from polyloop.expr.updates import update_of
 from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
 from polyloop.kernel.tags import axis_name
-from polyloop.kernel.tree import Tree, paths
+from polyloop.kernel.tree import paths
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.poly.sets import constant_bounds, increasing, map_from_forms, reorder
+from polyloop.poly.sets import constant_bounds, reorder
 
 __all__ = ["Access", "Accumulator", "Lowered", "Program", "loop_order", "lower"]
-
-
-@dataclass(frozen=True, eq=False)
-class Access:
-    """One read or write of a statement.
-
-    Attributes
-    ----------
-    indices
-        Subscripts as affine forms of the statement's inames and the parameters; None where a
-        subscript is not affine: any element along that axis.
-    leaf
-        Number of the read among all reads of its instruction; None for writes, accumulators and bounds.
-    fields
-        The field that is touched, as names from the outside in; empty for whole elements.
-    keeps
-        Whether this is no read of the text, but what an assignment of a field keeps of its element: to the analysis,
-        such an assignment reads and writes the whole element.
-    is_bound
-        Whether it is the read of a bound variable: a scalar that the statement's domain depends on.
-    guards
-        Conditions under which the statement makes the access, if it runs.
-    domain
-        Instances of the statement, over its inames, outside of which the guards rule the access out; None if there
-        are none.
-    """
-
-    array: str
-    indices: tuple[Affine | None, ...]
-    leaf: int | None = None
-    is_bound: bool = False
-    fields: tuple[str, ...] = ()
-    keeps: bool = False
-    guards: tuple[Guard, ...] = ()
-    domain: isl.Set | None = None
-
-    def covers(self, field: tuple[str, ...]) -> bool:
-        """Return whether the scalar field *field* of the element is touched."""
-        return field[: len(self.fields)] == self.fields
-
-    def is_affine(self) -> bool:
-        """Return whether every subscript is known exactly."""
-        return None not in self.indices
-
-
-@dataclass(frozen=True, eq=False)
-class Lowered:
-    """One assignment of the lowered program.
-
-    ``role`` is ``"plain"``, ``"init"`` (``lhs = neutral element``) or ``"update"`` (``rhs`` is
-    combined into ``lhs`` by the reduction ``operation``).  ``bounds`` are the bound variables, whose values decide
-    which instances run: ``exact`` is the domain for given values of them, which are parameters of it; ``domain``
-    holds every instance that runs for some values.
-    """
-
-    name: str
-    instruction: Instruction
-    role: str
-    inames: tuple[str, ...]
-    domain: isl.Set
-    exact: isl.Set
-    lhs: Expression
-    rhs: Expression
-    writes: tuple[Access, ...]
-    reads: tuple[Access, ...]
-    operation: Operation | None = None
-    predicates: tuple[Expression, ...] = ()
-    bounds: tuple[str, ...] = ()
-    number: int | None = None
-    """Of an init or update: which reduction of the instruction, in the order of its ``terms``."""
-    own: tuple[str, ...] = ()
-    """The inames of that reduction."""
-    joined: Mapping[str, int | None] = field(default_factory=dict)
-    """Reduction inames in whose loops something is set that the reduction reads, with the ``for`` block of each."""
-    atomic: str | None = None
-    """Operation of an atomic update, which combines ``rhs`` into ``lhs``; its read of ``lhs`` is not in ``reads``."""
-
-    @property
-    def write(self) -> Access:
-        """The write of a statement that has one: an accumulation, an atomic update, an assignment."""
-        (access,) = self.writes
-        return access
-
-    @property
-    def accesses(self) -> tuple[Access, ...]:
-        """All that the statement touches, writes first."""
-        return (*self.writes, *self.reads)
-
-    def is_write(self, access: Access) -> bool:
-        """Return whether *access*, one of the statement's, is a write."""
-        return any(access is write for write in self.writes)
-
-    def writes_to(self, array: str) -> tuple[Access, ...]:
-        """Return the writes to *array*."""
-        return tuple(write for write in self.writes if write.array == array)
-
-    @property
-    def is_conditional(self) -> bool:
-        """Return whether data decides if an instance has an effect; C text may always have none."""
-        return bool(self.predicates or self.bounds or self.instruction.is_c)
-
-    def domain_of(self, access: Access) -> isl.Set:
-        """Return the instances that may make *access*."""
-        return self.domain if access.domain is None else access.domain
-
-    def commutes_with(self, other: Lowered) -> bool:
-        """Return whether both are atomic updates that may happen in any order."""
-        return self.atomic is not None and self.atomic == other.atomic and self.atomic in COMMUTATIVE
-
-
-@dataclass(frozen=True, eq=False)
-class Accumulator:
-    """The private variable in which a reduction collects its terms.
-
-    ``shape`` has one axis for each sequential loop of the instruction that lies inside the reduction.
-    """
-
-    name: str
-    operation: Operation
-    term: Expression
-    shape: tuple[int, ...]
-    instruction: str
-
-
-@dataclass(frozen=True, eq=False)
-class Program:
-    """Statements and their loop tree; loops that run on hardware axes are not in the tree."""
-
-    kernel: LoopKernel
-    statements: Mapping[str, Lowered]
-    tree: Tree
-    accumulators: Mapping[str, Accumulator]
-    places: Mapping[str, tuple[int | str, ...]]
-
-    def leaves(self, instruction: str) -> list[tuple[Lowered, Access]]:
-        """Return the numbered reads of an instruction, in order."""
-        found = [
-            (statement, access)
-            for statement in self.statements.values()
-            if statement.instruction.id == instruction
-            for access in statement.reads
-            if access.leaf is not None
-        ]
-        return sorted(found, key=lambda pair: pair[1].leaf or 0)
 
 
 def loop_order(inames: Sequence[str], priority: Iterable[Sequence[str]]) -> tuple[str, ...]:
@@ -504,68 +362,8 @@ def _lower(kernel: LoopKernel) -> Program:
         items.extend(_items(kernel, group, after))
         last[instruction.id] = group[-1].name
     items += barriers.get(len(kernel.instructions), ())
-    tree = build_tree(items, partial(_may_share, kernel, statements, groups))
+    tree = build_tree(items, partial(may_share, kernel, statements, groups))
     return Program(kernel, statements, tree, accumulators, paths(tree))
-
-
-def _may_share(
-    kernel: LoopKernel,
-    statements: Mapping[str, Lowered],
-    groups: Mapping[str, Sequence[Lowered]],
-    item: Item,
-    inside: Sequence[Item],
-    loops: Sequence[str],
-) -> bool:
-    """Return whether a statement may join a loop without reading an element before it is first written there.
-
-    That would be so where an earlier statement of the loop writes the element in a later iteration only
-    (rule 3c of the reference program).  The terms of a reduction are read when the loop is over, unless it is
-    joined: so no later iteration may write the element at all.
-    """
-    statement = statements[item.name]
-    readers = groups[statement.instruction.id] if len(loops) <= item.common else [statement]
-    writers = [statements[other.name] for other in inside]
-    return all(
-        _may_follow(reader, writer, write, loops)
-        for writer in writers
-        for write in writer.writes
-        if write.array not in kernel.evaluations
-        for reader in readers
-    )
-
-
-def _may_follow(reader: Lowered, writer: Lowered, write: Access, loops: Sequence[str]) -> bool:
-    """Return whether *reader* reads nothing too early if it shares *loops* with the writer, which comes first."""
-    waits = reader.role == "update" and loops[-1] not in (*reader.instruction.inames, *reader.joined)
-    for access in reader.reads:
-        if access.array != write.array or (access.leaf is None and not access.is_bound):
-            continue
-        same = access.indices == write.indices and set(writer.inames) <= set(reader.inames)
-        if same and (not waits or Affine.variable(loops[-1]) in access.indices):
-            continue
-        if _reads_too_early(reader, access, (writer, write), loops, waits):
-            return False
-    return True
-
-
-def _reads_too_early(
-    reader: Lowered, access: Access, source: tuple[Lowered, Access], loops: Sequence[str], waits: bool
-) -> bool:
-    """Return whether an element is read that is written in a later iteration of the last of *loops*.
-
-    If it has been written in an earlier one too, that matters only if the reader *waits* for the last write.
-    """
-    writer, write = source
-    if not access.is_affine() or not write.is_affine():
-        return True
-    around = [Affine.variable(loop) for loop in loops]
-    read = map_from_forms(reader.domain_of(access), reader.inames, [*around, *access.indices]).range()
-    written = map_from_forms(writer.domain_of(write), writer.inames, [*around, *write.indices]).range()
-    later = read.intersect(written.apply(increasing(read.get_space(), len(loops) - 1, 1).reverse()))
-    if waits or later.is_empty():
-        return not later.is_empty()
-    known = written.apply(increasing(read.get_space(), len(loops) - 1, 0))
-    return not later.subtract(known).is_empty()
 
 
 def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str]) -> list[Item]:
