@@ -192,7 +192,7 @@ def test_a_barrier_stands_between_text_and_reader() -> None:
     )
     knl = pl.tag_inames(knl, "i:l.0, j:l.0")
     program = pl.generate_code(knl, target=pl.CudaTarget())
-    assert program.device_code.count("__syncthreads") == 1
+    assert program.device_code.count("__syncwarp") == 1
     for result in run_on_fibres(program, {"a": np.arange(8, dtype=F)}).values():
         np.testing.assert_array_equal(result["b"], np.arange(8)[::-1])
 

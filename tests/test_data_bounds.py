@@ -209,7 +209,7 @@ def test_bounds_that_cross_a_barrier() -> None:
     text = "y[i] = sum(j, values[j]) + x[i] + x[i + 1]"
     knl = on_threads(ragged(text, [pl.GlobalArg("x", F, shape="n + 1"), *VALUES]))
     knl = pl.add_prefetch(knl, "x", "i_inner", default_tag="l.auto")
-    assert "__syncthreads" in cuda(knl)
+    assert "__syncwarp" in cuda(knl)
     given, expected = ragged_case(9)
     x = np.arange(10, dtype=F)
     check(knl, {**given, "x": x}, {"y": expected["y"] + x[:-1] + x[1:]})

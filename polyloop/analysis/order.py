@@ -24,6 +24,7 @@ class Conflict:
     ``loop`` is the common loop that orders them, None where the order of the text does;
     ``simultaneous`` says that nothing orders them: they run at one time, on different threads.
     ``adjacent`` is False for a conflict that never joins neighbouring iterations of ``loop``.
+    Where ``relation`` has only some of the pairs, ``every`` has them all.
     """
 
     first: Placed
@@ -32,6 +33,7 @@ class Conflict:
     loop: str | None = None
     simultaneous: bool = False
     adjacent: bool = True
+    every: isl.Map | None = None
 
 
 def equal_on(relation: isl.Map, first: Placed, second: Placed, axes: tuple[str, ...]) -> isl.Map:
@@ -99,14 +101,16 @@ def crossing_conflicts(
     rest = pairs
     for loop in loops:
         i, j = first.dims.index(loop), second.dims.index(loop)
-        part = crossing(rest.order_lt(_IN, i, _OUT, j), first, second, axes)
+        carried = rest.order_lt(_IN, i, _OUT, j)
+        part = crossing(carried, first, second, axes)
         if part is not None:
-            yield Conflict(first, second, part, loop, adjacent=_adjacent(rest, (first, second), (i, j), axes))
+            adjacent = _adjacent(rest, (first, second), (i, j), axes)
+            yield Conflict(first, second, part, loop, adjacent=adjacent, every=carried)
         rest = rest.equate(_IN, i, _OUT, j)
     if earlier or first is second:
         part = crossing(rest, first, second, axes)
         if part is not None:
-            yield Conflict(first, second, part, simultaneous=first is second)
+            yield Conflict(first, second, part, simultaneous=first is second, every=rest)
 
 
 def _adjacent(pairs: isl.Map, sides: tuple[Placed, Placed], loop: tuple[int, int], axes: tuple[str, ...]) -> bool:

@@ -17,10 +17,10 @@ from polyloop.analysis.lowering import Access
 from polyloop.analysis.order import Conflict, crossing_conflicts
 from polyloop.analysis.placement import Placed, Placement, storage_map
 from polyloop.analysis.race import Need
+from polyloop.analysis.warps import NO_WARPS, scope_in_block
 from polyloop.analysis.witness import element, instance, pair, threads
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.tree import Scope
 from polyloop.poly.sets import map_from_forms
 
 __all__ = ["pool_needs", "pool_violations"]
@@ -63,11 +63,11 @@ def pool_violations(placement: Placement) -> Iterator[Diagnostic]:
                 return
 
 
-def pool_needs(placement: Placement) -> Iterator[Need]:
+def pool_needs(placement: Placement, warp_size: int = NO_WARPS) -> Iterator[Need]:
     """Yield what has to be synchronized between accesses to different temporaries of one storage."""
     for pool, members in _pools(placement).items():
         for a, b, conflict in _conflicts(placement, pool, members):
-            yield Need(pool, a, b, conflict, None if conflict.simultaneous else Scope.BLOCK)
+            yield Need(pool, a, b, conflict, scope_in_block(placement, conflict, warp_size))
 
 
 def _cells(placement: Placement, statement: Placed, pool: str) -> isl.Map:

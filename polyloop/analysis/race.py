@@ -11,6 +11,7 @@ from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, crossing, crossing_conflicts, equal_on
 from polyloop.analysis.placement import Axes, Placed, Placement
+from polyloop.analysis.warps import NO_WARPS, scope_in_block
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
@@ -38,8 +39,8 @@ def shared_arrays(placement: Placement) -> list[str]:
     return [name for name in written if placement.spaces[name] is not AddressSpace.PRIVATE]
 
 
-def needs(placement: Placement, array: str) -> Iterator[Need]:
-    """Yield what has to be synchronized, or cannot be, on *array*."""
+def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> Iterator[Need]:
+    """Yield what has to be synchronized, or cannot be, on *array*, where *warp_size* threads in a row are a warp."""
     axes = placement.axes
     if not axes.all:
         return
@@ -54,11 +55,16 @@ def needs(placement: Placement, array: str) -> Iterator[Need]:
                 continue
             if first_writes and second_writes and first.lowered.commutes_with(second.lowered):
                 continue
-            yield from _pair(placement, array, (first, a), (second, b), other >= number)
+            yield from _pair(placement, array, (first, a), (second, b), other >= number, warp_size)
 
 
 def _pair(
-    placement: Placement, array: str, left: tuple[Placed, Access], right: tuple[Placed, Access], once: bool
+    placement: Placement,
+    array: str,
+    left: tuple[Placed, Access],
+    right: tuple[Placed, Access],
+    once: bool,
+    warp_size: int,
 ) -> Iterator[Need]:
     (first, a), (second, b) = left, right
     if first is second and not first.lowered.is_write(a) and not first.lowered.is_write(b):
@@ -78,8 +84,7 @@ def _pair(
             pairs = equal_on(pairs, first, second, blocks)
             differing = tuple(axis for axis in differing if axis not in blocks)
     for conflict in crossing_conflicts(placement, first, second, pairs, differing):
-        scope = None if conflict.simultaneous else Scope.BLOCK
-        yield Need(array, a, b, conflict, scope)
+        yield Need(array, a, b, conflict, scope_in_block(placement, conflict, warp_size))
 
 
 def _across_blocks(

@@ -24,7 +24,7 @@ class DeviceLimits:
     shared_bytes
         Statically declared shared memory of one block [bytes].
     warp_size
-        Threads that execute together.
+        Threads in a row that are a warp, which can wait for each other by themselves; 1 where there are no warps.
     """
 
     max_threads_per_block: int = 1024

@@ -2,9 +2,10 @@
 
 A conflict between threads asks for a barrier in an interval of positions of one block of the loop tree:
 between the two statements if the text orders them, anywhere after the first or before the second
-if a loop around them does.  Intervals in a line are stabbed greedily from the left, which is optimal;
-those that wrap around a loop take a position that is already there if one fits.  Barriers that the user wrote are
-positions that are there from the start.
+if a loop around them does.  The positions of a loop's body lie on a circle, so these are arcs, and the fewest
+positions that stab all of them are found exactly; of several such choices the latest is taken.
+Where the conflict stays within a warp, a barrier of the warp is enough, and those of the block serve as well.
+Barriers that the user wrote, and the ends of launches, are positions that are there from the start.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
 
-__all__ = ["Requirement", "place_barriers", "requirements"]
+__all__ = ["Requirement", "fewest_positions", "place_barriers", "requirements"]
 
 Block = tuple[int | str, ...]
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """A barrier is needed in *block*, after child ``first`` and before child ``second``.
+    """A barrier of *scope* is needed in *block*, after child ``first`` and before child ``second``.
 
     Where ``wraps``, the second follows in a later iteration: after ``first`` or before ``second``; where it is
     also not ``adjacent``, any position will do.
@@ -34,6 +35,7 @@ class Requirement:
     second: int
     wraps: bool
     adjacent: bool = True
+    scope: Scope = Scope.BLOCK
 
     def met_by(self, position: int) -> bool:
         """Return whether a barrier just before child *position* fulfils this."""
@@ -43,11 +45,11 @@ class Requirement:
 
 
 def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requirement]:
-    """Return where the block-wide *needs* ask for barriers."""
+    """Return where the *needs* of threads of one block ask for barriers."""
     places = placement.program.places
     found: dict[Requirement, None] = {}
     for need in needs:
-        if need.scope is not Scope.BLOCK:
+        if need.scope is None or need.scope is Scope.GRID:
             continue
         first, second = places[need.conflict.first.name], places[need.conflict.second.name]
         if need.conflict.loop is None:
@@ -58,49 +60,70 @@ def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requiremen
         assert isinstance(a, int), "a path alternates positions and loops"
         assert isinstance(b, int), "a path alternates positions and loops"
         wraps = need.conflict.loop is not None
-        found.setdefault(Requirement(first[:depth], a, b, wraps, need.conflict.adjacent))
+        found.setdefault(Requirement(first[:depth], a, b, wraps, need.conflict.adjacent, need.scope))
     return list(found)
 
 
-def _positions(wanted: Sequence[Requirement], length: int, present: Sequence[int]) -> list[int]:
+def fewest_positions(wanted: Sequence[Requirement], length: int, present: Sequence[int] = ()) -> list[int]:
     """Return the fewest positions (before child p, or at the end) that fulfil *wanted*, all in one block.
 
-    At the positions *present* there is a barrier already; they are not returned.
+    At the positions *present* there is a barrier already; they are not returned.  Of several choices with as few
+    positions it is the one with the latest.
+
+    Notes
+    -----
+    Some position of every choice fulfils the first requirement.  With that one fixed, what is left are intervals of
+    the line that begins behind it, for which taking the last position of the interval that ends first is optimal.
     """
-    chosen = list(present)
-    for requirement in sorted((r for r in wanted if not r.wraps), key=lambda r: r.second):
-        if not any(requirement.met_by(position) for position in chosen):
-            chosen.append(requirement.second)
-    open_ones = [r for r in wanted if r.wraps and not any(r.met_by(position) for position in chosen)]
-    while open_ones:
-        candidates = [*range(length, -1, -1)]
-        best = max(candidates, key=lambda position: sum(r.met_by(position) for r in open_ones))
-        chosen.append(best)
-        open_ones = [r for r in open_ones if not r.met_by(best)]
-    return sorted(set(chosen).difference(present))
+    left = [r for r in wanted if not any(r.met_by(position) for position in present)]
+    if not left:
+        return []
+    begins = [position for position in range(length + 1) if left[0].met_by(position)]
+    choices = [_from(begin, left, length) for begin in begins]
+    return min(choices, key=lambda chosen: (len(chosen), -sum(chosen)))
 
 
-def place_barriers(tree: Tree, wanted: Sequence[Requirement]) -> Tree:
-    """Return *tree* with the barriers that *wanted* asks for, where none of the user's does."""
+def _from(begin: int, wanted: Sequence[Requirement], length: int) -> list[int]:
+    """Return the fewest positions that fulfil *wanted*, of which one is *begin*."""
+    line = [*range(begin + 1, length + 1), *range(begin)]
+    arcs = [
+        [place for place, position in enumerate(line) if r.met_by(position)] for r in wanted if not r.met_by(begin)
+    ]
+    chosen = [-1]
+    for arc in sorted(arcs, key=lambda arc: arc[-1]):
+        if arc[0] > chosen[-1]:
+            chosen.append(arc[-1])
+    return sorted([begin, *(line[place] for place in chosen[1:])])
+
+
+def place_barriers(tree: Tree, wanted: Sequence[Requirement], cuts: Sequence[int] = ()) -> Tree:
+    """Return *tree* with the barriers that *wanted* asks for, where none of the user's does.
+
+    At the positions *cuts* of the outermost block a launch ends.
+    """
     blocks: dict[Block, list[Requirement]] = {}
     for requirement in wanted:
         blocks.setdefault(requirement.block, []).append(requirement)
-    return _filled(tree, (), blocks)
+    return _filled(tree, (), blocks, cuts)
 
 
-def _filled(nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirement]]) -> Tree:
-    present = [number for number, node in enumerate(nodes) if isinstance(node, Barrier)]
-    positions = _positions(blocks.get(prefix, ()), len(nodes), present)
+def _filled(nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirement]], cuts: Sequence[int]) -> Tree:
+    present = [*cuts, *(number for number, node in enumerate(nodes) if isinstance(node, Barrier))]
+    wanted = blocks.get(prefix, ())
+    scopes: dict[int, Scope] = {}
+    for scope in (Scope.BLOCK, Scope.WARP):
+        asked = [r for r in wanted if r.scope is scope]
+        scopes.update(dict.fromkeys(fewest_positions(asked, len(nodes), [*present, *scopes]), scope))
     result: list[Node] = []
     for number, node in enumerate(nodes):
-        if number in positions:
-            result.append(Barrier(Scope.BLOCK))
+        if number in scopes:
+            result.append(Barrier(scopes[number]))
         if isinstance(node, Loop):
-            body = _filled(node.body, (*prefix, number, node.iname), blocks)
+            body = _filled(node.body, (*prefix, number, node.iname), blocks, ())
             result.append(Loop(node.iname, body))
         else:
             assert isinstance(node, Run) or node.name is not None, "barriers are placed once"
             result.append(node)
-    if len(nodes) in positions:
-        result.append(Barrier(Scope.BLOCK))
+    if len(nodes) in scopes:
+        result.append(Barrier(scopes[len(nodes)]))
     return tuple(result)

@@ -68,8 +68,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
     _raise_if(kernel, value_violations(kernel))
     _raise_if(kernel, order_violations(kernel))
     _raise_if(kernel, pool_violations(placement))
-    found = [need for array in shared_arrays(placement) for need in needs(placement, array)]
-    found += pool_needs(placement)
+    found = [need for array in shared_arrays(placement) for need in needs(placement, array, limits.warp_size)]
+    found += pool_needs(placement, limits.warp_size)
     _raise_if(kernel, _races(placement, found))
     _raise_if(kernel, _grid_barriers_in_loops(placement))
     axes = contracted_axes(placement)
@@ -86,7 +86,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
             except VerificationError:
                 pass  # the values are private by nature: say so
         _raise_if(kernel, crossing)
-    tree = place_barriers(tree, requirements(placement, found))
+    tree = place_barriers(tree, requirements(placement, found), cuts)
     statements = {
         name: statement
         for name, placed in placement.statements.items()
@@ -310,7 +310,7 @@ def _inside_a_launch(placement: Placement, need: Need, cuts: list[int]) -> bool:
     """Return whether threads of a block meet over *need* within one launch."""
     positions = [placement.program.places[s.name][0] for s in (need.conflict.first, need.conflict.second)]
     segments = {_segment(position, cuts) for position in positions if isinstance(position, int)}
-    return need.scope is Scope.BLOCK and len(segments) == 1
+    return need.scope in {Scope.WARP, Scope.BLOCK} and len(segments) == 1
 
 
 def _segment(position: int, cuts: Iterable[int]) -> int:

@@ -50,14 +50,14 @@ def test_a_scatter_is_refused_until_the_user_denies_its_conflict() -> None:
 
 
 def test_a_denied_conflict_needs_no_barrier() -> None:
-    assert on_threads(GATHER).count("__syncthreads") == 1
+    assert on_threads(GATHER).count("__syncwarp") == 1
     for option in ("nosync=w", "nosync=w@local", "nosync_query=(writes:a)", "nosync_query=writes:a@local"):
-        assert "__syncthreads" not in on_threads(GATHER.replace("id=r", f"id=r, {option}"))
-    assert "__syncthreads" not in on_threads(GATHER.replace("id=w", "id=w, nosync=r"))
+        assert "__syncwarp" not in on_threads(GATHER.replace("id=r", f"id=r, {option}"))
+    assert "__syncwarp" not in on_threads(GATHER.replace("id=w", "id=w, nosync=r"))
 
 
 def test_the_scope_is_kept() -> None:
-    assert on_threads(GATHER.replace("id=r", "id=r, nosync=w@global")).count("__syncthreads") == 1
+    assert on_threads(GATHER.replace("id=r", "id=r, nosync=w@global")).count("__syncwarp") == 1
     assert len(on_blocks(GATHER)) == 2
     assert len(on_blocks(GATHER.replace("id=r", "id=r, nosync=w@local"))) == 2
     assert len(on_blocks(GATHER.replace("id=r", "id=r, nosync=w@global"))) == 1
@@ -72,7 +72,7 @@ def test_a_denial_without_effect_is_named() -> None:
 @pytest.mark.filterwarnings("ignore:idle-nosync")
 def test_a_known_conflict_stays() -> None:
     text = "a[i] = b[i] {id=w}\nc[i] = a[n - 1 - i] {id=r, nosync=w}"
-    assert on_threads(text).count("__syncthreads") == 1
+    assert on_threads(text).count("__syncwarp") == 1
     with pytest.raises(pl.PolyloopError) as error:
         on_threads("a[0] = b[i] {id=w, nosync=w, inames=i}")
     assert "instance (i=0)" in str(error.value)

@@ -471,7 +471,7 @@ def test_a_barrier_stands_under_no_condition_on_threads() -> None:
         text = cuda(getattr(kernels, name)())
         stack: list[str] = []
         for line in text.splitlines():
-            if line.strip() == "__syncthreads();":
+            if line.strip() in {"__syncthreads();", "__syncwarp();"}:
                 assert not [head for head in stack if re.search(r"\bt[xyz]\b", head)], stack
             if line.strip().startswith("}"):
                 stack.pop()

@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(16) blur(const float *__restrict__ 
             if (16 * a_dim_0_outer + tx < 18)
                 a_fetch[16 * a_dim_0_outer + tx] = a[16 * bx + 16 * a_dim_0_outer + tx - 1];  // fetch_a
         }
-        __syncthreads();
+        __syncwarp();
         out[16 * bx + tx] = a_fetch[tx] + a_fetch[tx + 1] + a_fetch[tx + 2];  // insn
     } else {
         if (16 * bx + tx <= n) {
@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(16) blur(const float *__restrict__ 
                     a_fetch[16 * a_dim_0_outer + tx] = a[16 * bx + 16 * a_dim_0_outer + tx - 1];  // fetch_a
             }
         }
-        __syncthreads();
+        __syncwarp();
         if (16 * bx + tx >= 1 && 16 * bx + tx + 1 < n)
             out[16 * bx + tx] = a_fetch[tx] + a_fetch[tx + 1] + a_fetch[tx + 2];  // insn
     }

@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(16) blur(const float *__restrict__ 
             if (16 * a_dim_0_outer + tx < 66)
                 a_fetch[16 * a_dim_0_outer + tx] = a[64 * bx + 16 * a_dim_0_outer + tx - 1];  // fetch_a
         }
-        __syncthreads();
+        __syncwarp();
         for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
             out[64 * bx + 16 * i_inner_outer + tx] = a_fetch[16 * i_inner_outer + tx] + a_fetch[16 * i_inner_outer + tx + 1] + a_fetch[16 * i_inner_outer + tx + 2];  // insn
     } else {
@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(16) blur(const float *__restrict__ 
                     a_fetch[16 * a_dim_0_outer + tx] = a[64 * bx + 16 * a_dim_0_outer + tx - 1];  // fetch_a
             }
         }
-        __syncthreads();
+        __syncwarp();
         for (int i_inner_outer = max(floordiv_int32(-tx, 16) - 4 * bx + 1, 0); i_inner_outer < min((n - tx + 14) / 16 - 4 * bx, 4); ++i_inner_outer)
             out[64 * bx + 16 * i_inner_outer + tx] = a_fetch[16 * i_inner_outer + tx] + a_fetch[16 * i_inner_outer + tx + 1] + a_fetch[16 * i_inner_outer + tx + 2];  // insn
     }

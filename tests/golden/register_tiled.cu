@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul(const float *__restrict_
         #pragma unroll
         for (int b_dim_1_outer = 0; b_dim_1_outer < 2; ++b_dim_1_outer)
             b_fetch[ty][4 * b_dim_1_outer + tx] = b[(4 * k_outer + ty) * n + 8 * bx + 4 * b_dim_1_outer + tx];  // fetch_b
-        __syncthreads();
+        __syncwarp();
         for (int k_inner = 0; k_inner < 4; ++k_inner) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 2; ++i_inner_outer) {
@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul(const float *__restrict_
                     acc[i_inner_outer][j_inner_outer] += a_fetch[4 * i_inner_outer + ty][k_inner] * b_fetch[k_inner][4 * j_inner_outer + tx];  // insn
             }
         }
-        __syncthreads();
+        __syncwarp();
     }
     #pragma unroll
     for (int i_inner_outer = 0; i_inner_outer < 2; ++i_inner_outer) {

@@ -38,14 +38,14 @@ def test_tiles_in_turn_share_storage_with_a_barrier_between_them() -> None:
     program = pl.generate_code(pl.tag_inames(pooled(IN_TURN), ALL))
     text = program.device_code
     assert "__shared__ union {\n        float t[16];\n        double u[8];\n    } pool;" in text
-    assert text.count("__syncthreads()") == 3
-    assert text.index("pool.t[-tx + 15]") < text.rindex("__syncthreads", 0, text.index("pool.u[tx] =")) > 0
+    assert text.count("__syncwarp()") == 3
+    assert text.index("pool.t[-tx + 15]") < text.rindex("__syncwarp", 0, text.index("pool.u[tx] =")) > 0
     assert program.launches[0].shared_bytes == 64
 
 
 def test_a_loop_around_both_needs_a_barrier_at_its_end() -> None:
     tags = ALL.removeprefix("g:g.0, ")
-    assert pl.generate_code(pl.tag_inames(pooled(IN_TURN), tags)).device_code.count("__syncthreads()") == 4
+    assert pl.generate_code(pl.tag_inames(pooled(IN_TURN), tags)).device_code.count("__syncwarp()") == 4
 
 
 def test_without_threads_nothing_is_synchronized() -> None:
@@ -90,7 +90,7 @@ def test_a_value_carried_around_a_loop_counts(carried: bool) -> None:
         assert "reads t[" in refusal(knl)
     else:
         text = pl.generate_code(pl.tag_inames(knl, "i:l.0, j:l.0, k:l.0, l:l.0, z:l.0")).device_code
-        assert text.count("__syncthreads()") == 5
+        assert text.count("__syncwarp()") == 5
 
 
 def test_a_conditional_write_counts() -> None:

@@ -19,24 +19,24 @@ extern "C" __global__ void __launch_bounds__(16) forces(const particle *__restri
         const int j_outer_full = n / 16;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
             source_value[tx] = particles[16 * j_outer + tx];  // compute_source
-            __syncthreads();
+            __syncwarp();
             for (int j_inner = 0; j_inner < 16; ++j_inner) {
                 float3 apart = source_value[j_inner].pos - particles[16 * bx + tx].pos;  // insn
                 float near = rsqrtf(apart.x * apart.x + apart.y * apart.y + apart.z * apart.z + 0.25f);  // insn_1
                 total = total + source_value[j_inner].charge * (near * near * near) * apart;  // add
             }
-            __syncthreads();
+            __syncwarp();
         }
         for (int j_outer = j_outer_full; j_outer < (n + 15) / 16; ++j_outer) {
             if (16 * j_outer + tx < n)
                 source_value[tx] = particles[16 * j_outer + tx];  // compute_source
-            __syncthreads();
+            __syncwarp();
             for (int j_inner = 0; j_inner < n - 16 * j_outer; ++j_inner) {
                 float3 apart = source_value[j_inner].pos - particles[16 * bx + tx].pos;  // insn
                 float near = rsqrtf(apart.x * apart.x + apart.y * apart.y + apart.z * apart.z + 0.25f);  // insn_1
                 total = total + source_value[j_inner].charge * (near * near * near) * apart;  // add
             }
-            __syncthreads();
+            __syncwarp();
         }
         force[16 * bx + tx] = total;  // insn_2
     } else {
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(16) forces(const particle *__restri
         for (int j_outer = 0; j_outer < (n + 15) / 16; ++j_outer) {
             if (16 * j_outer + tx < n)
                 source_value[tx] = particles[16 * j_outer + tx];  // compute_source
-            __syncthreads();
+            __syncwarp();
             if (16 * bx + tx < n) {
                 for (int j_inner = 0; j_inner < min(n - 16 * j_outer, 16); ++j_inner) {
                     float3 apart = source_value[j_inner].pos - particles[16 * bx + tx].pos;  // insn
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(16) forces(const particle *__restri
                     total = total + source_value[j_inner].charge * (near * near * near) * apart;  // add
                 }
             }
-            __syncthreads();
+            __syncwarp();
         }
         if (16 * bx + tx < n)
             force[16 * bx + tx] = total;  // insn_2

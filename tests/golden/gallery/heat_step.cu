@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(32) heat_step(const float *__restri
             if (32 * u_dim_0_outer + tx < 34)
                 u_fetch[32 * u_dim_0_outer + tx] = u[32 * bx + 32 * u_dim_0_outer + tx];  // fetch_u
         }
-        __syncthreads();
+        __syncwarp();
         v[32 * bx + tx] = u_fetch[tx + 1] + 0.25f * (u_fetch[tx + 2] - 2.0f * u_fetch[tx + 1] + u_fetch[tx]);  // insn
     } else {
         if (32 * bx + tx <= n + 1) {
@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(32) heat_step(const float *__restri
                     u_fetch[32 * u_dim_0_outer + tx] = u[32 * bx + 32 * u_dim_0_outer + tx];  // fetch_u
             }
         }
-        __syncthreads();
+        __syncwarp();
         if (32 * bx + tx < n)
             v[32 * bx + tx] = u_fetch[tx + 1] + 0.25f * (u_fetch[tx + 2] - 2.0f * u_fetch[tx + 1] + u_fetch[tx]);  // insn
     }

@@ -7,13 +7,13 @@ extern "C" __global__ void __launch_bounds__(16) two_tiles_in_one_pool(const flo
         double sums[16];
     } pool;
     pool.row[tx] = a[bx * 16 + tx];  // insn
-    __syncthreads();
+    __syncwarp();
     b[bx * 16 + tx] = pool.row[-tx + 15];  // insn_1
     float acc = 0.0f;  // insn_2
     for (int q = 0; q <= tx; ++q)
         acc += a[bx * 16 + q];  // insn_2
-    __syncthreads();
+    __syncwarp();
     pool.sums[tx] = acc;  // insn_2
-    __syncthreads();
+    __syncwarp();
     c[bx * 16 + tx] = pool.sums[-tx + 15];  // insn_3
 }

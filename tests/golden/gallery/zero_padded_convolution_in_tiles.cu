@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(16) zero_padded_convolution_in_tile
                 a_fetch[16 * a_dim_0_outer + tx] = a[16 * bx + 16 * a_dim_0_outer + tx - 1];  // fetch_a
         }
         float acc = 0.0f;  // insn
-        __syncthreads();
+        __syncwarp();
         for (int k = 0; k < 3; ++k)
             acc += 16 * bx + tx + k >= 1 && 16 * bx + tx + k <= n ? w[k] * a_fetch[k + tx] : 0.0f;  // insn
         b[16 * bx + tx] = acc;  // insn
@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(16) zero_padded_convolution_in_tile
             }
         }
         float acc = 0.0f;  // insn
-        __syncthreads();
+        __syncwarp();
         if (16 * bx + tx < n) {
             for (int k = 0; k < 3; ++k)
                 acc += 16 * bx + tx + k >= 1 && 16 * bx + tx + k <= n ? w[k] * a_fetch[k + tx] : 0.0f;  // insn
