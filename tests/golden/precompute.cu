@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(16) rule(const float *__restrict__ 
             if (16 * f_dim_0_outer + tx < 18)
                 f_value[16 * f_dim_0_outer + tx] = 2.0f * a[16 * bx + 16 * f_dim_0_outer + tx] + 1.0f;  // compute_f
         }
-        __syncthreads();
+        __syncwarp();
         out[16 * bx + tx] = f_value[tx] + f_value[tx + 2];  // insn
     } else {
         if (16 * bx + tx < n) {
@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(16) rule(const float *__restrict__ 
                     f_value[16 * f_dim_0_outer + tx] = 2.0f * a[16 * bx + 16 * f_dim_0_outer + tx] + 1.0f;  // compute_f
             }
         }
-        __syncthreads();
+        __syncwarp();
         if (16 * bx + tx + 2 < n)
             out[16 * bx + tx] = f_value[tx] + f_value[tx + 2];  // insn
     }
