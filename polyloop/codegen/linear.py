@@ -131,7 +131,7 @@ def is_index_arithmetic(
 def _joined(form: Affine, context: Context) -> Affine:
     """Return ``rest + floor(x / d)`` as one division where only then C's division may be used."""
     floors = [(var, c) for var, c in form.terms if isinstance(var, Floor)]
-    if len(floors) != 1 or floors[0][1] != 1 or len(form.terms) == 1:
+    if len(floors) != 1 or floors[0][1] != 1 or (len(form.terms) == 1 and not form.const):
         return form
     floor = floors[0][0]
     numerator = Affine(floor.terms, floor.const)
@@ -197,6 +197,8 @@ def _inequality_text(row: Affine, scope: Scope, context: Context) -> str:
     negative = tuple((v, -c) for v, c in row.terms if c < 0)
     const = row.const
     if not positive:
+        if len(negative) == 1 and negative[0][1] == 1 and context.implies(Affine(negative, -const)):
+            return f"{text(negative, 0)} == {const}"
         return f"{text(negative, 0)} < {const + 1}"
     if not negative:
         return f"{text(positive, 0)} >= {-const}"

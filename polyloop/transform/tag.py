@@ -144,9 +144,10 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
 
 
 def _is_update(lowered: Lowered) -> bool:
-    """Return whether a statement could be an atomic update whose order is free."""
+    """Return whether a statement could be an atomic update whose order is free: it reads no other element."""
     update = update_of(lowered.lhs, lowered.rhs)
-    return update is not None and update.operation in COMMUTATIVE
+    others = [read for read in lowered.reads if read.array == lowered.write.array]
+    return update is not None and update.operation in COMMUTATIVE and len(others) == 1
 
 
 def _race(placement: Placement, need: Need, axes: Mapping[str, str]) -> Diagnostic:
