@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import islpy as isl
@@ -20,15 +21,18 @@ from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, conflicts
 from polyloop.analysis.placement import Placed, Placement, reference_map
-from polyloop.analysis.terms import term_order_violations
+from polyloop.analysis.proof import Claim, Obligation, findings
+from polyloop.analysis.terms import term_order_obligations
 from polyloop.analysis.witness import element, instance, pair, point_set
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms
 
-__all__ = ["compare", "order_violations"]
+__all__ = ["compare", "order_obligations", "order_violations"]
+
 
 def _named_arrays(kernel: LoopKernel) -> list[str]:
     """Return the written variables that the reference program has too."""
@@ -43,11 +47,32 @@ def order_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     What is looked at are the variables of the user's program; temporaries that transforms made are proven by
     :func:`value_violations`.
     """
-    comparison = Comparison(kernel)
-    for array in _named_arrays(kernel):
-        for finding in _array_violations(comparison, array):
-            yield replace(finding, notes=(*finding.notes, *_about_c(kernel, array)))
-    yield from term_order_violations(comparison)
+    if not kernel.unchecked:
+        yield from findings(kernel, order_obligations(Comparison(kernel)))
+
+
+def order_obligations(comparison: Comparison) -> Iterator[Obligation]:
+    """Yield what has to hold of the order of a transformed program."""
+    for array in _named_arrays(comparison.kernel):
+        says = f"each read of '{array}' sees the write that it sees in the program"
+        if isinstance(comparison.kernel.arrays().get(array), ArrayArg):
+            says += ", and each element ends with the same write"
+        by, find = partial(_order_argument, comparison, array), partial(_order_findings, comparison, array)
+        yield Obligation(Claim.ORDER, f"'{array}'", says, by, find)
+    yield from term_order_obligations(comparison)
+
+
+def _order_argument(comparison: Comparison, array: str) -> str:
+    if array not in _ordered_arrays(comparison.old):
+        return "no element is written twice, and nothing reads it"
+    if is_exact(comparison.old, array) and is_exact(comparison.new, array):
+        return "value-based dataflow, against the program's"
+    return "all pairs that may meet keep their order"
+
+
+def _order_findings(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
+    for finding in _array_violations(comparison, array):
+        yield replace(finding, notes=(*finding.notes, *_about_c(comparison.kernel, array)))
 
 
 def _about_c(kernel: LoopKernel, array: str) -> Iterator[str]:
@@ -112,6 +137,7 @@ def compare(
 ) -> Iterator[Diagnostic]:
     """Yield where a read gets another value than the reference program's: *sources* against *reference*."""
     original, wanted, wanted_initial = reference
+    looking_at(*read, original)
     wrong_initial = to_reference.intersect_domain(initial).intersect_range(
         isl.Set.universe(wanted_initial.get_space()).subtract(wanted_initial)
     )
@@ -121,6 +147,7 @@ def compare(
         return
     for writer, relation in sources:
         counterpart = comparison.counterpart(writer)
+        looking_at(*read, writer, writer.lowered.writes_to(read[1].array)[0])
         got = relation.apply_range(reference_map(writer, counterpart))
         allowed = [link for source, link in wanted if source is counterpart]
         expected_map = to_reference.apply_range(allowed[0]) if allowed else None

@@ -9,6 +9,7 @@ import islpy as isl
 
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
+from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import lex_relation
 
 __all__ = ["Conflict", "conflict_pairs", "conflicts", "crossing", "crossing_conflicts", "equal_on"]
@@ -60,6 +61,7 @@ def conflict_pairs(
     placement: Placement, first: Placed, a: Access, second: Placed, b: Access
 ) -> isl.Map:
     """Return every pair of instances that touch the same cell, in any order."""
+    looking_at(first, a, second, b)
     space = placement.spaces[a.array]
     left = storage_map(placement, first, a, space)
     right = storage_map(placement, second, b, space)

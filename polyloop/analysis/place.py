@@ -12,6 +12,7 @@ from polyloop.analysis.contract import one_element_axes
 from polyloop.analysis.dataflow import flow_of, is_exact
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.analysis.placement import Axes, Placed, Placement, axes_of, place_statement, reference_map
+from polyloop.analysis.proof import within_budget
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.instruction import Copy
@@ -36,7 +37,8 @@ def place(kernel: LoopKernel) -> Placement:
     """
     program = lower(kernel)
     axes = axes_of(kernel)
-    spaces = _address_spaces(kernel, program, axes)
+    with within_budget(kernel, "which threads have to see which temporary"):
+        spaces = _address_spaces(kernel, program, axes)
     placed = {
         name: _place_statement(kernel, statement, axes, spaces) for name, statement in program.statements.items()
     }

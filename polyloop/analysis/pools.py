@@ -8,7 +8,7 @@ of it is a violation, in the order of the loop tree.  Between threads, that orde
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 
 import islpy as isl
 
@@ -16,14 +16,16 @@ from polyloop.analysis.dataflow import flow_of, is_exact, may_flow_of, time_form
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.order import Conflict, crossing_conflicts
 from polyloop.analysis.placement import Placed, Placement, storage_map
+from polyloop.analysis.proof import Claim, Obligation, within_budget
 from polyloop.analysis.race import Need
 from polyloop.analysis.warps import NO_WARPS, scope_in_block
 from polyloop.analysis.witness import element, instance, pair, threads
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms
 
-__all__ = ["pool_needs", "pool_violations"]
+__all__ = ["pool_needs", "pool_obligations"]
 
 _LOCAL = AddressSpace.LOCAL
 
@@ -43,31 +45,43 @@ def _whole(pool: str) -> Access:
     return Access(pool, ())
 
 
-def pool_violations(placement: Placement) -> Iterator[Diagnostic]:
-    """Yield temporaries that share storage and hold values at the same time, or are not in shared memory."""
+def pool_obligations(placement: Placement) -> Iterator[Obligation]:
+    """Yield, for each storage that temporaries share, that only one of them holds values at a time."""
     for pool, members in _pools(placement).items():
-        private = [name for name in members if placement.spaces[name] is not _LOCAL]
-        if private:
-            space = placement.spaces[private[0]]
-            message = f"temporary '{private[0]}' is {space} and cannot share '{pool}'"
-            yield Diagnostic("bad-storage", message, hints=('keep its address_space="local"',))
-            continue
-        for member in members:
-            found = _overwritten(placement, pool, member, [other for other in members if other != member])
-            if found is not None:
-                yield found
-                return
-        for a, b, conflict in _conflicts(placement, pool, members):
-            if conflict.simultaneous:
-                yield _at_once(pool, a, b, conflict)
-                return
+        listed = ", ".join(f"'{name}'" for name in members)
+        says = f"of {listed}, which share '{pool}', one at a time holds values that are read later"
+        by = "writes between a write and its reads, in the order of the loops and on threads"
+        yield Obligation(Claim.STORAGE, f"'{pool}'", says, by, partial(_pool_violations, placement, pool, members))
+
+
+def _pool_violations(placement: Placement, pool: str, members: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield temporaries that share storage and hold values at the same time, or are not in shared memory."""
+    private = [name for name in members if placement.spaces[name] is not _LOCAL]
+    if private:
+        space = placement.spaces[private[0]]
+        message = f"temporary '{private[0]}' is {space} and cannot share '{pool}'"
+        yield Diagnostic("bad-storage", message, hints=('keep its address_space="local"',))
+        return
+    for member in members:
+        found = _overwritten(placement, pool, member, [other for other in members if other != member])
+        if found is not None:
+            yield found
+            return
+    for a, b, conflict in _conflicts(placement, pool, members):
+        if conflict.simultaneous:
+            yield _at_once(pool, a, b, conflict)
+            return
 
 
 def pool_needs(placement: Placement, warp_size: int = NO_WARPS) -> Iterator[Need]:
     """Yield what has to be synchronized between accesses to different temporaries of one storage."""
     for pool, members in _pools(placement).items():
-        for a, b, conflict in _conflicts(placement, pool, members):
-            yield Need(pool, a, b, conflict, scope_in_block(placement, conflict, warp_size))
+        with within_budget(placement.program.kernel, f"what threads have to wait for, in the storage '{pool}'"):
+            found = [
+                Need(pool, a, b, conflict, scope_in_block(placement, conflict, warp_size))
+                for a, b, conflict in _conflicts(placement, pool, members)
+            ]
+        yield from found
 
 
 def _cells(placement: Placement, statement: Placed, pool: str) -> isl.Map:
@@ -88,6 +102,7 @@ def _conflicts(
     for first, a, first_writes in accesses:
         for second, b, second_writes in accesses:
             if a.array != b.array and (first_writes or second_writes):
+                looking_at(first, a, second, b)
                 pairs = _cells(placement, first, pool).apply_range(_cells(placement, second, pool).reverse())
                 for conflict in crossing_conflicts(placement, first, second, pairs, local):
                     yield a, b, conflict
@@ -100,6 +115,7 @@ def _overwritten(placement: Placement, pool: str, member: str, others: Sequence[
     for (reader, read), sources in zip(flow.reads, flow.sources, strict=True):
         for source, link in sources:
             for writer, write in writes:
+                looking_at(reader, read, writer, write)
                 after_source = _before(placement, pool, source, writer)
                 before_read = _before(placement, pool, writer, reader).reverse()
                 between = link.apply_range(after_source).intersect(before_read)

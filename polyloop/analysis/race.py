@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import islpy as isl
 
@@ -11,12 +12,17 @@ from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, crossing, crossing_conflicts, equal_on
 from polyloop.analysis.placement import Axes, Placed, Placement
+from polyloop.analysis.proof import Claim, Obligation, prove, within_budget
 from polyloop.analysis.warps import NO_WARPS, scope_in_block
+from polyloop.analysis.witness import element, instance, pair, threads
+from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import memoised
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
 
-__all__ = ["Need", "needs", "shared_arrays"]
+__all__ = ["Need", "needs", "race_obligations", "shared_arrays"]
+
 
 @dataclass(frozen=True, eq=False)
 class Need:
@@ -39,8 +45,77 @@ def shared_arrays(placement: Placement) -> list[str]:
     return [name for name in written if placement.spaces[name] is not AddressSpace.PRIVATE]
 
 
-def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> Iterator[Need]:
-    """Yield what has to be synchronized, or cannot be, on *array*, where *warp_size* threads in a row are a warp."""
+def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> tuple[Need, ...]:
+    """Return what has to be synchronized, or cannot be, on *array*, where *warp_size* threads in a row are a warp.
+
+    Raises
+    ------
+    VerificationError
+        ``not-proven``, if ISL gave up: then nobody knows where threads have to wait.
+    """
+    known = _known(placement)
+    kernel = placement.program.kernel
+    if (array, NO_WARPS) not in known:
+        proof = prove(kernel, _obligation(placement, array))
+        if (array, NO_WARPS) not in known:  # nothing is kept of what ISL gave up on
+            raise VerificationError("schedule", kernel.name, proof.found)
+    if (array, warp_size) not in known:
+        with within_budget(kernel, f"which threads have to wait for each other, on '{array}'"):
+            known[array, warp_size] = tuple(
+                replace(need, scope=scope_in_block(placement, need.conflict, warp_size))
+                if need.scope is Scope.BLOCK
+                else need
+                for need in known[array, NO_WARPS]
+            )
+    return known[array, warp_size]
+
+
+def race_obligations(placement: Placement) -> Iterator[Obligation]:
+    """Yield, for each array that several threads see, that they can be kept from using one element at once."""
+    for array in shared_arrays(placement):
+        yield _obligation(placement, array)
+
+
+def _obligation(placement: Placement, array: str) -> Obligation:
+    says = f"where two threads use one element of '{array}', a barrier or a launch can stand in between"
+    by = "pairs of accesses to one element on different threads, by loop and scope"
+    return Obligation(Claim.RACES, f"'{array}'", says, by, partial(_races, placement, array))
+
+
+def _races(placement: Placement, array: str) -> Iterator[Diagnostic]:
+    found = _known(placement)[array, NO_WARPS] = tuple(_needs(placement, array))
+    for need in found:
+        if need.scope is None:
+            yield _race(need)
+            return
+
+
+def _race(need: Need) -> Diagnostic:
+    first, second = need.conflict.first, need.conflict.second
+    left, right = pair(need.conflict.relation, first, second)
+    accesses = ((need.first, first), (need.second, second))
+    verbs = tuple("writes" if s.lowered.is_write(access) else "reads" for access, s in accesses)
+    return Diagnostic(
+        "race",
+        f"two threads access '{need.array}' at the same time",
+        (
+            f"instance {instance(first, left)} on thread ({threads(first, left)}) {verbs[0]} "
+            f"{element(first, need.first, left)}",
+            f"instance {instance(second, right)} on thread ({threads(second, right)}) {verbs[1]} it",
+        ),
+        ("keep one of the loops on these threads sequential, or let the temporary be private",),
+        sites=(first.lowered.instruction.site(),),
+    )
+
+
+@memoised
+def _known(placement: Placement) -> dict[tuple[str, int], tuple[Need, ...]]:
+    del placement
+    return {}
+
+
+def _needs(placement: Placement, array: str) -> Iterator[Need]:
+    """Yield what has to be synchronized, or cannot be, among the threads of a block and among blocks."""
     axes = placement.axes
     if not axes.all:
         return
@@ -55,7 +130,7 @@ def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> Iterat
                 continue
             if first_writes and second_writes and first.lowered.commutes_with(second.lowered):
                 continue
-            yield from _pair(placement, array, (first, a), (second, b), other >= number, warp_size)
+            yield from _pair(placement, array, (first, a), (second, b), other >= number)
 
 
 def _pair(
@@ -64,7 +139,6 @@ def _pair(
     left: tuple[Placed, Access],
     right: tuple[Placed, Access],
     once: bool,
-    warp_size: int,
 ) -> Iterator[Need]:
     (first, a), (second, b) = left, right
     if first is second and not first.lowered.is_write(a) and not first.lowered.is_write(b):
@@ -84,7 +158,8 @@ def _pair(
             pairs = equal_on(pairs, first, second, blocks)
             differing = tuple(axis for axis in differing if axis not in blocks)
     for conflict in crossing_conflicts(placement, first, second, pairs, differing):
-        yield Need(array, a, b, conflict, scope_in_block(placement, conflict, warp_size))
+        scope = None if conflict.simultaneous else Scope.BLOCK
+        yield Need(array, a, b, conflict, scope)
 
 
 def _across_blocks(

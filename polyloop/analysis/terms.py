@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import islpy as isl
 
 from polyloop.analysis.comparison import Comparison, copies
 from polyloop.analysis.order import conflicts, equal_on
 from polyloop.analysis.placement import Placed, reference_map
+from polyloop.analysis.proof import Claim, Obligation
 from polyloop.analysis.witness import instance, pair
 from polyloop.errors import Diagnostic
 from polyloop.poly.sets import lex_relation
 
-__all__ = ["term_order_violations"]
+__all__ = ["term_order_obligations"]
 
 
-def term_order_violations(comparison: Comparison) -> Iterator[Diagnostic]:
-    """Yield reductions with an ordered operation whose terms would be combined in another order."""
+def term_order_obligations(comparison: Comparison) -> Iterator[Obligation]:
+    """Yield the reductions with an ordered operation, whose terms must be combined in the order of the program."""
     for reference in comparison.old.statements.values():
         operation = reference.lowered.operation
         if reference.lowered.role == "update" and operation is not None and operation.ordered:
-            found = _reordered(comparison, reference)
-            if found is not None:
-                yield found
+            says = f"the terms of '{operation}' in '{reference.lowered.instruction.id}' are combined in their order"
+            by = "pairs of terms of one result, against the program's"
+            yield Obligation(Claim.TERMS, f"'{reference.name}'", says, by, partial(_reordered, comparison, reference))
 
 
-def _reordered(comparison: Comparison, reference: Placed) -> Diagnostic | None:
+def _reordered(comparison: Comparison, reference: Placed) -> tuple[Diagnostic, ...]:
     wanted = _order(comparison, reference)
     new = comparison.new
     statements = list(copies(comparison, reference))
@@ -39,14 +41,15 @@ def _reordered(comparison: Comparison, reference: Placed) -> Diagnostic | None:
                 late, early = pair(backward.relation, second, first)
                 what = "at the same time" if backward.simultaneous else "in another order"
                 before, after = instance(first, early), instance(second, late)
-                return Diagnostic(
+                finding = Diagnostic(
                     "illegal-order",
                     f"terms of '{reference.lowered.operation}' would be combined {what}",
                     (f"the term of instance {before} comes before that of instance {after} in the program",),
                     ("keep the order of the reduction's loops, or reduce without 'ordered' if any order will do",),
                     sites=(first.lowered.instruction.site(),),
                 )
-    return None
+                return (finding,)
+    return ()
 
 
 def _order(comparison: Comparison, reference: Placed) -> isl.Map:

@@ -6,8 +6,9 @@ other write; every term of a reduction exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import islpy as isl
 
@@ -16,14 +17,16 @@ from polyloop.analysis.dataflow import flow_of, is_exact, readers_of, writers_of
 from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.placement import Placed, Placement, reference_map
+from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.witness import element, instance, pair, point_set
 from polyloop.errors import Diagnostic, Site
 from polyloop.kernel.instruction import Copy, Evaluation
-from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine
+from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms
 
-__all__ = ["value_violations"]
+__all__ = ["value_obligations", "value_violations"]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -42,28 +45,44 @@ class _Leaf:
     relation: isl.Map
 
 
-@memoised
-def _value_violations(kernel: LoopKernel) -> tuple[Diagnostic, ...]:
-    comparison = Comparison(kernel)
-    return tuple(
-        finding
-        for part in (_coverage(comparison), _evaluations(comparison), _accumulators(comparison))
-        for finding in part
-    )
+def value_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield why values taken through transform-made temporaries and accumulators are not the reference program's."""
+    if not kernel.unchecked:
+        yield from findings(kernel, value_obligations(Comparison(kernel)))
 
 
-def value_violations(kernel: LoopKernel) -> Iterable[Diagnostic]:
-    """Return why values taken through transform-made temporaries and accumulators are not the reference program's."""
-    return _value_violations(kernel)
+def value_obligations(comparison: Comparison) -> Iterator[Obligation]:
+    """Yield what has to hold of the instances that run, and of values that go another way than in the program."""
+    statements: dict[str, list[Placed]] = {}
+    for reference in comparison.old.statements.values():
+        statements.setdefault(reference.lowered.instruction.id, []).append(reference)
+    for name, references in statements.items():
+        says = f"each instance of '{name}' runs"
+        if any(statement.lowered.role == "update" for statement in references):
+            says += ", each term of its reductions exactly once"
+        by = "instances that run, mapped to the program's"
+        yield Obligation(Claim.COVERAGE, f"'{name}'", says, by, partial(_coverage, comparison, references))
+    staged: dict[str, list[_Staged]] = {}
+    for read in _staged_reads(comparison):
+        staged.setdefault(read.access.array, []).append(read)
+    for name, reads in staged.items():
+        says = f"each read of '{name}' sees the element, and the write, of the read that it stands for"
+        by = "dataflow through the temporary, against the program's reads"
+        yield Obligation(Claim.VALUES, f"'{name}'", says, by, partial(_evaluations, comparison, reads))
+    for name, accumulator in comparison.new.program.accumulators.items():
+        says = f"the reduction of '{accumulator.instruction}' in '{name}' collects the terms of one instance"
+        by = "loops that initialization, terms and readers share, or their dataflow"
+        yield Obligation(Claim.REDUCTION, f"'{name}'", says, by, partial(_accumulator, comparison, name))
 
 
-def _coverage(comparison: Comparison) -> Iterator[Diagnostic]:
+def _coverage(comparison: Comparison, references: Sequence[Placed]) -> Iterator[Diagnostic]:
     """Every reference instance is executed; terms of a reduction exactly once."""
     moved = _moved_reductions(comparison)
-    for reference in comparison.old.statements.values():
+    for reference in references:
         instances = list(copies(comparison, reference))
         if not instances and any(write.array in moved for write in reference.lowered.writes):
             continue
+        looking_at(reference)
         covered = None
         for statement in instances:
             relation = reference_map(statement, reference, exact=True)
@@ -98,7 +117,16 @@ def _where(statement: Placed, values: Mapping[str, int]) -> str:
     return f" with {', '.join(f'{name}={value}' for name, value in others.items())}" if others else ""
 
 
-def _staged_reads(comparison: Comparison) -> Iterator[tuple[Placed, Access, list[tuple[Lowered, Access]]]]:
+@dataclass(frozen=True, eq=False)
+class _Staged:
+    """A read of a transform-made temporary, and the reads of the reference program that it stands for."""
+
+    statement: Placed
+    access: Access
+    originals: list[tuple[Lowered, Access]]
+
+
+def _staged_reads(comparison: Comparison) -> Iterator[_Staged]:
     """Yield each read of a transform-made temporary, with the reference program's reads that it stands for."""
     if not comparison.kernel.evaluations:
         return
@@ -110,16 +138,16 @@ def _staged_reads(comparison: Comparison) -> Iterator[tuple[Placed, Access, list
         for lowered, access in comparison.new.program.leaves(instruction.id):
             count = leaf_count(comparison, access)
             if access.array in comparison.kernel.evaluations:
-                yield comparison.new.statements[lowered.name], access, originals[number : number + count]
+                yield _Staged(comparison.new.statements[lowered.name], access, originals[number : number + count])
             number += count
 
 
 def _moved_reductions(comparison: Comparison) -> frozenset[str]:
     """Return the accumulators of reductions that are computed ahead; :func:`_all_terms` proves their terms."""
     moved: set[str] = set()
-    for statement, _, originals in _staged_reads(comparison):
-        mine = comparison.counterpart(statement).lowered
-        moved.update(o.write.array for o, _ in originals if o is not mine and o.role == "update")
+    for read in _staged_reads(comparison):
+        mine = comparison.counterpart(read.statement).lowered
+        moved.update(o.write.array for o, _ in read.originals if o is not mine and o.role == "update")
     return frozenset(moved)
 
 
@@ -130,16 +158,17 @@ def _drop_repeated(relation: isl.Map, statement: Placed) -> isl.Map:
     return relation
 
 
-def _evaluations(comparison: Comparison) -> Iterator[Diagnostic]:
+def _evaluations(comparison: Comparison, reads: Sequence[_Staged]) -> Iterator[Diagnostic]:
     """Each read through a transform-made temporary sees the element, or the write, of the original read."""
-    for statement, access, originals in _staged_reads(comparison):
+    for read in reads:
+        statement = read.statement
         leaves: list[_Leaf | None] = []
-        for found in _resolve(comparison, statement, access, _identity(statement)):
+        for found in _resolve(comparison, statement, read.access, _identity(statement)):
             if isinstance(found, Diagnostic):
                 yield found
                 return
             leaves.append(found)
-        for leaf, (original, wanted) in zip(leaves, originals, strict=True):
+        for leaf, (original, wanted) in zip(leaves, read.originals, strict=True):
             before = comparison.old.statements[original.name]
             if leaf is not None:
                 yield from _same_value(comparison, statement, leaf, before, wanted)
@@ -164,6 +193,7 @@ def _resolve(
     if filler is None:
         yield _Leaf(statement, access, relation)
         return
+    looking_at(statement, access)
     sources, initial = comparison.flow(access.array).of(statement, access)
     if not initial.is_empty():
         yield _uninitialised(statement, access, initial)
@@ -205,6 +235,7 @@ def _same_value(
     """Yield where the read behind *leaf* sees another element, or another write, than the original read."""
     array = leaf.access.array
     assert array == wanted.array, f"read {wanted.array} became a read of {array}"
+    looking_at(statement, leaf.access, original, wanted)
     site = (statement.lowered.instruction.site(),)
     moved = comparison.counterpart(statement) is not original
     operation = original.lowered.operation
@@ -339,33 +370,34 @@ def _elements(statement: Placed, access: Access) -> isl.Map:
     return map_from_forms(statement.domain, statement.dims, statement.indices(access))
 
 
-def _accumulators(comparison: Comparison) -> Iterator[Diagnostic]:
-    """Yield reductions that would not collect their own terms.
+def _accumulator(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
+    """Yield that a reduction would not collect its own terms.
 
     No other instance may reset the accumulator in between.
     """
     new = comparison.new
-    for name, accumulator in new.program.accumulators.items():
-        group = [s for s in new.statements.values() if s.lowered.writes_to(name)]
-        init = next(s for s in group if s.lowered.role == "init")
-        users = readers_of(new, name)
-        if _is_nested(new, init, [s for s, _ in users]):
-            continue
-        flow = flow_of(new, name, users, [init])
-        for (user, access), sources, initial in zip(flow.reads, flow.sources, flow.initial, strict=True):
-            bad = not initial.is_empty()
-            for source, link in sources:
-                same = _same_instance(user, source)
-                bad = bad or not link.is_subset(same)
-            if bad or not _precedes(new, group, user):
-                yield Diagnostic(
-                    "accumulator-clobbered",
-                    f"the reduction in '{accumulator.instruction}' would mix the terms of several instances",
-                    (f"its accumulator '{access.array}' is reset inside its own reduction",),
-                    ("keep the reduction's loops inside the loops of its instruction",),
-                    sites=(user.lowered.instruction.site(),),
-                )
-                return
+    group = [s for s in new.statements.values() if s.lowered.writes_to(name)]
+    init = next(s for s in group if s.lowered.role == "init")
+    users = readers_of(new, name)
+    if _is_nested(new, init, [s for s, _ in users]):
+        return
+    flow = flow_of(new, name, users, [init])
+    for (user, access), sources, initial in zip(flow.reads, flow.sources, flow.initial, strict=True):
+        looking_at(user, access)
+        bad = not initial.is_empty()
+        for source, link in sources:
+            same = _same_instance(user, source)
+            bad = bad or not link.is_subset(same)
+        if bad or not _precedes(new, group, user):
+            yield Diagnostic(
+                "accumulator-clobbered",
+                f"the reduction in '{new.program.accumulators[name].instruction}' would mix the terms of "
+                "several instances",
+                (f"its accumulator '{access.array}' is reset inside its own reduction",),
+                ("keep the reduction's loops inside the loops of its instruction",),
+                sites=(user.lowered.instruction.site(),),
+            )
+            return
 
 
 def _precedes(placement: Placement, group: Sequence[Placed], user: Placed) -> bool:

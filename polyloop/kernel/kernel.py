@@ -142,6 +142,8 @@ class LoopKernel:
         Patterns of warnings that are not issued.
     fast
         Whether the functions of instructions that do not say may be approximations.
+    unchecked
+        The user's reasons for not insisting on proofs (``pl.unchecked``); none in most kernels.
     """
 
     name: str
@@ -167,6 +169,7 @@ class LoopKernel:
     preambles: tuple[tuple[str, str], ...] = ()
     target: Hashable | None = None
     fast: bool = False
+    unchecked: tuple[str, ...] = ()
     reference: Reference | None = None
     trace: Trace = field(default_factory=Trace)
     made: Made | None = None

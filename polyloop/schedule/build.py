@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from weakref import WeakKeyDictionary
 
 import islpy as isl
 
 from polyloop.analysis.contract import contracted_axes, without_axes
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
-from polyloop.analysis.legality import order_violations
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Axes, Placed, Placement
-from polyloop.analysis.pools import pool_needs, pool_violations
+from polyloop.analysis.pools import pool_needs
+from polyloop.analysis.proof import Proof
 from polyloop.analysis.race import Need, needs, shared_arrays
-from polyloop.analysis.values import value_violations
-from polyloop.analysis.witness import element, instance, pair, threads
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression, Record, Terms
 from polyloop.expr.operations import neutral_element
@@ -29,16 +27,34 @@ from polyloop.kernel.tags import Unroll, UnrollHint
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.poly.affine import to_expression
 from polyloop.schedule.barrier import place_barriers, requirements
-from polyloop.schedule.plan import Launch, Schedule, Statement, Storage, shared_bytes
+from polyloop.schedule.obligations import discharge, obligations, storage_obligations
+from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 from polyloop.transform.staging import assign_auto
 
-__all__ = ["build_schedule"]
+__all__ = ["Verified", "build_schedule", "build_verified"]
 
-_known: WeakKeyDictionary[LoopKernel, dict[DeviceLimits, Schedule]] = WeakKeyDictionary()
+
+@dataclass(frozen=True, eq=False)
+class Verified:
+    """A schedule, and what was proven of it."""
+
+    schedule: Schedule
+    proofs: tuple[Proof, ...]
+
+
+_known: WeakKeyDictionary[LoopKernel, dict[DeviceLimits, Verified]] = WeakKeyDictionary()
 
 
 def build_schedule(kernel: LoopKernel, limits: DeviceLimits) -> Schedule:
     """Return the schedule of *kernel*, proven to compute what its reference program computes.
+
+    See :func:`build_verified`.
+    """
+    return build_verified(kernel, limits).schedule
+
+
+def build_verified(kernel: LoopKernel, limits: DeviceLimits) -> Verified:
+    """Return the schedule of *kernel*, with the proofs that it computes what its reference program computes.
 
     Raises
     ------
@@ -52,29 +68,17 @@ def build_schedule(kernel: LoopKernel, limits: DeviceLimits) -> Schedule:
     return found[limits]
 
 
-def _raise_if(kernel: LoopKernel, found: Iterable[Diagnostic]) -> None:
-    problems = tuple(found)
-    if problems:
-        raise VerificationError("schedule", kernel.name, problems)
-
-
-def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
+def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     kernel = assign_auto(original)
     typed = require_dtypes(kernel)
     kernel = kernel if _same_types(kernel, typed) else typed
     placement = place(kernel)
-    _raise_if(kernel, _limit_violations(placement, limits))
-    _raise_if(kernel, _shared_bounds(placement))
-    _raise_if(kernel, value_violations(kernel))
-    _raise_if(kernel, order_violations(kernel))
-    _raise_if(kernel, pool_violations(placement))
+    proofs = [*discharge(kernel, obligations(placement, limits))]
     found = [need for array in shared_arrays(placement) for need in needs(placement, array, limits.warp_size)]
     found += pool_needs(placement, limits.warp_size)
-    _raise_if(kernel, _races(placement, found))
-    _raise_if(kernel, _grid_barriers_in_loops(placement))
     axes = contracted_axes(placement)
     storages = _storages(placement, axes)
-    _raise_if(kernel, _shared_memory(storages.values(), limits))
+    proofs += discharge(kernel, [storage_obligations(storages.values(), limits)])
     tree = placement.program.tree
     cuts = _launch_cuts(placement, found)
     if cuts:
@@ -85,7 +89,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
                 return _build(widened, limits)
             except VerificationError:
                 pass  # the values are private by nature: say so
-        _raise_if(kernel, crossing)
+        if crossing:
+            raise VerificationError("schedule", kernel.name, crossing)
     tree = place_barriers(tree, requirements(placement, found), cuts)
     statements = {
         name: statement
@@ -97,7 +102,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
     tags = {
         iname: tag for iname, tag in kernel.iname_tags.items() if isinstance(tag, Unroll | UnrollHint)
     }
-    return Schedule(
+    schedule = Schedule(
         name=kernel.name,
         parameters=kernel.parameters,
         assumptions=kernel.assumptions,
@@ -113,78 +118,11 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Schedule:
         preambles=kernel.preambles,
         index_dtype=kernel.index_dtype,
     )
+    return Verified(schedule, tuple(proofs))
 
 
 def _same_types(old: LoopKernel, new: LoopKernel) -> bool:
     return old.arguments == new.arguments and old.temporaries == new.temporaries
-
-
-def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Diagnostic]:
-    kernel, axes = placement.program.kernel, placement.axes
-    threads = 1
-    for axis, extent in axes.local.items():
-        iname = next(x for x in kernel.inames if str(kernel.tag(x)) == axis)
-        if extent is None:
-            yield Diagnostic(
-                "local-size-not-constant",
-                f"iname '{iname}' is tagged '{axis}', and its extent is not a constant",
-                hints=(f'split it and tag the inner iname: pl.split_iname(knl, "{iname}", 128, inner_tag="{axis}")',),
-            )
-            return
-        threads *= extent
-        most = limits.max_block_dims[int(axis[2])]
-        if extent > most:
-            yield Diagnostic(
-                "block-too-large",
-                f"axis '{axis}' has {extent} threads; the device allows {most}",
-                hints=(f"split '{iname}' by a smaller factor",),
-            )
-            return
-    if threads > limits.max_threads_per_block:
-        shape = " x ".join(str(extent) for extent in axes.local.values())
-        shown = f"{shape} = {threads}" if len(axes.local) > 1 else str(threads)
-        yield Diagnostic(
-            "block-too-large",
-            f"a block has {shown} threads; the device allows {limits.max_threads_per_block}",
-            hints=("split the inames tagged l.N by smaller factors",),
-        )
-
-
-def _shared_bounds(placement: Placement) -> Iterator[Diagnostic]:
-    """Yield bounds of loops that threads would have to take from each other."""
-    for placed in placement.statements.values():
-        for name in placed.lowered.bounds:
-            if placement.spaces[name] is not AddressSpace.PRIVATE:
-                yield Diagnostic(
-                    "bad-bound",
-                    f"'{name}' bounds a loop and is {placement.spaces[name]}",
-                    ("each thread has to know the bounds of its loops by itself",),
-                    (f'let each thread compute it: pl.set_temporary_address_space(knl, "{name}", "private")',),
-                    sites=(placed.lowered.instruction.site(),),
-                )
-                return
-
-
-def _races(placement: Placement, found: Iterable[Need]) -> Iterator[Diagnostic]:
-    for need in found:
-        if need.scope is not None:
-            continue
-        first, second = need.conflict.first, need.conflict.second
-        left, right = pair(need.conflict.relation, first, second)
-        accesses = ((need.first, first), (need.second, second))
-        verbs = tuple("writes" if s.lowered.is_write(access) else "reads" for access, s in accesses)
-        yield Diagnostic(
-            "race",
-            f"two threads access '{need.array}' at the same time",
-            (
-                f"instance {instance(first, left)} on thread ({threads(first, left)}) {verbs[0]} "
-                f"{element(first, need.first, left)}",
-                f"instance {instance(second, right)} on thread ({threads(second, right)}) {verbs[1]} it",
-            ),
-            ("keep one of the loops on these threads sequential, or let the temporary be private",),
-            sites=(first.lowered.instruction.site(),),
-        )
-        return
 
 
 def _storages(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[str, Storage]:
@@ -203,7 +141,7 @@ def _storages(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[
         if space is AddressSpace.GLOBAL:
             continue
         if not all(isinstance(extent, int) for extent in extents):
-            _raise_if(kernel, [_not_constant(name, extents)])
+            raise VerificationError("schedule", kernel.name, [_not_constant(name, extents)])
         assert temporary.dtype is not None, f"{name} has no type"
         storage = Storage(name, temporary.dtype, tuple(extents), space, temporary.padding, pool=temporary.base_storage)
         kept = [k for k in range(len(temporary.shape or ())) if k not in gone]
@@ -242,19 +180,6 @@ def _not_constant(name: str, shape: Iterable[Expression]) -> Diagnostic:
     )
 
 
-def _shared_memory(storages: Iterable[Storage], limits: DeviceLimits) -> Iterator[Diagnostic]:
-    sizes = {s.name: s.nbytes for s in storages if s.address_space is AddressSpace.LOCAL}
-    total = shared_bytes(storages)
-    if total > limits.shared_bytes:
-        parts = ", ".join(f"{name} {size}" for name, size in sizes.items())
-        yield Diagnostic(
-            "shared-too-large",
-            f"a block needs {total} bytes of shared memory; the device has {limits.shared_bytes}",
-            (f"by temporary [bytes]: {parts}",),
-            ("use smaller tiles",),
-        )
-
-
 def _launch_cuts(placement: Placement, found: Iterable[Need]) -> list[int]:
     """Return the positions at the root of the tree where one launch has to end and the next begin."""
     places = placement.program.places
@@ -284,26 +209,6 @@ def _written_cuts(placement: Placement) -> list[int]:
                 cuts.append(position)
                 begin = position
     return cuts
-
-
-def _grid_barriers_in_loops(placement: Placement) -> Iterator[Diagnostic]:
-    """Yield global barriers of the user's that would have to divide a loop into launches."""
-    if not placement.axes.all:
-        return
-    marks = {barrier.id: barrier for barrier in placement.program.kernel.barriers}
-    inside = [node for node in placement.program.tree if isinstance(node, Loop)]
-    while inside:
-        loop = inside.pop()
-        inside += [node for node in loop.body if isinstance(node, Loop)]
-        for node in loop.body:
-            if isinstance(node, Barrier) and node.scope is Scope.GRID and node.name is not None:
-                yield Diagnostic(
-                    "grid-barrier",
-                    f"the global barrier '{node.name}' stands in the sequential loop '{loop.iname}'",
-                    ("all blocks can meet only where one launch ends and the next begins",),
-                    (f"call the kernel once for each value of '{loop.iname}', or put the barrier outside of the loop",),
-                    sites=(marks[node.name].site(),),
-                )
 
 
 def _inside_a_launch(placement: Placement, need: Need, cuts: list[int]) -> bool:

@@ -132,10 +132,13 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
         if array in made:
             continue
         for need in needs(placement, array):
-            if need.scope is None:
+            if need.scope is None and not kernel.unchecked:
                 yield _race(placement, need, axes)
                 return
     for finding in order_violations(kernel):
+        if finding.code == "not-proven":
+            yield finding
+            return
         listed = ", ".join(f"'{iname}' as '{tag}'" for iname, tag in axes.items())
         message = f"cannot run {listed}: {finding.message}"
         hints = ("keep the loop sequential, or run another loop of the nest in parallel",)

@@ -1,0 +1,156 @@
+"""What has to be proven of a kernel, and what came of it.
+
+An :class:`Obligation` is one claim about one thing, such as the order of the accesses to one array.  It is discharged
+once for each kernel, within ISL's budget, and its :class:`Proof` is kept: transforms, the schedule and
+``pl.verify`` ask for the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from time import perf_counter
+from weakref import WeakKeyDictionary
+
+from polyloop.analysis.lowering import Access
+from polyloop.analysis.placement import Placed
+from polyloop.errors import Diagnostic, Site, VerificationError
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.poly.budget import OutOfOperations, limited
+
+__all__ = ["Claim", "Obligation", "Proof", "findings", "prove", "within_budget"]
+
+class Claim(Enum):
+    """The kinds of things to prove."""
+
+    DEVICE = "device"
+    COVERAGE = "coverage"
+    VALUES = "values"
+    REDUCTION = "reduction"
+    ORDER = "order"
+    TERMS = "terms"
+    STORAGE = "storage"
+    RACES = "races"
+    BARRIERS = "barriers"
+    BOUNDS = "bounds"
+
+
+@dataclass(frozen=True, eq=False)
+class Obligation:
+    """One claim about one thing.
+
+    Attributes
+    ----------
+    claim, subject
+        What is claimed, and of what: ``"'a'"``.  Together they name the obligation in its kernel.
+    says
+        The claim as a sentence.
+    by
+        The relation, or the kind of argument, that shows it; a function if that takes a look.
+    find
+        Why it does not hold; nothing if it does.
+    given
+        What it depends on besides the kernel: the device.
+    """
+
+    claim: Claim
+    subject: str
+    says: str
+    by: str | Callable[[], str]
+    find: Callable[[], Iterable[Diagnostic]]
+    given: Hashable = None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of an obligation.
+
+    Attributes
+    ----------
+    relations
+        Relations between instances that were looked at.
+    ms
+        What it took when it was proven [milliseconds].
+    found
+        Why it does not hold, or is not proven; nothing if it holds.
+    """
+
+    claim: Claim
+    subject: str
+    says: str
+    by: str
+    relations: int
+    ms: float
+    found: tuple[Diagnostic, ...] = ()
+
+
+_proofs: WeakKeyDictionary[LoopKernel, dict[tuple[Claim, str, Hashable], Proof]] = WeakKeyDictionary()
+
+
+def prove(kernel: LoopKernel, obligation: Obligation) -> Proof:
+    """Return what comes of *obligation*; what ISL gave up on is tried again the next time."""
+    known = _proofs.setdefault(kernel, {})
+    key = (obligation.claim, obligation.subject, obligation.given)
+    if key in known:
+        return known[key]
+    begin = perf_counter()
+    gave_up = False
+    try:
+        with limited() as tally:
+            found = tuple(obligation.find())
+        relations = tally.relations
+    except OutOfOperations as error:
+        found, relations, gave_up = (_not_proven(obligation.says, error),), 0, True
+    ms = 1e3 * (perf_counter() - begin)
+    by = "" if gave_up else obligation.by if isinstance(obligation.by, str) else obligation.by()
+    proof = Proof(obligation.claim, obligation.subject, obligation.says, by, relations, ms, found)
+    if not gave_up:
+        known[key] = proof
+    return proof
+
+
+def findings(kernel: LoopKernel, obligations: Iterable[Obligation]) -> Iterator[Diagnostic]:
+    """Yield why *obligations* of *kernel* do not hold."""
+    for obligation in obligations:
+        yield from prove(kernel, obligation).found
+
+
+@contextmanager
+def within_budget(kernel: LoopKernel, says: str) -> Iterator[None]:
+    """Find out what code generation depends on; *says* is the question as a claim.
+
+    Raises
+    ------
+    VerificationError
+        ``not-proven``, if ISL gave up.
+    """
+    try:
+        with limited():
+            yield
+    except OutOfOperations as error:
+        raise VerificationError("schedule", kernel.name, [_not_proven(says, error)]) from error
+
+
+def _not_proven(says: str, error: OutOfOperations) -> Diagnostic:
+    notes = [f"ISL gave up after {error.operations} operations"]
+    sites: tuple[Site, ...] = ()
+    match error.last:
+        case (Placed() as first, Access() as a, Placed() as second, Access() as b):
+            one, other = (s.lowered.instruction for s in (first, second))
+            notes.append(f"on the access to '{a.array}' in '{one.id}' and the one to '{b.array}' in '{other.id}'")
+            sites = tuple(dict.fromkeys((one.site(), other.site())))
+        case (Placed() as statement, *_):
+            notes.append(f"on '{statement.lowered.instruction.id}'")
+            sites = (statement.lowered.instruction.site(),)
+    return Diagnostic(
+        "not-proven",
+        f"not proven: {says}",
+        (" ".join(notes),),
+        (
+            "fix a parameter (pl.fix_parameters), simplify the subscripts or the domains, "
+            "or let ISL take longer: with pl.operation_budget(...)",
+        ),
+        sites=sites,
+    )

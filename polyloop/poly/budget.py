@@ -1,0 +1,98 @@
+"""How much work ISL may do on one question, and how many relations were looked at.
+
+ISL counts its steps.  Where a question takes more of them than the budget, ISL gives up with an error and is as good as
+before for the next question; whoever asked must then say that nothing is proven.  The limit holds for the length of
+:func:`limited` only: ISL reports an overrun while it reads text as a fault of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final
+
+import islpy as isl
+
+__all__ = ["DEFAULT_OPERATIONS", "OutOfOperations", "Tally", "budget", "limited", "looking_at", "with_budget"]
+
+DEFAULT_OPERATIONS: Final = 100_000_000
+"""Steps that ISL may take for one question."""
+
+_budget: ContextVar[int] = ContextVar("budget", default=DEFAULT_OPERATIONS)
+
+
+@dataclass
+class Tally:
+    """What was looked at in answering one question: how many relations, and what the last one was between."""
+
+    relations: int = 0
+    last: tuple[object, ...] = ()
+
+
+_tally: ContextVar[Tally] = ContextVar("tally")
+
+
+class OutOfOperations(Exception):  # noqa: N818  # a signal to who asked, not an error of the user
+    """A question takes more steps than the budget has; ``last`` is what the last relation was between."""
+
+    def __init__(self, operations: int, last: tuple[object, ...]) -> None:
+        super().__init__(f"more than {operations} ISL operations")
+        self.operations = operations
+        self.last = last
+
+
+def budget() -> int:
+    """Return how many steps ISL may take for one question."""
+    return _budget.get()
+
+
+@contextmanager
+def with_budget(operations: int) -> Iterator[None]:
+    """Let ISL take at most *operations* steps for each question inside the ``with``."""
+    assert operations > 0, "ISL takes 0 for no limit"
+    token = _budget.set(operations)
+    try:
+        yield
+    finally:
+        _budget.reset(token)
+
+
+def looking_at(*between: object) -> None:
+    """Count one relation, and remember what it is *between* (as before, if nothing is said)."""
+    tally = _tally.get(None)
+    if tally is not None:
+        tally.relations += 1
+        if between:
+            tally.last = between
+
+
+@contextmanager
+def limited() -> Iterator[Tally]:
+    """Answer one question: ISL may take the budget's steps, and relations are counted.
+
+    Raises
+    ------
+    OutOfOperations
+        The question takes more.  ISL can be used again.
+    """
+    context = isl.DEFAULT_CONTEXT
+    outer = context.get_max_operations()
+    operations = budget()
+    around = _tally.get(None)
+    token = _tally.set(tally := Tally())
+    context.reset_operations()
+    context.set_max_operations(operations)
+    try:
+        yield tally
+    except isl.Error as error:
+        if "number of operations exceeded" not in str(error):
+            raise
+        raise OutOfOperations(operations, tally.last) from error
+    finally:
+        _tally.reset(token)
+        if around is not None:
+            around.relations += tally.relations
+        context.set_max_operations(outer)
+        context.reset_operations()

@@ -1,0 +1,163 @@
+"""Everything that has to hold of a kernel before code is generated from it, as one list, discharged in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from polyloop.analysis.comparison import Comparison
+from polyloop.analysis.legality import order_obligations
+from polyloop.analysis.placement import Placement
+from polyloop.analysis.pools import pool_obligations
+from polyloop.analysis.proof import Claim, Obligation, Proof, prove
+from polyloop.analysis.race import race_obligations
+from polyloop.analysis.values import value_obligations
+from polyloop.errors import Diagnostic, VerificationError
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.limits import DeviceLimits
+from polyloop.kernel.tree import Barrier, Loop, Scope
+from polyloop.schedule.plan import Storage, shared_bytes
+
+__all__ = ["discharge", "obligations", "storage_obligations"]
+
+_WAIVABLE = frozenset(
+    (Claim.COVERAGE, Claim.VALUES, Claim.REDUCTION, Claim.ORDER, Claim.TERMS, Claim.STORAGE, Claim.RACES)
+)
+"""What ``pl.unchecked`` is about: which values come out.  That code can be made at all is not."""
+
+
+def discharge(kernel: LoopKernel, stages: Iterable[Iterable[Obligation]]) -> Iterator[Proof]:
+    """Yield what comes of the obligations of *kernel*, stage by stage.
+
+    Raises
+    ------
+    VerificationError
+        With everything found in the first stage in which something does not hold.
+    """
+    for stage in stages:
+        proofs = [prove(kernel, obligation) for obligation in stage]
+        problems = [finding for proof in proofs for finding in proof.found if not _is_waived(kernel, proof, finding)]
+        if problems:
+            raise VerificationError("schedule", kernel.name, problems)
+        yield from proofs
+
+
+def _is_waived(kernel: LoopKernel, proof: Proof, finding: Diagnostic) -> bool:
+    return bool(kernel.unchecked) and proof.claim in _WAIVABLE and finding.code != "bad-storage"
+
+
+def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable[Obligation]]:
+    """Yield what has to hold of a kernel on its threads, in stages: each makes sense if those before it hold."""
+    kernel = placement.program.kernel
+    comparison = Comparison(kernel)
+    yield _device_obligations(placement, limits)
+    yield value_obligations(comparison)
+    yield order_obligations(comparison)
+    yield pool_obligations(placement)
+    yield race_obligations(placement)
+    yield _barrier_obligations(placement)
+
+
+def _device_obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Obligation]:
+    if placement.axes.all:
+        says = f"a block has at most {limits.max_threads_per_block} threads, which is what the device allows"
+        find = partial(_limit_violations, placement, limits)
+        yield Obligation(Claim.DEVICE, "threads", says, "extents of the axes", find, limits)
+    if any(placed.lowered.bounds for placed in placement.statements.values()):
+        says = "each thread knows the bounds of its loops"
+        yield Obligation(Claim.DEVICE, "bounds", says, "address spaces", partial(_shared_bounds, placement))
+
+
+def _barrier_obligations(placement: Placement) -> Iterator[Obligation]:
+    if placement.program.kernel.barriers and placement.axes.all:
+        says = "all blocks can meet where global barriers stand"
+        yield Obligation(Claim.BARRIERS, "global", says, "loops around them", partial(_in_loops, placement))
+
+
+def storage_obligations(storages: Iterable[Storage], limits: DeviceLimits) -> Iterator[Obligation]:
+    """Yield what has to hold of the memory of a block."""
+    kept = tuple(storages)
+    if any(storage.address_space is AddressSpace.LOCAL for storage in kept):
+        says = f"a block has at most {limits.shared_bytes} bytes of shared memory, which is what the device has"
+        by = f"{shared_bytes(kept)} bytes are declared"
+        find = partial(_shared_memory, kept, limits)
+        yield Obligation(Claim.DEVICE, "shared memory", says, by, find, limits)
+
+
+def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Diagnostic]:
+    kernel, axes = placement.program.kernel, placement.axes
+    threads = 1
+    for axis, extent in axes.local.items():
+        iname = next(x for x in kernel.inames if str(kernel.tag(x)) == axis)
+        if extent is None:
+            yield Diagnostic(
+                "local-size-not-constant",
+                f"iname '{iname}' is tagged '{axis}', and its extent is not a constant",
+                hints=(f'split it and tag the inner iname: pl.split_iname(knl, "{iname}", 128, inner_tag="{axis}")',),
+            )
+            return
+        threads *= extent
+        most = limits.max_block_dims[int(axis[2])]
+        if extent > most:
+            yield Diagnostic(
+                "block-too-large",
+                f"axis '{axis}' has {extent} threads; the device allows {most}",
+                hints=(f"split '{iname}' by a smaller factor",),
+            )
+            return
+    if threads > limits.max_threads_per_block:
+        shape = " x ".join(str(extent) for extent in axes.local.values())
+        shown = f"{shape} = {threads}" if len(axes.local) > 1 else str(threads)
+        yield Diagnostic(
+            "block-too-large",
+            f"a block has {shown} threads; the device allows {limits.max_threads_per_block}",
+            hints=("split the inames tagged l.N by smaller factors",),
+        )
+
+
+def _shared_bounds(placement: Placement) -> Iterator[Diagnostic]:
+    """Yield bounds of loops that threads would have to take from each other."""
+    for placed in placement.statements.values():
+        for name in placed.lowered.bounds:
+            if placement.spaces[name] is not AddressSpace.PRIVATE:
+                yield Diagnostic(
+                    "bad-bound",
+                    f"'{name}' bounds a loop and is {placement.spaces[name]}",
+                    ("each thread has to know the bounds of its loops by itself",),
+                    (f'let each thread compute it: pl.set_temporary_address_space(knl, "{name}", "private")',),
+                    sites=(placed.lowered.instruction.site(),),
+                )
+                return
+
+
+def _in_loops(placement: Placement) -> Iterator[Diagnostic]:
+    """Yield global barriers of the user's that would have to divide a loop into launches."""
+    marks = {barrier.id: barrier for barrier in placement.program.kernel.barriers}
+    inside = [node for node in placement.program.tree if isinstance(node, Loop)]
+    while inside:
+        loop = inside.pop()
+        inside += [node for node in loop.body if isinstance(node, Loop)]
+        for node in loop.body:
+            if isinstance(node, Barrier) and node.scope is Scope.GRID and node.name is not None:
+                yield Diagnostic(
+                    "grid-barrier",
+                    f"the global barrier '{node.name}' stands in the sequential loop '{loop.iname}'",
+                    ("all blocks can meet only where one launch ends and the next begins",),
+                    (f"call the kernel once for each value of '{loop.iname}', or put the barrier outside of the loop",),
+                    sites=(marks[node.name].site(),),
+                )
+
+
+def _shared_memory(storages: Iterable[Storage], limits: DeviceLimits) -> Iterator[Diagnostic]:
+    kept = tuple(storages)
+    sizes = {s.name: s.nbytes for s in kept if s.address_space is AddressSpace.LOCAL}
+    total = shared_bytes(kept)
+    if total > limits.shared_bytes:
+        parts = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        yield Diagnostic(
+            "shared-too-large",
+            f"a block needs {total} bytes of shared memory; the device has {limits.shared_bytes}",
+            (f"by temporary [bytes]: {parts}",),
+            ("use smaller tiles",),
+        )
