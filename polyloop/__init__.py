@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from polyloop.target.cuda import CudaTarget
     from polyloop.target.interpreter import interpret
     from polyloop.target.source import generate_code
+    from polyloop.transform.affine import map_domain
     from polyloop.transform.precompute import precompute
     from polyloop.transform.prefetch import add_prefetch
     from polyloop.transform.rename import rename_iname
@@ -121,6 +122,7 @@ __all__ = [
     "make_einsum",
     "make_function",
     "make_kernel",
+    "map_domain",
     "merge",
     "options",
     "precompute",

@@ -21,6 +21,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "add_prefetch": "prefetch",
     "assume": "specialize",
     "fix_parameters": "specialize",
+    "map_domain": "affine",
     "precompute": "precompute",
     "prioritize_loops": "reorder",
     "rename_iname": "rename",

@@ -13,6 +13,7 @@ from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.sets import reorder
 from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.skew import skew_hint
 
 __all__ = ["PrioritizeLoops", "add_priority", "prioritize_loops"]
 
@@ -47,12 +48,13 @@ class PrioritizeLoops(Transform):
                 yield finding
                 return
             outer, inner = self._swapped(before)
-            yield replace(
-                finding,
-                message=f"loop '{outer}' cannot be outside '{inner}'",
-                hints=(f"keep '{inner}' outside: its iterations depend on each other in this order",),
-            )
+            hints = skew_hint(before, (inner, outer), self._keeps_values)
+            hints += (f"keep '{inner}' outside: its iterations depend on each other in this order",)
+            yield replace(finding, message=f"loop '{outer}' cannot be outside '{inner}'", hints=hints)
             return
+
+    def _keeps_values(self, kernel: LoopKernel) -> bool:
+        return not any(order_violations(self.rewrite(kernel)))
 
     def _swapped(self, before: LoopKernel) -> tuple[str, str]:
         """Return the first two loops that change places."""

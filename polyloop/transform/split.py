@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pymbolic.primitives as p
 
+from polyloop.analysis.legality import order_violations
 from polyloop.errors import Diagnostic
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.kernel import LoopKernel
@@ -16,6 +17,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.inames import Replacement, replace_iname
+from polyloop.transform.skew import skew_hint
 from polyloop.transform.tag import TagInames, parallel_violations, tag_violations
 
 __all__ = ["SplitIname", "split_iname"]
@@ -98,8 +100,15 @@ class SplitIname(Transform):
         return TagInames(self.tags()).rewrite(result) if self.tags() else result
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
-        return parallel_violations(after, self.tags())
+        found = tuple(parallel_violations(after, self.tags()))
+        if not found or found[0].code == "parallel-reduction":
+            return found
+        hints = skew_hint(before, [self.split_iname], self._is_free)
+        return (replace(found[0], hints=(*hints, *found[0].hints)), *found[1:])
+
+    def _is_free(self, kernel: LoopKernel) -> bool:
+        """Return whether *kernel* may be split and tagged so."""
+        return not any(order_violations(kernel)) and not any(parallel_violations(self.rewrite(kernel), self.tags()))
 
 
 def split_iname(

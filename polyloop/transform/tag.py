@@ -21,6 +21,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, parse_tag
 from polyloop.poly.sets import sample_pair
 from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.skew import skew_hint
 
 __all__ = ["TagInames", "parallel_violations", "parse_tags", "tag_inames", "tag_violations"]
 
@@ -82,8 +83,17 @@ class TagInames(Transform):
         return replace(kernel, iname_tags=tags)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
-        return parallel_violations(after, self.iname_to_tag)
+        found = tuple(parallel_violations(after, self.iname_to_tag))
+        if not found or found[0].code == "parallel-reduction":
+            return found
+        hints = skew_hint(before, [iname for iname, _ in self.iname_to_tag], self._is_free)
+        return (replace(found[0], hints=(*hints, *found[0].hints)), *found[1:])
+
+    def _is_free(self, kernel: LoopKernel) -> bool:
+        """Return whether *kernel* may be tagged so."""
+        return not any(order_violations(kernel)) and not any(
+            parallel_violations(self.rewrite(kernel), self.iname_to_tag)
+        )
 
 
 def _reduction_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator[Diagnostic]:

@@ -1,0 +1,80 @@
+"""Maps between iteration domains, as affine forms of dimension names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import islpy as isl
+
+from polyloop.poly.affine import Affine, Floor, Var
+from polyloop.poly.sets import insert_dims, map_from_forms, reorder
+
+__all__ = ["forms_of", "identity_on", "pairs_set"]
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+_PARAM = isl.dim_type.param
+_DIV = isl.dim_type.div
+
+
+def forms_of(relation: isl.Map, sources: Sequence[str]) -> tuple[Affine, ...] | None:
+    """Return the target dimensions of *relation* as forms of its source dimensions, called *sources*.
+
+    None if a source has several targets, or one affine form does not do for all of them.
+    """
+    if not relation.is_single_valued():
+        return None
+    pieces: list[isl.MultiAff] = []
+    isl.PwMultiAff.from_map(relation).coalesce().foreach_piece(lambda _, piece: pieces.append(piece))
+    if len(pieces) != 1:
+        return None
+    found = []
+    for position in range(relation.dim(_OUT)):
+        form = _form_of(pieces[0].get_aff(position), sources)
+        if form is None:
+            return None
+        found.append(form)
+    return tuple(found)
+
+
+def _form_of(aff: isl.Aff, dims: Sequence[str]) -> Affine | None:
+    if aff.is_nan():
+        return None
+    space = aff.get_domain_space()
+    parameters = [space.get_dim_name(_PARAM, position) or "" for position in range(space.dim(_PARAM))]
+    divs: list[Var] = []
+    for number in range(aff.dim(_DIV)):
+        divs.append(_floor_of(aff.get_div(number), parameters, dims, divs))
+    whole = _floor_of(aff, parameters, dims, divs)
+    return Affine(whole.terms, whole.const).floordiv(whole.den)
+
+
+def _floor_of(aff: isl.Aff, parameters: Sequence[str], dims: Sequence[str], divs: Sequence[Var]) -> Floor:
+    den = aff.get_denominator_val()
+    terms: dict[Var, int] = {}
+    groups: tuple[tuple[isl.dim_type, Sequence[Var]], ...] = ((_PARAM, parameters), (_IN, dims), (_DIV, divs))
+    for kind, names in groups:
+        for position, name in enumerate(names):
+            value = aff.get_coefficient_val(kind, position).mul(den).to_python()
+            if value:
+                terms[name] = value
+    form = Affine.make(terms, aff.get_constant_val().mul(den).to_python())
+    return Floor(form.terms, form.const, den.to_python())
+
+
+def pairs_set(relation: isl.Map, pair: Sequence[str], dims: Sequence[str], space: isl.Set) -> isl.Set:
+    """Return the pairs of *relation*, whose dimensions are called *pair*, as a set over *dims*, which hold these.
+
+    Other dimensions are not constrained.  The parameters are those of *space*.
+    """
+    flat = relation.reset_tuple_id(_IN).reset_tuple_id(_OUT).wrap().flatten().align_params(space.get_space())
+    others = [name for name in dims if name not in pair]
+    return reorder(insert_dims(flat, len(pair), others), [*pair, *others], dims)
+
+
+def identity_on(domain: isl.Set, dims: Sequence[str], there: Sequence[Affine], names: Sequence[str],
+                back: Sequence[Affine]) -> isl.Set:  # fmt: skip
+    """Return the part of *domain* where the forms *there*, then *back* (of *names*), lead back to each point."""
+    forward = map_from_forms(domain, dims, there)
+    backward = map_from_forms(forward.range(), names, back)
+    return forward.apply_range(backward).intersect(isl.Map.identity(domain.get_space().map_from_set())).domain()

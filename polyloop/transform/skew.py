@@ -1,0 +1,56 @@
+"""The skew that would make a refused order of loops, or a parallel loop, legal: looked for only to say it in a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import islpy as isl
+
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import Sequential
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import map_from_forms
+from polyloop.transform.remap import Remap, remap_inames, remap_violations
+
+__all__ = ["skew_hint"]
+
+_FACTORS = (1, -1, 2)
+
+
+def skew_hint(kernel: LoopKernel, wanted: Sequence[str], is_legal: Callable[[LoopKernel], bool]) -> tuple[str, ...]:
+    """Return the hint that names a skew after which *is_legal* holds, nothing if no small one does.
+
+    *wanted* are the inames by which another loop of their nest is to be skewed, the likeliest first.
+    """
+    for by in wanted:
+        for other in _others(kernel, by):
+            for factor in _FACTORS:
+                change, text = _skew(kernel, other, by, factor)
+                if any(remap_violations(kernel, change)):
+                    break
+                if is_legal(remap_inames(kernel, change, "a skew")):
+                    return (f'skew first: pl.map_domain(knl, "{text}")',)
+    return ()
+
+
+def _others(kernel: LoopKernel, by: str) -> Iterator[str]:
+    """Yield the sequential loops that share each of their nests with *by*."""
+    nests = [instruction.inames for instruction in kernel.instructions if by in instruction.inames]
+    for other in dict.fromkeys(name for nest in nests for name in nest):
+        mine = [i.inames for i in kernel.instructions if other in i.inames]
+        if other != by and all(by in nest for nest in mine) and isinstance(kernel.tag(other), Sequential):
+            yield other
+
+
+def _skew(kernel: LoopKernel, iname: str, by: str, factor: int) -> tuple[Remap, str]:
+    """Return the change that makes ``iname + factor*by`` of *iname*, and its text."""
+    nest = next(i.inames for i in kernel.instructions if iname in i.inames)
+    old = tuple(sorted((iname, by), key=nest.index))
+    forward = {by: Affine.variable(by), iname: Affine.make([(iname, 1), (by, factor)])}
+    backward = {by: Affine.variable(by), iname: Affine.make([(iname, 1), (by, -factor)])}
+    there, back = (tuple(forms[name] for name in old) for forms in (forward, backward))
+    space = isl.Set.universe(kernel.domains[0].set.get_space().params().set_from_params().add_dims(isl.dim_type.set, 2))
+    times = f"{abs(factor)}*" if abs(factor) > 1 else ""
+    shown = {by: by, iname: f"{iname} {'+' if factor > 0 else '-'} {times}{by}"}
+    text = f"{{[{', '.join(old)}] -> [{', '.join(shown[name] for name in old)}]}}"
+    return Remap(old, old, map_from_forms(space, old, there), there, back), text

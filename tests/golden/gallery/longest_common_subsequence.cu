@@ -1,0 +1,11 @@
+static __device__ __forceinline__ int floordiv_int32(int a, int b) { int q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q; }
+
+extern "C" __global__ void __launch_bounds__(32) longest_common_subsequence(const int *__restrict__ x, const int *__restrict__ y, int *length, int n, int m)
+{
+    const int tx = threadIdx.x;
+    for (int diagonal = 2; diagonal <= m + n; ++diagonal) {
+        for (int i_outer = max(floordiv_int32(-tx, 32) + 1, floordiv_int32(diagonal - m - tx + 31, 32)); i_outer < min(floordiv_int32(n - tx, 32) + 1, (diagonal - tx + 31) / 32); ++i_outer)
+            length[(32 * i_outer + tx) * (m + 1) + diagonal - 32 * i_outer - tx] = max(max(x[32 * i_outer + tx - 1] == y[diagonal - 32 * i_outer - tx - 1] ? length[(32 * i_outer + tx - 1) * (m + 1) + diagonal - 32 * i_outer - tx - 1] + 1 : 0, length[(32 * i_outer + tx - 1) * (m + 1) + diagonal - 32 * i_outer - tx]), length[(32 * i_outer + tx) * (m + 1) + diagonal - 32 * i_outer - tx - 1]);
+        __syncthreads();
+    }
+}
