@@ -54,7 +54,7 @@ def test_a_wavefront_runs_in_parallel_after_a_skew(golden: Golden) -> None:
     check_wavefront(knl)
     text = cuda(knl)
     golden("golden/wavefront.cu", text)
-    assert "__syncthreads();" in text
+    assert "__syncwarp();" in text
     same_after_replay(wavefront(), knl)
 
 
