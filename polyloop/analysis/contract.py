@@ -1,7 +1,8 @@
-"""Private temporaries of which every thread uses one element along an axis: that axis is not stored.
+"""Temporaries of which every thread uses one element along an axis: that axis is not stored.
 
 A temporary that is subscripted by ``i`` everywhere needs one element for each thread once ``i`` runs on threads, and
-private storage is one for each thread already.
+private storage is one for each thread already.  So it is, also in shared memory, with an axis of length 1 of a
+temporary that a transform made.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import map_nodes
-from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.poly.affine import Affine
 
 __all__ = ["contracted_axes", "one_element_axes", "without_axes"]
 
 
 def contracted_axes(placement: Placement) -> dict[str, frozenset[int]]:
-    """Return, for each private temporary, the axes along which each thread uses one element only."""
+    """Return, for each temporary that has any, the axes along which each thread uses one element only."""
     uses: dict[str, list[tuple[Placed, Access]]] = {}
     for statement in placement.statements.values():
         for access in statement.lowered.accesses:
@@ -30,11 +31,23 @@ def contracted_axes(placement: Placement) -> dict[str, frozenset[int]]:
     found = {}
     in_c = {a.array for s in placement.statements.values() if s.lowered.instruction.is_c for a in s.lowered.accesses}
     for name, temporary in kernel.temporaries.items():
-        if name not in in_c and temporary.shape and name in uses and placement.spaces[name] is AddressSpace.PRIVATE:
+        if name in in_c or not temporary.shape or name not in uses:
+            continue
+        axes: frozenset[int] = frozenset()
+        space = placement.spaces[name]
+        if space is AddressSpace.PRIVATE:
             axes = one_element_axes(uses[name], placement.axes, kernel.parameters)
-            if axes:
-                found[name] = axes
+        if name in kernel.evaluations and space is not AddressSpace.GLOBAL:
+            axes |= _axes_of_length_1(temporary)
+        if axes:
+            found[name] = axes
     return found
+
+
+def _axes_of_length_1(temporary: TemporaryVariable) -> frozenset[int]:
+    if temporary.dim_tags is not None or temporary.padding:
+        return frozenset()
+    return frozenset(axis for axis, extent in enumerate(temporary.shape or ()) if extent == 1)
 
 
 def one_element_axes(

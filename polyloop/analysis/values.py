@@ -307,15 +307,13 @@ def _reference_instances(statement: Placed, leaf: _Leaf, original: Placed) -> is
     Loop inames follow from the reading statement, inames of reductions from the statement that the leaf is in; None
     where neither knows an iname.
     """
-    origin, inner = statement.lowered.instruction.origin, leaf.statement.lowered.instruction.origin
-    assert isinstance(origin, Copy), "only a copy has a reference instance"
+    inner = leaf.statement.lowered.instruction.origin
     primed = {name: Affine.variable(f"{name}'") for name in leaf.statement.dims}
+    known = _known_inames(statement, original)
     forms: list[Affine] = []
     for iname in original.lowered.inames:
-        mine = origin.forms.get(iname)
-        known = {*statement.lowered.inames}
-        if mine is not None and mine.names() <= known:
-            forms.append(mine.substitute(statement.forms))
+        if iname in known:
+            forms.append(known[iname].substitute(statement.forms))
         elif isinstance(inner, Evaluation) and iname in inner.forms:
             forms.append(inner.forms[iname].substitute(leaf.statement.forms).substitute(primed))
         else:
@@ -325,11 +323,22 @@ def _reference_instances(statement: Placed, leaf: _Leaf, original: Placed) -> is
     return map_from_forms(pairs.flatten(), names, forms).apply_domain(pairs.flatten_map().reverse())
 
 
+def _known_inames(statement: Placed, original: Placed) -> dict[str, Affine]:
+    """Return the inames of a reference statement that an instance of *statement* decides about, as forms of its own."""
+    origin = statement.lowered.instruction.origin
+    assert isinstance(origin, Copy), "only a copy has a reference instance"
+    own = frozenset(statement.lowered.inames)
+    found = {iname: origin.forms.get(iname) for iname in original.lowered.inames}
+    return {iname: form for iname, form in found.items() if form is not None and form.names() <= own}
+
+
 def _all_terms(statement: Placed, leaf: _Leaf, original: Placed, to_reference: isl.Map) -> Iterator[Diagnostic]:
-    """Yield that a reduction computed ahead does not have each of its terms exactly once."""
+    """Yield that a reduction computed ahead does not have each of its terms exactly once for each reading instance.
+
+    Those are the terms that agree with the instance: inside of another reduction, with its term.
+    """
     reached = leaf.relation.domain_map().reverse().apply_range(to_reference)
-    base = [name for name in original.lowered.instruction.inames if name in original.lowered.inames]
-    keep = [Affine.variable(name) for name in base]
+    keep = [Affine.variable(name) for name in _known_inames(statement, original)]
     outer = map_from_forms(original.domain, original.dims, keep)
     complete = reached.apply_range(outer).apply_range(outer.reverse())
     if not complete.is_subset(reached) or not to_reference.range_product(leaf.relation.domain_map()).is_injective():

@@ -45,6 +45,8 @@ class Addresses(Operands):
         first = self._index(offset).within(SUM)
         out = "" if first == "0" else first
         for index, stride in zip(indices, strides, strict=bool(indices)):
+            if type(index) is int and type(stride) is int:
+                index, stride = index * stride, 1  # noqa: PLW2901 - a number is written as one
             text = self._index(index)
             if text.text == "0":
                 continue

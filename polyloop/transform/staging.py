@@ -14,12 +14,12 @@ from polyloop.analysis.infer import infer_dtypes
 from polyloop.analysis.lowering import loop_order
 from polyloop.analysis.placement import axes_of
 from polyloop.errors import Diagnostic, TransformError
-from polyloop.expr.nodes import Expression, Reduction, function_name
+from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.builder import term_domains
 from polyloop.kernel.domains import bound_variables
-from polyloop.kernel.instruction import Evaluation, Instruction, Term
+from polyloop.kernel.instruction import Evaluation, Instruction
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.tags import AutoLocal, LocalAxis, Unroll, axis_name, parse_tag
 from polyloop.poly.affine import Affine, affine_of, to_expression
@@ -35,7 +35,7 @@ from polyloop.poly.sets import (
 )
 from polyloop.transform.inames import Replacement, replace_iname
 from polyloop.transform.reorder import add_priority
-from polyloop.transform.uses import Use, expanded_but, find_uses, free_inames
+from polyloop.transform.uses import Use, expanded_to, find_uses, free_inames, terms_outside
 
 __all__ = ["Plan", "assign_auto", "data_footprint", "stage"]
 
@@ -343,7 +343,7 @@ def _with_instruction(
 def _redirected(
     kernel: LoopKernel, old: Instruction, plan: Plan, staged: Callable[[Sequence[Expression]], Expression]
 ) -> Instruction:
-    expression = expanded_but(kernel, old.expression, plan.source)
+    expression = expanded_to(kernel, old.expression, plan.source)
     new = _replace_uses(expression, plan, frozenset(old.inames), staged)
     expanded = expand_rules(new, kernel.substitutions)
     bound = {iname for term in old.terms for iname in term.inames}
@@ -351,34 +351,12 @@ def _redirected(
     terms = old.terms
     count = _count_reductions(expanded)
     if count != len(terms):
-        terms = _kept_terms(kernel, old, plan)
+        terms = terms_outside(kernel, old, plan.source, plan.sweep)
     return replace(old, expression=new, reads=reads, terms=terms)
 
 
 def _count_reductions(expr: Expression) -> int:
     return isinstance(expr, Reduction) + sum(_count_reductions(child) for child in children(expr))
-
-
-def _kept_terms(kernel: LoopKernel, old: Instruction, plan: Plan) -> tuple[Term, ...]:
-    """Return the terms whose reductions are not inside a use of the staged rule."""
-    kept: list[Term] = []
-    terms = iter(old.terms)
-
-    def visit(expr: Expression, inside: bool) -> None:
-        if isinstance(expr, p.Call) and function_name(expr) in kernel.substitutions:
-            rule = kernel.substitutions[function_name(expr)]
-            body = substitute(rule.expression, dict(zip(rule.arguments, expr.parameters, strict=True)))
-            visit(body, inside or rule.name == plan.source)
-            return
-        if isinstance(expr, Reduction):
-            term = next(terms)
-            if not inside:
-                kept.append(term)
-        for child in children(expr):
-            visit(child, inside)
-
-    visit(old.expression, False)
-    return tuple(kept)
 
 
 def _replace_uses(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import islpy as isl
@@ -11,12 +11,12 @@ import pymbolic.primitives as p
 from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, guarded_domain
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
-from polyloop.expr.rewrite import expand_rules, reductions, variables
-from polyloop.kernel.instruction import Instruction
+from polyloop.expr.rewrite import expand_rules, reductions, substitute, variables
+from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine, affine_of
 
-__all__ = ["Use", "expanded_but", "find_uses", "free_inames"]
+__all__ = ["Use", "expanded_to", "find_uses", "free_inames", "terms_outside"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +45,9 @@ def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | 
                 sites=(instruction.site(),),
             )
             continue
-        expression = expanded_but(kernel, instruction.expression, source)
         around = tuple((expand_rules(e, kernel.substitutions), True) for e in instruction.predicates)
-        collector = _Collector(source, is_rule, iter(range(len(instruction.terms))))
-        collector.visit(expression, None, around)
+        collector = _Collector(kernel.substitutions, source, is_rule)
+        collector.visit(instruction.expression, None, around)
         for arguments, term, guards in collector.found:
             inames = instruction.inames if term is None else instruction.terms[term].inames
             domain = instruction.domain if term is None else instruction.terms[term].domain
@@ -67,32 +66,77 @@ def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | 
                 yield Use(instruction, known_forms, inames, narrowed, narrowed is not domain)
 
 
-def expanded_but(kernel: LoopKernel, expr: Expression, source: str) -> Expression:
-    """Return *expr* with every rule but *source* expanded, so that each use of *source* can be seen."""
-    return expand_rules(expr, {name: rule for name, rule in kernel.substitutions.items() if name != source})
+def expanded_to(kernel: LoopKernel, expr: Expression, source: str) -> Expression:
+    """Return *expr* with those rules expanded that have *source* in their value, so that each use of it can be seen."""
+    rules = kernel.substitutions
+
+    def leads(name: str) -> bool:
+        names = variables(rules[name].expression)
+        return source in names or any(leads(other) for other in names & rules.keys())
+
+    return expand_rules(expr, {name: rule for name, rule in rules.items() if name != source and leads(name)})
+
+
+def terms_outside(kernel: LoopKernel, instruction: Instruction, rule: str, sweep: Iterable[str]) -> tuple[Term, ...]:
+    """Return the terms of *instruction* whose reductions are not part of a value of *rule* inside the loops *sweep*."""
+    collector = _Collector(kernel.substitutions, rule, is_rule=True)
+    collector.visit(instruction.expression, None, ())
+    terms = instruction.terms
+
+    def is_staged(term: int | None) -> bool:
+        return term is not None and {*sweep} <= {*(instruction.inames if term < 0 else terms[term].inames)}
+
+    return tuple(term for term, use in zip(terms, collector.inside, strict=True) if not is_staged(use))
 
 
 class _Collector:
-    """Collects the occurrences of a rule or an array: arguments, number of the reduction around, conditions around."""
+    """Collects the occurrences of a rule or an array: arguments, number of the reduction around, conditions around.
 
-    def __init__(self, source: str, is_rule: bool, terms: Iterator[int]) -> None:
+    Rules are expanded on the way, the staged one too: the terms of an instruction are numbered as in its expansion.
+    ``inside`` has an entry for each: None where it is no part of the staged rule's value, otherwise the number of the
+    reduction around the use, -1 if there is none.
+    """
+
+    def __init__(self, rules: Mapping[str, SubstitutionRule], source: str, is_rule: bool) -> None:
+        self.rules = rules
         self.source = source
         self.is_rule = is_rule
-        self.terms = terms
         self.found: list[tuple[tuple[Expression, ...], int | None, tuple[Guard, ...]]] = []
+        self.inside: list[int | None] = []
 
-    def visit(self, expr: Expression, term: int | None, guards: tuple[Guard, ...]) -> None:
+    def visit(
+        self, expr: Expression, term: int | None, guards: tuple[Guard, ...], use: int | None = None
+    ) -> None:
+        """Visit *expr* in reduction *term*, part of the *use* of the staged rule."""
         if isinstance(expr, Reduction):
-            self.visit(expr.expr, next(self.terms), ())
+            number = len(self.inside)
+            self.inside.append(use)
+            self.visit(expr.expr, number, (), use)
             return
-        if self.is_rule and isinstance(expr, p.Call) and function_name(expr) == self.source:
-            self.found.append((tuple(expr.parameters), term, guards))
-        elif not self.is_rule and isinstance(expr, p.Subscript) and array_name(expr) == self.source:
-            self.found.append((tuple(expr.index_tuple), term, guards))
-        elif not self.is_rule and isinstance(expr, p.Variable) and expr.name == self.source:
-            self.found.append(((), term, guards))
+        applied = self._applied(expr)
+        if applied is not None:
+            rule, arguments = applied
+            if self.is_rule and rule.name == self.source and use is None:
+                self.found.append((arguments, term, guards))
+                use = -1 if term is None else term
+            value = substitute(rule.expression, dict(zip(rule.arguments, arguments, strict=True)))
+            self.visit(value, term, guards, use)
+            return
+        if not self.is_rule:
+            if isinstance(expr, p.Subscript) and array_name(expr) == self.source:
+                self.found.append((tuple(expr.index_tuple), term, guards))
+            elif isinstance(expr, p.Variable) and expr.name == self.source:
+                self.found.append(((), term, guards))
         for child, more in guarded_children(expr):
-            self.visit(child, term, (*guards, *more))
+            self.visit(child, term, (*guards, *more), use)
+
+    def _applied(self, expr: Expression) -> tuple[SubstitutionRule, tuple[Expression, ...]] | None:
+        """Return the rule that *expr* is a use of, and its arguments; None if it is none."""
+        if isinstance(expr, p.Call) and (name := function_name(expr)) in self.rules:
+            return self.rules[name], tuple(expr.parameters)
+        if isinstance(expr, p.Variable) and expr.name in self.rules:
+            return self.rules[expr.name], ()
+        return None
 
 
 def free_inames(kernel: LoopKernel, rule: str) -> frozenset[str]:

@@ -260,3 +260,60 @@ def test_an_iname_in_the_value_of_a_rule_is_an_outer_one(tag: str) -> None:
     knl = pl.precompute(pl.tag_inames(_with_a_free_iname(), {"i": tag}), "f", "j")
     expected = 2 * np.arange(4) + 10 * np.arange(4)[:, None]
     np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())()["y"], expected)
+
+
+def spectral() -> pl.LoopKernel:
+    """Return an operator of which two rules have sums in their values, and are used inside of sums."""
+    text = """
+        ur(a, b) := sum(k, d[a, k]*u[e, k, b])
+        us(a, b) := sum(k, d[b, k]*u[e, a, k])
+        gr(a, b) := g[e, 0, a, b]*ur(a, b) + g[e, 1, a, b]*us(a, b)
+        gs(a, b) := g[e, 1, a, b]*ur(a, b) + g[e, 2, a, b]*us(a, b)
+        v[e, i, j] = sum(m, d[m, i]*gr(m, j)) + sum(m, d[m, j]*gs(i, m))
+        """
+    data = [
+        pl.GlobalArg("d", F, shape="4, 4"),
+        pl.GlobalArg("u, v", F, shape="n, 4, 4"),
+        pl.GlobalArg("g", F, shape="n, 3, 4, 4"),
+        ...,
+    ]
+    knl = pl.make_kernel("{[e, i, j, m, k]: 0 <= e < n and 0 <= i, j, m, k < 4}", text, data, name="spectral")
+    return pl.tag_inames(knl, "e:g.0, i:l.0, j:l.1")
+
+
+def check_spectral(knl: pl.LoopKernel, count: int = 3) -> None:
+    rng = np.random.default_rng(count)
+    d, u, g = (rng.integers(-2, 3, shape).astype(F) for shape in ((4, 4), (count, 4, 4), (count, 3, 4, 4)))
+    ur, us = np.einsum("ak,ekb->eab", d, u), np.einsum("bk,eak->eab", d, u)
+    gr, gs = g[:, 0] * ur + g[:, 1] * us, g[:, 1] * ur + g[:, 2] * us
+    v = np.einsum("mi,emj->eij", d, gr) + np.einsum("mj,eim->eij", d, gs)
+    check(knl, {"d": d, "u": u, "g": g}, {"v": v})
+
+
+def test_rules_with_sums_that_are_used_inside_of_sums() -> None:
+    """The terms of a value ahead are those of one term around it; a rule beside it stays a rule."""
+    knl = pl.precompute(spectral(), "gr", "m, j")
+    check_spectral(knl)
+    assert "gs(" in str(knl)
+    knl = pl.precompute(knl, "gs", "i, m")
+    check_spectral(knl)
+    assert "gr_value[4][4]" in cuda(knl)
+
+
+def test_a_use_is_found_inside_the_sum_that_it_is_in() -> None:
+    """The first value has a sum of its own, which counts when the reductions of the statement are numbered."""
+    knl = pl.make_kernel(
+        ["{[i, p, q]: 0 <= i < n and 0 <= p < 3 and 0 <= q < 5}", "{[k]: 0 <= k < 4}"],
+        "f(x) := sum(k, a[x, k])\ny[i] = sum(p, f(p)) + i*sum(q, f(q))",
+        [pl.GlobalArg("a", F, shape="5, 4"), pl.GlobalArg("y", F, shape="n"), ...],
+        name="two_sums",
+    )
+    a = np.arange(20, dtype=F).reshape(5, 4)
+    y = a[:3].sum() + np.arange(6) * a.sum()
+    check(knl, {"a": a, "n": 6}, {"y": y})
+    for sweep in ("p", "q"):
+        staged = pl.precompute(knl, "f", sweep)
+        check(staged, {"a": a, "n": 6}, {"y": y})
+        other = "q" if sweep == "p" else "p"
+        names = {"precompute_inames": "x", "temporary_name": "rest", "compute_insn_id": "compute_rest"}
+        check(pl.precompute(staged, "f", other, **names), {"a": a, "n": 6}, {"y": y})

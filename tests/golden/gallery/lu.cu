@@ -8,6 +8,6 @@ extern "C" __global__ void __launch_bounds__(8) lu(float *a, int n)
             for (int j = k + 1; j < n; ++j)
                 a[(8 * i_outer + tx) * n + j] = a[(8 * i_outer + tx) * n + j] - a[(8 * i_outer + tx) * n + k] * a[k * n + j];  // update
         }
-        __syncthreads();
+        __syncwarp();
     }
 }
