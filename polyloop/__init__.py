@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from polyloop.target.interpreter import interpret
     from polyloop.target.source import generate_code
     from polyloop.transform.affine import map_domain
+    from polyloop.transform.barrier import add_barrier
+    from polyloop.transform.dependencies import add_dependency, add_nosync
     from polyloop.transform.precompute import precompute
     from polyloop.transform.prefetch import add_prefetch
     from polyloop.transform.rename import rename_iname
@@ -97,7 +99,10 @@ __all__ = [
     "TransformError",
     "ValueArg",
     "VerificationError",
+    "add_barrier",
+    "add_dependency",
     "add_dtypes",
+    "add_nosync",
     "add_prefetch",
     "assume",
     "auto",

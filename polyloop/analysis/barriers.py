@@ -16,7 +16,8 @@ __all__ = ["barrier_items"]
 def barrier_items(kernel: LoopKernel) -> dict[int, list[Item]]:
     """Return the barriers of *kernel* by the number of the instruction that they stand before.
 
-    A barrier follows the last instruction that copies one which it followed in the reference program.  Its loops are
+    A barrier follows the last instruction that copies one which it followed in the reference program, or that a
+    transform had made before the barrier was added.  Its loops are
     what has become of the written loops around it.
 
     Raises
@@ -28,7 +29,8 @@ def barrier_items(kernel: LoopKernel) -> dict[int, list[Item]]:
     for barrier in kernel.barriers:
         position = 0
         for number, instruction in enumerate(kernel.instructions):
-            if isinstance(instruction.origin, Copy) and instruction.origin.instruction in barrier.before:
+            origin = instruction.origin
+            if (origin.instruction if isinstance(origin, Copy) else instruction.id) in barrier.before:
                 position = number + 1
         nest = _nest(kernel, barrier, position)
         item = Item(

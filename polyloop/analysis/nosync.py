@@ -18,7 +18,7 @@ from polyloop.kernel.instruction import Copy, Instruction
 from polyloop.kernel.match import Glob
 from polyloop.kernel.options import SyncScope
 
-__all__ = ["denied_scopes", "idle_denials", "is_known", "not_denied"]
+__all__ = ["denied_scopes", "idle_denials", "is_known", "meetings", "met_by", "not_denied"]
 
 
 def _reference_id(instruction: Instruction) -> str | None:
@@ -39,19 +39,25 @@ def idle_denials(placement: Placement) -> Iterator[tuple[Instruction, str, str]]
     for instruction in placement.program.kernel.instructions:
         names = {entry.which.pattern for entry in instruction.nosync if isinstance(entry.which, Glob)}
         for name in sorted(names):
-            meet = list(_meetings(placement, instruction.id, name))
+            meet = list(meetings(placement, instruction.id, name))
             if meet and all(is_known(*sides) for sides in meet):
                 yield instruction, name, meet[0][1].array
 
 
-def _meetings(placement: Placement, one: str, other: str) -> Iterator[tuple[Placed, Access, Placed, Access]]:
+def meetings(placement: Placement, one: str, other: str) -> Iterator[tuple[Placed, Access, Placed, Access]]:
     """Yield the accesses of two instructions to one cell, of which one is a write."""
     sides = [[s for s in placement.statements.values() if s.lowered.instruction.id == name] for name in (one, other)]
     for first, second in product(*sides):
         for a, b in product(first.lowered.accesses, second.lowered.accesses):
             is_write = first.lowered.is_write(a) or second.lowered.is_write(b)
-            if a.array == b.array and is_write and not conflict_pairs(placement, first, a, second, b).is_empty():
+            if a.array == b.array and is_write and not met_by(placement, first, a, second, b).is_empty():
                 yield first, a, second, b
+
+
+def met_by(placement: Placement, first: Placed, a: Access, second: Placed, b: Access) -> isl.Map:
+    """Return the pairs of different instances that may touch one cell."""
+    pairs = conflict_pairs(placement, first, a, second, b)
+    return pairs.subtract(isl.Map.identity(pairs.get_space())) if first is second else pairs
 
 
 def denied_scopes(first: Placed, a: Access, second: Placed, b: Access) -> frozenset[SyncScope]:

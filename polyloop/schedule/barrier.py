@@ -10,14 +10,15 @@ Barriers that the user wrote, and the ends of launches, are positions that are t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need
+from polyloop.errors import Diagnostic
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
 
-__all__ = ["Requirement", "fewest_positions", "place_barriers", "requirements"]
+__all__ = ["Requirement", "fewest_positions", "idle_barriers", "place_barriers", "requirements"]
 
 Block = tuple[int | str, ...]
 
@@ -45,14 +46,16 @@ class Requirement:
 
 
 def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requirement]:
-    """Return where the *needs* of threads of one block ask for barriers."""
+    """Return where the *needs* ask for barriers; those of the whole grid stand in the outermost block."""
     places = placement.program.places
     found: dict[Requirement, None] = {}
     for need in needs:
-        if need.scope is None or need.scope is Scope.GRID:
+        if need.scope is None:
             continue
         first, second = places[need.conflict.first.name], places[need.conflict.second.name]
-        if need.conflict.loop is None:
+        if need.scope is Scope.GRID:
+            depth = 0
+        elif need.conflict.loop is None:
             depth = next(i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
         else:
             depth = first.index(need.conflict.loop) + 1
@@ -62,6 +65,38 @@ def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requiremen
         wraps = need.conflict.loop is not None
         found.setdefault(Requirement(first[:depth], a, b, wraps, need.conflict.adjacent, need.scope))
     return list(found)
+
+
+def idle_barriers(placement: Placement, needs: Iterable[Need]) -> Iterator[tuple[str, Diagnostic]]:
+    """Yield the user's barriers at which no threads have to meet: their ids, and what to say about them."""
+    wanted = requirements(placement, needs)
+    for barrier in placement.program.kernel.barriers:
+        place = _position_of(placement.program.tree, barrier.id)
+        assert place is not None, f"barrier {barrier.id} stands nowhere in the tree"
+        block, position = place
+        is_grid = barrier.scope is Scope.GRID
+        if not (placement.axes.all if is_grid else placement.axes.local):
+            continue
+        serves = [r for r in wanted if r.block == block and (is_grid or r.scope is not Scope.GRID)]
+        if not any(r.met_by(position) for r in serves):
+            yield barrier.id, Diagnostic(
+                "idle-barrier",
+                f"no threads have to meet at barrier '{barrier.id}'",
+                ("no element is accessed by different threads before and behind it, and written by one of them",),
+                ("drop it: what barriers the program needs is found without it",),
+                sites=(barrier.site(),),
+            )
+
+
+def _position_of(nodes: Tree, name: str, prefix: Block = ()) -> tuple[Block, int] | None:
+    """Return the block of the user's barrier *name*, and its position there."""
+    for number, node in enumerate(nodes):
+        if isinstance(node, Barrier) and node.name == name:
+            return prefix, number
+        inside = (*prefix, number, node.iname) if isinstance(node, Loop) else ()
+        if isinstance(node, Loop) and (found := _position_of(node.body, name, inside)) is not None:
+            return found
+    return None
 
 
 def fewest_positions(wanted: Sequence[Requirement], length: int, present: Sequence[int] = ()) -> list[int]:

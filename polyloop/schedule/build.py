@@ -15,7 +15,7 @@ from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.analysis.pools import pool_needs
 from polyloop.analysis.proof import Proof
 from polyloop.analysis.race import Need, needs, shared_arrays
-from polyloop.errors import Diagnostic, VerificationError
+from polyloop.errors import Diagnostic, VerificationError, warn
 from polyloop.expr.nodes import Expression, Record, Terms
 from polyloop.expr.operations import neutral_element
 from polyloop.expr.rewrite import substitute
@@ -26,7 +26,7 @@ from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tags import Unroll, UnrollHint
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.poly.affine import to_expression
-from polyloop.schedule.barrier import place_barriers, requirements
+from polyloop.schedule.barrier import idle_barriers, place_barriers, requirements
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 from polyloop.transform.staging import assign_auto
@@ -76,6 +76,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     proofs = [*discharge(kernel, obligations(placement, limits))]
     found = [need for array in shared_arrays(placement) for need in needs(placement, array, limits.warp_size)]
     found += pool_needs(placement, limits.warp_size)
+    warn("schedule", kernel.name, idle_barriers(placement, found), kernel.silenced_warnings)
     axes = contracted_axes(placement)
     storages = _storages(placement, axes)
     proofs += discharge(kernel, [storage_obligations(storages.values(), limits)])

@@ -17,7 +17,10 @@ __all__ = ["FUNCTIONS", "TRANSFORMS", "install_methods", "replay", "trace_from_j
 _T = TypeVar("_T")
 
 _HOMES: Final[Mapping[str, str]] = {
+    "add_barrier": "barrier",
+    "add_dependency": "dependencies",
     "add_dtypes": "specialize",
+    "add_nosync": "dependencies",
     "add_prefetch": "prefetch",
     "assume": "specialize",
     "fix_parameters": "specialize",
