@@ -8,7 +8,7 @@ from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.order import Item
-from polyloop.kernel.tags import axis_name
+from polyloop.kernel.tags import axis_name, is_lane
 
 __all__ = ["barrier_items"]
 
@@ -50,7 +50,7 @@ def _nest(kernel: LoopKernel, barrier: ExplicitBarrier, position: int) -> dict[s
     if inside is None:
         raise _outside(kernel, barrier, None)
     own = {iname: number for iname, number in inside.blocks if number in numbers}
-    loops = [iname for iname in inside.inames if axis_name(kernel.tag(iname)) is None]
+    loops = [x for x in inside.inames if axis_name(kernel.tag(x)) is None and not is_lane(kernel.tag(x))]
     nest = [*takewhile(own.__contains__, loops)]
     if any(iname in own for iname in loops[len(nest) :]):
         raise _outside(kernel, barrier, inside)

@@ -17,6 +17,7 @@ import islpy as isl
 
 from polyloop.analysis.comparison import Comparison, copies, original_read, reference_flow
 from polyloop.analysis.dataflow import hides_others, is_exact, may_flow_of, readers_of, writes_of
+from polyloop.analysis.lockstep import lockstep_obligations
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, conflicts
@@ -53,6 +54,7 @@ def order_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 def order_obligations(comparison: Comparison) -> Iterator[Obligation]:
     """Yield what has to hold of the order of a transformed program."""
+    yield from lockstep_obligations(comparison.new)
     for array in _named_arrays(comparison.kernel):
         says = f"each read of '{array}' sees the write that it sees in the program"
         if isinstance(comparison.kernel.arrays().get(array), ArrayArg):

@@ -19,6 +19,7 @@ import pymbolic.primitives as p
 
 from polyloop.analysis.barriers import barrier_items
 from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, guarded_domain
+from polyloop.analysis.lanes import lanes_last, with_lanes
 from polyloop.analysis.lowered import Access, Accumulator, Lowered, Program
 from polyloop.analysis.sharing import may_share
 from polyloop.errors import Diagnostic, VerificationError
@@ -41,7 +42,7 @@ from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
-from polyloop.kernel.tags import axis_name
+from polyloop.kernel.tags import axis_name, is_lane
 from polyloop.kernel.tree import paths
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import constant_bounds, reorder
@@ -198,7 +199,7 @@ class _Lowering:
         self.guards = around_term
         nested = self.before[nested_from:]
         del self.before[nested_from:]
-        nest = loop_order(all_inames, self.kernel.loop_priority)
+        nest = lanes_last(self.kernel, loop_order(all_inames, self.kernel.loop_priority))
         name = self.names("acc")
         variable, shape = self.accumulator_element(name, nest, inames, expr.inames)
         write = access_of(variable, self.visible(inames))
@@ -315,6 +316,7 @@ def lower(kernel: LoopKernel) -> Program:
 
     Kernels that differ only in what lowering does not look at (shapes, types, the trace) share the work.
     """
+    kernel = with_lanes(kernel)
     parts = (
         kernel.instructions,
         kernel.barriers,
@@ -359,19 +361,19 @@ def _lower(kernel: LoopKernel) -> Program:
         after = frozenset(last.get(name, name) for name in instruction.depends_on)
         groups[instruction.id] = group
         statements.update((statement.name, statement) for statement in group)
-        items.extend(_items(kernel, group, after))
+        items.extend(_items(kernel, group, after, len(items)))
         last[instruction.id] = group[-1].name
     items += barriers.get(len(kernel.instructions), ())
     tree = build_tree(items, partial(may_share, kernel, statements, groups))
     return Program(kernel, statements, tree, accumulators, paths(tree))
 
 
-def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str]) -> list[Item]:
-    """Return the statements of one instruction as far as order is concerned.
+def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str], number: int) -> list[Item]:
+    """Return the statements of one instruction as far as order is concerned; *number* others are before them.
 
     The last one reads what all of them read: what comes later and writes that has to follow the instruction.
     """
-    items = [_item(kernel, statement, after) for statement in group]
+    items = [_item(kernel, statement, after, number + k) for k, statement in enumerate(group)]
     if len(items) == 1:
         return items
     last = items[-1]
@@ -382,9 +384,11 @@ def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str]) 
     return [replace(item, group=whole, common=count) for item, count in zip(items, common, strict=True)]
 
 
-def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str]) -> Item:
+def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str], number: int) -> Item:
+    """Return one statement, the one of this *number*, as far as order is concerned; it shares no loop over lanes."""
     nest = tuple(x for x in statement.inames if axis_name(kernel.tag(x)) is None)
     reads = frozenset(access.array for access in statement.reads)
     writes = frozenset(write.array for write in statement.writes)
     blocks = {**dict(statement.instruction.blocks), **statement.joined}
+    blocks.update((x, -1 - number) for x in nest if is_lane(kernel.tag(x)))
     return Item(statement.name, nest, reads, writes, after, blocks)

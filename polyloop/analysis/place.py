@@ -36,6 +36,7 @@ def place(kernel: LoopKernel) -> Placement:
         See :func:`axes_of`.
     """
     program = lower(kernel)
+    kernel = program.kernel
     axes = axes_of(kernel)
     with within_budget(kernel, "which threads have to see which temporary"):
         spaces = _address_spaces(kernel, program, axes)

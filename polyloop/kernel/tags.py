@@ -10,11 +10,14 @@ __all__ = [
     "AutoLocal",
     "GroupAxis",
     "InameTag",
+    "Interleave",
     "LocalAxis",
     "Sequential",
     "Unroll",
     "UnrollHint",
+    "Vectorize",
     "axis_name",
+    "is_lane",
     "parse_tag",
 ]
 
@@ -71,7 +74,25 @@ class AutoLocal:
         return "l.auto"
 
 
-InameTag: TypeAlias = Sequential | Unroll | UnrollHint | GroupAxis | LocalAxis | AutoLocal
+@dataclass(frozen=True)
+class Interleave:
+    """``ilp``: each statement runs for all values before the next one does; unrolled, or (``ilp.seq``) in a loop."""
+
+    unrolled: bool = True
+
+    def __str__(self) -> str:
+        return "ilp" if self.unrolled else "ilp.seq"
+
+
+@dataclass(frozen=True)
+class Vectorize:
+    """``vec``: as ``ilp``, with the lanes of wide loads and stores where that is proven to be possible."""
+
+    def __str__(self) -> str:
+        return "vec"
+
+
+InameTag: TypeAlias = Sequential | Unroll | UnrollHint | GroupAxis | LocalAxis | AutoLocal | Interleave | Vectorize
 
 _PLAIN: Final[dict[str, InameTag]] = {
     "for": Sequential(),
@@ -79,6 +100,10 @@ _PLAIN: Final[dict[str, InameTag]] = {
     "unr": Unroll(),
     "unr_hint": UnrollHint(),
     "l.auto": AutoLocal(),
+    "ilp": Interleave(),
+    "ilp.unr": Interleave(),
+    "ilp.seq": Interleave(unrolled=False),
+    "vec": Vectorize(),
 }
 _AXIS = re.compile(r"([gl])\.([0-2])")
 
@@ -98,3 +123,8 @@ def parse_tag(text: str) -> InameTag | None:
 def axis_name(tag: InameTag) -> str | None:
     """Return ``"g.N"`` or ``"l.N"`` for a hardware axis, None for a loop."""
     return str(tag) if isinstance(tag, GroupAxis | LocalAxis) else None
+
+
+def is_lane(tag: InameTag) -> bool:
+    """Return whether the values of an iname are lanes: run side by side, one statement after the other."""
+    return isinstance(tag, Interleave | Vectorize)

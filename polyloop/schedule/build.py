@@ -10,6 +10,7 @@ import islpy as isl
 
 from polyloop.analysis.contract import contracted_axes, without_axes
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
+from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.analysis.pools import pool_needs
@@ -23,7 +24,7 @@ from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import order_tags
 from polyloop.kernel.limits import DeviceLimits
-from polyloop.kernel.tags import Unroll, UnrollHint
+from polyloop.kernel.tags import InameTag, Interleave, Unroll, UnrollHint, Vectorize
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.poly.affine import to_expression
 from polyloop.schedule.barrier import idle_barriers, place_barriers, requirements
@@ -69,7 +70,7 @@ def build_verified(kernel: LoopKernel, limits: DeviceLimits) -> Verified:
 
 
 def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
-    kernel = assign_auto(original)
+    kernel = with_lanes(assign_auto(original))
     typed = require_dtypes(kernel)
     kernel = kernel if _same_types(kernel, typed) else typed
     placement = place(kernel)
@@ -100,9 +101,6 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     }
     exchanged = frozenset(need.array for need in found if _inside_a_launch(placement, need, cuts))
     launches = tuple(_launches(placement, tree, cuts, storages, exchanged))
-    tags = {
-        iname: tag for iname, tag in kernel.iname_tags.items() if isinstance(tag, Unroll | UnrollHint)
-    }
     schedule = Schedule(
         name=kernel.name,
         parameters=kernel.parameters,
@@ -112,7 +110,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         tables={n: t.initializer for n, t in kernel.temporaries.items() if t.initializer is not None},
         statements=statements,
         launches=launches,
-        loop_tags=tags,
+        loop_tags=dict(_loop_tags(kernel)),
         tile_inames=kernel.tile_inames,
         slabs=dict(kernel.slabs),
         conditions=kernel.conditions,
@@ -120,6 +118,15 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         index_dtype=kernel.index_dtype,
     )
     return Verified(schedule, tuple(proofs))
+
+
+def _loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:
+    """Yield how loops are printed that are not plain ones; lanes stand around one statement and are unrolled."""
+    for iname, tag in kernel.iname_tags.items():
+        if isinstance(tag, Vectorize) or (isinstance(tag, Interleave) and tag.unrolled):
+            yield iname, Unroll()
+        elif isinstance(tag, Unroll | UnrollHint):
+            yield iname, tag
 
 
 def _same_types(old: LoopKernel, new: LoopKernel) -> bool:

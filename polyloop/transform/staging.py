@@ -21,7 +21,7 @@ from polyloop.kernel.builder import term_domains
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.instruction import Evaluation, Instruction
 from polyloop.kernel.kernel import Domain, LoopKernel
-from polyloop.kernel.tags import AutoLocal, LocalAxis, Unroll, axis_name, parse_tag
+from polyloop.kernel.tags import AutoLocal, LocalAxis, Unroll, axis_name, is_lane, parse_tag
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import (
     Row,
@@ -74,8 +74,8 @@ def _outer_inames(
 ) -> tuple[str, ...]:
     """Return the loops around the new instruction, the outermost first.
 
-    These are all that are not swept, save those that the elements do not depend on and that are threads of the block
-    or lie inside a swept loop.  *free* are inames in the value besides those in the arguments.
+    These are all that are not swept, save those that the elements do not depend on and that are threads of the block,
+    lanes, or lie inside a swept loop.  *free* are inames in the value besides those in the arguments.
     """
     needed = {name for use in uses for form in use.arguments for name in form.names()} | free
     order: dict[str, None] = {}
@@ -85,7 +85,9 @@ def _outer_inames(
             if iname in sweep:
                 inside = axis_name(kernel.tag(iname)) is None
             elif iname in needed or not (
-                isinstance(kernel.tag(iname), LocalAxis) or (inside and axis_name(kernel.tag(iname)) is None)
+                isinstance(kernel.tag(iname), LocalAxis)
+                or is_lane(kernel.tag(iname))
+                or (inside and axis_name(kernel.tag(iname)) is None)
             ):
                 order.setdefault(iname)
     common = fold(frozenset.intersection, (frozenset(use.inames) for use in uses))

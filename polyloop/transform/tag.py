@@ -8,17 +8,19 @@ from typing import ClassVar
 
 import islpy as isl
 
+from polyloop.analysis.lanes import lane_violations
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.lowering import Lowered
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need, needs, shared_arrays
+from polyloop.analysis.values import value_violations
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic
 from polyloop.expr.updates import COMMUTATIVE, update_of
 from polyloop.kernel.instruction import Term
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, parse_tag
+from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, is_lane, parse_tag
 from polyloop.poly.sets import sample_pair
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.skew import skew_hint
@@ -45,13 +47,13 @@ def tag_violations(text: str) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "bad-tag",
             f"no tag '{text}'",
-            hints=("tags are for, ord, unr, unr_hint, g.0 to g.2, l.0 to l.2 and l.auto",),
+            hints=("tags are for, ord, unr, unr_hint, ilp, ilp.seq, vec, g.0 to g.2, l.0 to l.2 and l.auto",),
         )
 
 
 @dataclass(frozen=True)
 class TagInames(Transform):
-    """Choose how loops run: in order, unrolled, on blocks or on threads."""
+    """Choose how loops run: in order, unrolled, as lanes, on blocks or on threads."""
 
     name: ClassVar[str] = "tag_inames"
     iname_to_tag: tuple[tuple[str, str], ...]
@@ -128,8 +130,13 @@ def _two_terms(term: Term, iname: str) -> str:
 
 
 def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> Iterator[Diagnostic]:
-    """Yield races that no barrier can mend, after some inames were given hardware axes."""
-    axes = {iname: text for iname, text in tags if axis_name(parse_tag(text) or Sequential()) is not None}
+    """Yield races that no barrier can mend, and changed values, after some inames became hardware axes or lanes."""
+    given = [(iname, text, parse_tag(text) or Sequential()) for iname, text in tags]
+    lanes = {iname: text for iname, text, tag in given if is_lane(tag)}
+    axes = {iname: text for iname, text, tag in given if axis_name(tag) is not None}
+    if found := tuple(_lane_violations(kernel, lanes)):
+        yield from found
+        return
     if not axes:
         return
     for iname, text in axes.items():
@@ -146,14 +153,29 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
                 yield _race(placement, need, axes)
                 return
     for finding in order_violations(kernel):
-        if finding.code == "not-proven":
-            yield finding
-            return
-        listed = ", ".join(f"'{iname}' as '{tag}'" for iname, tag in axes.items())
-        message = f"cannot run {listed}: {finding.message}"
-        hints = ("keep the loop sequential, or run another loop of the nest in parallel",)
-        yield replace(finding, code="illegal-parallel", message=message, hints=hints)
+        yield _disordered(finding, axes)
         return
+
+
+def _lane_violations(kernel: LoopKernel, lanes: Mapping[str, str]) -> Iterator[Diagnostic]:
+    """Yield why some inames cannot be lanes: their number, or values that would change."""
+    if not lanes:
+        return
+    if found := tuple(lane_violations(kernel, lanes)):
+        yield from found
+        return
+    for finding in (*order_violations(kernel), *value_violations(kernel)):
+        yield _disordered(finding, lanes)
+        return
+
+
+def _disordered(finding: Diagnostic, tags: Mapping[str, str]) -> Diagnostic:
+    """Return what is wrong with the order of a kernel as a consequence of *tags*."""
+    if finding.code in ("not-proven", "illegal-parallel"):
+        return finding
+    listed = ", ".join(f"'{iname}' as '{tag}'" for iname, tag in tags.items())
+    hints = ("keep the loop sequential, or run another loop of the nest in parallel",)
+    return replace(finding, code="illegal-parallel", message=f"cannot run {listed}: {finding.message}", hints=hints)
 
 
 def _is_update(lowered: Lowered) -> bool:
@@ -216,7 +238,9 @@ def tag_inames(
     ----------
     iname_to_tag
         ``"i:g.0, j:l.0"``, or a mapping, or pairs.  Tags: ``for`` and ``ord`` (a loop), ``unr`` (unrolled),
-        ``unr_hint`` (the compiler is asked to), ``g.N`` (block axis), ``l.N`` (thread axis), ``l.auto``.
+        ``unr_hint`` (the compiler is asked to), ``g.N`` (block axis), ``l.N`` (thread axis), ``l.auto``; ``ilp`` and
+        ``ilp.seq`` (each statement runs for all values before the next one, unrolled or in a loop, with temporaries and
+        accumulators once for each value), ``vec`` (the same for 2, 4, 8 or 16 values).
     force
         Replace a tag that is already there.
     ignore_nonexistent
@@ -225,7 +249,7 @@ def tag_inames(
     Raises
     ------
     TransformError
-        ``unknown-iname``, ``bad-tag``, ``iname-tagged``, ``parallel-reduction``; ``write-race`` and
+        ``unknown-iname``, ``bad-tag``, ``iname-tagged``, ``parallel-reduction``, ``bad-lanes``; ``write-race`` and
         ``illegal-parallel``, with two concrete instances, where threads would conflict and no barrier could order them.
 
     Notes

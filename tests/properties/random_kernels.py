@@ -193,7 +193,7 @@ def _inames(kernel: LoopKernel) -> list[str]:
 
 
 def _split(rng: random.Random, kernel: LoopKernel) -> LoopKernel:
-    tags = (None, None, None, "g.0", "g.1", "l.0", "l.1", "unr")
+    tags = (None, None, None, "g.0", "g.1", "l.0", "l.1", "unr", "ilp", "vec")
     outer, inner = rng.choice(tags), rng.choice(tags)
     inames = _inames(kernel)
     slabs = rng.choice(((0, 0), (0, 0), (0, 0), (0, 1), (1, 1)))
@@ -203,7 +203,8 @@ def _split(rng: random.Random, kernel: LoopKernel) -> LoopKernel:
 
 
 def _tag(rng: random.Random, kernel: LoopKernel) -> LoopKernel:
-    return pl.tag_inames(kernel, {rng.choice(_inames(kernel)): rng.choice(("g.0", "g.1", "l.0", "l.1", "unr", "ord"))})
+    tag = rng.choice(("g.0", "g.1", "l.0", "l.1", "unr", "ord", "ilp", "vec"))
+    return pl.tag_inames(kernel, {rng.choice(_inames(kernel)): tag})
 
 
 def _reorder(rng: random.Random, kernel: LoopKernel) -> LoopKernel:

@@ -1,0 +1,218 @@
+"""Lanes: inames tagged ``ilp`` or ``vec``, whose iterations run side by side, one statement after the other.
+
+The loop over lanes stands around each statement by itself, inside all its other loops.  What a statement leaves for
+another in a temporary is kept once per lane: the temporary gets an axis for them.  Neither is trusted: the order of the
+result is compared with the reference program like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pymbolic.primitives as p
+
+from polyloop.errors import Diagnostic
+from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.rewrite import accesses, expand_rules, map_nodes, variables
+from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
+from polyloop.kernel.domains import bound_variables
+from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.tags import Vectorize, is_lane
+from polyloop.poly.sets import constant_bounds, reorder
+
+__all__ = ["VECTOR_LENGTHS", "lane_violations", "lanes_last", "with_lanes"]
+
+VECTOR_LENGTHS = (2, 4, 8, 16)
+
+
+@dataclass(frozen=True)
+class _Extent:
+    """The values of a lane iname: ``count`` of them, from ``low`` on."""
+
+    low: int
+    count: int
+
+
+def lanes_last(kernel: LoopKernel, inames: Sequence[str]) -> tuple[str, ...]:
+    """Return *inames* with the lanes innermost, otherwise in their order."""
+    lanes = [x for x in inames if is_lane(kernel.tag(x))]
+    return (*(x for x in inames if x not in lanes), *lanes) if lanes else tuple(inames)
+
+
+@memoised
+def _extents(kernel: LoopKernel) -> Mapping[str, _Extent | None]:
+    """Return the values of each lane iname, None where their number depends on parameters."""
+    found: dict[str, _Extent | None] = {}
+    for domain in kernel.domains:
+        for position, iname in enumerate(domain.inames):
+            if is_lane(kernel.tag(iname)):
+                low, high = constant_bounds(domain.set.intersect_params(kernel.assumptions), position)
+                found[iname] = None if low is None or high is None else _Extent(low, high - low + 1)
+    return found
+
+
+def lane_violations(kernel: LoopKernel, inames: Collection[str]) -> Iterator[Diagnostic]:
+    """Yield that one of *inames* cannot be lanes, because of the number of its values."""
+    for iname, extent in _extents(kernel).items():
+        if iname not in inames:
+            continue
+        tag = kernel.tag(iname)
+        if extent is None:
+            yield Diagnostic(
+                "bad-lanes",
+                f"iname '{iname}' cannot be '{tag}': its number of values is not a constant",
+                ("each of its values becomes a lane of every statement",),
+                (f'split it: pl.split_iname(knl, "{iname}", 4, inner_tag="{tag}")',),
+            )
+        elif isinstance(tag, Vectorize) and extent.count not in VECTOR_LENGTHS:
+            yield Diagnostic(
+                "bad-lanes",
+                f"iname '{iname}' cannot be '{tag}': it has {extent.count} values",
+                (f"vectors have {', '.join(map(str, VECTOR_LENGTHS[:-1]))} or {VECTOR_LENGTHS[-1]} lanes",),
+                ("split by one of these lengths",),
+            )
+
+
+def with_lanes(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* with its lanes innermost in every instruction, and its temporaries once per lane."""
+    if not any(map(is_lane, kernel.iname_tags.values())):
+        return kernel
+    return _with_lanes(kernel)
+
+
+@memoised
+def _with_lanes(kernel: LoopKernel) -> LoopKernel:
+    extents = _extents(kernel)
+    users = _users(kernel)
+    chosen: dict[str, tuple[str, ...]] = {}
+    for name, temporary in kernel.temporaries.items():
+        if name in users and _may_grow(temporary):
+            own = tuple(x for x in _own_lanes(kernel, name, users[name]) if extents.get(x) is not None)
+            if own:
+                chosen[name] = own
+    if chosen:
+        kernel = _expanded(kernel, chosen, users)
+    instructions = tuple(_arranged(instruction, kernel) for instruction in kernel.instructions)
+    if all(a is b for a, b in zip(instructions, kernel.instructions, strict=True)):
+        return kernel
+    return replace(kernel, instructions=instructions)
+
+
+def _arranged(instruction: Instruction, kernel: LoopKernel) -> Instruction:
+    """Return *instruction* with its lanes as the innermost loops."""
+    nest = lanes_last(kernel, instruction.inames)
+    if nest == instruction.inames:
+        return instruction
+    count = len(nest)
+    terms = tuple(
+        Term((*nest, *t.inames[count:]), reorder(t.domain, t.inames, (*nest, *t.inames[count:])))
+        for t in instruction.terms
+    )
+    domain = reorder(instruction.domain, instruction.inames, nest)
+    return replace(instruction, inames=nest, domain=domain, terms=terms)
+
+
+# {{{ temporaries
+
+
+def _may_grow(temporary: TemporaryVariable) -> bool:
+    """Return whether a temporary can get an axis: its layout is left to us, and it is not in global memory."""
+    return (
+        temporary.shape is not None
+        and temporary.address_space is not AddressSpace.GLOBAL
+        and temporary.initializer is None
+        and temporary.dim_tags is None
+        and temporary.base_storage is None
+    )
+
+
+def _users(kernel: LoopKernel) -> dict[str, list[Instruction]]:
+    """Return the instructions that read or write each temporary."""
+    found: dict[str, list[Instruction]] = {}
+    for instruction in kernel.instructions:
+        names = _bounds(kernel, instruction).union(instruction.reads, instruction.writes)
+        for name in names & kernel.temporaries.keys():
+            found.setdefault(name, []).append(instruction)
+    return found
+
+
+def _bounds(kernel: LoopKernel, instruction: Instruction) -> set[str]:
+    """Return the scalars that the loops of an instruction take their bounds from."""
+    domains = (instruction.domain, *(term.domain for term in instruction.terms))
+    return {name for domain in domains for name in bound_variables(domain, kernel.parameters)}
+
+
+def _own_lanes(kernel: LoopKernel, name: str, users: Sequence[Instruction]) -> tuple[str, ...]:
+    """Return the lanes that all *users* of a temporary run on and none of them subscripts it by."""
+    first = users[0]
+    found = [x for x in first.inames if is_lane(kernel.tag(x)) and all(x in other.inames for other in users)]
+    if not found or any(instruction.is_c for instruction in users):
+        return ()
+    for instruction in users:
+        if name in _bounds(kernel, instruction):
+            return ()
+        for expr in _parts(kernel, instruction):
+            for access in accesses(expr):
+                if array_name(access) == name and isinstance(access, p.Subscript):
+                    used = frozenset[str]().union(*map(variables, access.index_tuple))
+                    found = [x for x in found if x not in used]
+    return tuple(found)
+
+
+def _parts(kernel: LoopKernel, instruction: Instruction) -> Iterator[Expression]:
+    yield instruction.assignee
+    for expr in (instruction.expression, *instruction.predicates):
+        yield expand_rules(expr, kernel.substitutions)
+
+
+def _expanded(
+    kernel: LoopKernel, chosen: Mapping[str, tuple[str, ...]], users: Mapping[str, Iterable[Instruction]]
+) -> LoopKernel:
+    """Return *kernel* with a leading axis for each of its lanes in each of the temporaries *chosen*."""
+    extents = _extents(kernel)
+    leading: dict[str, tuple[Expression, ...]] = {}
+    temporaries = dict(kernel.temporaries)
+    for name, lanes in chosen.items():
+        own = [(iname, extent) for iname in lanes if (extent := extents[iname]) is not None]
+        leading[name] = tuple(
+            p.Variable(iname) if extent.low == 0 else p.Sum((p.Variable(iname), -extent.low)) for iname, extent in own
+        )
+        old = temporaries[name]
+        assert old.shape is not None, f"the shape of '{name}' is unknown"
+        temporaries[name] = replace(old, shape=(*(extent.count for _, extent in own), *old.shape))
+    change = _indexed(leading)
+    concerned = {instruction.id for name in chosen for instruction in users[name]}
+
+    def rewritten(expr: Expression) -> Expression:
+        return map_nodes(expand_rules(expr, kernel.substitutions), change)
+
+    instructions = tuple(
+        replace(
+            instruction,
+            assignee=map_nodes(instruction.assignee, change),
+            expression=rewritten(instruction.expression),
+            predicates=tuple(map(rewritten, instruction.predicates)),
+        )
+        if instruction.id in concerned
+        else instruction
+        for instruction in kernel.instructions
+    )
+    return replace(kernel, instructions=instructions, temporaries=temporaries)
+
+
+def _indexed(leading: Mapping[str, tuple[Expression, ...]]) -> Callable[[Expression], Expression]:
+    """Return what puts the indices *leading* in front of the subscripts of some arrays."""
+
+    def change(node: Expression) -> Expression:
+        if not isinstance(node, p.Variable | p.Subscript) or array_name(node) not in leading:
+            return node
+        name = array_name(node)
+        indices = leading[name] if isinstance(node, p.Variable) else (*leading[name], *node.index_tuple)
+        return p.Subscript(p.Variable(name), indices[0] if len(indices) == 1 else indices)
+
+    return change
+
+
+# }}}

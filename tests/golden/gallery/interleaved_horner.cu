@@ -1,0 +1,38 @@
+extern "C" __global__ void __launch_bounds__(32) horner(const double *__restrict__ x, double *__restrict__ y, const double *__restrict__ c, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (128 * bx + 127 < n) {
+        double s[4];
+        #pragma unroll
+        for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
+            s[i_inner_outer] = 0.0 * x[128 * bx + 32 * i_inner_outer + tx];  // insn
+        for (int k = 0; k < 13; ++k) {
+            #pragma unroll
+            for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
+                s[i_inner_outer] = s[i_inner_outer] * x[128 * bx + 32 * i_inner_outer + tx] + c[-k + 12];  // step
+        }
+        #pragma unroll
+        for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
+            y[128 * bx + 32 * i_inner_outer + tx] = s[i_inner_outer];  // insn_1
+    } else if (128 * bx + tx < n) {
+        double s[4];
+        #pragma unroll
+        for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+            if (128 * bx + 32 * i_inner_outer + tx < n)
+                s[i_inner_outer] = 0.0 * x[128 * bx + 32 * i_inner_outer + tx];  // insn
+        }
+        for (int k = 0; k < 13; ++k) {
+            #pragma unroll
+            for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+                if (128 * bx + 32 * i_inner_outer + tx < n)
+                    s[i_inner_outer] = s[i_inner_outer] * x[128 * bx + 32 * i_inner_outer + tx] + c[-k + 12];  // step
+            }
+        }
+        #pragma unroll
+        for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+            if (128 * bx + 32 * i_inner_outer + tx < n)
+                y[128 * bx + 32 * i_inner_outer + tx] = s[i_inner_outer];  // insn_1
+        }
+    }
+}

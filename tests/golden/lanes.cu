@@ -1,0 +1,36 @@
+extern "C" __global__ void __launch_bounds__(64) chained(const float *__restrict__ x, float *__restrict__ y, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (256 * bx + 255 < n) {
+        float t[4];
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 4; ++i_inner)
+            t[i_inner] = 2.0f * x[256 * bx + 4 * tx + i_inner];  // insn
+        float u[4];
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 4; ++i_inner)
+            u[i_inner] = t[i_inner] + x[256 * bx + 4 * tx + i_inner];  // insn_1
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 4; ++i_inner)
+            y[256 * bx + 4 * tx + i_inner] = t[i_inner] * u[i_inner];  // insn_2
+    } else if (256 * bx + 4 * tx < n) {
+        float t[4];
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 4; ++i_inner) {
+            if (256 * bx + 4 * tx + i_inner < n)
+                t[i_inner] = 2.0f * x[256 * bx + 4 * tx + i_inner];  // insn
+        }
+        float u[4];
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 4; ++i_inner) {
+            if (256 * bx + 4 * tx + i_inner < n)
+                u[i_inner] = t[i_inner] + x[256 * bx + 4 * tx + i_inner];  // insn_1
+        }
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 4; ++i_inner) {
+            if (256 * bx + 4 * tx + i_inner < n)
+                y[256 * bx + 4 * tx + i_inner] = t[i_inner] * u[i_inner];  // insn_2
+        }
+    }
+}
