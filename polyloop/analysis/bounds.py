@@ -201,11 +201,13 @@ def bounds_conditions(kernel: LoopKernel) -> tuple[Condition, ...]:
 
 @memoised
 def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition, ...]]:
+    program = lower(kernel)
+    kernel = program.kernel
     arrays = kernel.arrays()
     seen: set[tuple[str, str]] = set()
     found: list[Diagnostic] = []
     conditions: list[Condition] = []
-    for statement, access in accesses_to(lower(kernel)):
+    for statement, access in accesses_to(program):
         array = arrays.get(access.array)
         key = (statement.instruction.id, access.array)
         if array is None or array.shape is None or key in seen:

@@ -10,6 +10,7 @@ import islpy as isl
 
 from polyloop.analysis.contract import one_element_axes
 from polyloop.analysis.dataflow import flow_of, is_exact
+from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.analysis.placement import Axes, Placed, Placement, axes_of, place_statement, reference_map
 from polyloop.analysis.proof import within_budget
@@ -35,8 +36,10 @@ def place(kernel: LoopKernel) -> Placement:
     VerificationError
         See :func:`axes_of`.
     """
+    expanded = with_lanes(kernel)
+    if expanded is not kernel:
+        return place(expanded)
     program = lower(kernel)
-    kernel = program.kernel
     axes = axes_of(kernel)
     with within_budget(kernel, "which threads have to see which temporary"):
         spaces = _address_spaces(kernel, program, axes)

@@ -222,3 +222,16 @@ def test_lanes_of_a_stencil() -> None:
     )
     for tag in ("ilp", "vec"):
         check_blur(pl.split_iname(blur, "i", 4, inner_tag=tag), (3, 4, 6, 18))
+
+
+def test_staging_after_lanes_looks_at_the_temporaries_with_their_lanes() -> None:
+    knl = chained("f(k) := 2*x[k]\n<> t = f(i)\ny[i] = t*f(i)")
+    knl = pl.add_prefetch(pl.split_iname(knl, "i", 4, inner_tag="vec"), "x", default_tag=None)
+    for n in (1, 4, 9):
+        (x,) = vectors(n, 1)
+        check(knl, {"x": x}, {"y": 4 * x * x})
+
+
+def test_a_kernel_with_lanes_is_proven_once() -> None:
+    knl = pl.split_iname(pl.split_iname(chained(), "i", 4, inner_tag="vec"), "i_outer", 2, outer_tag="g.0")
+    check_chained(pl.tag_inames(pl.split_iname(knl, "i_outer_inner", 1, inner_tag="l.0"), "i_outer_inner_outer:vec"))
