@@ -54,7 +54,7 @@ def order_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 def order_obligations(comparison: Comparison) -> Iterator[Obligation]:
     """Yield what has to hold of the order of a transformed program."""
-    yield from lockstep_obligations(comparison.new)
+    yield from lockstep_obligations(comparison)
     for array in _named_arrays(comparison.kernel):
         says = f"each read of '{array}' sees the write that it sees in the program"
         if isinstance(comparison.kernel.arrays().get(array), ArrayArg):

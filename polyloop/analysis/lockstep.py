@@ -7,6 +7,7 @@ from functools import partial
 
 import islpy as isl
 
+from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import conflict_pairs
@@ -22,20 +23,20 @@ _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
 
 
-def lockstep_obligations(placement: Placement) -> Iterator[Obligation]:
-    """Yield what has to hold of the lanes of a program, if it has any."""
-    kernel = placement.program.kernel
-    if any(map(is_lane, kernel.iname_tags.values())):
+def lockstep_obligations(comparison: Comparison) -> Iterator[Obligation]:
+    """Yield what has to hold of the lanes of a transformed program, if it has any."""
+    if any(map(is_lane, comparison.kernel.iname_tags.values())):
         says = "no lane of a statement reads what a lane before it writes"
         by = "conflicts in one iteration of the loops around the lanes"
-        yield Obligation(Claim.ORDER, "lanes", says, by, partial(_lockstep_violations, placement))
+        yield Obligation(Claim.ORDER, "lanes", says, by, partial(_lockstep_violations, comparison))
 
 
-def _lockstep_violations(placement: Placement) -> Iterator[Diagnostic]:
+def _lockstep_violations(comparison: Comparison) -> Iterator[Diagnostic]:
     """Yield a statement in which one lane reads what a lane before it writes.
 
     An accumulation is no such statement: a reduction's terms are added lane after lane.
     """
+    placement = comparison.new
     kernel = placement.program.kernel
     for statement in placement.statements.values():
         lanes = [x for x in statement.dims if is_lane(kernel.tag(x))]
