@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from polyloop.target.cuda import CudaTarget
     from polyloop.target.interpreter import interpret
     from polyloop.target.source import generate_code
+    from polyloop.testing.equivalence import check_equivalence
     from polyloop.transform.affine import map_domain
     from polyloop.transform.barrier import add_barrier
     from polyloop.transform.dependencies import add_dependency, add_nosync
@@ -107,6 +108,7 @@ __all__ = [
     "assume",
     "auto",
     "cast",
+    "check_equivalence",
     "compile",
     "dependences",
     "domain",
@@ -175,6 +177,7 @@ _LATER = {
     "ValueArg": "kernel.specs",
     "auto": "kernel.specs",
     "cast": "frontend.intrinsics",
+    "check_equivalence": "testing.equivalence",
     "dependences": "analysis.dependences",
     "domain": "frontend.intrinsics",
     "fuse_kernels": "frontend.fuse",

@@ -1,0 +1,300 @@
+"""Two kernels on the same random inputs: once with their numbers, once with integers that cannot hide anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from polyloop.analysis.infer import require_dtypes
+from polyloop.errors import ArgumentError, CodegenError, CompilerError, Diagnostic, VerificationError
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.runtime.compile import compile_kernel
+from polyloop.runtime.fibres import run_on_fibres
+from polyloop.runtime.gpu import gpu_available
+from polyloop.target.base import Target
+from polyloop.target.c import CTarget
+from polyloop.target.cuda import CudaTarget
+from polyloop.target.interpreter import interpret
+from polyloop.target.source import generate_code
+from polyloop.testing.closeness import Measured, Tolerance, default_tolerance, measure
+from polyloop.testing.inputs import Given, Values, arguments_of, check_given, random_values
+from polyloop.testing.modular import NoIntegersError, has_real_numbers, with_integers
+from polyloop.testing.report import Comparison, Equivalence, Mode, shown_sizes
+from polyloop.testing.sizes import choose_sizes
+
+__all__ = ["check_equivalence"]
+
+
+_MODES: Final[Mapping[str, tuple[Mode, ...]]] = {
+    "both": (Mode.FLOATS, Mode.INTEGERS),
+    "floats": (Mode.FLOATS,),
+    "integers": (Mode.INTEGERS,),
+}
+
+
+# {{{ what can be compared
+
+
+def _error(kernel: LoopKernel, code: str, message: str, notes: Sequence[str], hint: str) -> ArgumentError:
+    return ArgumentError("check_equivalence", kernel.name, [Diagnostic(code, message, tuple(notes), (hint,))])
+
+
+def _outputs(kernel: LoopKernel) -> list[str]:
+    return [a.name for a in kernel.arguments if isinstance(a, ArrayArg) and a.is_output]
+
+
+def _require_comparable(first: LoopKernel, second: LoopKernel) -> None:
+    """Refuse kernels whose outputs have other names, or whose arguments have other types or numbers of axes."""
+    missing = [name for name in _outputs(first) if name not in _outputs(second)]
+    more = [name for name in _outputs(second) if name not in _outputs(first)]
+    if missing or more or not _outputs(first):
+        notes = [f"'{kernel.name}' writes {', '.join(_outputs(kernel)) or 'nothing'}" for kernel in (first, second)]
+        message = f"it does not write what '{first.name}' writes"
+        hint = "rename the outputs of one, or leave out the others"
+        raise _error(second, "different-arguments", message, notes, hint)
+    for argument in first.arguments:
+        other = second.argument(argument.name)
+        if other is None:
+            continue
+        if other.dtype != argument.dtype or type(other) is not type(argument):
+            notes = [f"{argument.dtype} in '{first.name}', {other.dtype} in '{second.name}'"]
+            raise _error(second, "different-arguments", f"'{argument.name}' has another type", notes,
+                         "declare it alike in both")
+        shapes = [getattr(entry, "shape", None) or () for entry in (argument, other)]
+        if len(shapes[0]) != len(shapes[1]):
+            raise _error(second, "different-arguments", f"'{argument.name}' has another number of axes", (),
+                         "reshape it in one of the kernels")
+
+
+# }}}
+# {{{ runs
+
+_Call: TypeAlias = Callable[[Values, Mapping[str, int]], Iterable[tuple[str, Mapping[str, Any]]]]
+
+
+@dataclass(frozen=True)
+class _Leg:
+    """One way to run one of the kernels; ``call`` yields what ran and its outputs."""
+
+    call: _Call
+
+
+def _compiled(kernel: LoopKernel, called: str, target: Target) -> _Leg:
+    run = compile_kernel(kernel, target)
+
+    def call(values: Values, sizes: Mapping[str, int]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        yield f"{called} on {target.name}", dict(run(**arguments_of(kernel, values, sizes)).items())
+
+    return _Leg(call)
+
+
+def _interpreted(kernel: LoopKernel) -> _Leg:
+    def call(values: Values, sizes: Mapping[str, int]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        yield "knl_a interpreted", interpret(kernel, **arguments_of(kernel, values, sizes))
+
+    return _Leg(call)
+
+
+def _on_fibres(kernel: LoopKernel) -> _Leg:
+    program = generate_code(kernel, CudaTarget())
+
+    def call(values: Values, sizes: Mapping[str, int]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for order, result in run_on_fibres(program, arguments_of(kernel, values, sizes)).items():
+            yield f"knl_b on fibres ({order})", dict(result.items())
+
+    return _Leg(call)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What to run: the targets, and whether the interpreter and fibres too."""
+
+    targets: tuple[Target, ...]
+    interpret: bool
+    fibres: bool
+
+    def legs(self, first: LoopKernel, second: LoopKernel) -> list[_Leg]:
+        """Return the ways to run the kernels; the first one is what the others are compared with."""
+        found = [_interpreted(first)] if self.interpret else []
+        found += [_compiled(first, "knl_a", target) for target in self.targets]
+        found += [_compiled(second, "knl_b", target) for target in self.targets]
+        return [*found, _on_fibres(second)] if self.fibres else found
+
+
+def _plan(targets: Sequence[Target], interpret_too: bool, fibres: bool) -> _Plan:
+    default = CudaTarget() if gpu_available()[0] else CTarget()
+    return _Plan(tuple(targets) or (default,), interpret_too, fibres)
+
+
+# }}}
+@dataclass(frozen=True)
+class _Trial:
+    """Everything that stays the same from size to size in one mode."""
+
+    mode: Mode
+    kernels: tuple[LoopKernel, LoopKernel]
+    legs: tuple[_Leg, ...]
+    tolerance: Tolerance
+    seed: int
+
+
+def _run_size(trial: _Trial, values: Values, sizes: Mapping[str, int]) -> Iterator[Comparison]:
+    """Run every leg for one size and yield what agreed.
+
+    Raises
+    ------
+    VerificationError
+        ``not-equivalent``.
+    """
+    against, expected = "", None
+    for leg in trial.legs:
+        start = time.perf_counter()
+        for ran, outputs in leg.call(values, sizes):
+            stop = time.perf_counter()
+            if expected is None:
+                against, expected = ran, outputs
+            else:
+                errors, nans = {}, {}
+                for name in _outputs(trial.kernels[0]):
+                    found = measure(name, expected[name], outputs[name], trial.tolerance)
+                    if found.difference is not None:
+                        raise _not_equivalent(trial, name, found, sizes, (ran, against))
+                    errors[name], nans[name] = found.error, found.not_numbers
+                yield Comparison(trial.mode, ran, against, dict(sizes), errors, nans, 1e3 * (stop - start))
+            start = time.perf_counter()
+
+
+def _not_equivalent(
+    trial: _Trial, name: str, found: Measured, sizes: Mapping[str, int], ran: tuple[str, str]
+) -> VerificationError:
+    first, second = trial.kernels
+    at = found.difference
+    assert at is not None, "nothing differs"
+    where = f" for {shown_sizes(sizes)}" if sizes else ""
+    notes = [
+        f"{at.element} is {at.got}, and must be {at.expected},{where}",
+        f"{ran[0]}, compared with {ran[1]}; {at.count} of {at.size} elements differ",
+    ]
+    if trial.mode is Mode.INTEGERS:
+        notes.append("floating-point numbers were replaced by integers modulo 2^32, so that no rounding is involved")
+        hint = "kernels that are equal only by the laws of real numbers, such as x/2 = 0.5*x, need mode='floats'"
+    else:
+        relative, absolute = trial.tolerance.relative, trial.tolerance.absolute
+        notes.append(f"the tolerance is {relative:.1e} of the number, or of a typical one, and {absolute:g}")
+        hint = "a difference that is only rounding needs another rtol= or atol="
+    again = f"again: sizes={dict(sizes)}, seed={trial.seed}, mode='{trial.mode}'"
+    message = f"'{name}' is not what '{first.name}' computes"
+    return VerificationError(
+        "check_equivalence", second.name, [Diagnostic("not-equivalent", message, tuple(notes), (again, hint))]
+    )
+
+
+def _trial(
+    mode: Mode, pair: tuple[LoopKernel, LoopKernel], plan: _Plan, tolerance: Tolerance, seed: int
+) -> _Trial | str:
+    """Return what to run in one mode, or why that cannot be done."""
+    if mode is Mode.FLOATS:
+        return _Trial(mode, pair, tuple(plan.legs(*pair)), tolerance, seed)
+    if not any(has_real_numbers(kernel) for kernel in pair):
+        return "the kernels have no floating-point numbers, and are compared bit for bit anyway"
+    try:
+        first, second = (with_integers(kernel) for kernel in pair)
+        return _Trial(mode, (first, second), tuple(plan.legs(first, second)), Tolerance(0, 0), seed)
+    except NoIntegersError as reason:
+        return str(reason)
+    except (CodegenError, VerificationError, CompilerError) as error:
+        return f"the kernel with integers is refused: {error.found[0].message} [{error.codes[0]}]"
+
+
+def check_equivalence(
+    knl_a: LoopKernel,
+    knl_b: LoopKernel,
+    *,
+    sizes: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    inputs: Given = None,
+    mode: str = "both",
+    target: Target | None = None,
+    targets: Sequence[Target] = (),
+    interpret: bool = False,
+    fibres: bool = False,
+    rtol: float | None = None,
+    atol: float = 0.0,
+    seed: int = 0,
+) -> Equivalence:
+    """Run two kernels on the same random inputs and compare what they write.
+
+    ::
+
+        report = pl.check_equivalence(knl, tiled)
+        print(report)
+
+    Parameters
+    ----------
+    knl_a, knl_b
+        The kernel that is right, and the one to try: they must write the same arrays.  Neither need come from the
+        other.
+    sizes
+        What to run: ``{"n": 17}``, ``{"n": range(1, 40), "m": [1, 8]}`` for every combination, or a list of such
+        mappings.  By default 0, 1 and around the tiles of the splits, as far as the kernels allow them.
+    inputs
+        Arrays and numbers to pass instead of random ones: a mapping, or a function of the sizes and a random generator
+        that returns one.  Needed for what decides a loop bound or a subscript.
+    mode
+        ``"floats"``: as they are; ``"integers"``: with integers modulo 2^32 for floating-point numbers, so that sums in
+        another order agree bit for bit and a lost update cannot hide in a tolerance; ``"both"``.
+    target, targets
+        Where to run; by default CUDA where there is a GPU, otherwise C.
+    interpret
+        Compare both with the reference interpreter on *knl_a*; it is slow.
+    fibres
+        Run the CUDA text of *knl_b* on the CPU too, one fibre a thread, in several orders of the threads.
+    rtol, atol
+        How far floating-point outputs may differ: *rtol* times the larger of the element and the root mean square of
+        its array, plus *atol*.  By default what suits the least exact type of the kernels.
+    seed
+        Of the random inputs.
+
+    Returns
+    -------
+    Equivalence
+        What was tried, errors and times; ``print`` shows it.  Where a kernel has no counterpart with integers,
+        ``skipped`` says why.
+
+    Raises
+    ------
+    VerificationError
+        ``not-equivalent``, with the element, both values, sizes and seed; ``no-integer-mode`` where only that was
+        asked for.
+    ArgumentError
+        ``different-arguments``, ``bad-sizes``, ``input-needed``, ``assumption-violated``, ``bad-value``.
+    """
+    if mode not in _MODES:
+        raise _error(knl_b, "bad-value", f"no mode {mode!r}", (), "pass 'both', 'floats' or 'integers'")
+    pair = (require_dtypes(knl_a), require_dtypes(knl_b))
+    _require_comparable(*pair)
+    plan = _plan((*targets, *([target] if target is not None else [])), interpret, fibres)
+    tolerance = Tolerance(default_tolerance(pair) if rtol is None else rtol, atol)
+    tried = choose_sizes(pair, sizes, {} if callable(inputs) else inputs or {}, seed)
+    done: list[Comparison] = []
+    skipped: dict[Mode, str] = {}
+    for entry in _MODES[mode]:
+        trial = _trial(entry, pair, plan, tolerance, seed)
+        if isinstance(trial, str):
+            skipped[entry] = trial
+            continue
+        for chosen in tried:
+            rng = np.random.default_rng(seed)
+            given = inputs(dict(chosen), rng) if callable(inputs) else (inputs or {})
+            check_given(pair, given)
+            values = random_values(pair, chosen, given, rng, words=entry is Mode.INTEGERS)
+            done += _run_size(trial, values, chosen)
+    if mode == "integers" and skipped:
+        hint = "use mode='floats'"
+        problem = Diagnostic("no-integer-mode", skipped[Mode.INTEGERS], (), (hint,))
+        raise VerificationError("check_equivalence", knl_b.name, [problem])
+    return Equivalence((knl_a.name, knl_b.name), tuple(tried), tuple(done), skipped, seed)

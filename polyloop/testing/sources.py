@@ -1,0 +1,85 @@
+"""Which data decide what a kernel does: the values that reach subscripts and the bounds of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import pymbolic.primitives as p
+
+from polyloop.expr.nodes import Expression
+from polyloop.expr.printer import show
+from polyloop.expr.rewrite import children, expand_rules, variables
+from polyloop.kernel.domains import bound_variables
+from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.kernel import LoopKernel
+
+__all__ = ["Use", "steered_by", "steering"]
+
+Use = tuple[str, Expression, tuple[str, int] | None]
+"""What is steered, as text; the expression that does it; the array and the axis, where it is a subscript."""
+
+
+def _expressions(kernel: LoopKernel, instruction: Instruction) -> Iterator[Expression]:
+    for part in (instruction.assignee, instruction.expression, *instruction.predicates):
+        yield expand_rules(part, kernel.substitutions)
+
+
+def _subscripts(expr: Expression) -> Iterator[Expression]:
+    if type(expr) is p.Subscript:
+        yield expr
+    for child in children(expr):
+        yield from _subscripts(child)
+
+
+def _uses(kernel: LoopKernel) -> Iterator[Use]:
+    """Yield every subscript and bound that data may decide."""
+    known = {*kernel.inames, *kernel.parameters}
+    for instruction in kernel.instructions:
+        known.update(instruction.inames)
+        known.update(name for term in instruction.terms for name in term.inames)
+    for instruction in kernel.instructions:
+        for domain in (instruction.domain, *(term.domain for term in instruction.terms)):
+            for name in bound_variables(domain, kernel.parameters):
+                yield f"a loop of '{instruction.id}'", p.Variable(name), None
+        for expr in _expressions(kernel, instruction):
+            for access in _subscripts(expr):
+                for axis, index in enumerate(access.index_tuple):
+                    if not variables(index) <= known:
+                        yield f"the subscript in {show(access)}", index, (access.aggregate.name, axis)
+
+
+def _written_from(kernel: LoopKernel) -> dict[str, set[str]]:
+    """Return, for each variable that is written, the names that its values come from."""
+    found: dict[str, set[str]] = {}
+    for instruction in kernel.instructions:
+        names = {name for expr in _expressions(kernel, instruction) for name in variables(expr)}
+        for name in instruction.writes:
+            found.setdefault(name, set()).update(names)
+    return found
+
+
+def _reached(kernel: LoopKernel, names: Collection[str]) -> set[str]:
+    """Return *names* and everything that their values come from."""
+    sources = _written_from(kernel)
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(sources.get(name, ()))
+    return found
+
+
+def steered_by(kernel: LoopKernel, names: Collection[str]) -> dict[str, str]:
+    """Return those of *names* that decide a subscript or a bound, with what they decide, as text."""
+    found: dict[str, str] = {}
+    for what, expr, _ in _uses(kernel):
+        for name in sorted(_reached(kernel, variables(expr)) & set(names)):
+            found.setdefault(name, what)
+    return found
+
+
+def steering(kernel: LoopKernel, name: str) -> list[Use]:
+    """Return every subscript and bound that the values of *name* decide."""
+    return [use for use in _uses(kernel) if name in _reached(kernel, variables(use[1]))]
