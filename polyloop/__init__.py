@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from polyloop.target.cuda import CudaTarget
     from polyloop.target.interpreter import interpret
     from polyloop.target.source import generate_code
+    from polyloop.testing.auto_test import auto_test_vs_ref
     from polyloop.testing.equivalence import check_equivalence
     from polyloop.transform.affine import map_domain
     from polyloop.transform.barrier import add_barrier
@@ -107,6 +108,7 @@ __all__ = [
     "add_prefetch",
     "assume",
     "auto",
+    "auto_test_vs_ref",
     "cast",
     "check_equivalence",
     "compile",
@@ -176,6 +178,7 @@ _LATER = {
     "TemporaryVariable": "kernel.specs",
     "ValueArg": "kernel.specs",
     "auto": "kernel.specs",
+    "auto_test_vs_ref": "testing.auto_test",
     "cast": "frontend.intrinsics",
     "check_equivalence": "testing.equivalence",
     "dependences": "analysis.dependences",

@@ -57,13 +57,14 @@ def _wide(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first element that differs, and how many of them do."""
+    """The first element that differs, how many of them do, and whether they are numbers that are rounded."""
 
     element: str
     expected: str
     got: str
     count: int
     size: int
+    is_rounded: bool
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def measure(name: str, expected: Any, got: Any, tolerance: Tolerance) -> Measure
         if not same.all():
             at = tuple(int(k) for k in np.argwhere(~same)[0])
             element = ".".join((f"{name}[{', '.join(map(str, at))}]" if at else name, *path))
-            found = Difference(element, str(left[at]), str(right[at]), int((~same).sum()), int(same.size))
+            count, rounded = int((~same).sum()), is_inexact(left.dtype)
+            found = Difference(element, str(left[at]), str(right[at]), count, int(same.size), rounded)
             return Measured(error, nans, found)
     return Measured(error, nans, None)
 

@@ -27,7 +27,7 @@ from polyloop.testing.modular import NoIntegersError, has_real_numbers, with_int
 from polyloop.testing.report import Comparison, Equivalence, Mode, shown_sizes
 from polyloop.testing.sizes import choose_sizes
 
-__all__ = ["check_equivalence"]
+__all__ = ["check_equivalence", "output_names"]
 
 
 _MODES: Final[Mapping[str, tuple[Mode, ...]]] = {
@@ -44,16 +44,17 @@ def _error(kernel: LoopKernel, code: str, message: str, notes: Sequence[str], hi
     return ArgumentError("check_equivalence", kernel.name, [Diagnostic(code, message, tuple(notes), (hint,))])
 
 
-def _outputs(kernel: LoopKernel) -> list[str]:
+def output_names(kernel: LoopKernel) -> list[str]:
+    """Return the arrays that *kernel* writes, in the order of its arguments."""
     return [a.name for a in kernel.arguments if isinstance(a, ArrayArg) and a.is_output]
 
 
 def _require_comparable(first: LoopKernel, second: LoopKernel) -> None:
     """Refuse kernels whose outputs have other names, or whose arguments have other types or numbers of axes."""
-    missing = [name for name in _outputs(first) if name not in _outputs(second)]
-    more = [name for name in _outputs(second) if name not in _outputs(first)]
-    if missing or more or not _outputs(first):
-        notes = [f"'{kernel.name}' writes {', '.join(_outputs(kernel)) or 'nothing'}" for kernel in (first, second)]
+    missing = [name for name in output_names(first) if name not in output_names(second)]
+    more = [name for name in output_names(second) if name not in output_names(first)]
+    if missing or more or not output_names(first):
+        notes = [f"'{kernel.name}' writes {', '.join(output_names(kernel)) or 'nothing'}" for kernel in (first, second)]
         message = f"it does not write what '{first.name}' writes"
         hint = "rename the outputs of one, or leave out the others"
         raise _error(second, "different-arguments", message, notes, hint)
@@ -160,7 +161,7 @@ def _run_size(trial: _Trial, values: Values, sizes: Mapping[str, int]) -> Iterat
                 against, expected = ran, outputs
             else:
                 errors, nans = {}, {}
-                for name in _outputs(trial.kernels[0]):
+                for name in output_names(trial.kernels[0]):
                     found = measure(name, expected[name], outputs[name], trial.tolerance)
                     if found.difference is not None:
                         raise _not_equivalent(trial, name, found, sizes, (ran, against))
@@ -180,17 +181,17 @@ def _not_equivalent(
         f"{at.element} is {at.got}, and must be {at.expected},{where}",
         f"{ran[0]}, compared with {ran[1]}; {at.count} of {at.size} elements differ",
     ]
+    hints = [f"again: sizes={dict(sizes)}, seed={trial.seed}, mode='{trial.mode}'"]
     if trial.mode is Mode.INTEGERS:
         notes.append("floating-point numbers were replaced by integers modulo 2^32, so that no rounding is involved")
-        hint = "kernels that are equal only by the laws of real numbers, such as x/2 = 0.5*x, need mode='floats'"
-    else:
+        hints.append("kernels that are equal only by the laws of real numbers, as x/2 and 0.5*x, need mode='floats'")
+    elif at.is_rounded:
         relative, absolute = trial.tolerance.relative, trial.tolerance.absolute
-        notes.append(f"the tolerance is {relative:.1e} of the number, or of a typical one, and {absolute:g}")
-        hint = "a difference that is only rounding needs another rtol= or atol="
-    again = f"again: sizes={dict(sizes)}, seed={trial.seed}, mode='{trial.mode}'"
+        notes.append(f"the tolerance is {relative:.1e} of the number, or of a typical one, plus {absolute:g}")
+        hints.append("a difference that is only rounding needs another rtol= or atol=")
     message = f"'{name}' is not what '{first.name}' computes"
     return VerificationError(
-        "check_equivalence", second.name, [Diagnostic("not-equivalent", message, tuple(notes), (again, hint))]
+        "check_equivalence", second.name, [Diagnostic("not-equivalent", message, tuple(notes), tuple(hints))]
     )
 
 

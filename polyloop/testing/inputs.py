@@ -10,7 +10,17 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
-from polyloop.expr.dtypes import DType, as_real, is_bool, is_complex, is_inexact, is_record, is_unsigned
+from polyloop.expr.dtypes import (
+    DType,
+    as_real,
+    integer_limits,
+    is_bool,
+    is_complex,
+    is_inexact,
+    is_integer,
+    is_record,
+    is_unsigned,
+)
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.records import field_dtype, field_names
 from polyloop.expr.rewrite import calls, children, expand_rules
@@ -93,10 +103,13 @@ def _numbers(shape: tuple[int, ...], dtype: DType, rng: np.random.Generator, sty
 
 
 def _rubbish(shape: tuple[int, ...], dtype: DType, rng: np.random.Generator, words: bool) -> Any:  # noqa: ANN401
-    """Return what an output holds before anything is written to it: NaN, or random integers."""
+    """Return what an output holds before anything is written to it: NaN, or any integers."""
     found = _numbers(shape, dtype, rng, _Style(positive=False, divides=False), words)
     if is_inexact(dtype) and not words:
         found[...] = np.nan
+    elif is_integer(dtype):
+        low, high = integer_limits(dtype)
+        found[...] = rng.integers(low, high, shape, found.dtype, endpoint=True)
     elif is_record(dtype):
         for name in field_names(dtype):
             found[name] = _rubbish(shape, field_dtype(dtype, name), rng, words)

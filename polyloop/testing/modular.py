@@ -213,7 +213,8 @@ class _Mapper:
         old = children(expr)
         new = [self.integer(child) for child in old]
         if type(expr) is p.Product and type(old[0]) is int and old[0] < 0:
-            new[:1] = [-1] if old[0] == -1 else [-1, self.integer(-old[0])]  # a difference stays one
+            positive = new[1:] if old[0] == -1 else [self.integer(-old[0]), *new[1:]]
+            return p.Product((-1, positive[0] if len(positive) == 1 else p.Product(tuple(positive))))  # a difference
         return rebuild(expr, tuple(new))
 
     def scalar(self, expr: Expression) -> None:
