@@ -1,0 +1,30 @@
+"""``python -m benchmarks NAME``: every benchmark by one command, its options behind the name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from benchmarks import codegen, creation
+from benchmarks.gpu import run
+
+__all__ = ["main"]
+
+BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
+    "codegen": codegen.main,
+    "creation": creation.main,
+    "gpu": run.main,
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the benchmark that the first argument names."""
+    if not arguments or arguments[0] not in BENCHMARKS:
+        print(f"usage: python -m benchmarks {{{','.join(BENCHMARKS)}}} [options]", file=sys.stderr)
+        return 2
+    return BENCHMARKS[arguments[0]](arguments[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

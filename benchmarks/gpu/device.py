@@ -1,0 +1,77 @@
+"""A GPU to measure on: arrays, and the time that work takes there.
+
+Everything is launched on the default stream of the primary context, which PyCUDA, PyTorch and CuPy share.  A launch
+takes the host longer than some kernels take the GPU, so each measurement begins with a kernel that keeps the GPU busy
+until the work is queued; what the events around the work measure is the GPU's time alone.
+"""
+# ruff: noqa: ANN401  # PyCUDA has no types
+
+from __future__ import annotations
+
+import importlib
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from polyloop.runtime.nvrtc import compile_cuda
+
+__all__ = ["Device"]
+
+_SPIN: Final = """
+extern "C" __global__ void spin(long long cycles)
+{
+    const long long begin = clock64();
+    while (clock64() - begin < cycles) {}
+}
+"""
+_SPIN_CYCLES: Final = 1_000_000
+_WARM_UP: Final = 3
+_REPEAT: Final = 20
+
+
+class Device:
+    """The first GPU, its primary context current."""
+
+    def __init__(self) -> None:
+        self._driver: Any = importlib.import_module("pycuda.driver")
+        importlib.import_module("pycuda.autoprimaryctx")
+        self._arrays: Any = importlib.import_module("pycuda.gpuarray")
+        device = self._driver.Context.get_device()
+        major, minor = device.compute_capability()
+        image = compile_cuda(_SPIN, f"sm_{major}{minor}").cubin
+        self._spin = self._driver.module_from_buffer(image).get_function("spin")
+        self.name = str(device.name())
+        self.l2_bytes = int(device.get_attribute(self._driver.device_attribute.L2_CACHE_SIZE))
+        self.driver_version = ".".join(map(str, divmod(int(self._driver.get_driver_version()), 1000)))
+
+    def array(self, values: np.ndarray[Any, Any]) -> Any:
+        """Return a copy of *values* in the GPU's memory."""
+        return self._arrays.to_gpu(values)
+
+    def poisoned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """Return an array of NaN, or of the largest integer."""
+        array = self._arrays.empty(shape, dtype)
+        array.fill(dtype.type(np.nan) if dtype.kind == "f" else np.iinfo(dtype).max)
+        return array
+
+    def synchronize(self) -> None:
+        """Wait for all work."""
+        self._driver.Context.synchronize()
+
+    def milliseconds(self, calls: Sequence[Callable[[], object]]) -> float:
+        """Return the median time of one call; they are taken in turn, so that their data is not in the cache."""
+        for number in range(_WARM_UP * len(calls)):
+            calls[number % len(calls)]()
+        self.synchronize()
+        times = []
+        for number in range(_REPEAT):
+            begin, end = self._driver.Event(), self._driver.Event()
+            self._spin(np.int64(_SPIN_CYCLES), block=(1, 1, 1), grid=(1, 1))
+            begin.record()
+            calls[number % len(calls)]()
+            end.record()
+            end.synchronize()
+            times.append(float(end.time_since(begin)))
+        return statistics.median(times)

@@ -1,0 +1,70 @@
+"""The same work by other libraries, on the same arrays; those that are not installed are left out and named."""
+# ruff: noqa: ANN401  # the libraries' types are their own
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+__all__ = ["PEERS", "calls_of", "load_peers"]
+
+Calls: TypeAlias = Mapping[str, Callable[[Any, Mapping[str, Any]], Callable[[], object]]]
+"""Case name -> a function of the library and the arrays that returns what is timed."""
+
+
+def _torch_product(torch: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return lambda: torch.mm(arrays["a"], arrays["b"], out=arrays["c"])
+
+
+_TORCH: Final[Calls] = {
+    "copy": lambda _, arrays: lambda: arrays["y"].copy_(arrays["x"]),
+    "axpy": lambda torch, a: lambda: torch.add(a["y"], a["x"], alpha=float(a["alpha"]), out=a["z"]),
+    "transpose": lambda _, arrays: lambda: arrays["b"].copy_(arrays["a"].T),
+    "fp32 GEMM": _torch_product,
+}
+
+
+def _cupy_axpy(cupy: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
+    fused = cupy.ElementwiseKernel("float32 a, float32 x, float32 y", "float32 z", "z = a*x + y", "axpy")
+    return lambda: fused(arrays["alpha"], arrays["x"], arrays["y"], arrays["z"])
+
+
+def _cupy_copy(cupy: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
+    return lambda: cupy.copyto(arrays["y"], arrays["x"])
+
+
+_CUPY: Final[Calls] = {
+    "copy": _cupy_copy,
+    "axpy": _cupy_axpy,
+    "transpose": lambda cupy, arrays: lambda: cupy.copyto(arrays["b"], arrays["a"].T),
+    "fp32 GEMM": lambda cupy, arrays: lambda: cupy.matmul(arrays["a"], arrays["b"], out=arrays["c"]),
+}
+
+PEERS: Final[Mapping[str, tuple[Calls, Callable[[Any, Any], Any]]]] = {
+    "torch": (_TORCH, lambda torch, array: torch.as_tensor(array, device="cuda")),
+    "cupy": (_CUPY, lambda cupy, array: cupy.asarray(array)),
+}
+"""What each can do, and how it takes an array of PyCUDA's without a copy."""
+
+
+def load_peers() -> tuple[dict[str, Any], list[str]]:
+    """Return the libraries that are there, and the names of those that are not."""
+    found: dict[str, Any] = {}
+    missing = []
+    for name in PEERS:
+        try:
+            found[name] = importlib.import_module(name)
+        except ImportError:
+            missing.append(name)
+    return found, missing
+
+
+def calls_of(case: str, name: str, library: Any, arrays: Mapping[str, Any]) -> Callable[[], object] | None:
+    """Return the call of *library* that does the work of *case* on *arrays*; None where it has none."""
+    calls, taken = PEERS[name]
+    if case not in calls:
+        return None
+    views = {key: taken(library, value) if hasattr(value, "gpudata") else value for key, value in arrays.items()}
+    return calls[case](library, views)
