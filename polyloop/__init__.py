@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from polyloop.testing.equivalence import check_equivalence
     from polyloop.transform.affine import map_domain
     from polyloop.transform.barrier import add_barrier
+    from polyloop.transform.buffer import buffer_array
     from polyloop.transform.dependencies import add_dependency, add_nosync
     from polyloop.transform.precompute import precompute
     from polyloop.transform.prefetch import add_prefetch
@@ -109,6 +110,7 @@ __all__ = [
     "assume",
     "auto",
     "auto_test_vs_ref",
+    "buffer_array",
     "cast",
     "check_equivalence",
     "compile",

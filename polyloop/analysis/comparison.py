@@ -12,6 +12,7 @@ from polyloop.analysis.dataflow import Flow, flow_of, readers_of, writes_of
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
+from polyloop.analysis.unbuffered import unbuffered
 from polyloop.expr.records import leaf_fields
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
@@ -32,8 +33,8 @@ class Comparison:
 
     @cached_property
     def new(self) -> Placement:
-        """The transformed program."""
-        return place(self.kernel)
+        """The transformed program, in which what is in a buffer counts as in its array."""
+        return unbuffered(self.kernel)
 
     def flow(self, array: str) -> Flow:
         """Return the transformed program's dataflow of *array*, which must be exact."""

@@ -167,19 +167,25 @@ def flow_of(
     return _computed(placement, array, reads, writers, frozenset(writer.name for writer in writers))
 
 
-def may_flow_of(placement: Placement, array: str, ends: frozenset[str] = frozenset()) -> Flow:
+def may_flow_of(
+    placement: Placement,
+    array: str,
+    ends: frozenset[str] = frozenset(),
+    sinks: Sequence[tuple[Placed, Access]] | None = None,
+) -> Flow:
     """Return the writes whose values the reads of *array* may see, whatever its accesses.
 
     A write that data decides about, that has a subscript which is not affine, or that is atomic may or may not reach a
     read, and hides no other.  ``initial`` are instances that may see the value before the program.  An atomic update
     counts as a read too: its access is the one of its write.
 
-    With *ends*, statements after which their element is written by them or by another branch, only ``initial`` is of
-    use: they are taken to hide what was written before, and that another branch writes is not seen.
+    With *sinks*, only those reads are looked at.  With *ends*, statements after which their element is written by them
+    or by another branch, only ``initial`` is of use: they are taken to hide what was written before, and that another
+    branch writes is not seen.
     """
     writers = writers_of(placement, array)
     updates = [(s, s.lowered.write) for s in writers if s.lowered.atomic not in (None, EXCHANGE)]
-    reads = (*readers_of(placement, array), *updates)
+    reads = (*readers_of(placement, array), *updates) if sinks is None else tuple(sinks)
     if not reads or not writers:
         return Flow(reads, ((),) * len(reads), tuple(s.domain_of(a) for s, a in reads))
     sure = frozenset(writer.name for writer in writers if hides_others(writer, array))

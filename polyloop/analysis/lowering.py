@@ -39,7 +39,7 @@ from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, expand_rules, rebuild, variables
 from polyloop.expr.updates import update_of
 from polyloop.kernel.domains import bound_variables, without_bound_variables
-from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.instruction import Instruction, Move, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
 from polyloop.kernel.tags import axis_name, is_lane
@@ -229,10 +229,11 @@ class _Lowering:
         """Return those of a reduction's inames in whose loops a temporary is set that it reads (rule 4)."""
         found: dict[str, int | None] = {}
         for name in dict.fromkeys(access.array for access in reads):
-            if name not in self.kernel.temporaries or name in self.kernel.evaluations:
+            meant = self.kernel.buffers.get(name, name)
+            if meant not in self.kernel.temporaries or name in self.kernel.evaluations:
                 continue
             for writer in self.kernel.instructions:
-                if name in writer.writes:
+                if name in writer.writes and not isinstance(writer.origin, Move):
                     around = set(writer.inames).difference(*map(variables, targets_of(writer.assignee, name)))
                     blocks = dict(writer.blocks)
                     found.update((iname, blocks.get(iname)) for iname in own if iname in around)
@@ -324,6 +325,7 @@ def lower(kernel: LoopKernel) -> Program:
         kernel.loop_priority,
         kernel.substitutions,
         kernel.evaluations,
+        kernel.buffers,
         kernel.parameters,
     )
     key = (*(id(part) for part in parts), hash((kernel.names(), exact_parameters(kernel))))

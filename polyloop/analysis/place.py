@@ -173,7 +173,8 @@ def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) ->
         if access.array == name
     ]
     reference = None if kernel.reference is None else place(kernel.reference.kernel)
-    if name in kernel.evaluations or reference is None or not is_exact(reference, name):
+    made = name in kernel.evaluations or name in kernel.buffers
+    if made or reference is None or not is_exact(reference, name):
         for writer, write in writes:
             for reader, access in readers:
                 yield _meetings(writer, write, reader, access)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from polyloop.analysis.lowered import Access, Lowered
+from polyloop.kernel.instruction import Move
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.order import Item
 from polyloop.poly.affine import Affine
@@ -34,7 +35,7 @@ def may_share(
         _may_follow(reader, writer, write, loops)
         for writer in writers
         for write in writer.writes
-        if write.array not in kernel.evaluations
+        if write.array not in kernel.evaluations and not isinstance(writer.instruction.origin, Move)
         for reader in readers
     )
 

@@ -12,6 +12,7 @@ from functools import partial
 
 import islpy as isl
 
+from polyloop.analysis.buffers import buffer_obligations
 from polyloop.analysis.comparison import Comparison, copies, leaf_count, reference_flow
 from polyloop.analysis.dataflow import flow_of, is_exact, readers_of, writers_of
 from polyloop.analysis.legality import compare
@@ -73,6 +74,7 @@ def value_obligations(comparison: Comparison) -> Iterator[Obligation]:
         says = f"the reduction of '{accumulator.instruction}' in '{name}' collects the terms of one instance"
         by = "loops that initialization, terms and readers share, or their dataflow"
         yield Obligation(Claim.REDUCTION, f"'{name}'", says, by, partial(_accumulator, comparison, name))
+    yield from buffer_obligations(comparison)
 
 
 def _coverage(comparison: Comparison, references: Sequence[Placed]) -> Iterator[Diagnostic]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TypeAlias
 
 import islpy as isl
@@ -15,7 +16,17 @@ from polyloop.kernel.options import NoSync
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
 
-__all__ = ["Copy", "Evaluation", "ExplicitBarrier", "Instruction", "Origin", "SubstitutionRule", "Term"]
+__all__ = [
+    "Copy",
+    "Evaluation",
+    "ExplicitBarrier",
+    "Instruction",
+    "Move",
+    "MoveRole",
+    "Origin",
+    "SubstitutionRule",
+    "Term",
+]
 
 
 @dataclass(frozen=True)
@@ -53,7 +64,33 @@ class Evaluation:
     forms: Mapping[str, Affine] = field(default_factory=dict)
 
 
-Origin: TypeAlias = Copy | Evaluation
+class MoveRole(Enum):
+    """What a move does with an element and its place in the buffer."""
+
+    LOAD = "load"
+    """The element's value into the buffer."""
+    START = "start"
+    """A value of its own into the buffer."""
+    STORE = "store"
+    """The value in the buffer back to the element."""
+    ADD = "add"
+    """The value in the buffer combined with the element's: what began as a neutral element collects updates."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """The instruction carries values between an array and its buffer.
+
+    ``forms`` gives each subscript of the array's element, by its number (``"0"``, ``"1"``), as an affine form of the
+    present inames.
+    """
+
+    array: str
+    role: MoveRole
+    forms: Mapping[str, Affine]
+
+
+Origin: TypeAlias = Copy | Evaluation | Move
 
 
 @dataclass(frozen=True, eq=False)

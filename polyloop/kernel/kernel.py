@@ -122,6 +122,8 @@ class LoopKernel:
         The barriers that the user wrote, in their order.
     evaluations
         Temporary -> id of the instruction that fills it ahead of its use.
+    buffers
+        Temporary -> array that it holds a part of while instructions work on that part.
     tile_inames
         Outer inames of splits.
     slabs
@@ -158,6 +160,7 @@ class LoopKernel:
     loop_priority: tuple[tuple[str, ...], ...] = ()
     barriers: tuple[ExplicitBarrier, ...] = ()
     evaluations: Mapping[str, str] = field(default_factory=dict)
+    buffers: Mapping[str, str] = field(default_factory=dict)
     tile_inames: frozenset[str] = frozenset()
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     gone: Mapping[str, str] = field(default_factory=dict)

@@ -23,6 +23,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "add_nosync": "dependencies",
     "add_prefetch": "prefetch",
     "assume": "specialize",
+    "buffer_array": "buffer",
     "fix_parameters": "specialize",
     "map_domain": "affine",
     "precompute": "precompute",

@@ -42,6 +42,13 @@ class Staging(Transform):
     def plan_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         """Yield what is wrong with the plan; its source exists."""
         plan = self.plan()
+        if plan.source in kernel.buffers:
+            yield Diagnostic(
+                "already-staged",
+                f"'{plan.source}' is itself a copy that a transform made",
+                hints=(f"fetch '{kernel.buffers[plan.source]}' ahead, before it is buffered",),
+            )
+            return
         yield from _sweep_violations(kernel, plan.source, plan.is_rule, plan.sweep, plan.outer)
         if plan.tag is not None:
             yield from tag_violations(plan.tag)

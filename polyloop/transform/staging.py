@@ -19,7 +19,7 @@ from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, v
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.builder import term_domains
 from polyloop.kernel.domains import bound_variables
-from polyloop.kernel.instruction import Evaluation, Instruction
+from polyloop.kernel.instruction import Evaluation, Instruction, Move
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.tags import AutoLocal, LocalAxis, Unroll, axis_name, is_lane, parse_tag
 from polyloop.poly.affine import Affine, affine_of, to_expression
@@ -27,6 +27,7 @@ from polyloop.poly.sets import (
     Row,
     add_rows,
     bounding_interval,
+    constant_bounds,
     form_to_aff,
     map_from_forms,
     parameter_space,
@@ -37,7 +38,19 @@ from polyloop.transform.inames import Replacement, replace_iname
 from polyloop.transform.reorder import add_priority
 from polyloop.transform.uses import Use, expanded_to, find_uses, free_inames, terms_outside
 
-__all__ = ["Plan", "assign_auto", "data_footprint", "stage"]
+__all__ = [
+    "Footprint",
+    "Plan",
+    "assign_auto",
+    "boxed",
+    "data_footprint",
+    "new_domain",
+    "out_of_bounds",
+    "replace_uses",
+    "shifted",
+    "stage",
+    "subscripted",
+]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -60,7 +73,7 @@ class Plan:
 
 
 @dataclass(frozen=True, eq=False)
-class _Footprint:
+class Footprint:
     """The box that is staged: for each axis its first element and its extent, and the exact set."""
 
     outer: tuple[str, ...]
@@ -94,7 +107,7 @@ def _outer_inames(
     return loop_order([iname for iname in order if iname in common or iname in needed], kernel.loop_priority)
 
 
-def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple[str, ...]) -> _Footprint | Diagnostic:
+def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple[str, ...]) -> Footprint | Diagnostic:
     for use in uses:
         if missing := set(outer) - set(use.inames):
             return Diagnostic(
@@ -104,8 +117,6 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
                 sites=(use.instruction.site(),),
             )
     rank = len(uses[0].arguments)
-    axes = tuple(f"x{number}'" for number in range(rank))
-    dims = (*outer, *axes)
     exact: isl.Set | None = None
     for use in uses:
         forms = [*(Affine.variable(name) for name in outer), *use.arguments]
@@ -116,6 +127,13 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
     exact = exact.coalesce()
     if exact.is_empty():
         return _never_used(plan, uses[0])
+    return boxed(plan, exact, outer, rank, uses[0])
+
+
+def boxed(plan: Plan, exact: isl.Set, outer: tuple[str, ...], rank: int, use: Use) -> Footprint | Diagnostic:
+    """Return the box around the elements *exact*, which are over the outer inames and the axes of the source."""
+    axes = tuple(f"x{number}'" for number in range(rank))
+    dims = (*outer, *axes)
     bases, extents = [], []
     whole = project_onto(exact, dims, outer)
     box = whole.insert_dims(_SET, len(outer), rank)
@@ -128,7 +146,7 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
                 f"the footprint of '{plan.source}' along axis {number} has no constant extent",
                 (f"over the swept inames {', '.join(plan.sweep) or '(none)'} it is {flat}",),
                 ("split an iname and sweep only its inner part, or leave an iname out of the sweep",),
-                sites=(uses[0].instruction.site(),),
+                sites=(use.instruction.site(),),
             )
         base, extent = interval
         bases.append(base)
@@ -144,7 +162,7 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
         last = Affine.variable(axis).add(base, -1).add(extent, -1).add(Affine((), 1))
         box = box.intersect(form_to_aff(last, ls, dims).le_set(zero))
     domain = box if plan.bounding_box else exact
-    return _Footprint(outer, tuple(bases), tuple(extents), domain)
+    return Footprint(outer, tuple(bases), tuple(extents), domain)
 
 
 def _never_used(plan: Plan, use: Use) -> Diagnostic:
@@ -186,7 +204,7 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
         raise TransformError("precompute" if plan.is_rule else "add_prefetch", kernel.name, [found])
     result = _with_instruction(kernel, plan, footprint, new, instruction, uses)
     checked = plan.is_rule or any(use.guarded for use in uses)
-    if checked and (outside := _out_of_bounds(kernel, result, instruction)) is not None:
+    if checked and (outside := out_of_bounds(kernel, result, instruction)) is not None:
         if plan.bounding_box:
             return stage(kernel, replace(plan, bounding_box=False))
         raise TransformError("precompute" if plan.is_rule else "add_prefetch", kernel.name, [outside])
@@ -201,7 +219,7 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     return infer_dtypes(result)
 
 
-def _out_of_bounds(before: LoopKernel, after: LoopKernel, instruction: Instruction) -> Diagnostic | None:
+def out_of_bounds(before: LoopKernel, after: LoopKernel, instruction: Instruction) -> Diagnostic | None:
     """Return why the new *instruction* may touch elements that do not exist, None if it never does."""
     for finding in bounds_violations(after):
         return finding
@@ -238,7 +256,7 @@ def data_footprint(source: str, bounds: Iterable[str], instruction: Instruction)
     )
 
 
-def _shifted(footprint: _Footprint, new: tuple[str, ...]) -> isl.Set:
+def shifted(footprint: Footprint, new: tuple[str, ...]) -> isl.Set:
     """Return the footprint over the outer inames and zero-based new ones."""
     axes = [f"x{number}'" for number in range(len(new))]
     dims = (*footprint.outer, *axes)
@@ -255,7 +273,7 @@ def _shifted(footprint: _Footprint, new: tuple[str, ...]) -> isl.Set:
 
 
 def _new_instruction(
-    kernel: LoopKernel, plan: Plan, footprint: _Footprint, new: tuple[str, ...], uses: Sequence[Use]
+    kernel: LoopKernel, plan: Plan, footprint: Footprint, new: tuple[str, ...], uses: Sequence[Use]
 ) -> Instruction:
     elements = [
         to_expression(base.add(Affine.variable(name))) for base, name in zip(footprint.bases, new, strict=True)
@@ -268,17 +286,17 @@ def _new_instruction(
     else:
         expression = p.Variable(plan.source)
     inames = (*footprint.outer, *new)
-    domain = _shifted(footprint, new)
+    domain = shifted(footprint, new)
     expanded = expand_rules(expression, kernel.substitutions)
     space = parameter_space(kernel.parameters)
-    terms = term_domains((*kernel.domains, _piece(footprint, new, domain)), inames, domain, expanded, space)
+    terms = term_domains((*kernel.domains, new_domain(footprint, new, domain)), inames, domain, expanded, space)
     blocks = tuple(entry for entry in uses[0].instruction.blocks if entry[0] in footprint.outer)
     bound = {iname for term in terms for iname in term.inames}
     return Instruction(
         id=plan.instruction,
         inames=inames,
         domain=domain,
-        assignee=_element(plan.temporary, [p.Variable(name) for name in new]),
+        assignee=subscripted(plan.temporary, [p.Variable(name) for name in new]),
         expression=expression,
         origin=Evaluation(plan.source, {name: Affine.variable(name) for name in sorted(bound - set(inames))}),
         terms=terms,
@@ -288,13 +306,14 @@ def _new_instruction(
     )
 
 
-def _piece(footprint: _Footprint, new: tuple[str, ...], domain: isl.Set) -> Domain:
+def new_domain(footprint: Footprint, new: tuple[str, ...], domain: isl.Set) -> Domain:
     """Return the domain of the new inames, in which those around them are parameters."""
     count = len(footprint.outer)
     return Domain(new, domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, 0, count) if count else domain)
 
 
-def _element(name: str, indices: Sequence[Expression]) -> Expression:
+def subscripted(name: str, indices: Sequence[Expression]) -> Expression:
+    """Return an element of an array, or a scalar if there are no indices."""
     if not indices:
         return p.Variable(name)
     return p.Subscript(p.Variable(name), indices[0] if len(indices) == 1 else tuple(indices))
@@ -303,7 +322,7 @@ def _element(name: str, indices: Sequence[Expression]) -> Expression:
 def _with_instruction(
     kernel: LoopKernel,
     plan: Plan,
-    footprint: _Footprint,
+    footprint: Footprint,
     new: tuple[str, ...],
     instruction: Instruction,
     uses: Sequence[Use],
@@ -316,7 +335,7 @@ def _with_instruction(
             form = affine_of(argument)
             assert form is not None, "a use was not affine"
             indices.append(to_expression(form.add(base, -1)))
-        return _element(plan.temporary, indices)
+        return subscripted(plan.temporary, indices)
 
     instructions: list[Instruction] = []
     placed = False
@@ -335,7 +354,7 @@ def _with_instruction(
         temporary = replace(temporary, dtype=source.dtype)
     return replace(
         kernel,
-        domains=(*kernel.domains, _piece(footprint, new, instruction.domain)),
+        domains=(*kernel.domains, new_domain(footprint, new, instruction.domain)),
         instructions=tuple(instructions),
         temporaries={**kernel.temporaries, plan.temporary: temporary},
         evaluations={**kernel.evaluations, plan.temporary: plan.instruction},
@@ -346,7 +365,7 @@ def _redirected(
     kernel: LoopKernel, old: Instruction, plan: Plan, staged: Callable[[Sequence[Expression]], Expression]
 ) -> Instruction:
     expression = expanded_to(kernel, old.expression, plan.source)
-    new = _replace_uses(expression, plan, frozenset(old.inames), staged)
+    new = replace_uses(expression, plan, frozenset(old.inames), staged)
     expanded = expand_rules(new, kernel.substitutions)
     bound = {iname for term in old.terms for iname in term.inames}
     reads = (variables(expanded) - bound - set(old.inames)) | _bounds_of(kernel, old)
@@ -361,14 +380,14 @@ def _count_reductions(expr: Expression) -> int:
     return isinstance(expr, Reduction) + sum(_count_reductions(child) for child in children(expr))
 
 
-def _replace_uses(
+def replace_uses(
     expr: Expression, plan: Plan, inames: frozenset[str], staged: Callable[[Sequence[Expression]], Expression]
 ) -> Expression:
     """Return *expr*, which is inside the loops *inames*, with the uses that are inside all swept loops redirected."""
     if isinstance(expr, Reduction):
         inames = inames.union(expr.inames)
     old = children(expr)
-    new = tuple(_replace_uses(child, plan, inames, staged) for child in old)
+    new = tuple(replace_uses(child, plan, inames, staged) for child in old)
     if inames.issuperset(plan.sweep):
         named = expr.function if isinstance(expr, p.Call) else expr.aggregate if isinstance(expr, p.Subscript) else None
         if named == p.Variable(plan.source) and isinstance(expr, p.Call) == plan.is_rule:
@@ -401,7 +420,11 @@ def _spread(
     kernel: LoopKernel, instruction: Instruction, waiting: list[str], sizes: Mapping[str, int]
 ) -> LoopKernel:
     tags = dict(kernel.iname_tags)
-    array = kernel.arrays().get(instruction.origin.rule if isinstance(instruction.origin, Evaluation) else "")
+    match instruction.origin:
+        case Evaluation(name) | Move(name):
+            array = kernel.arrays().get(name)
+        case _:
+            array = None
     if not (isinstance(array, ArrayArg) and array.order == "F"):
         waiting = waiting[::-1]
     extents = {x: _extent(kernel, instruction, x) for x in waiting}
@@ -438,6 +461,9 @@ _UNROLLED = 16
 
 
 def _extent(kernel: LoopKernel, instruction: Instruction, iname: str) -> int:
+    if isinstance(instruction.origin, Move):
+        most = constant_bounds(instruction.domain, instruction.inames.index(iname))[1]
+        return 1 if most is None else most + 1  # None where no element is moved at all
     temporary = kernel.temporaries[instruction.target]
     form = instruction.assignee.index_tuple
     position = next(i for i, index in enumerate(form) if variables(index) == {iname})

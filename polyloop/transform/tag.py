@@ -144,7 +144,7 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
             yield from found
             return
     placement = place(kernel)
-    made = set(kernel.evaluations)
+    made = {*kernel.evaluations, *kernel.buffers}
     for array in shared_arrays(placement):
         if array in made:
             continue

@@ -1,0 +1,81 @@
+"""Arrays that are worked on in registers or shared memory: ``buffer_array``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import polyloop as pl
+from tests.gallery.base import Case, example
+
+F = np.float32
+
+
+def _matmul_case(n: int, rng: np.random.Generator) -> Case:
+    a, b, c = (rng.random((n, n), dtype=F) for _ in range(3))
+    return {"a": a, "b": b, "c": c}, {"c": c + a @ b}
+
+
+@example(_matmul_case, sizes=(1, 9, 33))
+def matmul_in_registers() -> pl.LoopKernel:
+    """Each thread updates 2 x 2 elements of c in registers; tiles of a and b are in shared memory."""
+    data = [pl.GlobalArg("a, b, c", F, shape="n, n"), ...]
+    text = "c[i, j] = c[i, j] + a[i, k]*b[k, j]"
+    knl = pl.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", text, data, name="matmul_in_registers")
+    knl = pl.split_iname(knl, "i", 8, outer_iname="ib", outer_tag="g.1")
+    knl = pl.split_iname(knl, "i_inner", 4, outer_iname="ir", inner_iname="it", inner_tag="l.1")
+    knl = pl.split_iname(knl, "j", 8, outer_iname="jb", outer_tag="g.0")
+    knl = pl.split_iname(knl, "j_inner", 4, outer_iname="jr", inner_iname="jt", inner_tag="l.0")
+    knl = pl.split_iname(knl, "k", 4, outer_iname="kb", inner_iname="kt")
+    knl = pl.prioritize_loops(knl, "kb, kt, ir, jr")
+    knl = pl.buffer_array(knl, "c", "kb, kt, ir, jr")
+    knl = pl.add_prefetch(knl, "a", "ir, it, kt")
+    knl = pl.add_prefetch(knl, "b", "kt, jr, jt")
+    return pl.tag_inames(knl, "ir:unr, jr:unr")
+
+
+def _stencil_case(n: int, rng: np.random.Generator) -> Case:
+    u = rng.random((n + 2, n + 2), dtype=F)
+    return {"u": u}, {"v": u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1]}
+
+
+@example(_stencil_case, sizes=(1, 9, 33))
+def stencil_with_an_output_tile() -> pl.LoopKernel:
+    """A tile with its halo comes in, a tile of the result goes out, each through shared memory."""
+    data = [pl.GlobalArg("u", F, shape="n + 2, n + 2"), pl.GlobalArg("v", F, shape="n, n"), ...]
+    text = "v[i, j] = u[i, j+1] + u[i+2, j+1] + u[i+1, j] + u[i+1, j+2] - 4*u[i+1, j+1]"
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", text, data, name="stencil_with_an_output_tile")
+    knl = pl.split_iname(knl, "i", 8, outer_tag="g.1")
+    knl = pl.split_iname(knl, "i_inner", 4, inner_tag="l.1")
+    knl = pl.split_iname(knl, "j", 8, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.add_prefetch(knl, "u", "i_inner_outer, i_inner_inner, j_inner")
+    return pl.buffer_array(knl, "v", "i_inner_outer, i_inner_inner, j_inner", temporary_address_space="local")
+
+
+def _smooth_case(n: int, rng: np.random.Generator) -> Case:
+    x = rng.integers(-8, 9, (n, 16)).astype(F)
+    y = x.copy()
+    for _ in range(3):
+        y[:, 1:-1] = (y[:, :-2] + y[:, 2:]) / 2
+    return {"x": x}, {"x": y}
+
+
+@example(_smooth_case)
+def rows_smoothed_in_place() -> pl.LoopKernel:
+    """Each block takes a row into shared memory, where its threads exchange neighbours in every step."""
+    text = """
+        for r
+            for s
+                for i
+                    t[i] = (x[r, i-1] + x[r, i+1]) / 2
+                end
+                for j
+                    x[r, j] = t[j]
+                end
+            end
+        end
+        """
+    data = [pl.GlobalArg("x", F, shape="n, 16"), pl.TemporaryVariable("t", F, shape=16), ...]
+    domain = "{[r, s, i, j]: 0 <= r < n and 0 <= s < 3 and 1 <= i, j < 15}"
+    knl = pl.make_kernel(domain, text, data, name="rows_smoothed_in_place")
+    knl = pl.tag_inames(knl, "r:g.0, i:l.0, j:l.0")
+    return pl.buffer_array(knl, "x", "s, i, j", temporary_address_space="local")
