@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(8) halo(const float *__restrict__ a
             if (8 * a_dim_0_outer + tx < 10)
                 a_fetch[8 * a_dim_0_outer + tx] = a[8 * bx + 8 * a_dim_0_outer + tx - 1];  // fetch_a
         }
-        __syncthreads();
+        __syncwarp();
         out_buf[tx] = a_fetch[tx] + a_fetch[tx + 2];  // insn
         out[8 * bx + tx] = out_buf[tx];  // store_out_buf
     } else {
@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(8) halo(const float *__restrict__ a
                     a_fetch[8 * a_dim_0_outer + tx] = a[8 * bx + 8 * a_dim_0_outer + tx - 1];  // fetch_a
             }
         }
-        __syncthreads();
+        __syncwarp();
         if (8 * bx + tx >= 1 && 8 * bx + tx + 1 < n) {
             out_buf[tx] = a_fetch[tx] + a_fetch[tx + 2];  // insn
             out[8 * bx + tx] = out_buf[tx];  // store_out_buf

@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
             #pragma unroll
             for (int b_dim_1_outer = 0; b_dim_1_outer < 2; ++b_dim_1_outer)
                 b_fetch[ty][4 * b_dim_1_outer + tx] = b[(4 * kb + ty) * n + 8 * bx + 4 * b_dim_1_outer + tx];  // fetch_b
-            __syncthreads();
+            __syncwarp();
             for (int kt = 0; kt < 4; ++kt) {
                 #pragma unroll
                 for (int ir = 0; ir < 2; ++ir) {
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
                         c_buf[ir][jr] = c_buf[ir][jr] + a_fetch[4 * ir + ty][kt] * b_fetch[kt][4 * jr + tx];  // insn
                 }
             }
-            __syncthreads();
+            __syncwarp();
         }
         for (int kb = kb_full; kb < (n + 3) / 4; ++kb) {
             if (4 * kb + tx < n) {
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
                 for (int b_dim_1_outer = 0; b_dim_1_outer < 2; ++b_dim_1_outer)
                     b_fetch[ty][4 * b_dim_1_outer + tx] = b[(4 * kb + ty) * n + 8 * bx + 4 * b_dim_1_outer + tx];  // fetch_b
             }
-            __syncthreads();
+            __syncwarp();
             for (int kt = 0; kt < n - 4 * kb; ++kt) {
                 #pragma unroll
                 for (int ir = 0; ir < 2; ++ir) {
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
                         c_buf[ir][jr] = c_buf[ir][jr] + a_fetch[4 * ir + ty][kt] * b_fetch[kt][4 * jr + tx];  // insn
                 }
             }
-            __syncthreads();
+            __syncwarp();
         }
         #pragma unroll
         for (int c_buf_store_0 = 0; c_buf_store_0 < 2; ++c_buf_store_0) {
@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
                         b_fetch[ty][4 * b_dim_1_outer + tx] = b[(4 * kb + ty) * n + 8 * bx + 4 * b_dim_1_outer + tx];  // fetch_b
                 }
             }
-            __syncthreads();
+            __syncwarp();
             if (8 * bx + tx < n && 8 * by + ty < n) {
                 for (int kt = 0; kt < min(n - 4 * kb, 4); ++kt) {
                     #pragma unroll
@@ -103,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
                     }
                 }
             }
-            __syncthreads();
+            __syncwarp();
         }
         if (8 * bx + tx < n && 8 * by + ty < n) {
             #pragma unroll

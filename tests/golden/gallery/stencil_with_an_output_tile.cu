@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(32) stencil_with_an_output_tile(con
                 }
             }
         }
-        __syncthreads();
+        __syncwarp();
         for (int i_inner_outer = 0; i_inner_outer < 2; ++i_inner_outer)
             v_buf[4 * i_inner_outer + ty][tx] = u_fetch[4 * i_inner_outer + ty][tx + 1] + u_fetch[4 * i_inner_outer + ty + 2][tx + 1] + u_fetch[4 * i_inner_outer + ty + 1][tx] + u_fetch[4 * i_inner_outer + ty + 1][tx + 2] - 4.0f * u_fetch[4 * i_inner_outer + ty + 1][tx + 1];  // insn
         #pragma unroll
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(32) stencil_with_an_output_tile(con
                 }
             }
         }
-        __syncthreads();
+        __syncwarp();
         if (8 * bx + tx < n) {
             for (int i_inner_outer = 0; i_inner_outer < min((n - ty + 3) / 4 - 2 * by, 2); ++i_inner_outer)
                 v_buf[4 * i_inner_outer + ty][tx] = u_fetch[4 * i_inner_outer + ty][tx + 1] + u_fetch[4 * i_inner_outer + ty + 2][tx + 1] + u_fetch[4 * i_inner_outer + ty + 1][tx] + u_fetch[4 * i_inner_outer + ty + 1][tx + 2] - 4.0f * u_fetch[4 * i_inner_outer + ty + 1][tx + 1];  // insn
