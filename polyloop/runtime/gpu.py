@@ -16,7 +16,7 @@ import ctypes
 import functools
 import importlib
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,11 +25,11 @@ import numpy as np
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
-from polyloop.runtime.gpuarrays import HostMirror, current_stream
+from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_stream
 from polyloop.runtime.resources import KernelImage, read_cubin
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
 
-__all__ = ["GpuModule", "StreamHandle", "device_architecture", "gpu_available", "resolve_stream"]
+__all__ = ["GpuModule", "StreamHandle", "device_architecture", "gpu_available", "on_device", "resolve_stream"]
 
 _DEFAULT_SHARED_LIMIT: Final = 48 * 1024
 
@@ -275,6 +275,28 @@ class _Loaded:
     functions: dict[str, Any]
     raw_module: ctypes.c_void_p | None = None
     raw_functions: dict[str, ctypes.c_void_p] | None = None
+
+
+@contextlib.contextmanager
+def on_device(
+    kernel: str, arrays: Mapping[str, np.ndarray[Any, Any]]
+) -> Iterator[tuple[dict[str, Any], Callable[[], None]]]:
+    """Give copies of NumPy arrays in the memory of the GPU, of the same layout, and a function that waits for the GPU.
+
+    They are PyCUDA's, on the primary context or the one that is current, which stays so inside the ``with`` block.
+    """
+    with _active_context(kernel, []):
+        driver, memory, copies = _driver(), DeviceMemory(), dict[str, Any]()
+        for name, array in arrays.items():
+            view = memory.view(kernel, name, array)
+            begin, end = view.byte_range()
+            copy = memory.allocate(kernel, ArrayKind.PYCUDA, -1, dtype=view.dtype, shape=view.shape,
+                                   strides=view.strides, poison=False)
+            if end > begin:
+                raw = memoryview((ctypes.c_char * (end - begin)).from_address(begin))
+                driver.memcpy_htod(copy.owner.gpudata, np.frombuffer(raw, np.uint8))
+            copies[name] = copy.owner
+        yield copies, driver.Context.synchronize
 
 
 class GpuModule:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -12,8 +14,7 @@ from polyloop.analysis.infer import require_dtypes
 from polyloop.errors import ArgumentError, Diagnostic, VerificationError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.compile import compile_kernel
-from polyloop.runtime.gpu import gpu_available
-from polyloop.runtime.invoke import CompiledKernel
+from polyloop.runtime.gpu import gpu_available, on_device
 from polyloop.target.base import Target
 from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
@@ -25,7 +26,8 @@ from polyloop.testing.sizes import choose_sizes, size_names
 
 __all__ = ["auto_test_vs_ref"]
 
-CheckResult = Callable[[np.ndarray[Any, Any], np.ndarray[Any, Any]], tuple[bool, object]]
+CheckResult: TypeAlias = Callable[[np.ndarray[Any, Any], np.ndarray[Any, Any]], tuple[bool, object]]
+_Wait: TypeAlias = Callable[[], object]
 
 _SECONDS: Final = 0.3
 """How long a timing runs at least."""
@@ -94,8 +96,9 @@ def auto_test_vs_ref(
     Returns
     -------
     dict
-        ``elapsed_wall`` and ``ref_elapsed_wall`` [s], the same as ``elapsed_event`` and ``ref_elapsed_event`` because
-        calls are timed from outside, transfers included; ``timing_rounds``; ``report`` where both were compared.
+        ``elapsed_wall`` and ``ref_elapsed_wall`` [s]: the mean of many calls with arrays that lie where the kernel
+        runs; ``elapsed_event`` and ``ref_elapsed_event`` are the same.  ``timing_rounds``; ``report``, where both were
+        compared.
 
     Raises
     ------
@@ -113,6 +116,7 @@ def auto_test_vs_ref(
     tried, checks = test_knl or ref_knl, do_check and test_knl is not None
     chosen = target or (CudaTarget() if gpu_available()[0] else CTarget())
     given, sizes = _split_parameters(ref_knl, tried, parameters or {})
+    setup = _Setup(ref_knl, tried, sizes, given, chosen, max(warmup_rounds, 0))
     result: dict[str, Any] = {}
     for kernel, wanted in ((ref_knl, print_ref_code and not quiet), (tried, print_code and not quiet)):
         if wanted:
@@ -122,12 +126,11 @@ def auto_test_vs_ref(
         result["report"] = report
     elif checks:
         assert check_result is not None, "somebody checks"
-        _check_by(ref_knl, tried, sizes, given, chosen, check_result)
-    rounds = max(warmup_rounds, 0)
-    result["elapsed_wall"], result["timing_rounds"] = _timed(ref_knl, tried, tried, sizes, given, chosen, rounds)
+        _check_by(setup, check_result)
+    result["elapsed_wall"], result["timing_rounds"] = _timed(setup, tried)
     result["elapsed_event"] = result["elapsed_wall"]
     if checks:
-        result["ref_elapsed_wall"], _ = _timed(ref_knl, tried, ref_knl, sizes, given, chosen, rounds)
+        result["ref_elapsed_wall"], _ = _timed(setup, ref_knl)
         result["ref_elapsed_event"] = result["ref_elapsed_wall"]
     if not quiet:
         _print_times(result, op_count, op_label)
@@ -168,58 +171,67 @@ def _split_parameters(
 # {{{ running
 
 
-def _arguments(
-    first: LoopKernel, second: LoopKernel, kernel: LoopKernel, sizes: Mapping[str, int], given: Mapping[str, Any]
-) -> dict[str, Any]:
-    pair = (require_dtypes(first), require_dtypes(second))
-    values = random_values(pair, sizes, given, np.random.default_rng(0), words=False)
-    return arguments_of(require_dtypes(kernel), values, sizes)
+@dataclass(frozen=True)
+class _Setup:
+    """Two kernels, what they are called with, and where."""
+
+    first: LoopKernel
+    second: LoopKernel
+    sizes: Mapping[str, int]
+    given: Mapping[str, Any]
+    target: Target
+    warmup_rounds: int
+
+    def arguments(self, kernel: LoopKernel) -> dict[str, Any]:
+        """Return arguments for one of the kernels, the same values each time."""
+        pair = (require_dtypes(self.first), require_dtypes(self.second))
+        values = random_values(pair, self.sizes, self.given, np.random.default_rng(0), words=False)
+        return arguments_of(require_dtypes(kernel), values, self.sizes)
 
 
-def _check_by(
-    first: LoopKernel,
-    second: LoopKernel,
-    sizes: Mapping[str, int],
-    given: Mapping[str, Any],
-    target: Target,
-    check_result: CheckResult,
-) -> None:
+def _check_by(setup: _Setup, check_result: CheckResult) -> None:
     """Compare the outputs of both kernels with a function of the user's."""
-    expected, got = (
-        compile_kernel(kernel, target)(**_arguments(first, second, kernel, sizes, given)) for kernel in (first, second)
-    )
+    first, second = setup.first, setup.second
+    expected, got = (compile_kernel(kernel, setup.target)(**setup.arguments(kernel)) for kernel in (first, second))
     for name in output_names(require_dtypes(first)):
         good, what = check_result(np.asarray(got[name]), np.asarray(expected[name]))
         if not good:
-            notes = (str(what), f"judged by check_result, for {shown_sizes(sizes)}")
+            notes = (str(what), f"judged by check_result, for {shown_sizes(setup.sizes)}")
             message = f"'{name}' is not what '{first.name}' computes"
             problem = Diagnostic("not-equivalent", message, notes, ("see what check_result asks for",))
             raise VerificationError("auto_test_vs_ref", second.name, [problem])
 
 
-def _timed(
-    first: LoopKernel,
-    second: LoopKernel,
-    kernel: LoopKernel,
-    sizes: Mapping[str, int],
-    given: Mapping[str, Any],
-    target: Target,
-    warmup_rounds: int,
-) -> tuple[float, int]:
+@contextmanager
+def _placed(kernel: LoopKernel, target: Target, arrays: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], _Wait]]:
+    """Give *arrays* where the target computes, and what waits until it is done."""
+    if target.name == "cuda":
+        with on_device(kernel.name, arrays) as placed:
+            yield placed
+    else:
+        yield dict(arrays), lambda: None
+
+
+def _timed(setup: _Setup, kernel: LoopKernel) -> tuple[float, int]:
     """Return the time of one call of *kernel* [s], and how many calls were made to find it."""
-    run: CompiledKernel = compile_kernel(kernel, target)
-    arguments = _arguments(first, second, kernel, sizes, given)
-    for _ in range(warmup_rounds):
-        run(**arguments)
-    rounds = max(1, warmup_rounds)
-    while True:
-        start = time.perf_counter()
-        for _ in range(rounds):
+    run = compile_kernel(kernel, setup.target)
+    arguments = setup.arguments(kernel)
+    arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
+    with _placed(kernel, setup.target, arrays) as (placed, wait):
+        arguments |= placed
+        for _ in range(setup.warmup_rounds):
             run(**arguments)
-        elapsed = time.perf_counter() - start
-        if elapsed >= _SECONDS:
-            return elapsed / rounds, rounds
-        rounds *= 4
+        wait()
+        rounds = max(1, setup.warmup_rounds)
+        while True:
+            start = time.perf_counter()
+            for _ in range(rounds):
+                run(**arguments)
+            wait()
+            elapsed = time.perf_counter() - start
+            if elapsed >= _SECONDS:
+                return elapsed / rounds, rounds
+            rounds *= 4
 
 
 def _print_times(result: Mapping[str, Any], op_count: Sequence[float] | float, op_label: Sequence[str] | str) -> None:

@@ -104,7 +104,7 @@ class Equivalence:
         else:
             text = "largest relative error " + ", ".join(f"{error:.1e} in {name}" for name, error in worst.items())
         hidden = ", ".join(f"{count} in {name}" for name, count in nans.items() if count)
-        return f"{text}; NaN in both: {hidden}" if hidden else text
+        return f"{text}; not written, or NaN: {hidden}" if hidden else text
 
 
 def shown_sizes(sizes: Mapping[str, int]) -> str:

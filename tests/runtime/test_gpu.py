@@ -90,6 +90,18 @@ def test_what_the_kernel_leaves_alone_stays_poisoned_in_an_allocated_output(driv
 
 
 @pytest.mark.nvrtc
+def test_copies_of_numpy_arrays_keep_their_layout(run: CompiledKernel, driver: FakeDriver) -> None:
+    x = np.arange(300, dtype=np.float32)
+    turned = np.asfortranarray(np.arange(6, dtype=np.int16).reshape(2, 3))
+    driver.Context.synchronize = lambda: driver.log.append("synchronize")
+    with gpu.on_device("axpy", {"x": x, "turned": turned, "nothing": x[:0]}) as (copies, wait):
+        assert (run(x=copies["x"], y=copies["x"], alpha=2.0).z.get() == 3 * x).all()
+        wait()
+        assert copies["turned"].strides == turned.strides
+        assert (at(int(copies["turned"].gpudata), 6, np.int16) == turned.ravel("F")).all()
+    assert [entry.partition(" ")[0] for entry in driver.log[-3:]] == ["launch", "synchronize", "pop"]
+
+
 def test_pycuda_arrays_use_the_current_context(run: CompiledKernel, driver: FakeDriver) -> None:
     context = object()
     driver.stack.append(context)

@@ -156,8 +156,12 @@ def test_a_lost_update_hides_in_a_tolerance_and_not_in_integers() -> None:
         return {"a": rng.random((sizes["n"], 4000), dtype=F)}
 
     pl.check_equivalence(right, lossy, sizes={"n": 3}, inputs=positive, mode="floats", rtol=1e-3, target=C)
-    with pytest.raises(pl.VerificationError, match="floating-point numbers were replaced by integers modulo 2\\^32"):
+    with pytest.raises(pl.VerificationError) as caught:
         pl.check_equivalence(right, lossy, sizes={"n": 3}, inputs=positive, rtol=1e-3, target=C)
+    assert caught.value.found[0].notes[2:] == (
+        "floating-point numbers were replaced by integers modulo 2^32, so that no rounding is involved",
+        "with the floating-point numbers themselves, the kernels agree within the tolerance",
+    )
 
 
 def test_a_field_of_a_record_is_named() -> None:
@@ -297,6 +301,8 @@ def test_data_that_decide_a_loop_bound_must_be_given() -> None:
 def test_an_input_that_no_kernel_has_and_an_unknown_mode_are_refused() -> None:
     assert "no argument 'd' [unknown-argument]" in _refusal(matmul(), matmul(), inputs={"d": 1}, sizes={"n": 1})
     assert "no mode 'exact' [bad-value]" in _refusal(matmul(), matmul(), mode="exact")
+    assert "no target 'cuda' [bad-value]" in _refusal(matmul(), matmul(), targets=["cuda"])
+    assert "'matmul' is no kernel [not-a-kernel]" in _refusal("matmul", matmul())
 
 
 def test_integers_alone_are_refused_where_they_cannot_be() -> None:
@@ -323,3 +329,5 @@ def test_on_a_gpu_a_tiled_matmul_agrees_with_the_plain_one_and_with_c(dtype: Any
     report = pl.check_equivalence(knl, tiled(knl), targets=targets, interpret=True, sizes={"n": [1, 9, 33]})
     assert report.modes() == (Mode.FLOATS, Mode.INTEGERS)
     pl.check_equivalence(knl, tiled(knl), sizes={"n": 257})
+    times = pl.auto_test_vs_ref(knl, None, tiled(knl), parameters={"n": 200}, target=pl.CudaTarget(), quiet=True)
+    assert 0 < times["elapsed_wall"] < 0.1
