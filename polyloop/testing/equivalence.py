@@ -64,13 +64,14 @@ def _require_sense(first: object, second: object, mode: object, targets: Sequenc
 
 def _require_comparable(first: LoopKernel, second: LoopKernel) -> None:
     """Refuse kernels whose outputs have other names, or whose arguments have other types or numbers of axes."""
-    missing = [name for name in output_names(first) if name not in output_names(second)]
-    more = [name for name in output_names(second) if name not in output_names(first)]
-    if missing or more or not output_names(first):
+    written, also = output_names(first), output_names(second)
+    if not written and not also:
+        hint = "let both write the same array"
+        raise _error(second, "different-arguments", "neither kernel writes an array", (), hint)
+    if set(written) != set(also):
         notes = [f"'{kernel.name}' writes {', '.join(output_names(kernel)) or 'nothing'}" for kernel in (first, second)]
-        message = f"it does not write what '{first.name}' writes"
         hint = "rename the outputs of one, or leave out the others"
-        raise _error(second, "different-arguments", message, notes, hint)
+        raise _error(second, "different-arguments", f"it does not write what '{first.name}' writes", notes, hint)
     for argument in first.arguments:
         other = second.argument(argument.name)
         if other is None:

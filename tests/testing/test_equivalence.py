@@ -221,6 +221,8 @@ def test_kernels_with_other_outputs_or_types_are_refused() -> None:
         "  Note: 'two' writes d\n"
         "  Hint: rename the outputs of one, or leave out the others"
     )
+    nothing = pl.make_kernel("{[i]: 0 <= i < n}", "<> t = a[i]", data, silenced_warnings="*")
+    assert "neither kernel writes an array [different-arguments]" in _refusal(nothing, nothing)
     assert "'a' has another type [different-arguments]" in _refusal(
         one, pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = a[i]", [pl.GlobalArg("a, b", np.float64, shape="n"), ...])
     )
