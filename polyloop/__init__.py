@@ -52,10 +52,17 @@ if TYPE_CHECKING:
     from polyloop.target.source import generate_code
     from polyloop.testing.auto_test import auto_test_vs_ref
     from polyloop.testing.equivalence import check_equivalence
-    from polyloop.transform.affine import map_domain
+    from polyloop.transform.affine import map_domain, reverse, shift
     from polyloop.transform.barrier import add_barrier
     from polyloop.transform.buffer import buffer_array
     from polyloop.transform.dependencies import add_dependency, add_nosync
+    from polyloop.transform.distribution import distribute_loops
+    from polyloop.transform.duplicate import duplicate_inames
+    from polyloop.transform.fusion import (
+        fuse_loops,
+        get_kennedy_unweighted_fusion_candidates,
+        rename_inames_in_batch,
+    )
     from polyloop.transform.precompute import precompute
     from polyloop.transform.prefetch import add_prefetch
     from polyloop.transform.rename import rename_iname
@@ -115,13 +122,17 @@ __all__ = [
     "check_equivalence",
     "compile",
     "dependences",
+    "distribute_loops",
     "domain",
+    "duplicate_inames",
     "fix_parameters",
     "float16",
     "float32",
     "float64",
     "fuse_kernels",
+    "fuse_loops",
     "generate_code",
+    "get_kennedy_unweighted_fusion_candidates",
     "int8",
     "int16",
     "int32",
@@ -142,8 +153,11 @@ __all__ = [
     "record",
     "reduce",
     "rename_iname",
+    "rename_inames_in_batch",
     "replay",
+    "reverse",
     "set_temporary_address_space",
+    "shift",
     "split_iname",
     "tag_inames",
     "trace_from_json",
@@ -187,6 +201,7 @@ _LATER = {
     "domain": "frontend.intrinsics",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",
+    "get_kennedy_unweighted_fusion_candidates": "transform.fusion",
     "interpret": "target.interpreter",
     "kernel": "frontend.python",
     "kernel_to_python": "frontend.script",

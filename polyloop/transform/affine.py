@@ -1,7 +1,8 @@
-"""``map_domain``: the inames of a nest become affine functions of others (skews, rotations, reversal, diamonds)."""
+"""``map_domain``, ``shift``, ``reverse``: the inames of a nest become affine functions of others."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,21 +10,25 @@ from typing import ClassVar
 import islpy as isl
 
 from polyloop.errors import Diagnostic
+from polyloop.expr.printer import show
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.poly.affine import Affine, to_expression
+from polyloop.poly.sets import parametric_interval
 from polyloop.transform.base import Transform
 from polyloop.transform.maptext import read_map
 from polyloop.transform.nests import data_violations, nest_violations, one_to_one, tagged_violations
-from polyloop.transform.remap import Remap, remap_inames, remap_violations
+from polyloop.transform.remap import Remap, alone, remap_inames, remap_violations
 
-__all__ = ["MapDomain", "map_domain"]
+__all__ = ["MapDomain", "Reverse", "Shift", "map_domain", "reverse", "shift"]
 
 
 @dataclass(frozen=True)
-class MapDomain(Transform):
-    """Replace inames by affine functions of them, one to one."""
+class _Mapping(Transform):
+    """A transform that replaces inames as a map says."""
 
-    name: ClassVar[str] = "map_domain"
-    transform_map: str
+    @abstractmethod
+    def text(self, kernel: LoopKernel) -> str:
+        """Return the map."""
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         change = self._change(kernel)
@@ -35,17 +40,62 @@ class MapDomain(Transform):
         yield from remap_violations(kernel, change)
 
     def _change(self, kernel: LoopKernel) -> Remap | Diagnostic:
-        given = read_map(kernel, self.transform_map)
+        given = read_map(kernel, self.text(kernel))
         return given if isinstance(given, Diagnostic) else one_to_one(kernel, given)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         change = self._change(kernel)
         assert isinstance(change, Remap), "violations come first"
-        return remap_inames(kernel, change, f"map_domain('{self.transform_map}')")
+        return remap_inames(kernel, change, f"{self.name}: {self.text(kernel)}")
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
         return nest_violations(after)
+
+
+@dataclass(frozen=True)
+class MapDomain(_Mapping):
+    """Replace inames by affine functions of them, one to one."""
+
+    name: ClassVar[str] = "map_domain"
+    transform_map: str
+
+    def text(self, kernel: LoopKernel) -> str:
+        del kernel
+        return self.transform_map
+
+
+@dataclass(frozen=True)
+class Shift(_Mapping):
+    """Add an amount to every value of an iname."""
+
+    name: ClassVar[str] = "shift"
+    iname: str
+    amount: int | str
+
+    def text(self, kernel: LoopKernel) -> str:
+        del kernel
+        return f"{{[{self.iname}] -> [{self.iname} + ({self.amount})]}}"
+
+
+@dataclass(frozen=True)
+class Reverse(_Mapping):
+    """Run a loop from its last iteration to its first."""
+
+    name: ClassVar[str] = "reverse"
+    iname: str
+
+    def text(self, kernel: LoopKernel) -> str:
+        piece = next((piece for piece in kernel.domains if self.iname in piece.inames), None)
+        if piece is None:
+            return f"{{[{self.iname}] -> [-{self.iname}]}}"
+        own = alone(piece, (self.iname,))
+        found = parametric_interval(own.set.intersect_params(kernel.assumptions), 0, own.inames)
+        names = set() if found is None else found[0].names() | found[1].names()
+        if found is None or not names <= set(kernel.parameters):
+            return f"{{[{self.iname}] -> [-{self.iname}]}}"
+        ends = found[0].scale(2).add(found[1]).add(Affine((), -1))
+        return f"{{[{self.iname}] -> [{show(to_expression(ends))} - {self.iname}]}}"
 
 
 def map_domain(kernel: LoopKernel, transform_map: str | isl.BasicMap | isl.Map) -> LoopKernel:
@@ -81,3 +131,52 @@ def map_domain(kernel: LoopKernel, transform_map: str | isl.BasicMap | isl.Map) 
     https://doi.org/10.1109/71.97902; the name is Loopy's.
     """
     return MapDomain(transform_map if isinstance(transform_map, str) else str(transform_map))(kernel)
+
+
+def shift(kernel: LoopKernel, iname: str, amount: int | str) -> LoopKernel:
+    """Add an amount to every value of an iname, which keeps its name.
+
+    ::
+
+        for i in [0, n):  S(i)     with  amount=2
+        ->
+        for i in [2, n + 2):  S(i - 2)
+
+    Parameters
+    ----------
+    amount
+        A number, or text with parameters of the kernel: ``"n - 1"``.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-map``, ``iname-tagged``, ``data-decides``.
+
+    Notes
+    -----
+    Always legal.  It prepares loops for :func:`fuse_loops`, where one runs ahead of the other.
+    """
+    return Shift(iname, amount)(kernel)
+
+
+def reverse(kernel: LoopKernel, iname: str) -> LoopKernel:
+    """Run a loop from its last iteration to its first.
+
+    ::
+
+        for i in [0, n):  S(i)
+        ->
+        for i in [0, n):  S(n - 1 - i)
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``iname-tagged``, ``data-decides``; ``illegal-order``, with two instances, where an iteration
+        needs another.
+
+    Notes
+    -----
+    Source: Wedel, "Fortran for the Texas Instruments ASC system", SIGPLAN Notices 10(3), 1975,
+    https://doi.org/10.1145/390015.808396.
+    """
+    return Reverse(iname)(kernel)

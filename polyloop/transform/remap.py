@@ -18,7 +18,7 @@ from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.maps import identity_on, pairs_set
 from polyloop.poly.sets import Row, add_rows, insert_dims, project_onto, reorder, sample_set
 
-__all__ = ["Remap", "nest_groups", "remap_inames", "remap_violations"]
+__all__ = ["Remap", "alone", "nest_groups", "remap_inames", "remap_violations"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -342,7 +342,7 @@ def _domains(kernel: LoopKernel, change: Remap, keep: bool) -> tuple[Domain, ...
     """Return the domains of the kernel with the new inames, and, to *keep*, with the old ones too."""
     homes = [piece for piece in kernel.domains if not set(change.old).isdisjoint(piece.inames)]
     if keep:
-        return (*kernel.domains, change.piece(_alone(_joined(homes), change.old)))
+        return (*kernel.domains, change.piece(alone(_joined(homes), change.old)))
     result: list[Domain] = []
     for piece in kernel.domains:
         if piece is homes[0]:
@@ -369,7 +369,7 @@ def _joined(homes: Sequence[Domain]) -> Domain:
     return Domain(inames, result)
 
 
-def _alone(piece: Domain, inames: Sequence[str]) -> Domain:
+def alone(piece: Domain, inames: Sequence[str]) -> Domain:
     """Return the domain of *inames* alone: the others of *piece* become its parameters, if its bounds use them."""
     others = [name for name in piece.inames if name not in inames]
     own = [name for name in piece.inames if name in inames]

@@ -12,7 +12,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.sets import map_from_forms
 from polyloop.transform.remap import Remap, remap_inames, remap_violations
 
-__all__ = ["skew_hint"]
+__all__ = ["shifted", "skew_hint"]
 
 _FACTORS = (1, -1, 2)
 
@@ -54,3 +54,11 @@ def _skew(kernel: LoopKernel, iname: str, by: str, factor: int) -> tuple[Remap, 
     shown = {by: by, iname: f"{iname} {'+' if factor > 0 else '-'} {times}{by}"}
     text = f"{{[{', '.join(old)}] -> [{', '.join(shown[name] for name in old)}]}}"
     return Remap(old, old, map_from_forms(space, old, there), there, back), text
+
+
+def shifted(kernel: LoopKernel, iname: str, amount: int) -> LoopKernel:
+    """Return *kernel* with *amount* added to every value of *iname*."""
+    there, back = (Affine.make([(iname, 1)], constant) for constant in (amount, -amount))
+    space = isl.Set.universe(kernel.domains[0].set.get_space().params().set_from_params().add_dims(isl.dim_type.set, 1))
+    change = Remap((iname,), (iname,), map_from_forms(space, (iname,), (there,)), (there,), (back,))
+    return remap_inames(kernel, change, "a shift")

@@ -72,3 +72,28 @@ def diamond_tiles() -> pl.LoopKernel:
     knl = pl.map_domain(knl, "{[t, i] -> [u, v, t, i]: u = floor((t + i)/4) and v = floor((t - i)/4)}")
     knl = pl.map_domain(knl, "{[u, v] -> [row, u]: row = u + v}")
     return pl.split_iname(knl, "u", 4, inner_tag="l.0")
+
+
+def _pipeline_case(n: int, rng: np.random.Generator) -> Case:
+    a = rng.integers(-9, 9, n + 2).astype(I)
+    edge = a[1:] - a[:-1]
+    return {"a": a}, {"edge": edge, "bend": edge[1:] - edge[:-1], "size": np.abs(edge[1:] - edge[:-1]) + edge[:-1]}
+
+
+@example(_pipeline_case, sizes=(1, 7, 32, 33))
+def fused_pipeline() -> pl.LoopKernel:
+    """Three stages in one pass over the array: each runs one iteration behind what it needs."""
+    knl = pl.make_kernel(
+        ["{[i]: 0 <= i <= n}", "{[j, k]: 0 <= j, k < n}"],
+        """
+        edge[i] = a[i+1] - a[i]
+        bend[j] = edge[j+1] - edge[j]
+        size[k] = abs(bend[k]) + edge[k]
+        """,
+        [pl.GlobalArg("a", I, shape="n + 2"), pl.GlobalArg("edge", I, shape="n + 1"),
+         pl.GlobalArg("bend, size", I, shape="n"), ...],
+        name="fused_pipeline",
+        assumptions="n >= 1",
+    )  # fmt: skip
+    knl = pl.shift(pl.shift(knl, "j", 1), "k", 1)
+    return pl.fuse_loops(knl, "i, j, k")

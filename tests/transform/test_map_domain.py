@@ -334,3 +334,26 @@ def test_a_refused_interchange_names_the_skew_that_helps() -> None:
             for j in range(n - 1):
                 want[i, j] = want[i - 1, j + 1] + 1
         check(knl, {"a": a}, {"a": want})
+
+
+def test_shift() -> None:
+    for amount in (3, -2, "n", "2*n - 1", 0):
+        knl = pl.shift(blur(), "i", amount)
+        check_blur(knl)
+        same_after_replay(blur(), knl)
+    check_matmul(matmul().shift("k", "-n"))  # type: ignore[attr-defined]
+    check_wavefront(pl.shift(wavefront(), "j", -1), (1, 4))
+
+
+def test_reverse(golden: Golden) -> None:
+    knl = pl.reverse(blur(), "i")
+    check_blur(knl)
+    same_after_replay(blur(), knl)
+    assert "for (int i = 1; i < n - 1; ++i)" in cuda(knl)
+    check_matmul(matmul().reverse("k"))  # type: ignore[attr-defined]
+    check_triangle(pl.reverse(pl.reverse(triangle(), "j"), "i"))
+    golden("messages/reverse_wavefront.txt", refused(wavefront(), lambda knl: pl.reverse(knl, "i"), "illegal-order"))
+    refused(wavefront(), lambda knl: pl.reverse(knl, "z"), "unknown-iname")
+    refused(wavefront(), lambda knl: pl.shift(knl, "z", 1), "unknown-iname")
+    refused(wavefront(), lambda knl: pl.shift(knl, "i", "z"), "bad-map")
+    refused(wavefront(), lambda knl: pl.shift(knl, "i", "j"), "bad-map")
