@@ -96,6 +96,15 @@ def buffer_overwritten_early() -> object:
     return pl.add_prefetch(knl, "a", ["i"], fetch_outer_inames="")
 
 
+def missing_barrier_via_nosync() -> object:
+    tile = pl.TemporaryVariable("t", F, shape=(256,), address_space=pl.AddressSpace.LOCAL)
+    text = """
+        t[i] = x[i]        {id=fill}
+        y[j] = t[255 - j]  {id=use, dep=fill, nosync=fill}
+        """
+    return pl.make_kernel("{[i, j]: 0 <= i, j < 256}", text, [tile, *arrays(x="256", y="256")], name="reverse")
+
+
 def two_threads_writing_one_element() -> object:
     text = "last[i] = x[i, j]"
     knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < 16}", text, arrays(last="n", x="n, 16"), name="rows")
@@ -135,6 +144,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "illegal_interchange": (illegal_interchange, "illegal-order"),
     "wavefront_without_skew": (wavefront_without_skew, "illegal-parallel"),
     "parallel_recurrence": (parallel_recurrence, "illegal-parallel"),
+    "missing_barrier_via_nosync": (missing_barrier_via_nosync, "proven-conflict"),
     "prefetch_one_column_short": (prefetch_one_column_short, "copy-incomplete"),
     "prefetch_off_by_one": (prefetch_off_by_one, "copy-wrong-element"),
     "buffer_overwritten_early": (buffer_overwritten_early, "illegal-order"),

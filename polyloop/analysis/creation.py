@@ -25,6 +25,7 @@ from polyloop.analysis.layout import layout_names_violations, layout_violations,
 from polyloop.analysis.lint import creation_warnings, name_clashes
 from polyloop.analysis.lowering import lower
 from polyloop.analysis.marks import site_of_access
+from polyloop.analysis.nosync import hidden_conflicts
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import common_loops
 from polyloop.analysis.reference import reference_of
@@ -216,6 +217,8 @@ def create_kernel(
     )
     assert kernel.reference is not None, "a complete kernel has its reference program"
     _raise_if(kernel, moved_instructions(kernel.reference.kernel))
+    if any(instruction.nosync for instruction in kernel.reference.kernel.instructions):
+        _raise_if(kernel, hidden_conflicts(place(kernel.reference.kernel)))
     warn("make_kernel", kernel.name, creation_warnings(kernel.reference.kernel), patterns)
     return kernel
 

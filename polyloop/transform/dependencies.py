@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import ClassVar
 
 from polyloop.analysis.legality import order_violations
-from polyloop.analysis.nosync import is_known, meetings, met_by
+from polyloop.analysis.nosync import meetings, proven_conflict
 from polyloop.analysis.place import place
 from polyloop.analysis.values import value_violations
-from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Copy, Instruction
 from polyloop.kernel.kernel import LoopKernel
@@ -161,7 +160,10 @@ class AddNosync(Transform):
         yield from found
         if found:
             return
-        proven = [finding for pair in self._pairs(kernel) if (finding := _proven(kernel, *pair)) is not None]
+        assert kernel.reference is not None, "a created kernel has a reference program"
+        placement = place(kernel.reference.kernel)
+        facts = (proven_conflict(placement, *sides, "drop the call") for sides in self._pairs(kernel))
+        proven = [finding for finding in facts if finding is not None]
         yield from proven
         if not (proven or self.empty_ok or self._denied(kernel)):
             yield Diagnostic(
@@ -208,28 +210,6 @@ class AddNosync(Transform):
         assert kernel.reference is not None, "a created kernel has a reference program"
         reference = replace(kernel.reference, kernel=said(kernel.reference.kernel))
         return replace(said(kernel), reference=reference)
-
-
-def _proven(kernel: LoopKernel, source: str, sink: str) -> Diagnostic | None:
-    """Return the finding if two instructions are in conflict, and all of it is known exactly."""
-    assert kernel.reference is not None, "a created kernel has a reference program"
-    placement = place(kernel.reference.kernel)
-    found = list(meetings(placement, source, sink))
-    if not found or not all(is_known(*sides) for sides in found):
-        return None
-    first, a, second, b = found[0]
-    left, right = pair(met_by(placement, first, a, second, b), first, second)
-    sites = dict.fromkeys((first.lowered.instruction.site(), second.lowered.instruction.site()))
-    return Diagnostic(
-        "proven-conflict",
-        f"the conflict on '{a.array}' between '{source}' and '{sink}' is a fact, which cannot be denied",
-        (
-            f"instance {instance(first, left)} of '{source}' and instance {instance(second, right)} of '{sink}' "
-            f"touch {element(first, a, left)}",
-        ),
-        ("drop the call: where threads have to wait for each other, barriers are placed",),
-        sites=tuple(sites),
-    )
 
 
 def add_nosync(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import islpy as isl
 
+from polyloop.errors import VerificationError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential
 from polyloop.poly.affine import Affine
@@ -28,9 +29,17 @@ def skew_hint(kernel: LoopKernel, wanted: Sequence[str], is_legal: Callable[[Loo
                 change, text = _skew(kernel, other, by, factor)
                 if any(remap_violations(kernel, change)):
                     break
-                if is_legal(remap_inames(kernel, change, "a skew")):
+                if _helps(kernel, change, is_legal):
                     return (f'skew first: pl.map_domain(knl, "{text}")',)
     return ()
+
+
+def _helps(kernel: LoopKernel, change: Remap, is_legal: Callable[[LoopKernel], bool]) -> bool:
+    """Return whether *is_legal* holds after *change*; a kernel that is refused for another reason is no help."""
+    try:
+        return is_legal(remap_inames(kernel, change, "a skew"))
+    except VerificationError:
+        return False
 
 
 def _others(kernel: LoopKernel, by: str) -> Iterator[str]:

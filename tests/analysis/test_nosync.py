@@ -66,17 +66,19 @@ def test_the_scope_is_kept() -> None:
 
 def test_a_denial_without_effect_is_named() -> None:
     with pytest.warns(pl.PolyloopWarning, match="'nosync=w' of 'r' has no effect: the conflict on 'a' is a fact"):
+        make("for i\n  a[i] = b[i] {id=w}\n  c[i] = a[i] {id=r, nosync=w}\nend")
+
+
+def test_a_known_conflict_cannot_be_hidden() -> None:
+    with pytest.raises(pl.KernelError) as error:
         make("a[i] = b[i] {id=w}\nc[i] = a[n - 1 - i] {id=r, nosync=w}")
-
-
-@pytest.mark.filterwarnings("ignore:idle-nosync")
-def test_a_known_conflict_stays() -> None:
-    text = "a[i] = b[i] {id=w}\nc[i] = a[n - 1 - i] {id=r, nosync=w}"
-    assert on_threads(text).count("__syncwarp") == 1
-    with pytest.raises(pl.PolyloopError) as error:
-        on_threads("a[0] = b[i] {id=w, nosync=w, inames=i}")
-    assert "instance (i=0)" in str(error.value)
-    assert "instance (i=" in str(error.value).split("instance (i=0)")[1]
+    (found,) = error.value.found
+    assert found.code == "proven-conflict"
+    assert found.notes == ("instance (i=0) of 'w' and instance (i=31) of 'r' touch a[0]",)
+    assert found.hints == ("drop nosync=w: where threads have to wait for each other, barriers are placed",)
+    with pytest.raises(pl.KernelError) as error:
+        make("a[0] = b[i] {id=w, nosync=w, inames=i}")
+    assert error.value.found[0].notes == ("instance (i=0) of 'w' and instance (i=31) of 'w' touch a[0]",)
 
 
 def test_a_condition_makes_a_conflict_deniable() -> None:
