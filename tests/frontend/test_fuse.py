@@ -258,16 +258,17 @@ def test_every_part_of_an_instruction_is_renamed() -> None:
         "reads groups conflicts nosync fast"
     )
     assert {field.name for field in fields(Instruction)} == set(known.split())
-    text = "y[i] = sum(k, a[i, k]*t) {if=p[i] > 0, id=it, dep=first, tags=tag, nosync=first}"
-    knl = pl.make_kernel(["{[i, k]: 0 <= i, k < n}"], ["<> t = 1 {id=first}", text])
+    text = "y[i] = sum(k, a[i, k]*t) {if=p[i] > 0, id=it, dep=first, tags=tag, nosync=other}"
+    lines = ["<> t = 1 {id=first}", "<> u = 2 {id=other}", text]
+    knl = pl.make_kernel(["{[i, k]: 0 <= i, k < n}"], lines, silenced_warnings="*")
     old = knl.instruction("it")
     variables = {name: f"{name}_1" for name in ("i", "k", "y", "a", "t", "p")}
-    names = Names(variables, {"it": "it_1", "first": "first_1"})
+    names = Names(variables, {"it": "it_1", "first": "first_1", "other": "other_1"})
     new = instruction_under(old, names, 7, parameter_space(knl.parameters))
     assert str(new) == "y_1[i_1] = sum(k_1, a_1[i_1, k_1]*t_1) if p_1[i_1] > 0"
     assert (new.id, new.inames) == ("it_1", ("i_1",))
     assert new.depends_on == {"first_1"}
-    assert [entry.which for entry in new.nosync] == [Glob(Subject.ID, "first_1")]
+    assert [entry.which for entry in new.nosync] == [Glob(Subject.ID, "other_1")]
     assert new.reads == {"a_1", "t_1", "p_1"}
     assert new.terms[0].inames == ("i_1", "k_1")
     assert [new.terms[0].domain.get_dim_name(SET, x) for x in (0, 1)] == ["i_1", "k_1"]
