@@ -210,11 +210,12 @@ def create_kernel(
         seq_dependencies=seq_dependencies,
         operations=operations_of(reductions),
     )
-    kernel = replace(kernel, preambles=tuple(sorted({(key, text) for key, text in preambles})))
+    if preambles:
+        kernel = replace(kernel, preambles=tuple(sorted({(key, text) for key, text in preambles})))
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
-    kernel = replace(
-        complete_kernel(kernel, kernel_data), silenced_warnings=patterns, target=target, fast=precision == "fast"
-    )
+    kernel = complete_kernel(kernel, kernel_data)
+    if patterns or target is not None or precision == "fast":
+        kernel = replace(kernel, silenced_warnings=patterns, target=target, fast=precision == "fast")
     assert kernel.reference is not None, "a complete kernel has its reference program"
     _raise_if(kernel, moved_instructions(kernel.reference.kernel))
     if any(instruction.nosync for instruction in kernel.reference.kernel.instructions):
@@ -258,15 +259,17 @@ def _completed(kernel: LoopKernel) -> LoopKernel:
     kernel = _with_extents(kernel)
     _raise_if(kernel, rank_violations(kernel))
     _raise_if(kernel, bounds_violations(kernel))
-    kernel = replace(kernel, conditions=bounds_conditions(kernel))
+    if conditions := bounds_conditions(kernel):
+        kernel = replace(kernel, conditions=conditions)
     _raise_if(kernel, _unwritten(kernel))
     _raise_if(kernel, _stale_bounds(kernel))
     _raise_if(kernel, layout_violations(kernel))
     _raise_if(kernel, _uninitialised(kernel))
     _raise_if(kernel, type_violations(kernel))
-    kernel = infer_dtypes(_with_directions(kernel))
+    before = _with_directions(kernel)
+    kernel = infer_dtypes(before)
     _raise_if(kernel, bound_violations(kernel))
-    _raise_if(kernel, record_violations(kernel))
+    _raise_if(kernel, record_violations(kernel, before))
     reference = reference_of(kernel)
     _raise_if(kernel, _group_conflicts(reference))
     _raise_if(kernel, ambiguities(reference))
@@ -292,6 +295,8 @@ def _group_conflicts(reference: Reference) -> Iterator[Diagnostic]:
 
 
 def _with_shapes(kernel: LoopKernel) -> LoopKernel:
+    if all(array.shape is not None for array in kernel.arrays().values()):
+        return kernel
     arguments: list[Argument] = []
     for argument in kernel.arguments:
         if isinstance(argument, ArrayArg) and argument.shape is None:
@@ -300,8 +305,8 @@ def _with_shapes(kernel: LoopKernel) -> LoopKernel:
             arguments.append(argument)
     temporaries = {}
     for name, temporary in kernel.temporaries.items():
-        shape = _footprint(kernel, name) if temporary.shape is None else temporary.shape
-        temporaries[name] = replace(temporary, shape=shape)
+        open_shape = temporary.shape is None
+        temporaries[name] = replace(temporary, shape=_footprint(kernel, name)) if open_shape else temporary
     return replace(kernel, arguments=tuple(arguments), temporaries=temporaries)
 
 
@@ -439,7 +444,8 @@ def _with_directions(kernel: LoopKernel) -> LoopKernel:
                 else:
                     ends = last_alternatives(placement, name)
                     needed = any(not initial.is_empty() for initial in may_flow_of(placement, name, ends).initial)
-            arguments.append(replace(argument, is_input=needed, is_output=name in written))
-        else:
-            arguments.append(argument)
+            if (argument.is_input, argument.is_output) != (needed, name in written):
+                arguments.append(replace(argument, is_input=needed, is_output=name in written))
+                continue
+        arguments.append(argument)
     return replace(kernel, arguments=tuple(arguments))

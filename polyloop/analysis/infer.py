@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pymbolic.primitives as p
@@ -15,8 +16,8 @@ from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, field
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import expand_rules, variables
-from polyloop.expr.typing import TypeConflictError, check_assignment, common_type, infer, settle
-from polyloop.kernel.arrays import Argument, TemporaryVariable, ValueArg
+from polyloop.expr.typing import TypeConflictError, check_stored, common_type, infer, infer_type, settle
+from polyloop.kernel.arrays import Argument, ValueArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 
@@ -25,13 +26,15 @@ __all__ = [
     "bound_violations",
     "dtype_table",
     "infer_dtypes",
+    "open_names",
     "record_violations",
     "require_dtypes",
     "type_violations",
 ]
 
 
-def dtype_table(kernel: LoopKernel) -> dict[str, np.dtype[np.generic] | None]:
+@memoised
+def dtype_table(kernel: LoopKernel) -> Mapping[str, np.dtype[np.generic] | None]:
     """Return the type of every name: arrays, scalars, parameters, inames."""
     index = kernel.index_dtype
     table: dict[str, np.dtype[np.generic] | None] = dict.fromkeys(kernel.inames, index)
@@ -43,7 +46,12 @@ def dtype_table(kernel: LoopKernel) -> dict[str, np.dtype[np.generic] | None]:
     table.update((name, temporary.dtype) for name, temporary in kernel.temporaries.items())
     for name in kernel.parameters:
         table[name] = table.get(name) or index
-    return table
+    return MappingProxyType(table)
+
+
+def open_names(kernel: LoopKernel) -> frozenset[str]:
+    """Return the names whose types are not known."""
+    return frozenset(name for name, dtype in dtype_table(kernel).items() if dtype is None)
 
 
 def infer_dtypes(kernel: LoopKernel) -> LoopKernel:
@@ -51,11 +59,11 @@ def infer_dtypes(kernel: LoopKernel) -> LoopKernel:
 
     A variable takes the common type of everything assigned to it.  What stays open needs :func:`polyloop.add_dtypes`.
     """
-    table = dtype_table(kernel)
-    open_names = {name for name, dtype in table.items() if dtype is None}
-    if not open_names:
-        return _with_dtypes(kernel, table)
-    assigned: dict[str, list[Expression]] = {name: [] for name in sorted(open_names)}
+    unknown = open_names(kernel)
+    if not unknown:
+        return _with_dtypes(kernel, dtype_table(kernel))
+    table = dict(dtype_table(kernel))
+    assigned: dict[str, list[Expression]] = {name: [] for name in sorted(unknown)}
     readers: dict[str, set[str]] = {}
     for instruction in kernel.instructions:
         if instruction.is_c or isinstance(instruction.assignee, Lookup):
@@ -63,7 +71,7 @@ def infer_dtypes(kernel: LoopKernel) -> LoopKernel:
         if instruction.target in assigned:
             expression = expand_rules(instruction.expression, kernel.substitutions)
             assigned[instruction.target].append(expression)
-            for name in variables(expression) & open_names:
+            for name in variables(expression) & unknown:
                 readers.setdefault(name, set()).add(instruction.target)
     waiting = dict.fromkeys(x for instruction in kernel.instructions for x in instruction.writes if x in assigned)
     while waiting:
@@ -93,7 +101,10 @@ def _assigned_dtype(
 
 
 def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield expressions that have no type, or one that cannot be stored: bits of floats, a complex number in a real."""
+    """Yield expressions that have no type, or one that cannot be stored: bits of floats, a complex number in a real.
+
+    What is not known yet cannot be wrong; :func:`record_violations` looks at the rest.
+    """
     table = dtype_table(kernel)
     for instruction in kernel.instructions:
         if instruction.is_c:
@@ -102,10 +113,13 @@ def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
         try:
             for part in instruction.predicates:
                 infer(p.LogicalNot(part), table.get)  # a condition: neither a record nor a complex number
-            target, dtype = infer(instruction.assignee, table.get), infer(expression, table.get)
+            target, kind = infer(instruction.assignee, table.get), infer_type(expression, table.get)
+            if target is not None:
+                check_stored(kind, target, expression)
         except TypeConflictError as conflict:
             yield replace(conflict.diagnostic, sites=(instruction.site(),))
             continue
+        dtype = None if kind is None else settle(kind)
         if dtype is not None and target is not None and is_complex(dtype) and not is_complex(target):
             name = show(instruction.assignee) if field_path(instruction.assignee) else instruction.target
             message = f"a complex number is stored in '{name}', which is {dtype_name(target)}"
@@ -132,18 +146,24 @@ def _atomic_violations(
         )
 
 
-def record_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield what the types as inferred show of records: fields that do not exist, values that cannot be stored."""
-    table = dtype_table(kernel)
-    for instruction in kernel.instructions:
+def record_violations(kernel: LoopKernel, before: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield what the types as inferred show of records: fields that do not exist, values that cannot be stored.
+
+    Instructions whose types were all known in *before*, the kernel before inference, are left to
+    :func:`type_violations`.
+    """
+    table, new = dtype_table(kernel), open_names(before)
+    for instruction in kernel.instructions if new else ():
         if instruction.is_c:
             continue
         expression = expand_rules(instruction.expression, kernel.substitutions)
+        if instruction.target not in new and new.isdisjoint(variables(expression)):
+            continue
         try:
-            target = infer(instruction.assignee, table.get)
+            target, kind = infer(instruction.assignee, table.get), infer_type(expression, table.get)
             if target is not None:
-                check_assignment(expression, target, table.get)
-            elif is_record(infer(expression, table.get)):
+                check_stored(kind, target, expression)
+            elif kind is not None and is_record(kind):
                 yield _mixed(instruction)
         except TypeConflictError as conflict:
             yield replace(conflict.diagnostic, sites=(instruction.site(),))
@@ -178,18 +198,16 @@ def bound_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 
 def _with_dtypes(kernel: LoopKernel, table: Mapping[str, np.dtype[np.generic] | None]) -> LoopKernel:
-    arguments = []
-    for argument in kernel.arguments:
-        dtype = table.get(argument.name)
-        if argument.dtype is not None or dtype is None:
-            arguments.append(argument)
-        else:
-            arguments.append(replace(argument, dtype=dtype))
-    temporaries: dict[str, TemporaryVariable] = {}
-    for name, temporary in kernel.temporaries.items():
-        dtype = table.get(name)
-        temporaries[name] = temporary if temporary.dtype is not None else replace(temporary, dtype=dtype)
-    return replace(kernel, arguments=tuple(arguments), temporaries=temporaries)
+    """Return *kernel* with the types in *table* where it has none; itself where there is nothing to add."""
+    added = {name: dtype for name, dtype in table.items() if dtype is not None}
+    arguments = {a.name: replace(a, dtype=added[a.name]) for a in kernel.arguments
+                 if a.dtype is None and a.name in added}
+    temporaries = {name: replace(entry, dtype=added[name]) for name, entry in kernel.temporaries.items()
+                   if entry.dtype is None and name in added}
+    if not arguments and not temporaries:
+        return kernel
+    listed = tuple(arguments.get(argument.name, argument) for argument in kernel.arguments)
+    return replace(kernel, arguments=listed, temporaries={**kernel.temporaries, **temporaries})
 
 
 def require_dtypes(kernel: LoopKernel) -> LoopKernel:
@@ -202,16 +220,16 @@ def require_dtypes(kernel: LoopKernel) -> LoopKernel:
     """
     if found := tuple(type_violations(kernel)):
         raise VerificationError("generate_code", kernel.name, found)
-    kernel = infer_dtypes(kernel)
-    if found := (*record_violations(kernel), *bound_violations(kernel)):
+    before, kernel = kernel, infer_dtypes(kernel)
+    if found := (*record_violations(kernel, before), *bound_violations(kernel)):
         raise VerificationError("generate_code", kernel.name, found)
-    open_names = [argument.name for argument in kernel.arguments if argument.dtype is None and not _is_layout(argument)]
-    open_names += [name for name, temporary in kernel.temporaries.items() if temporary.dtype is None]
-    if open_names:
-        listed = ", ".join(f'"{name}": np.float32' for name in open_names)
+    unknown = [argument.name for argument in kernel.arguments if argument.dtype is None and not _is_layout(argument)]
+    unknown += [name for name, temporary in kernel.temporaries.items() if temporary.dtype is None]
+    if unknown:
+        listed = ", ".join(f'"{name}": np.float32' for name in unknown)
         problem = Diagnostic(
             "unknown-dtype",
-            f"the type of {', '.join(repr(name) for name in open_names)} is not known",
+            f"the type of {', '.join(repr(name) for name in unknown)} is not known",
             hints=(f"state it: knl = pl.add_dtypes(knl, {{{listed}}})",),
         )
         raise VerificationError("generate_code", kernel.name, [problem])

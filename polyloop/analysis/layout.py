@@ -77,6 +77,8 @@ def _with_layout(kernel: LoopKernel, array: ArrayArg, taken: Sequence[str]) -> t
     elif strides is None:
         strides = packed(array.shape, array.order)
     offset: Expression = p.Variable(fresh(f"{array.name}_offset")) if isinstance(array.offset, Auto) else array.offset
+    if (strides, tags, offset) == (array.strides, array.dim_tags, array.offset):
+        return array, values
     return replace(array, strides=strides, dim_tags=tags, offset=offset), values
 
 

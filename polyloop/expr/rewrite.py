@@ -33,6 +33,7 @@ __all__ = [
 _NARY: Final = frozenset(
     {p.Sum, p.Product, p.Min, p.Max, p.LogicalAnd, p.LogicalOr, p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor, Terms}
 )
+_NOTHING: Final[frozenset[str]] = frozenset()
 _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     p.Quotient: ("numerator", "denominator"),
     p.FloorDiv: ("numerator", "denominator"),
@@ -214,6 +215,11 @@ def map_nodes(expr: Expression, function: Callable[[Expression], Expression]) ->
 
 def variables(expr: Expression) -> frozenset[str]:
     """Return every name that is read, arrays and reduction inames in use included; no function names."""
+    whole: type = type(expr)
+    if whole is int:
+        return _NOTHING
+    if whole is p.Variable:
+        return frozenset((expr.name,))
     found: set[str] = set()
 
     def visit(node: Expression) -> None:

@@ -55,7 +55,7 @@ __all__ = [
     "Weak",
     "adapted",
     "argument_type",
-    "check_assignment",
+    "check_stored",
     "common_type",
     "infer",
     "infer_type",
@@ -95,10 +95,16 @@ def infer(expr: Expression, lookup: TypeOf, functions: Mapping[str, Function] = 
     return None if found is None else settle(found)
 
 
-def check_assignment(expr: Expression, target: DType, lookup: TypeOf) -> None:
-    """Raise ``type-conflict`` where *expr* cannot be stored as *target*: a record as a scalar, or as another record."""
-    inference = _Inference(lookup, FUNCTIONS)
-    inference.check_stored(inference.visit(expr), target, show(expr))
+def check_stored(found: ScalarType | None, wanted: DType, expr: Expression) -> None:
+    """Raise ``type-conflict`` where *expr*, of type *found*, cannot become a value of type *wanted*.
+
+    A record can only become one of the same type, and what goes together with its components a vector.
+    """
+    if found is None or (not is_record(found) and not is_record(wanted)) or found == wanted:
+        return
+    if not is_vector(wanted) or promote(wanted, found) != wanted:
+        message = f"'{show(expr)}' is {kind_name(found)}, and is stored as {kind_name(wanted)}"
+        raise TypeConflictError(Diagnostic("type-conflict", message, hints=("name a field, or build the record",)))
 
 
 def infer_type(expr: Expression, lookup: TypeOf, functions: Mapping[str, Function] = FUNCTIONS) -> ScalarType | None:
@@ -345,7 +351,7 @@ class _Inference:
     def constructor(self, expr: Record) -> DType:
         dtype: DType = expr.dtype
         for value, name in zip(expr.values, field_names(dtype), strict=True):
-            self.check_stored(self.visit(value), field_dtype(dtype, name), show(value))
+            check_stored(self.visit(value), field_dtype(dtype, name), value)
         return dtype
 
     def check_records(self, expr: Expression, types: list[ScalarType | None]) -> None:
@@ -359,14 +365,6 @@ class _Inference:
             if not elementwise or not is_vector(found) or whole:
                 message = f"'{show(child)}' is a record ({kind_name(found)}), which '{show(expr)}' cannot compute with"
                 raise TypeConflictError(Diagnostic("type-conflict", message, hints=("compute with its fields",)))
-
-    def check_stored(self, found: ScalarType | None, wanted: DType, text: str) -> None:
-        """Refuse a value that cannot become one of type *wanted*."""
-        if found is None or (not is_record(found) and not is_record(wanted)) or found == wanted:
-            return
-        if not is_vector(wanted) or promote(wanted, found) != wanted:
-            message = f"'{text}' is {kind_name(found)}, and is stored as {kind_name(wanted)}"
-            raise TypeConflictError(Diagnostic("type-conflict", message, hints=("name a field, or build the record",)))
 
     _SPECIAL: ClassVar[Mapping[type, Callable[[_Inference, Any], ScalarType | None]]] = {
         p.If: choice,
