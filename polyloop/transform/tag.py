@@ -180,6 +180,8 @@ def _disordered(finding: Diagnostic, tags: Mapping[str, str]) -> Diagnostic:
 
 def _is_update(lowered: Lowered) -> bool:
     """Return whether a statement could be an atomic update whose order is free: it reads no other element."""
+    if len(lowered.writes) != 1:
+        return False
     update = update_of(lowered.lhs, lowered.rhs)
     others = [read for read in lowered.reads if read.array == lowered.write.array]
     return update is not None and update.operation in COMMUTATIVE and len(others) == 1
