@@ -168,13 +168,13 @@ def _run_size(trial: _Trial, values: Values, sizes: Mapping[str, int]) -> Iterat
     VerificationError
         ``not-equivalent``.
     """
-    against, expected = "", None
+    against, expected, first_time = "", None, 0.0
     for leg in trial.legs:
         start = time.perf_counter()
         for ran, outputs in leg.call(values, sizes):
-            stop = time.perf_counter()
+            spent = 1e3 * (time.perf_counter() - start)
             if expected is None:
-                against, expected = ran, outputs
+                against, expected, first_time = ran, outputs, spent
             else:
                 errors, nans = {}, {}
                 for name in output_names(trial.kernels[0]):
@@ -182,7 +182,7 @@ def _run_size(trial: _Trial, values: Values, sizes: Mapping[str, int]) -> Iterat
                     if found.difference is not None:
                         raise _not_equivalent(trial, name, found, sizes, (ran, against))
                     errors[name], nans[name] = found.error, found.not_numbers
-                yield Comparison(trial.mode, ran, against, dict(sizes), errors, nans, 1e3 * (stop - start))
+                yield Comparison(trial.mode, ran, against, dict(sizes), errors, nans, spent, first_time)
             start = time.perf_counter()
 
 

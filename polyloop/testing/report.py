@@ -35,8 +35,8 @@ class Comparison:
         Output -> largest difference, in units of the largest number in the output; 0 where all bits agree.
     not_numbers
         Output -> how many of its elements are NaN in both.
-    milliseconds
-        Wall-clock time of the call, transfers included.
+    milliseconds, against_milliseconds
+        Wall-clock time of this call and of the one that it was compared with, transfers included.
     """
 
     mode: Mode
@@ -46,6 +46,7 @@ class Comparison:
     errors: Mapping[str, float]
     not_numbers: Mapping[str, int]
     milliseconds: float
+    against_milliseconds: float
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,8 @@ class Equivalence:
             if mode in self.skipped:
                 lines.append(f"  {mode}: not tried: {self.skipped[mode]}")
             elif entries:
-                ran = ", ".join(dict.fromkeys(entry.ran for entry in entries))
-                lines.append(f"  {mode}: {self._agreement(mode, entries)} ({ran})")
+                lines.append(f"  {mode}: {self._agreement(mode, entries)}")
+                lines.append(f"    {', '.join(f'{ran} {time:.2f} ms' for ran, time in _times(entries).items())}")
         return "\n".join([*lines, f"  seed: {self.seed}"])
 
     def _agreement(self, mode: Mode, entries: Sequence[Comparison]) -> str:
@@ -105,6 +106,15 @@ class Equivalence:
             text = "largest relative error " + ", ".join(f"{error:.1e} in {name}" for name, error in worst.items())
         hidden = ", ".join(f"{count} in {name}" for name, count in nans.items() if count)
         return f"{text}; not written, or NaN: {hidden}" if hidden else text
+
+
+def _times(entries: Sequence[Comparison]) -> dict[str, float]:
+    """Return the time of all calls of each kind [ms], those compared with first."""
+    first = entries[0].ran
+    found = {entries[0].against: sum(entry.against_milliseconds for entry in entries if entry.ran == first)}
+    for entry in entries:
+        found[entry.ran] = found.get(entry.ran, 0.0) + entry.milliseconds
+    return found
 
 
 def shown_sizes(sizes: Mapping[str, int]) -> str:
