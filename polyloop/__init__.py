@@ -46,10 +46,13 @@ if TYPE_CHECKING:
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
     from polyloop.runtime.invoke import CompiledKernel
     from polyloop.target.base import Target
+    from polyloop.target.budget import operation_budget
     from polyloop.target.c import CTarget
+    from polyloop.target.certificate import Assumption, Certificate
     from polyloop.target.cuda import CudaTarget
     from polyloop.target.interpreter import interpret
     from polyloop.target.source import generate_code
+    from polyloop.target.verify import verify
     from polyloop.testing.auto_test import auto_test_vs_ref
     from polyloop.testing.equivalence import check_equivalence
     from polyloop.transform.affine import map_domain, reverse, shift
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from polyloop.transform.specialize import add_dtypes, assume, fix_parameters, set_temporary_address_space
     from polyloop.transform.split import split_iname
     from polyloop.transform.tag import tag_inames
+    from polyloop.transform.unchecked import unchecked
 
 __version__ = "0.1.0"
 
@@ -78,9 +82,11 @@ __all__ = [
     "ArgumentError",
     "Array",
     "Assignment",
+    "Assumption",
     "BarrierInstruction",
     "CInstruction",
     "CTarget",
+    "Certificate",
     "CodegenError",
     "CompiledKernel",
     "CompilerError",
@@ -146,6 +152,7 @@ __all__ = [
     "make_kernel",
     "map_domain",
     "merge",
+    "operation_budget",
     "options",
     "precompute",
     "prioritize_loops",
@@ -165,7 +172,9 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "unchecked",
     "vec",
+    "verify",
 ]
 
 install_methods()
@@ -173,9 +182,11 @@ install_methods()
 _LATER = {
     "Array": "frontend.intrinsics",
     "Assignment": "kernel.objects",
+    "Assumption": "target.certificate",
     "BarrierInstruction": "kernel.objects",
     "CInstruction": "kernel.cinstruction",
     "CTarget": "target.c",
+    "Certificate": "target.certificate",
     "CompiledKernel": "runtime.invoke",
     "ConstantArg": "kernel.specs",
     "CudaTarget": "target.cuda",
@@ -210,9 +221,11 @@ _LATER = {
     "make_function": "frontend.function",
     "make_kernel": "analysis.creation",
     "merge": "frontend.function",
+    "operation_budget": "target.budget",
     "options": "frontend.intrinsics",
     "product": "frontend.intrinsics",
     "reduce": "frontend.intrinsics",
+    "verify": "target.verify",
 }
 """Names that an import of the package does not need, and the modules that they are loaded from when first used."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -10,6 +11,7 @@ import pymbolic.primitives as p
 from polyloop.analysis.guards import guards_a_reduction
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.analysis.marks import site_of_access
+from polyloop.analysis.proof import Claim, Obligation
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
@@ -17,13 +19,16 @@ from polyloop.expr.rewrite import expand_rules
 from polyloop.kernel.domains import data_inames
 from polyloop.kernel.kernel import Condition, LoopKernel, memoised
 from polyloop.poly.affine import Affine, Var, affine_of, to_expression
+from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set
 
 __all__ = [
     "accesses_to",
     "bounds_conditions",
+    "bounds_obligations",
     "bounds_violations",
     "footprint_shape",
+    "left_to_data",
     "rank_violations",
     "unbounded_inames",
 ]
@@ -226,6 +231,46 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
         else:
             conditions.append(condition)
     return tuple(found), _strongest(kernel.assumptions, conditions)
+
+
+def bounds_obligations(kernel: LoopKernel) -> Iterator[Obligation]:
+    """Yield, for each array, that the accesses of a transformed kernel stay inside, those of copies ahead among them.
+
+    What follows from the conditions that are checked at launch counts as proven.
+    """
+    conditions = kernel.assumptions
+    for condition in kernel.conditions:
+        conditions = conditions.intersect(condition.set)
+    by = "subscripts against the shape, for the instances that run"
+    for name, array in kernel.arrays().items():
+        if array.shape and name in _by_array(lower(kernel)):
+            shape = ", ".join(show(extent) for extent in array.shape)
+            says = f"each access to '{name}' stays inside of its shape ({shape})"
+            find = partial(_leaving, kernel, name, array.shape, conditions)
+            yield Obligation(Claim.BOUNDS, f"'{name}'", says, by, find)
+
+
+def _leaving(
+    kernel: LoopKernel, name: str, shape: Sequence[Expression], conditions: isl.Set
+) -> Iterator[Diagnostic]:
+    for statement, access in _by_array(lower(kernel))[name]:
+        looking_at()
+        domain = statement.domain_of(access).intersect_params(conditions)
+        for axis, part in _outside(kernel, statement, access, shape, domain):
+            yield _out_of_bounds(kernel, statement, access, shape, axis, part)
+            return
+
+
+def left_to_data(kernel: LoopKernel) -> Iterator[tuple[Lowered, Access, tuple[int, ...]]]:
+    """Yield the accesses of which data decides whether they stay inside, and along which axes."""
+    data = data_inames(kernel.domains, kernel.parameters)
+    arrays = kernel.arrays()
+    for statement, access in accesses_to(lower(kernel)):
+        if access.array in arrays and not statement.instruction.is_c:
+            forms = enumerate(access.indices)
+            axes = tuple(n for n, form in forms if form is None or not data.isdisjoint(form.names()))
+            if axes:
+                yield statement, access, axes
 
 
 def _outside(

@@ -19,6 +19,7 @@ from polyloop.expr.updates import EXCHANGE
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import memoised
 from polyloop.poly.affine import Affine
+from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 
 __all__ = [
@@ -207,6 +208,7 @@ def _computed(
     sure: frozenset[str],
 ) -> Flow:
     """Return the dataflow from *writers*; only those in *sure* hide what was written before."""
+    looking_at(array, *writers, *(reader for reader, _ in reads))
     space = placement.spaces[array]
     depth = max(len(placement.program.places[s.name]) for s in (*writers, *(s for s, _ in reads)))
     schedule, sink_maps = [], []
@@ -253,6 +255,7 @@ def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access
     loops, earlier = common_loops(placement, writer, reader)
     if not earlier:
         return None
+    looking_at(reader, access, writer, writer.lowered.write)
     space = placement.spaces[access.array]
     left = storage_map(placement, reader, access, space)
     right = storage_map(placement, writer, writer.lowered.write, space)

@@ -18,7 +18,7 @@ from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Placed
 from polyloop.errors import Diagnostic, Site, VerificationError
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.poly.budget import OutOfOperations, limited
+from polyloop.poly.budget import DEFAULT_OPERATIONS, OutOfOperations, limited
 
 __all__ = ["Claim", "Obligation", "Proof", "findings", "prove", "within_budget"]
 
@@ -35,6 +35,11 @@ class Claim(Enum):
     RACES = "races"
     BARRIERS = "barriers"
     BOUNDS = "bounds"
+
+    @property
+    def is_about_values(self) -> bool:
+        """Whether it is only about which values come out, and not about whether code can be made."""
+        return self not in {Claim.DEVICE, Claim.BARRIERS, Claim.BOUNDS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +107,7 @@ def prove(kernel: LoopKernel, obligation: Obligation) -> Proof:
             found = tuple(obligation.find())
         relations = tally.relations
     except OutOfOperations as error:
-        found, relations, gave_up = (_not_proven(obligation.says, error),), 0, True
+        found, relations, gave_up = (_not_proven(obligation.says, error, obligation.claim),), 0, True
     ms = 1e3 * (perf_counter() - begin)
     by = "" if gave_up else obligation.by if isinstance(obligation.by, str) else obligation.by()
     proof = Proof(obligation.claim, obligation.subject, obligation.says, by, relations, ms, found)
@@ -133,10 +138,18 @@ def within_budget(kernel: LoopKernel, says: str) -> Iterator[None]:
         raise VerificationError("schedule", kernel.name, [_not_proven(says, error)]) from error
 
 
-def _not_proven(says: str, error: OutOfOperations) -> Diagnostic:
+_WAY_OUT = ('if it holds for a reason that ISL does not find: pl.unchecked(knl, "that reason")',)
+
+
+def _not_proven(says: str, error: OutOfOperations, claim: Claim | None = None) -> Diagnostic:
     notes = [f"ISL gave up after {error.operations} operations"]
     sites: tuple[Site, ...] = ()
     match error.last:
+        case (str() as array, *statements):
+            ids = dict.fromkeys(s.lowered.instruction for s in statements if isinstance(s, Placed))
+            listed = ", ".join(f"'{instruction.id}'" for instruction in ids)
+            notes.append(f"on where the reads of '{array}' get their values from: it is used by {listed}")
+            sites = tuple(instruction.site() for instruction in list(ids)[:2])
         case (Placed() as first, Access() as a, Placed() as second, Access() as b):
             one, other = (s.lowered.instruction for s in (first, second))
             notes.append(f"on the access to '{a.array}' in '{one.id}' and the one to '{b.array}' in '{other.id}'")
@@ -149,8 +162,9 @@ def _not_proven(says: str, error: OutOfOperations) -> Diagnostic:
         f"not proven: {says}",
         (" ".join(notes),),
         (
-            "fix a parameter (pl.fix_parameters), simplify the subscripts or the domains, "
-            "or let ISL take longer: with pl.operation_budget(...)",
+            "fix a parameter (pl.fix_parameters), or simplify the subscripts or the domains",
+            f"let ISL take longer: with pl.operation_budget({10 * max(error.operations, DEFAULT_OPERATIONS)})",
+            *_WAY_OUT[: claim is not None and claim.is_about_values and claim is not Claim.RACES],
         ),
         sites=sites,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -64,6 +65,15 @@ def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) ->
     program = _Program(schedule, language, index_bits)
     generated = program.generate()
     return _Program(schedule, language, 64).generate() if program.never_fits() else generated
+
+
+def _comment(lines: Iterable[str]) -> str:
+    """Return *lines* of the user's as comments: nothing in them ends the comment, or hides the line after it."""
+    kept = []
+    for line in lines:
+        printable = "".join(c if c.isprintable() else " " for c in line.replace("\\", "/"))
+        kept += textwrap.wrap(printable, 100, initial_indent="// ", subsequent_indent="//     ")
+    return "\n".join(kept)
 
 
 @dataclass
@@ -141,6 +151,7 @@ class _Program:
             one = (1, 1, 1)
             launches = (DeviceLaunch(self.schedule.name, one, one, 0, names),)
         parts = [
+            _comment(self.schedule.unchecked),
             self.language.header,
             *self.structs.values(),
             *(text.strip("\n") for _, text in self.schedule.preambles),

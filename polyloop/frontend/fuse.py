@@ -277,6 +277,7 @@ class _Fusion:
             raise KernelError("fuse_kernels", self.name, [problem])
         kernel = LoopKernel(
             name=self.name,
+            waivers=tuple(dict.fromkeys(reason for part in self.kernels for reason in part.waivers)),
             parameters=self.parameters,
             assumptions=assumptions.coalesce(),
             domains=tuple(domains.values()),

@@ -144,7 +144,7 @@ class LoopKernel:
         Patterns of warnings that are not issued.
     fast
         Whether the functions of instructions that do not say may be approximations.
-    unchecked
+    waivers
         The user's reasons for not insisting on proofs (``pl.unchecked``); none in most kernels.
     """
 
@@ -172,7 +172,7 @@ class LoopKernel:
     preambles: tuple[tuple[str, str], ...] = ()
     target: Hashable | None = None
     fast: bool = False
-    unchecked: tuple[str, ...] = ()
+    waivers: tuple[str, ...] = ()
     reference: Reference | None = None
     trace: Trace = field(default_factory=Trace)
     made: Made | None = None
@@ -252,6 +252,7 @@ def _values(kernel: LoopKernel) -> Mapping[str, ValueArg]:
 def show_kernel(kernel: LoopKernel) -> str:
     """Return *kernel* as text for people: arguments, domains, tags, instructions; stable, one fact a line."""
     sections: list[tuple[str, list[str]]] = [
+        ("unchecked", list(kernel.waivers)),
         ("arguments", [_show_argument(argument) for argument in kernel.arguments]),
         ("temporaries", [_show_temporary(temporary) for temporary in kernel.temporaries.values()]),
         ("domains", [str(domain.set) for domain in kernel.domains]),

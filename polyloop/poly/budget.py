@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import islpy as isl
@@ -68,6 +69,24 @@ def looking_at(*between: object) -> None:
             tally.last = between
 
 
+@cache
+def _probe() -> isl.Map:
+    return isl.Map("[n] -> { [i, j] -> [j, k] : 0 <= i < j <= k < n }")
+
+
+def _is_exceeded() -> bool:
+    """Return whether the present question has taken all of its steps: then whatever ISL is asked next fails.
+
+    An overrun does not always raise its own error, or any: a result may be None.
+    """
+    probe = _probe()
+    try:
+        probe.apply_range(probe)
+    except isl.Error:
+        return True
+    return False
+
+
 @contextmanager
 def limited() -> Iterator[Tally]:
     """Answer one question: ISL may take the budget's steps, and relations are counted.
@@ -77,6 +96,7 @@ def limited() -> Iterator[Tally]:
     OutOfOperations
         The question takes more.  ISL can be used again.
     """
+    _probe()
     context = isl.DEFAULT_CONTEXT
     outer = context.get_max_operations()
     operations = budget()
@@ -86,13 +106,12 @@ def limited() -> Iterator[Tally]:
     context.set_max_operations(operations)
     try:
         yield tally
-    except isl.Error as error:
-        if "number of operations exceeded" not in str(error):
-            raise
-        raise OutOfOperations(operations, tally.last) from error
     finally:
+        exceeded = _is_exceeded()
         _tally.reset(token)
         if around is not None:
             around.relations += tally.relations
         context.set_max_operations(outer)
         context.reset_operations()
+        if exceeded:
+            raise OutOfOperations(operations, tally.last)

@@ -30,6 +30,8 @@ from polyloop.poly.affine import to_expression
 from polyloop.schedule.barrier import idle_barriers, place_barriers, requirements
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
+from polyloop.schedule.trust import taken_on_trust
+from polyloop.schedule.waits import Wait, wait_obligations, waits
 from polyloop.transform.staging import assign_auto
 
 __all__ = ["Verified", "build_schedule", "build_verified"]
@@ -37,10 +39,15 @@ __all__ = ["Verified", "build_schedule", "build_verified"]
 
 @dataclass(frozen=True, eq=False)
 class Verified:
-    """A schedule, and what was proven of it."""
+    """A schedule, and what was proven of it.
+
+    ``waits`` says what keeps apart the threads that use one element; ``assumed`` is what was taken on the user's word.
+    """
 
     schedule: Schedule
     proofs: tuple[Proof, ...]
+    waits: tuple[Wait, ...]
+    assumed: tuple[str, ...]
 
 
 _known: WeakKeyDictionary[LoopKernel, dict[DeviceLimits, Verified]] = WeakKeyDictionary()
@@ -101,6 +108,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     }
     exchanged = frozenset(need.array for need in found if _inside_a_launch(placement, need, cuts))
     launches = tuple(_launches(placement, tree, cuts, storages, exchanged))
+    found_waits = waits(found, launches)
+    proofs += discharge(kernel, [wait_obligations(found_waits, limits)])
     schedule = Schedule(
         name=kernel.name,
         parameters=kernel.parameters,
@@ -116,8 +125,17 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         conditions=kernel.conditions,
         preambles=kernel.preambles,
         index_dtype=kernel.index_dtype,
+        unchecked=_unchecked(kernel, proofs),
     )
-    return Verified(schedule, tuple(proofs))
+    return Verified(schedule, tuple(proofs), found_waits, tuple(taken_on_trust(placement)))
+
+
+def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:
+    """Return the user's reasons for not insisting on proofs, and what is not proven."""
+    lines = [f"unchecked: {reason}" for reason in kernel.waivers]
+    if kernel.waivers:
+        lines += [f"not proven: {finding.message}" for proof in proofs for finding in proof.found]
+    return tuple(lines)
 
 
 def _loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:

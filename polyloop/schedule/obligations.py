@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from polyloop.analysis.bounds import bounds_obligations
 from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.legality import order_obligations
 from polyloop.analysis.placement import Placement
@@ -20,12 +21,6 @@ from polyloop.kernel.tree import Barrier, Loop, Scope
 from polyloop.schedule.plan import Storage, shared_bytes
 
 __all__ = ["discharge", "obligations", "storage_obligations"]
-
-_WAIVABLE = frozenset(
-    (Claim.COVERAGE, Claim.VALUES, Claim.REDUCTION, Claim.ORDER, Claim.TERMS, Claim.STORAGE, Claim.RACES)
-)
-"""What ``pl.unchecked`` is about: which values come out.  That code can be made at all is not."""
-
 
 def discharge(kernel: LoopKernel, stages: Iterable[Iterable[Obligation]]) -> Iterator[Proof]:
     """Yield what comes of the obligations of *kernel*, stage by stage.
@@ -44,7 +39,7 @@ def discharge(kernel: LoopKernel, stages: Iterable[Iterable[Obligation]]) -> Ite
 
 
 def _is_waived(kernel: LoopKernel, proof: Proof, finding: Diagnostic) -> bool:
-    return bool(kernel.unchecked) and proof.claim in _WAIVABLE and finding.code != "bad-storage"
+    return bool(kernel.waivers) and proof.claim.is_about_values and finding.code != "bad-storage"
 
 
 def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable[Obligation]]:
@@ -55,6 +50,7 @@ def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable
     yield value_obligations(comparison)
     yield order_obligations(comparison)
     yield pool_obligations(placement)
+    yield bounds_obligations(kernel)
     yield race_obligations(placement)
     yield _barrier_obligations(placement)
 

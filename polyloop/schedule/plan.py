@@ -173,6 +173,8 @@ class Schedule:
         ``iname -> (front, back)``: iterations to peel, on the user's request.
     preambles
         Name and text of what stands in front of the generated functions, in order.
+    unchecked
+        What the user let pass, and why, as lines for people.
     """
 
     name: str
@@ -189,3 +191,4 @@ class Schedule:
     preambles: tuple[tuple[str, str], ...] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
     index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))
+    unchecked: tuple[str, ...] = ()

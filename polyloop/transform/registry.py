@@ -38,6 +38,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "shift": "affine",
     "split_iname": "split",
     "tag_inames": "tag",
+    "unchecked": "unchecked",
 }
 """The module of each transform, by the name of its public function.  It is loaded when first used."""
 

@@ -149,7 +149,7 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
         if array in made:
             continue
         for need in needs(placement, array):
-            if need.scope is None and not kernel.unchecked:
+            if need.scope is None and not kernel.waivers:
                 yield _race(placement, need, axes)
                 return
     for finding in order_violations(kernel):

@@ -1,0 +1,159 @@
+"""Where threads wait for each other in a finished schedule, and over what: every need is looked up again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from polyloop.analysis.proof import Claim, Obligation
+from polyloop.analysis.race import Need
+from polyloop.errors import Diagnostic
+from polyloop.kernel.limits import DeviceLimits
+from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree
+from polyloop.schedule.plan import Launch
+
+__all__ = ["Wait", "wait_obligations", "waits"]
+
+Path = tuple[int | str, ...]
+
+_WIDTH = {Scope.WARP: 0, Scope.BLOCK: 1, Scope.GRID: 2}
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Two instructions that use one element of an array on different threads, and what keeps them apart.
+
+    Attributes
+    ----------
+    array
+        The array, or the storage that several temporaries share.
+    first, second
+        Ids of the instructions, in the order that must hold.
+    loop
+        The loop that carries the conflict: ``second`` follows in a later iteration; None if it follows in the same one.
+    scope
+        The threads that are concerned.
+    by
+        The barrier, in words; empty if there is none.
+    """
+
+    array: str
+    first: str
+    second: str
+    loop: str | None
+    scope: Scope
+    by: str
+
+    def __str__(self) -> str:
+        later = f", in a later iteration of '{self.loop}'" if self.loop else ""
+        return f"'{self.array}': '{self.first}' before '{self.second}'{later}: {self.by}"
+
+
+def waits(needs: Iterable[Need], launches: Sequence[Launch]) -> tuple[Wait, ...]:
+    """Return what keeps the two sides of each of *needs* apart in *launches*; races are left out."""
+    homes = {name: number for number, launch in enumerate(launches) for name, _ in _paths(launch.tree)}
+    known = [dict(_paths(launch.tree)) for launch in launches]
+    found: dict[Wait, None] = {}
+    for need in needs:
+        if need.scope is None:
+            continue
+        first, second = need.conflict.first, need.conflict.second
+        one, other = homes[first.name], homes[second.name]
+        ids = (first.lowered.instruction.id, second.lowered.instruction.id)
+        if one < other:
+            by = f"launch '{launches[one].name}' ends before '{launches[other].name}' begins"
+        elif one == other:
+            by = _barrier(launches[one].tree, known[one], need)
+        else:
+            by = ""
+        found.setdefault(Wait(need.array, *ids, need.conflict.loop, need.scope, by))
+    return tuple(found)
+
+
+def wait_obligations(found: Sequence[Wait], limits: DeviceLimits) -> Iterator[Obligation]:
+    """Yield, for each array, that something keeps apart what must be."""
+    arrays: dict[str, list[Wait]] = {}
+    for wait in found:
+        arrays.setdefault(wait.array, []).append(wait)
+    for array, listed in arrays.items():
+        count = f"{len(listed)} pairs" if len(listed) > 1 else "the pair"
+        says = f"a barrier or the end of a launch stands between {count} of instructions that share '{array}'"
+        by = "positions in the loops of the schedule"
+        yield Obligation(Claim.BARRIERS, f"'{array}'", says, by, partial(_missing, listed), limits)
+
+
+def _missing(listed: Iterable[Wait]) -> Iterator[Diagnostic]:
+    for wait in listed:
+        if not wait.by:
+            yield Diagnostic(
+                "race",
+                f"nothing stands between '{wait.first}' and '{wait.second}', which use '{wait.array}' on different "
+                "threads",
+                hints=("this is a fault of polyloop: please report it with the kernel",),
+            )
+
+
+def _paths(tree: Tree, prefix: Path = ()) -> Iterator[tuple[str, Path]]:
+    """Yield each statement with its positions and loops from the outside in, barriers counted."""
+    for number, node in enumerate(tree):
+        match node:
+            case Run(name):
+                yield name, (*prefix, number)
+            case Loop(iname, body):
+                yield from _paths(body, (*prefix, number, iname))
+
+
+def _block(tree: Tree, path: Sequence[int | str]) -> Tree:
+    """Return the block of *tree* at the end of *path*, which leads to a loop, or nowhere."""
+    for entry in path:
+        if isinstance(entry, int):
+            node = tree[entry]
+            assert isinstance(node, Loop), "a path leads through loops"
+            tree = node.body
+    return tree
+
+
+def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need) -> str:
+    """Return the barrier that keeps the sides of *need* apart, empty if there is none."""
+    assert need.scope is not None, "a race has no barrier"
+    first, second = paths[need.conflict.first.name], paths[need.conflict.second.name]
+    loop = need.conflict.loop
+    if loop is None:
+        depth = next(n for n, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
+    else:
+        depth = first.index(loop) + 1
+        if first[:depth] != second[:depth]:
+            return ""
+    block = _block(tree, first[:depth])
+    a, b = first[depth], second[depth]
+    assert isinstance(a, int), "a path alternates positions and loops"
+    assert isinstance(b, int), "a path alternates positions and loops"
+    if loop is None:
+        candidates = [*range(a + 1, b)]
+    elif need.conflict.adjacent:
+        candidates = [*range(a + 1, len(block)), *range(b)]
+    else:
+        candidates = [*range(len(block))]
+    for position in candidates:
+        node = block[position]
+        if isinstance(node, Barrier) and _WIDTH[node.scope] >= _WIDTH[need.scope]:
+            return _shown(node, block, position, first[depth - 1] if depth else None)
+    return ""
+
+
+def _shown(barrier: Barrier, block: Tree, position: int, loop: int | str | None) -> str:
+    what = f"the {barrier.scope.value} barrier" if barrier.name is None else f"the barrier '{barrier.name}'"
+    where = "at its end"
+    if position + 1 < len(block):
+        following = block[position + 1]
+        match following:
+            case Run(name):
+                where = f"before '{name}'"
+            case Loop(iname):
+                where = f"before loop '{iname}'"
+            case Barrier():
+                where = "before another barrier"
+    if isinstance(loop, str):
+        return f"{what} {where} in loop '{loop}'" if where != "at its end" else f"{what} at the end of loop '{loop}'"
+    return f"{what} {where}" if where != "at its end" else f"{what} at the end"

@@ -1,0 +1,182 @@
+"""What was proven of a kernel, what is checked when it is called, and what is taken on the user's word."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from textwrap import wrap
+from typing import Protocol
+
+from polyloop.analysis.proof import Proof
+from polyloop.codegen.program import LaunchCheck
+from polyloop.errors import Diagnostic
+from polyloop.expr.printer import show
+from polyloop.schedule.waits import Wait
+
+__all__ = ["Assumption", "Certificate"]
+
+_WIDTH = 94
+
+
+class _Printer(Protocol):
+    def text(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """What the proofs rest on.
+
+    Attributes
+    ----------
+    what
+        The assumption as a sentence.
+    error
+        The error that a call raises where it does not hold; empty for the user's word, which nothing checks.
+    check
+        The condition on the sizes that the call evaluates, if it is one.
+    """
+
+    what: str
+    error: str = ""
+    check: LaunchCheck | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What :func:`polyloop.verify` proved of a kernel.
+
+    Attributes
+    ----------
+    proofs
+        What had to be proven, by which argument, how many relations between instances were looked at, and what that
+        took when it was done, which may have been when a transform was applied.
+    waits
+        Which threads use one element, and what keeps them apart.
+    assumptions
+        What all of this rests on.
+    unchecked
+        The reasons given to ``pl.unchecked``; none for most kernels.
+    """
+
+    kernel: str
+    target: str
+    proofs: tuple[Proof, ...]
+    waits: tuple[Wait, ...]
+    assumptions: tuple[Assumption, ...]
+    unchecked: tuple[str, ...] = ()
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether everything is proven that has to be: always, unless ``pl.unchecked`` let something pass."""
+        return not self.open
+
+    @property
+    def open(self) -> tuple[Diagnostic, ...]:
+        """What is not proven, or does not hold, and ``pl.unchecked`` let pass."""
+        return tuple(finding for proof in self.proofs for finding in proof.found)
+
+    @property
+    def ms(self) -> float:
+        """What all proofs took when they were found [milliseconds]."""
+        return sum(proof.ms for proof in self.proofs)
+
+    @property
+    def relations(self) -> int:
+        """Relations between instances that were looked at."""
+        return sum(proof.relations for proof in self.proofs)
+
+    def to_json(self) -> str:
+        """Return the certificate as a JSON object."""
+        return json.dumps(
+            {
+                "kernel": self.kernel,
+                "target": self.target,
+                "proven": self.is_proven,
+                "unchecked": list(self.unchecked),
+                "relations": self.relations,
+                "ms": round(self.ms, 3),
+                "proofs": [_proof_data(proof) for proof in self.proofs],
+                "waits": [{**asdict(wait), "scope": wait.scope.value} for wait in self.waits],
+                "assumptions": [_assumption_data(entry) for entry in self.assumptions],
+            },
+            indent=2,
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+    def __repr__(self) -> str:
+        return f"<Certificate of '{self.kernel}' for {self.target}: {_verdict(self)}>"
+
+    def _repr_pretty_(self, printer: _Printer, cycle: bool) -> None:
+        """Show the whole certificate in a notebook."""
+        del cycle
+        printer.text(str(self))
+
+
+def _proof_data(proof: Proof) -> dict[str, object]:
+    found = [{"code": f.code, "message": f.message, "notes": list(f.notes)} for f in proof.found]
+    claim = {"claim": proof.claim.value, "subject": proof.subject.strip("'"), "says": proof.says, "by": proof.by}
+    return {**claim, "relations": proof.relations, "ms": round(proof.ms, 3), "found": found}
+
+
+def _assumption_data(entry: Assumption) -> dict[str, object]:
+    condition = None if entry.check is None else show(entry.check.condition)
+    return {"what": entry.what, "checked": bool(entry.error), "error": entry.error or None, "condition": condition}
+
+
+def _verdict(certificate: Certificate) -> str:
+    count = len(certificate.proofs)
+    if certificate.is_proven:
+        return f"{count} obligations proven"
+    return f"{len(certificate.open)} findings let pass by pl.unchecked, of {count} obligations"
+
+
+def _lines(certificate: Certificate) -> Iterator[str]:
+    yield f"certificate of kernel '{certificate.kernel}' for {certificate.target}: {_verdict(certificate)}"
+    for reason in certificate.unchecked:
+        yield from _wrapped(f"unchecked: {reason}", "    ")
+    for finding in certificate.open:
+        yield from _wrapped(f"not proven: {finding.message} [{finding.code}]", "    ")
+    yield ""
+    yield f"{'proven':<{_WIDTH + 4}}{'relations':>10}{'ms':>9}"
+    holding = [proof for proof in certificate.proofs if not proof.found]
+    for (claim, by), group in groupby(holding, key=lambda proof: (proof.claim, proof.by)):
+        yield f"  {claim.value} ({by})"
+        yield from _rows(list(group))
+    yield f"  {'all':<{_WIDTH + 2}}{certificate.relations:>10}{certificate.ms:>9.2f}"
+    yield from _listed("what keeps threads apart", map(str, certificate.waits))
+    for title, checked in (("checked at each call", True), ("taken on your word", False)):
+        entries = [a for a in certificate.assumptions if bool(a.error) is checked]
+        yield from _listed(title, (f"{a.what} [{a.error}]" if a.error else a.what for a in entries))
+
+
+_MOST = 8
+"""Obligations of one kind that are shown one by one."""
+
+
+def _rows(proofs: Sequence[Proof]) -> Iterator[str]:
+    shown = proofs if len(proofs) <= _MOST else proofs[: _MOST - 1]
+    for proof in shown:
+        *first, last = wrap(proof.says, _WIDTH, subsequent_indent="  ")
+        yield from (f"    {line}" for line in first)
+        yield f"    {last:<{_WIDTH}}{proof.relations:>10}{proof.ms:>9.2f}"
+    rest = proofs[len(shown) :]
+    if rest:
+        text = f"the same of {len(rest)} more"
+        yield f"    {text:<{_WIDTH}}{sum(p.relations for p in rest):>10}{sum(p.ms for p in rest):>9.2f}"
+
+
+def _listed(title: str, entries: Iterator[str]) -> Iterator[str]:
+    listed = list(entries)
+    if listed:
+        yield ""
+        yield title
+        for entry in listed:
+            yield from _wrapped(entry, "  ")
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return wrap(text, _WIDTH + 23, initial_indent=indent, subsequent_indent=indent + "  ")

@@ -1,0 +1,70 @@
+"""``pl.verify``: everything that a schedule is checked for, now, with what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from polyloop.codegen.program import GeneratedProgram
+from polyloop.expr.printer import show
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.poly.budget import budget
+from polyloop.schedule.build import build_verified
+from polyloop.target.base import Target, target_of
+from polyloop.target.budget import operation_budget
+from polyloop.target.certificate import Assumption, Certificate
+from polyloop.target.cuda import CudaTarget
+from polyloop.target.source import generate_code
+
+__all__ = ["verify"]
+
+
+def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: int | None = None) -> Certificate:
+    """Prove now what code generation would prove, and return what was proven and what it rests on.
+
+    Parameters
+    ----------
+    target
+        For which target; by default the kernel's, and that is CUDA unless it was created with another one.
+    max_operations
+        How many operations ISL may take for one obligation, instead of what :func:`operation_budget` says.
+
+    Returns
+    -------
+    Certificate
+        Print it, or take ``proofs``, ``waits`` and ``assumptions`` as data.  What was proven before, when a transform
+        was applied or code was generated, is not proven again; its figures are those of the first time.
+
+    Raises
+    ------
+    VerificationError
+        What does not hold, with two instances; ``not-proven`` where ISL gave up.
+    CodegenError
+        The target cannot express the kernel.
+    """
+    with operation_budget(budget() if max_operations is None else max_operations):
+        chosen = target_of(kernel, target) or CudaTarget()
+        verified = build_verified(kernel, chosen.limits)
+        program = generate_code(kernel, chosen)
+    return Certificate(
+        kernel=kernel.name,
+        target=chosen.name,
+        proofs=verified.proofs,
+        waits=verified.waits,
+        assumptions=(*_checked(program), *map(Assumption, verified.assumed)),
+        unchecked=kernel.waivers,
+    )
+
+
+def _checked(program: GeneratedProgram) -> Iterator[Assumption]:
+    """Yield what a call of the compiled kernel checks."""
+    for check in program.checks:
+        yield Assumption(check.message, check.code, check)
+    for check in program.index_checks:
+        yield Assumption(f"{show(check.condition)}; otherwise it is compiled with 64-bit indices", check.code, check)
+    arrays = [argument for argument in program.arguments if isinstance(argument, ArrayArg)]
+    written = [array.name for array in arrays if array.is_output or not array.is_input]
+    if written and len(arrays) > 1:
+        listed = ", ".join(f"'{name}'" for name in written)
+        verb = "share" if len(written) > 1 else "shares"
+        yield Assumption(f"{listed} {verb} no memory with another argument", "overlapping-arguments")

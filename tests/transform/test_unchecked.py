@@ -1,0 +1,89 @@
+"""``unchecked``: a refused step is taken, and the reason stands in the trace, the certificate and the source."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.runtime.fibres import run_on_fibres
+from tests.schedule.test_verify import F, product, scan, sweep
+
+
+def forced(reason: str = "a[i] is zero where it matters") -> LoopKernel:
+    return pl.split_iname(pl.unchecked(scan(), reason), "i", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def test_a_refused_step_is_taken_where_the_user_says_why() -> None:
+    with pytest.raises(pl.TransformError):
+        pl.split_iname(scan(), "i", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = forced()
+    certificate = pl.verify(knl)
+    assert not certificate.is_proven
+    assert [finding.code for finding in certificate.open] == ["illegal-order", "race"]
+    assert certificate.unchecked == ("a[i] is zero where it matters",)
+    assert "not proven: two threads access 'x' at the same time [race]" in str(certificate)
+    assert json.loads(certificate.to_json())["proven"] is False
+    assert "2 findings let pass by pl.unchecked" in repr(certificate)
+
+
+@pytest.mark.parametrize("target", [pl.CudaTarget(), pl.CTarget()])
+def test_the_source_begins_with_the_reason_and_what_is_not_proven(target: pl.Target) -> None:
+    lines = pl.generate_code(forced(), target=target).device_code.splitlines()
+    assert lines[:3] == [
+        "// unchecked: a[i] is zero where it matters",
+        "// not proven: 'x' would be read before it is written",
+        "// not proven: two threads access 'x' at the same time",
+    ]
+
+
+@pytest.mark.parametrize("reason", ["*/ x\n#error\n", "ends with \\", "a\rb\x0cc", "w" * 300])
+def test_a_reason_stays_a_comment(reason: str) -> None:
+    code = pl.generate_code(pl.unchecked(sweep(), reason), target=pl.CTarget()).device_code
+    head = code.split("#include")[0].strip().split("\n")
+    assert all(line.startswith("// ") and not line.endswith("\\") and len(line) <= 110 for line in head)
+    run = pl.compile(pl.unchecked(sweep(), reason), target=pl.CTarget())
+    assert run(x=np.ones((4, 4), F)).y[1, 1] == 4
+
+
+def test_the_trace_holds_the_reason_and_replays() -> None:
+    knl = forced()
+    assert str(knl.trace).splitlines()[0] == "knl = pl.unchecked(knl, reason='a[i] is zero where it matters')"
+    again = pl.replay(pl.trace_from_json(knl.trace.to_json()), scan())
+    assert again.waivers == knl.waivers
+    assert "unchecked:\n    a[i] is zero" in str(knl)
+
+
+def test_a_needless_unchecked_changes_nothing_but_the_comment() -> None:
+    plain = pl.generate_code(product(), target=pl.CudaTarget()).device_code
+    knl = product().unchecked("habit")  # type: ignore[attr-defined]
+    assert pl.verify(knl).is_proven
+    assert pl.generate_code(knl, target=pl.CudaTarget()).device_code == f"// unchecked: habit\n\n{plain}"
+
+
+def test_barriers_are_placed_all_the_same() -> None:
+    knl = pl.unchecked(product(), "habit")
+    a = np.arange(289, dtype=F).reshape(17, 17)
+    for result in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), {"a": a, "b": a, "n": 17}).values():
+        np.testing.assert_allclose(result["c"], a @ a, rtol=1e-5)
+
+
+def test_what_a_device_cannot_do_stays_an_error() -> None:
+    knl = pl.split_iname(pl.unchecked(sweep(), "big"), "j", 2048, inner_tag="l.0")
+    with pytest.raises(pl.VerificationError) as error:
+        pl.verify(knl)
+    assert error.value.codes == ("block-too-large",)
+
+
+def test_without_a_reason_nothing_is_let_pass() -> None:
+    for reason in ("", " \n"):
+        with pytest.raises(pl.TransformError) as error:
+            pl.unchecked(scan(), reason)
+        assert str(error.value) == (
+            "unchecked on kernel 'scan': a kernel can go without proofs only for a reason [no-reason]\n"
+            '  Hint: say why it is right all the same: pl.unchecked(knl, "rows never share an element")'
+        )
+
