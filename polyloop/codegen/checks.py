@@ -94,8 +94,9 @@ def _pieces(domain: isl.Set) -> list[Piece]:
 
 
 def _expression(domain: isl.Set) -> Expression:
-    """Return a parameter set as one expression."""
-    cases = tuple(_all(_conditions(piece)) for piece in _pieces(domain))
+    """Return a parameter set as one expression; ISL is free to hold its pieces in any order."""
+    found = [_all(_conditions(piece)) for piece in _pieces(domain)]
+    cases = tuple(sorted(found, key=lambda case: (len(show(case)), show(case))))
     return cases[0] if len(cases) == 1 else p.LogicalOr(cases)
 
 

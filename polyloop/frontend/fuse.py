@@ -216,6 +216,7 @@ class _Fusion:
                 reference=apart.reference,
                 instructions=tuple(back[new.id] for new in kernel.instructions),
                 barriers=apart.barriers,
+                waivers=(),
             )
             return None if any(True for _ in order_violations(judged)) else kernel
         except (KernelError, VerificationError):
