@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from enum import Enum
 from fnmatch import fnmatchcase
 from inspect import currentframe
 from pathlib import PurePath
@@ -27,6 +28,9 @@ __all__ = [
     "Span",
     "TransformError",
     "VerificationError",
+    "Witness",
+    "WitnessInstance",
+    "WitnessKind",
     "render",
     "unknown_name",
     "warn",
@@ -91,6 +95,54 @@ class Site:
         return f"({', '.join(parts)})" if parts else ""
 
 
+class WitnessKind(Enum):
+    """What two instances, or one, would do wrong."""
+
+    RACE = "both touch the element at one time, on different threads, and one writes"
+    EARLY = "the first writes the element after the second has read it"
+    UNWRITTEN = "the first reads the element, and nothing has written it"
+    OVERWRITTEN = "the second reads what the first has written, and should read another value"
+    REORDERED = "the first comes before the second in the program, and would not any more"
+    ELSEWHERE = "the first would read another element than in the program, or another value"
+    LOST = "the first, an instance of the program, would not run"
+    OUTSIDE = "the first accesses an element that its array does not have"
+
+
+@dataclass(frozen=True)
+class WitnessInstance:
+    """One instance of a statement.
+
+    Attributes
+    ----------
+    instruction
+        Id of the instruction of the program that it belongs to; or of the one that a transform made.
+    inames
+        Its inames and their values, as the message shows them: those of the program, where it is an instance of that.
+    statement, point
+        The same in the transformed program: a statement of its loop tree, and the values of its axes and loops.
+    """
+
+    instruction: str
+    inames: tuple[tuple[str, int], ...]
+    statement: str
+    point: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Witness:
+    """The instances that a finding about order, values, races or bounds names.
+
+    ``element`` has None where a subscript is not affine; ``parameters`` are the sizes at which the instances exist.
+    """
+
+    kind: WitnessKind
+    array: str
+    element: tuple[int | None, ...]
+    parameters: tuple[tuple[str, int], ...]
+    first: WitnessInstance
+    second: WitnessInstance | None = None
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One finding, as data.
@@ -109,6 +161,8 @@ class Diagnostic:
         The source text with the fault marked by a caret.
     sites
         The statements concerned.
+    witness
+        The instances that the notes name, where they name some.
     """
 
     code: str
@@ -117,6 +171,7 @@ class Diagnostic:
     hints: tuple[str, ...] = ()
     span: Span | None = None
     sites: tuple[Site, ...] = ()
+    witness: Witness | None = None
 
 
 _SITE_COLUMN = 52
@@ -182,7 +237,12 @@ class KernelError(PolyloopError):
 
 
 class TransformError(PolyloopError):
-    """A transform was refused; the kernel it was called on is unchanged."""
+    """A transform was refused; the kernel it was called on is unchanged.
+
+    ``transform`` is the refused value, where there was one: what it would have made can be looked at.
+    """
+
+    transform: object = None
 
 
 class VerificationError(PolyloopError):

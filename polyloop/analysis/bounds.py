@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import islpy as isl
@@ -12,7 +12,7 @@ from polyloop.analysis.guards import guards_a_reduction
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.analysis.marks import site_of_access
 from polyloop.analysis.proof import Claim, Obligation
-from polyloop.errors import Diagnostic
+from polyloop.errors import Diagnostic, Witness, WitnessInstance, WitnessKind
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import expand_rules
@@ -346,7 +346,8 @@ def _out_of_bounds(
 ) -> Diagnostic:
     values = sample_set(bad, statement.inames)
     assert values is not None
-    indices = ["?" if form is None else str(form.evaluate(values)) for form in access.indices]
+    element = tuple(None if form is None else form.evaluate(values) for form in access.indices)
+    indices = ["?" if index is None else str(index) for index in element]
     at = ", ".join(f"{name}={value}" for name, value in values.items() if name in statement.inames)
     sizes = ", ".join(f"{name}={value}" for name, value in values.items() if name not in statement.inames)
     where = f"instance ({at})" + (f" with {sizes}" if sizes else "")
@@ -363,5 +364,15 @@ def _out_of_bounds(
         tuple(notes),
         tuple(hints),
         sites=(site_of_access(statement, access),),
+        witness=_witness(statement, access.array, element, values),
     )
+
+
+def _witness(
+    statement: Lowered, array: str, element: tuple[int | None, ...], values: Mapping[str, int]
+) -> Witness:
+    at = tuple((name, value) for name, value in values.items() if name in statement.inames)
+    parameters = tuple((name, value) for name, value in values.items() if name not in statement.inames)
+    first = WitnessInstance(statement.instruction.id, at, statement.name, at)
+    return Witness(WitnessKind.OUTSIDE, array, element, parameters, first)
 

@@ -24,8 +24,8 @@ from polyloop.analysis.order import Conflict, conflict_pairs, conflicts
 from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.terms import term_order_obligations
-from polyloop.analysis.witness import element, instance, pair, point_set
-from polyloop.errors import Diagnostic
+from polyloop.analysis.witness import element, instance, pair, point_set, witness
+from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
@@ -172,6 +172,7 @@ def _unwritten(
     at, _ = pair(wrong, reader, original)
     note = f"instance {instance(reader, at)} would read {element(reader, access, at)} before it is written"
     sites = [reader.lowered.instruction.site()]
+    shown = witness(WitnessKind.UNWRITTEN, (reader, access, at), (reader, at))
     if expected is not None:
         writer, link = expected
         chain = wrong.apply_range(link)
@@ -185,13 +186,15 @@ def _unwritten(
                 f"instance {instance(writer, source)} writes {cell}; "
                 f"instance {instance(reader, at)} reads it {how}"
             )
+            written = (writer, writer.lowered.writes_to(access.array)[0], source)
+            shown = witness(WitnessKind.EARLY, written, (writer, source), (reader, at))
             if writer.lowered.instruction.id != reader.lowered.instruction.id:
                 sites.insert(0, writer.lowered.instruction.site())
     message = f"'{access.array}' would be {'copied' if is_copied else 'read'} before it is written"
     hint = "keep the loops of the write around or before those of the read"
     if is_copied:
         hint = "let the copy be made later, inside the loops around both: name them as outer inames"
-    return Diagnostic("illegal-order", message, (note,), (hint,), sites=tuple(sites))
+    return Diagnostic("illegal-order", message, (note,), (hint,), sites=tuple(sites), witness=shown)
 
 
 def _wrong_source(
@@ -224,6 +227,7 @@ def _wrong_source(
         (note, f"it should read {expected}"),
         ("keep the order of the loops, or let a temporary hold the earlier value",),
         sites=tuple(sites),
+        witness=witness(WitnessKind.OVERWRITTEN, (reader, access, at), (writer, source), (reader, at)),
     )
 
 
@@ -307,6 +311,7 @@ def _missed(
                 (note,),
                 ("keep the order of the loops around these accesses",),
                 sites=(writer.lowered.instruction.site(), reader.lowered.instruction.site()),
+                witness=witness(WitnessKind.EARLY, (reader, access, at), (writer, before), (reader, at)),
             )
             return
 
@@ -378,7 +383,8 @@ def _reordered(
                 sites = [first.lowered.instruction.site()]
                 if second.lowered.instruction.id != first.lowered.instruction.id:
                     sites.append(second.lowered.instruction.site())
-                cell = element(conflict.first, a, _reference_values(comparison, first, left))
+                touched = (conflict.first, a, _reference_values(comparison, first, left))
+                cell = element(*touched)
                 return Diagnostic(
                     "illegal-order",
                     f"two accesses to '{array}' would {what}",
@@ -388,6 +394,7 @@ def _reordered(
                     ),
                     ("keep the loops around these accesses sequential, in the order of the program",),
                     sites=tuple(sites),
+                    witness=witness(WitnessKind.REORDERED, touched, (first, left), (second, right)),
                 )
     return None
 

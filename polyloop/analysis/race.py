@@ -14,8 +14,8 @@ from polyloop.analysis.order import Conflict, conflict_pairs, crossing, crossing
 from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.analysis.proof import Claim, Obligation, prove, within_budget
 from polyloop.analysis.warps import NO_WARPS, scope_in_block
-from polyloop.analysis.witness import element, instance, pair, threads
-from polyloop.errors import Diagnostic, VerificationError
+from polyloop.analysis.witness import element, instance, pair, threads, witness
+from polyloop.errors import Diagnostic, VerificationError, WitnessKind
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import memoised
 from polyloop.kernel.tree import Scope
@@ -105,6 +105,7 @@ def _race(need: Need) -> Diagnostic:
         ),
         ("keep one of the loops on these threads sequential, or let the temporary be private",),
         sites=(first.lowered.instruction.site(),),
+        witness=witness(WitnessKind.RACE, (first, need.first, left), (first, left), (second, right)),
     )
 
 

@@ -11,8 +11,8 @@ from polyloop.analysis.comparison import Comparison, copies
 from polyloop.analysis.order import conflicts, equal_on
 from polyloop.analysis.placement import Placed, reference_map
 from polyloop.analysis.proof import Claim, Obligation
-from polyloop.analysis.witness import instance, pair
-from polyloop.errors import Diagnostic
+from polyloop.analysis.witness import instance, pair, witness
+from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.poly.sets import lex_relation
 
 __all__ = ["term_order_obligations"]
@@ -47,6 +47,8 @@ def _reordered(comparison: Comparison, reference: Placed) -> tuple[Diagnostic, .
                     (f"the term of instance {before} comes before that of instance {after} in the program",),
                     ("keep the order of the reduction's loops, or reduce without 'ordered' if any order will do",),
                     sites=(first.lowered.instruction.site(),),
+                    witness=witness(WitnessKind.REORDERED, (first, first.lowered.write, early), (first, early),
+                                    (second, late)),
                 )
                 return (finding,)
     return ()

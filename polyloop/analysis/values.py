@@ -19,8 +19,8 @@ from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
-from polyloop.analysis.witness import element, instance, pair, point_set
-from polyloop.errors import Diagnostic, Site
+from polyloop.analysis.witness import element, instance, pair, point_set, witness
+from polyloop.errors import Diagnostic, Site, WitnessKind
 from polyloop.kernel.instruction import Copy, Evaluation
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine
@@ -110,6 +110,7 @@ def _coverage(comparison: Comparison, references: Sequence[Placed]) -> Iterator[
                 f"instances of '{reference.lowered.instruction.id}' would not be executed",
                 (f"one of them is {instance(reference, at)}{_where(reference, at)}",),
                 sites=(reference.lowered.instruction.site(),),
+                witness=witness(WitnessKind.LOST, (reference, reference.lowered.writes[0], at), (reference, at)),
             )
 
 
@@ -228,6 +229,7 @@ def _uninitialised(statement: Placed, access: Access, initial: isl.Set) -> Diagn
         (f"instance {instance(statement, at)} reads {element(statement, access, at)}",),
         ("sweep more inames, or let the copy run inside the loops that its elements depend on",),
         sites=(statement.lowered.instruction.site(),),
+        witness=witness(WitnessKind.UNWRITTEN, (statement, access, at), (statement, at)),
     )
 
 
@@ -292,6 +294,7 @@ def _wrong_element(
         tuple(notes),
         ("let the copy run inside all the loops that its elements depend on",),
         sites=(statement.lowered.instruction.site(),),
+        witness=witness(WitnessKind.ELSEWHERE, (leaf.statement, leaf.access, inner), (statement, at)),
     )
 
 

@@ -1,4 +1,4 @@
-"""How instances are shown to the user: in the inames of the reference program, as the user wrote them."""
+"""How instances are shown to the user: in the inames of the reference program, as the user wrote them; and as data."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import islpy as isl
 
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Placed
+from polyloop.errors import Witness, WitnessInstance, WitnessKind
 from polyloop.kernel.instruction import Copy
 from polyloop.poly.sets import sample_pair
 
-__all__ = ["element", "instance", "pair", "point_set", "threads"]
+__all__ = ["element", "instance", "pair", "point_set", "threads", "witness"]
 
 
 def instance(statement: Placed, values: Mapping[str, int]) -> str:
     """Return ``(i=1, j=0)``: an instance in the inames of the reference program where it copies one."""
+    return f"({', '.join(f'{name}={value}' for name, value in _named(statement, values).items())})"
+
+
+def _named(statement: Placed, values: Mapping[str, int]) -> Mapping[str, int]:
     lowered = statement.lowered
     origin = lowered.instruction.origin
     named = {iname: form.evaluate(values) for iname, form in statement.forms.items()}
@@ -25,7 +30,7 @@ def instance(statement: Placed, values: Mapping[str, int]) -> str:
         named = {name: form.evaluate(named) for name, form in known.items()}
     else:
         named = {name: named[name] for name in lowered.inames}
-    return f"({', '.join(f'{name}={value}' for name, value in named.items())})"
+    return named
 
 
 def threads(statement: Placed, values: Mapping[str, int]) -> str:
@@ -35,13 +40,41 @@ def threads(statement: Placed, values: Mapping[str, int]) -> str:
 
 def element(statement: Placed, access: Access, values: Mapping[str, int]) -> str:
     """Return ``a[1, 2]``: the element that *access* touches in one instance."""
-    if not access.indices:
+    indices = _subscripts(statement, access, values)
+    if not indices:
         return access.array
+    return f"{access.array}[{', '.join('?' if index is None else str(index) for index in indices)}]"
+
+
+def _subscripts(statement: Placed, access: Access, values: Mapping[str, int]) -> tuple[int | None, ...] | None:
+    """Return what is known of the subscripts, None where this is the access of a copy that *values* say nothing of."""
     indices = statement.indices(access)
     if any(form is not None and not form.names() <= values.keys() for form in indices):
-        return access.array  # the access of a copy that another statement's witness says nothing about
-    shown = ("?" if form is None else str(form.evaluate(values)) for form in indices)
-    return f"{access.array}[{', '.join(shown)}]"
+        return None
+    return tuple(None if form is None else form.evaluate(values) for form in indices)
+
+
+def witness(
+    kind: WitnessKind,
+    touched: tuple[Placed, Access, Mapping[str, int]],
+    first: tuple[Placed, Mapping[str, int]],
+    second: tuple[Placed, Mapping[str, int]] | None = None,
+) -> Witness:
+    """Return instances as data; *touched* is an access to the element that it is about, and the instance."""
+    statement, access, values = touched
+    subscripts = _subscripts(statement, access, values)
+    known = (None,) * len(access.indices) if subscripts is None else subscripts
+    placed, at = first
+    parameters = tuple((name, value) for name, value in at.items() if name not in placed.dims)
+    other = None if second is None else _described(*second)
+    return Witness(kind, access.array, known, parameters, _described(*first), other)
+
+
+def _described(statement: Placed, values: Mapping[str, int]) -> WitnessInstance:
+    point = tuple((name, values[name]) for name in statement.dims)
+    origin = statement.lowered.instruction.origin
+    instruction = origin.instruction if isinstance(origin, Copy) else statement.lowered.instruction.id
+    return WitnessInstance(instruction, tuple(_named(statement, values).items()), statement.name, point)
 
 
 def pair(relation: isl.Map, first: Placed, second: Placed) -> tuple[Mapping[str, int], Mapping[str, int]]:

@@ -27,7 +27,7 @@ from polyloop.runtime.ccompile import build_library, find_compiler, load_library
 from polyloop.runtime.parts import assembled
 from polyloop.runtime.views import ArrayView, HostMemory, element_range
 
-__all__ = ["ORDERS", "agree", "disagreement", "fibre_source", "run_on_fibres"]
+__all__ = ["ORDERS", "agree", "disagreement", "fibre_library", "fibre_source", "run_on_fibres"]
 
 ORDERS: Final = ("forward", "reverse", "random")
 """Orders in which threads between barriers, and blocks, can run."""
@@ -50,29 +50,55 @@ class _Report(ctypes.Structure):
     )
 
 
-def fibre_source(program: GeneratedProgram) -> str:
-    """Return the C++ text that runs *program* on fibres: header, emitted text, entry points."""
+def fibre_source(*programs: GeneratedProgram) -> str:
+    """Return the C++ text that runs *programs* on fibres: header, emitted text, entry points.
+
+    Of several programs, each is in a namespace of its own; no two launches may have one name.
+    """
     header = (Path(__file__).parent / "fibres.h").read_text()
+    if len(programs) == 1:
+        body, run = _body(programs[0]), _entries(programs[0], "")
+        return f'{header}\n#line 1 "kernel.cu"\n{body}\n#line 1 "entry"\n{run}'
+    texts = [f'namespace polyloop_{number} {{\n#line 1 "kernel.cu"\n{_body(program)}\n}}\n#line 1 "entry"\n'
+             f'{_entries(program, f"polyloop_{number}::")}' for number, program in enumerate(programs)]
+    return "\n".join([header, *texts])
+
+
+def _body(program: GeneratedProgram) -> str:
     body = _HEADER_LINE.sub("", program.device_code)
     body = _PTX.sub(lambda match: f"polyloop::ptx_{match[1].replace('.', '_')}({match[2]}, {match[3]});", body)
-    body = _DYNAMIC.sub(r"\1 *const \2 = (\1 *)polyloop_dynamic_shared;", body)
+    return _DYNAMIC.sub(r"\1 *const \2 = (\1 *)polyloop_dynamic_shared;", body)
+
+
+def _entries(program: GeneratedProgram, home: str) -> str:
     names = dict.fromkeys(launch.name for launch in program.launches)
-    run = "".join(
+    return "".join(
         f'extern "C" int polyloop_run_{name}(void **arguments, const int *grid, const int *block, size_t shared,\n'
         f"    int order, uint64_t seed, polyloop::Report *report) {{\n"
-        f"    return polyloop::run_grid(polyloop::thunk<&{name}>, arguments, grid, block, shared, order, seed,\n"
+        f"    return polyloop::run_grid(polyloop::thunk<&{home}{name}>, arguments, grid, block, shared, order, seed,\n"
         f"                              report);\n"
         f"}}\n"
-        f'extern "C" int polyloop_sizes_{name}(int *into) {{ return polyloop::sizes(&{name}, into); }}\n'
+        f'extern "C" int polyloop_sizes_{name}(int *into) {{ return polyloop::sizes(&{home}{name}, into); }}\n'
         for name in names)
-    return f'{header}\n#line 1 "kernel.cu"\n{body}\n#line 1 "entry"\n{run}'
+
+
+def fibre_library(*programs: GeneratedProgram, quick: bool = False) -> ctypes.CDLL:
+    """Return the loaded library that runs *programs*, for :func:`run_on_fibres`.
+
+    Parameters
+    ----------
+    quick
+        Whether to compile without optimization, for programs that run once.
+    """
+    return _library(fibre_source(*programs), quick=quick)
 
 
 @functools.lru_cache(maxsize=64)
-def _library(source: str) -> ctypes.CDLL:
+def _library(source: str, *, quick: bool = False) -> ctypes.CDLL:
     compiler = find_compiler("c++")
     checks = tuple(flag for flag in _CHECKS if compiler.accepts(flag))
-    return load_library(build_library(source, language="c++", flags=_FLAGS, kind="fibres", check_flags=checks))
+    flags = tuple("-O0" if quick and flag == "-O1" else flag for flag in _FLAGS)
+    return load_library(build_library(source, language="c++", flags=flags, kind="fibres", check_flags=checks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +135,8 @@ def _guard(name: str, view: ArrayView) -> _Guarded:
 
 
 def run_on_fibres(program: GeneratedProgram, arguments: Mapping[str, object], *,
-                  orders: Sequence[str] = ORDERS, seed: int = 0) -> dict[str, Result]:
+                  orders: Sequence[str] = ORDERS, seed: int = 0,
+                  library: ctypes.CDLL | None = None) -> dict[str, Result]:
     """Run a CUDA program on the CPU, once for each order of its threads and blocks.
 
     Parameters
@@ -121,6 +148,8 @@ def run_on_fibres(program: GeneratedProgram, arguments: Mapping[str, object], *,
         Some of :data:`ORDERS`; ``"random"`` draws a new order at every barrier.
     seed
         Of the random order.
+    library
+        From :func:`fibre_library`, where *program* was compiled with others; otherwise it is compiled here.
 
     Returns
     -------
@@ -143,8 +172,8 @@ def run_on_fibres(program: GeneratedProgram, arguments: Mapping[str, object], *,
         binding = Binder(program, HostMemory()).bind(arguments, poison=True)
     except IndexTooSmall as signal:
         raise index_overflow(program.kernel, signal) from None
-    library = _library(fibre_source(program))
-    return {order: _run(library, binding, ORDERS.index(order), seed) for order in orders}
+    loaded = _library(fibre_source(program)) if library is None else library
+    return {order: _run(loaded, binding, ORDERS.index(order), seed) for order in orders}
 
 
 def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Result:

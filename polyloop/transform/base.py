@@ -109,17 +109,22 @@ class Transform(ABC):
             With everything that :meth:`violations` or :meth:`consequences` found.
         """
         if found := tuple(self.violations(kernel)):
-            raise TransformError(self.name, kernel.name, found)
+            raise self._refusal(kernel, found)
         try:
             result = self.rewrite(kernel)
             step = Applied(self, self.note(kernel, result))
             result = replace(result, trace=kernel.trace.followed_by(step))
             found = tuple(self.consequences(kernel, result))
         except VerificationError as error:
-            raise TransformError(self.name, kernel.name, error.found) from error
+            raise self._refusal(kernel, error.found) from error
         if found:
-            raise TransformError(self.name, kernel.name, found)
+            raise self._refusal(kernel, found)
         return result
+
+    def _refusal(self, kernel: LoopKernel, found: tuple[Diagnostic, ...]) -> TransformError:
+        error = TransformError(self.name, kernel.name, found)
+        error.transform = self
+        return error
 
 
 def iname_violations(kernel: LoopKernel, iname: str) -> Iterator[Diagnostic]:

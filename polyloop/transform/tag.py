@@ -15,8 +15,8 @@ from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.values import value_violations
-from polyloop.analysis.witness import element, instance, pair
-from polyloop.errors import Diagnostic
+from polyloop.analysis.witness import element, instance, pair, witness
+from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.expr.updates import COMMUTATIVE, update_of
 from polyloop.kernel.instruction import Term
 from polyloop.kernel.kernel import LoopKernel
@@ -206,7 +206,9 @@ def _race(placement: Placement, need: Need, axes: Mapping[str, str]) -> Diagnost
     hints = ("index the array by the iname, or keep the loop sequential",) if both else ("keep the loop sequential",)
     if both and first is second and _is_update(first.lowered):
         hints = ("mark the update {atomic}, or keep the loop sequential",)
-    return Diagnostic(code, listed, (f"{note}, and both would run at the same time",), hints, sites=tuple(sites))
+    shown = witness(WitnessKind.RACE, (first, need.first, left), (first, left), (second, right))
+    notes = (f"{note}, and both would run at the same time",)
+    return Diagnostic(code, listed, notes, hints, sites=tuple(sites), witness=shown)
 
 
 def _culprits(

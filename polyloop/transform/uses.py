@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, guarded_domain
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
-from polyloop.expr.rewrite import expand_rules, reductions, substitute, variables
+from polyloop.expr.rewrite import accesses, expand_rules, reductions, substitute, variables
 from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine, affine_of
@@ -48,6 +48,15 @@ def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | 
         around = tuple((expand_rules(e, kernel.substitutions), True) for e in instruction.predicates)
         collector = _Collector(kernel.substitutions, source, is_rule)
         collector.visit(instruction.expression, None, around)
+        if collector.found and _is_updated(kernel, instruction, source, is_rule):
+            yield Diagnostic(
+                "staged-atomic",
+                f"the atomic update '{instruction.id}' reads '{instruction.target}' in one step with writing it",
+                (f"through a copy of '{source}', made earlier, updates between the two would be lost",),
+                ("leave it out: fetch or compute ahead what the update adds, under another name",),
+                sites=(instruction.site(),),
+            )
+            continue
         for arguments, term, guards in collector.found:
             inames = instruction.inames if term is None else instruction.terms[term].inames
             domain = instruction.domain if term is None else instruction.terms[term].domain
@@ -64,6 +73,21 @@ def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | 
                 narrowed = guarded_domain(domain, inames, guards, exact_parameters(kernel))
                 known_forms = tuple(form for form in forms if form is not None)
                 yield Use(instruction, known_forms, inames, narrowed, narrowed is not domain)
+
+
+def _is_updated(kernel: LoopKernel, instruction: Instruction, source: str, is_rule: bool) -> bool:
+    """Return whether *instruction* is an atomic update of what *source* reads."""
+    if not instruction.atomic:
+        return False
+    if not is_rule:
+        return source in instruction.writes
+    read = expand_rules(kernel.substitutions[source].expression, kernel.substitutions)
+    return not _names(read).isdisjoint(instruction.writes)
+
+
+def _names(expr: Expression) -> frozenset[str]:
+    arrays = {array_name(node) for node in accesses(expr) if isinstance(node, p.Subscript)}
+    return variables(expr) | arrays
 
 
 def expanded_to(kernel: LoopKernel, expr: Expression, source: str) -> Expression:

@@ -15,7 +15,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.match import Glob, Subject
 from polyloop.poly.sets import SET, parameter_space
-from tests.properties.random_kernels import random_source
+from polyloop.testing.random_kernels import random_arguments, random_source
 
 F = np.float32
 
@@ -126,21 +126,14 @@ def test_random_pairs_do_what_they_do_one_after_the_other(seed: int) -> None:
         if set(error.codes) <= {"fusion-conflict"}:
             return
         raise
-    rng = np.random.default_rng(seed)
-    n = 9
-    fixed = dict.fromkeys(fused.parameters, n)
     given: dict[str, Any] = {}
     for knl in kernels:
-        for array in knl.arguments:
-            if array.name not in given and array.name not in fixed and hasattr(array, "shape"):
-                assert array.dtype is not None
-                given[array.name] = rng.integers(0, 5, [n + 8] * len(array.shape or ())).astype(array.dtype)
-    wanted = {name: value.copy() for name, value in given.items()}
+        given = {**random_arguments(knl, 9, seed, whole=True), **given}
+    wanted = dict(given)
     for knl in kernels:
         own = {name: wanted[name] for name in wanted if knl.argument(name)}
-        result = pl.interpret(knl, **own, **dict.fromkeys(knl.parameters, n))
-        wanted.update({name: np.asarray(value) for name, value in result.items()})
-    found = pl.interpret(fused, **{k: v for k, v in given.items() if fused.argument(k)}, **fixed)
+        wanted.update({name: np.asarray(value) for name, value in pl.interpret(knl, **own).items()})
+    found = pl.interpret(fused, **{name: value for name, value in given.items() if fused.argument(name)})
     for name, value in found.items():
         np.testing.assert_array_equal(value, wanted[name], err_msg=f"{name}\n{fused}")
 

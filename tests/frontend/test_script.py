@@ -10,8 +10,9 @@ import pytest
 
 import polyloop as pl
 from polyloop.cli.kernels import DEMO_KERNELS
+from polyloop.testing.random_chains import random_recipe
+from polyloop.testing.random_kernels import random_source
 from tests.gallery import GALLERY
-from tests.properties.random_kernels import random_recipe, random_source
 
 
 def again(knl: pl.LoopKernel, **options: Any) -> pl.LoopKernel:

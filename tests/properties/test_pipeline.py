@@ -1,19 +1,24 @@
-"""Whatever the library accepts agrees with the reference interpreter: in C, and in CUDA C in three thread orders.
+"""Whatever the library accepts is legal and agrees with the reference interpreter; whatever it refuses has a reason.
 
-The reproducer of a failure (seed, kernel, transforms) is printed as a note of the exception.
+``python -m polyloop.testing.fuzz`` does the same at any length; what fails there is shrunk, and becomes a test in
+``tests/testing/test_regressions.py``.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
+import polyloop as pl
 from polyloop.errors import CompilerError
 from polyloop.runtime.ccompile import find_compiler
 from polyloop.runtime.gpu import gpu_available
-from tests.properties.agreement import check_chain
+from polyloop.testing.agreement import difference
+from polyloop.testing.fuzz import report
+from polyloop.testing.pairs import Tally, check_pairs, draw
+from polyloop.testing.random_kernels import random_arguments
 
 
 def _has_compilers() -> bool:
@@ -35,29 +40,41 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("first", range(0, 60, 10))
-def test_accepted_chains_agree_with_the_interpreter(first: int) -> None:
-    counts: Counter[str] = Counter()
-    for seed in range(first, first + 10):
-        check_chain(seed, counts)
-    assert counts["compared"] >= 2, counts
+def _check(first: int, count: int) -> None:
+    tally = check_pairs(range(first, first + count))
+    shown = [f"{failure.kind}, seed {failure.pair.seed}\n{failure.pair.script()}\n{failure.text}"
+             for failure in tally.failures]  # fmt: skip
+    assert not shown, "\n".join(shown)
+    assert tally.counts["pairs compared"] >= count // 3, report(tally)
+
+
+@pytest.mark.parametrize("first", range(0, 240, 40))
+def test_random_pairs(first: int) -> None:
+    _check(first, 40)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(1000, 2200, 40))
-def test_accepted_chains_agree_with_the_interpreter_at_length(first: int) -> None:
-    counts: Counter[str] = Counter()
-    for seed in range(first, first + 40):
-        check_chain(seed, counts)
-    assert counts["compared"] >= 8, counts
+@pytest.mark.parametrize("first", range(1000, 3000, 100))
+def test_random_pairs_at_length(first: int) -> None:
+    _check(first, 100)
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not gpu_available()[0], reason=gpu_available()[1] or "a GPU is there")
 @pytest.mark.parametrize("first", range(5000, 5600, 100))
-def test_accepted_chains_agree_with_the_interpreter_on_a_gpu(first: int) -> None:
-    counts: Counter[str] = Counter()
+def test_random_pairs_on_a_gpu(first: int) -> None:
+    compared = 0
     for seed in range(first, first + 100):
-        check_chain(seed, counts, gpu=True)
-    print(dict(counts))
-    assert counts["compared"] >= 20, counts
+        found = draw(seed, Tally())
+        if found is None:
+            continue
+        pair, programs = found
+        for n in pair.sizes:
+            arguments = random_arguments(programs.kernel, n, seed + n)
+            expected = pl.interpret(programs.kernel, **arguments)
+            run = pl.compile(programs.kernel, target=pl.CudaTarget())
+            copies = {name: v.copy() if isinstance(v, np.ndarray) else v for name, v in arguments.items()}
+            wrong = difference(expected, dict(run(**copies, poison=True).items()))
+            assert wrong is None, f"seed {seed}, n = {n}: {wrong}\n{pair.script()}\n{run.source}"
+            compared += 1
+    assert compared >= 50

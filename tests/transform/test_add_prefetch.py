@@ -269,3 +269,15 @@ def test_shared_memory_has_an_end(golden: Golden) -> None:
     knl = pl.add_prefetch(pl.split_iname(knl, "k", 1024), "a", "i_inner, k_inner")
     golden("messages/schedule_shared_too_large.txt",
            refused(knl, pl.generate_code, "shared-too-large", pl.VerificationError))  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", [False, True])
+def test_an_atomic_update_keeps_its_own_read(rule: bool) -> None:
+    text = ["f(p) := y[p]", f"y[i] = {'f(i)' if rule else 'y[i]'} + x[i] {{id=update, atomic}}"]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", text, [pl.GlobalArg("x, y", F, shape="n"), ...], assumptions="n >= 1")
+    call = pl.precompute if rule else pl.add_prefetch
+    with pytest.raises(pl.TransformError) as caught:
+        call(knl, "f" if rule else "y", ())
+    assert caught.value.codes == ("staged-atomic",)
+    assert "updates between the two would be lost" in str(caught.value)
+    pl.add_prefetch(knl, "x", ())

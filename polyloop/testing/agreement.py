@@ -1,0 +1,124 @@
+"""Running programs in C and on fibres, many compiled at once, and comparing with the reference interpreter."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from polyloop.codegen.program import GeneratedProgram
+from polyloop.errors import ArgumentError, PolyloopError
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.runtime.arguments import Binder
+from polyloop.runtime.ccompile import find_compiler, load_library
+from polyloop.runtime.fibres import fibre_library, run_on_fibres
+from polyloop.runtime.views import HostMemory
+from polyloop.target.interpreter import interpret
+
+__all__ = ["Programs", "compile_c", "compile_fibres", "difference", "disagreement"]
+
+_FLAGS: Final = ("-std=c11", "-O0", "-fPIC", "-shared", "-w")
+_EXACT: Final[Mapping[str, float]] = {"float32": 2.0**24, "float64": 2.0**53}
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What was generated for one kernel."""
+
+    kernel: LoopKernel
+    c: GeneratedProgram
+    cuda: GeneratedProgram
+
+
+def compile_c(programs: Sequence[GeneratedProgram]) -> ctypes.CDLL:
+    """Return one loaded library of several C programs, no two of which have launches of one name.
+
+    Raises
+    ------
+    CompilerError
+        ``no-c-compiler``, ``cannot-load``.
+    """
+    compiler = find_compiler("c")
+    with tempfile.TemporaryDirectory(prefix="polyloop-") as directory:
+        names = [f"kernel{number}.c" for number in range(len(programs))]
+        for name, program in zip(names, programs, strict=True):
+            (Path(directory) / name).write_text(program.device_code)
+        command = [*compiler.command, *_FLAGS, *names, "-o", "library.so", "-lm"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
+        assert done.returncode == 0, f"the C compiler refuses emitted code:\n{done.stderr}"
+        return load_library(Path(directory) / "library.so")
+
+
+def compile_fibres(programs: Sequence[GeneratedProgram]) -> ctypes.CDLL:
+    """Return one loaded library of several CUDA programs on fibres."""
+    return fibre_library(*programs, quick=True)
+
+
+def _by_value(scalar: np.generic) -> Any:  # noqa: ANN401 - a number as ctypes has it
+    kind: Any = scalar.dtype
+    return np.ctypeslib.as_ctypes_type(kind)(scalar.item())
+
+
+def _run_c(library: ctypes.CDLL, program: GeneratedProgram, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    copies = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+    binding = Binder(program, HostMemory()).bind(copies, poison=True)
+    views = {**binding.views, **binding.host_workspace()}
+    for launch, _ in binding.launches:
+        values = [
+            ctypes.c_void_p(views[name].pointer) if name in views else _by_value(binding.scalars[name])
+            for name in launch.arguments
+        ]
+        getattr(library, launch.name)(*values)
+    return dict(binding.result().items())
+
+
+def difference(expected: Mapping[str, Any], got: Mapping[str, Any]) -> str | None:
+    """Return the first element that differs, as text; None where all are equal, sums too large to be exact aside."""
+    for name, right in expected.items():
+        wrong = got[name]
+        limit = _EXACT.get(right.dtype.name, np.inf)
+        finite = right[np.isfinite(right)]
+        loose = finite.size and np.abs(finite.astype(np.float64)).max() >= limit
+        equal = np.isclose(right, wrong, rtol=1e-4 if loose else 0, atol=0, equal_nan=right.dtype.kind == "f")
+        if not equal.all():
+            where = tuple(int(k) for k in np.argwhere(~equal)[0])
+            return f"{name}{list(where)} is {wrong[where]}, and must be {right[where]}"
+    return None
+
+
+def disagreement(
+    programs: Programs, arguments: Mapping[str, Any], libraries: tuple[ctypes.CDLL, ctypes.CDLL], seed: int = 0
+) -> str | None:
+    """Run a kernel in C and on fibres in three thread orders; return how it differs from the interpreter, or None.
+
+    Parameters
+    ----------
+    libraries
+        That have the C program, and the CUDA program.
+    seed
+        Of the random thread order.
+    """
+    try:
+        expected = interpret(programs.kernel, **arguments)
+    except ArgumentError as refused:
+        try:
+            _run_c(libraries[0], programs.c, arguments)
+        except ArgumentError:
+            return None
+        return f"only the interpreter refuses the arguments: {refused}"
+    if (found := difference(expected, _run_c(libraries[0], programs.c, arguments))) is not None:
+        return f"in C: {found}"
+    try:
+        results = run_on_fibres(programs.cuda, arguments, seed=seed, library=libraries[1])
+    except PolyloopError as error:
+        return f"on fibres: {error}"
+    for order, result in results.items():
+        if (found := difference(expected, dict(result.items()))) is not None:
+            return f"on fibres in order '{order}': {found}"
+    return None

@@ -1,0 +1,545 @@
+"""Brute force: kernels executed instance by instance, to judge legality without any of the analyses that prove it.
+
+For given sizes every instance of every statement is enumerated and executed in the order of the loop tree, all threads
+at once, and each value is kept as what it was computed from (``symbols.py``).  A kernel is legal at these sizes when
+each of its instances computes what the reference program's instance computes, every argument ends with the same
+writes, no access leaves its array, and no two threads touch one cell at one time, of which one writes.  Accesses that
+a barrier, or the end of a launch, could order are no race.
+
+Only the statements, their loop tree, and which threads run them and see which variable are taken from the library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final, TypeAlias
+
+import islpy as isl
+import numpy as np
+
+from polyloop.analysis.lowering import Lowered
+from polyloop.analysis.place import place
+from polyloop.analysis.placement import Placed, Placement
+from polyloop.expr.dtypes import DType
+from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.updates import EXCHANGE
+from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.instruction import Copy
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.poly.affine import Affine
+from polyloop.testing.symbols import Bag, Closure, Symbols, UnsupportedError, Value, ValueCompiler
+
+__all__ = ["Data", "Event", "Instance", "Run", "Violation", "execute", "judge", "reference_run"]
+
+_PARAM: Final = isl.dim_type.param
+_SET: Final = isl.dim_type.set
+_SHOWN: Final = 20
+"""Violations that are kept, where not everything is."""
+
+Data: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
+"""Input arrays by name."""
+Cell: TypeAlias = tuple[Any, ...]
+Instance: TypeAlias = tuple[str, tuple[int, ...]]
+"""Id of an instruction of the reference program, and the values of its inames."""
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One way in which a kernel is not its reference program."""
+
+    kind: str
+    text: str
+    instance: Instance | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One access that an instance made.
+
+    ``instruction`` and ``inames`` say which instance of the program it is, ``statement`` and ``point`` where it
+    stands in the transformed one.
+    """
+
+    time: tuple[int, ...]
+    thread: tuple[int, ...]
+    statement: str
+    point: tuple[int, ...]
+    instruction: str
+    inames: tuple[tuple[str, int], ...]
+    array: str
+    index: tuple[int, ...]
+    is_write: bool
+    symbol: int
+
+
+@dataclass
+class Run:
+    """What happened when a kernel was executed.
+
+    Attributes
+    ----------
+    computed
+        What each instance computed, by the instance of the reference program that it is.
+    final
+        What the elements of the arguments hold in the end.
+    undefined
+        Whether an instance read what nothing had written.
+    events
+        Every access, if that was asked for.
+    """
+
+    symbols: Symbols
+    computed: dict[Instance, int] = field(default_factory=dict)
+    final: dict[Cell, int] = field(default_factory=dict)
+    violations: list[Violation] = field(default_factory=list)
+    undefined: bool = False
+    events: list[Event] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """A statement, ready to be executed."""
+
+    placed: Placed
+    points: list[tuple[int, ...]]
+    predicates: list[Closure]
+    subscripts: list[Closure]
+    target: str
+    rhs: Closure | None
+    forms: list[Affine]
+    named: dict[str, Affine]
+    allowed: dict[tuple[int, ...], frozenset[tuple[int, ...]]]
+
+
+_Step: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], _Code, tuple[int, ...]]
+"""Time, thread, statement and point of one instance."""
+
+_Now: TypeAlias = tuple[tuple[int, ...], str, tuple[int, ...], str, tuple[tuple[str, int], ...]]
+"""Time, statement, point, instruction and inames of the present instance."""
+
+
+class _Machine:
+    """The state of one execution."""
+
+    def __init__(
+        self, placement: Placement, sizes: Mapping[str, int], data: Data, symbols: Symbols, most: int, recording: bool
+    ) -> None:
+        self.placement = placement
+        self.kernel = placement.program.kernel
+        self.sizes = sizes
+        self.data = data
+        self.symbols = symbols
+        self.most = most
+        self.recording = recording
+        self.axes = placement.axes.all
+        self.group_count = len(placement.axes.group)
+        self.memory: dict[Cell, Value | Bag] = {}
+        self.touched: dict[Cell, dict[tuple[Any, ...], set[tuple[int, ...]]]] = {}
+        self.run = Run(symbols)
+        inames = {name for s in placement.statements.values() for name in s.lowered.inames}
+        self.env: dict[str, int] = {**dict.fromkeys(inames, 0), **sizes}
+        arrays = self.kernel.arrays()
+        self.names = frozenset((*arrays, *placement.program.accumulators))
+        self.shapes = {name: self.extents(array.shape or ()) for name, array in arrays.items()}
+        self.pools = _pools(self.kernel)
+        self.origin: Copy | None = None
+        self.event: _Now = ((), "", (), "", ())
+        self.thread: tuple[int, ...] = ()
+        self.kind: object = "read"
+
+    def extents(self, shape: Sequence[Expression]) -> tuple[int, ...]:
+        compiler = ValueCompiler({**self.sizes}, self, frozenset(), self.symbols)
+        return tuple(int(compiler.value(extent)().number) for extent in shape)
+
+    # {{{ memory
+
+    def cell(self, array: str, index: tuple[int, ...]) -> Cell:
+        space = self.placement.spaces[array]
+        if array in self.pools:
+            base, strides = self.pools[array]
+            array, index = base, (sum(s * i for s, i in zip(strides, index, strict=True)),)
+        if space is AddressSpace.PRIVATE:
+            return (array, index, self.thread)
+        if space is AddressSpace.LOCAL:
+            return (array, index, self.thread[: self.group_count])
+        return (array, index)
+
+    def inside(self, array: str, index: tuple[int, ...]) -> bool:
+        shape = self.shapes.get(array)
+        if shape is None or all(0 <= i < extent for i, extent in zip(index, shape, strict=True)):
+            return True
+        self.problem("out-of-bounds", f"{self.event[1]}{self.event[2]} accesses {array}{list(index)}")
+        return False
+
+    def problem(self, kind: str, text: str, instance: Instance | None = None) -> None:
+        if self.recording or len(self.run.violations) < _SHOWN:
+            self.run.violations.append(Violation(kind, text, instance))
+
+    def note(self, cell: Cell, array: str, index: tuple[int, ...], symbol: int, is_write: bool) -> None:
+        if self.axes and self.placement.spaces[array] is not AddressSpace.PRIVATE:
+            key = (self.event[0], self.kind if is_write else "read")
+            self.touched.setdefault(cell, {}).setdefault(key, set()).add(self.thread)
+        if self.recording:
+            time, statement, point, instruction, inames = self.event
+            self.run.events.append(
+                Event(time, self.thread, statement, point, instruction, inames, array, index, is_write, symbol)
+            )
+
+    def read(self, array: str, index: tuple[int, ...]) -> Value:
+        """Return the value of an element."""
+        cell = self.cell(array, index)
+        if not self.inside(array, index):
+            outside = Value(self.symbols.of("outside", array, index), 0)
+            self.note(cell, array, index, outside.symbol, is_write=False)
+            return outside
+        held = self.memory.get(cell)
+        if held is None:
+            value = self.initial(array, index)
+        else:
+            value = held.value(self.symbols) if isinstance(held, Bag) else held
+        self.note(cell, array, index, value.symbol, is_write=False)
+        return value
+
+    def initial(self, array: str, index: tuple[int, ...]) -> Value:
+        declared = self.kernel.arrays().get(array)
+        if isinstance(declared, ArrayArg):
+            values = self.data.get(array)
+            if values is None:
+                return Value(self.symbols.of("input", array, index), 0)
+            return Value(self.symbols.of("input", array, index), values[index].item())
+        if declared is not None and declared.initializer is not None:
+            return Value(self.symbols.of("input", array, index), declared.initializer.array[index].item())
+        if self.origin is not None:
+            self.run.undefined = True
+        return Value(self.symbols.of("undefined", array, index), 0)
+
+    def write(self, array: str, index: tuple[int, ...], value: Value | Bag, symbol: int) -> None:
+        cell = self.cell(array, index)
+        if self.inside(array, index):
+            self.memory[cell] = value
+        self.note(cell, array, index, symbol, is_write=True)
+
+    # }}}
+    # {{{ statements
+
+    def code(self, placed: Placed) -> _Code:
+        lowered = placed.lowered
+        if lowered.instruction.is_c or len(lowered.writes) != 1 or any(a.fields for a in lowered.accesses):
+            raise UnsupportedError("C text or records")
+
+        compiled = ValueCompiler(self.env, self, self.names, self.symbols).value
+        forms: list[Affine] = []
+        origin = lowered.instruction.origin
+        known = {*lowered.inames, *self.sizes}
+        named = {x: f for x, f in origin.forms.items() if f.names() <= known} if isinstance(origin, Copy) else {}
+        if lowered.role == "plain" and isinstance(origin, Copy):
+            reference = self.kernel if self.kernel.reference is None else self.kernel.reference.kernel
+            forms = [origin.forms[x] for x in reference.instruction(origin.instruction).inames]
+        subscripts = [] if not hasattr(lowered.lhs, "index_tuple") else [compiled(e) for e in lowered.lhs.index_tuple]
+        rhs = None if lowered.role == "init" else compiled(lowered.rhs)
+        points, allowed = self.points(placed)
+        predicates = [compiled(e) for e in lowered.predicates]
+        return _Code(placed, points, predicates, subscripts, array_name(lowered.lhs), rhs, forms, named, allowed)
+
+    def points(
+        self, placed: Placed
+    ) -> tuple[list[tuple[int, ...]], dict[tuple[int, ...], frozenset[tuple[int, ...]]]]:
+        """Return the points of a statement, without repeated axes; and those for each value of its bound variables."""
+        domain = placed.exact
+        for position in range(len(placed.dims) - 1, -1, -1):
+            if placed.dims[position] in placed.repeated:
+                domain = domain.project_out(_SET, position, 1)
+        for name, value in self.sizes.items():
+            position = domain.find_dim_by_name(_PARAM, name)
+            if position >= 0:
+                domain = domain.fix_val(_PARAM, position, value)
+        allowed: dict[tuple[int, ...], frozenset[tuple[int, ...]]] = {}
+        bounds = placed.lowered.bounds
+        if not bounds:
+            return _points(domain, self.most), allowed
+        most = max((int(v.max()) for v in self.data.values() if v.dtype.kind in "iu" and v.size), default=0)
+        for values in product(range(max(most, 7) + 1), repeat=len(bounds)):
+            fixed = domain
+            for name, value in zip(bounds, values, strict=True):
+                fixed = fixed.fix_val(_PARAM, fixed.find_dim_by_name(_PARAM, name), value)
+            allowed[values] = frozenset(_points(fixed, self.most))
+        return sorted(frozenset[tuple[int, ...]]().union(*allowed.values())), allowed
+
+    def instances(self, codes: Sequence[_Code]) -> list[_Step]:
+        """Return every (time, thread, statement, point), in the order of execution."""
+        extents = self.axis_extents(codes)
+        found: list[_Step] = []
+        for code in codes:
+            placed = code.placed
+            dims = [x for x in placed.dims if x not in placed.repeated]
+            path = self.placement.program.places[placed.name]
+            own = {x: dims.index(x) for x in dims}
+            repeated = [range(extents[axis]) for axis in self.axes if axis in placed.repeated]
+            if len(code.points) * math.prod(map(len, repeated)) + len(found) > self.most:
+                raise UnsupportedError("too many instances")
+            for point in code.points:
+                time = tuple(entry if isinstance(entry, int) else point[own[entry]] for entry in path)
+                for values in product(*repeated):
+                    others = iter(values)
+                    thread = tuple(point[own[axis]] if axis in own else next(others) for axis in self.axes)
+                    found.append((time, thread, code, point))
+        found.sort(key=lambda entry: (entry[0], entry[1]))
+        return found
+
+    def axis_extents(self, codes: Sequence[_Code]) -> dict[str, int]:
+        extents = {axis: self.placement.axes.local.get(axis) or 1 for axis in self.axes}
+        for code in codes:
+            dims = [x for x in code.placed.dims if x not in code.placed.repeated]
+            for position, name in enumerate(dims):
+                if name in extents:
+                    extents[name] = max([extents[name], *(point[position] + 1 for point in code.points)])
+        return extents
+
+    def execute(self) -> Run:
+        codes = [self.code(placed) for placed in self.placement.statements.values()]
+        for time, thread, code, point in self.instances(codes):
+            self.thread = thread
+            self.step(time, code, point)
+        self.finish()
+        return self.run
+
+    def step(self, time: tuple[int, ...], code: _Code, point: tuple[int, ...]) -> None:
+        """Execute one instance."""
+        placed, env = code.placed, self.env
+        lowered = placed.lowered
+        local = dict(zip((x for x in placed.dims if x not in placed.repeated), point, strict=True))
+        env.update(local)
+        for iname, form in placed.forms.items():
+            env[iname] = form.evaluate(local)
+        origin = lowered.instruction.origin
+        self.origin = origin if isinstance(origin, Copy) else None
+        instance = None
+        if self.origin is not None and lowered.role == "plain":
+            instance = (self.origin.instruction, tuple([form.evaluate(env) for form in code.forms]))
+        inames: tuple[tuple[str, int], ...] = ()
+        if self.recording:
+            inames = tuple(sorted((name, form.evaluate(env)) for name, form in code.named.items()))
+        instruction = lowered.instruction.id if self.origin is None else self.origin.instruction
+        self.event = (time, placed.name, point, instruction, inames)
+        self.kind = lowered.atomic or "write"
+        bounds = [self.read(name, ()) for name in lowered.bounds]
+        if bounds and point not in code.allowed.get(tuple([int(b.number) for b in bounds]), ()):
+            return
+        seen = [b.symbol for b in bounds]
+        skipped = False
+        for predicate in code.predicates:
+            value = predicate()
+            seen.append(value.symbol)
+            if not value.number:
+                skipped = True
+                break
+        index = () if skipped else self.index(code, seen)
+        self.effect(code, lowered, instance, seen, index, skipped=skipped)
+
+    def index(self, code: _Code, seen: list[int]) -> tuple[int, ...]:
+        values = [closure() for closure in code.subscripts]
+        seen.extend(value.symbol for value in values)
+        return tuple([int(value.number) for value in values])
+
+    def effect(
+        self, code: _Code, lowered: Lowered, instance: Instance | None, seen: list[int], index: tuple[int, ...], *,
+        skipped: bool,
+    ) -> None:  # fmt: skip
+        """Carry out what an instance does, now that its subscripts are known."""
+        symbols = self.symbols
+        if lowered.role == "init":
+            assert lowered.operation is not None, "an init belongs to a reduction"
+            self.write(code.target, index, Bag.of(lowered.operation), -1)
+            return
+        assert code.rhs is not None, "only an init has no right-hand side"
+        value = None if skipped else code.rhs()
+        if lowered.role == "update":
+            assert value is not None, "a reduction has no predicate of its own"
+            self.accumulate(code.target, index, Value(symbols.of("term", *seen[: len(lowered.bounds)], value.symbol)
+                                                      if lowered.bounds else value.symbol, value.number))  # fmt: skip
+            return
+        if instance is None:
+            if value is not None:
+                self.write(code.target, index, value, value.symbol)
+            return
+        self.run.computed[instance] = symbols.of("computed", *seen, -1 if value is None else value.symbol)
+        self.compare(instance)
+        if value is None:
+            return
+        written = Value(symbols.of("write", *instance), value.number)
+        if lowered.atomic is None or lowered.atomic == EXCHANGE:
+            self.write(code.target, index, written, written.symbol)
+        else:
+            self.update(code.target, index, lowered.atomic, written)
+
+    def accumulate(self, array: str, index: tuple[int, ...], term: Value) -> None:
+        bag = self.memory.get(self.cell(array, index))
+        if not isinstance(bag, Bag):
+            self.problem("accumulator", f"{self.event[1]}{self.event[2]} has no neutral element to begin with")
+            return
+        bag.add(term)
+        self.note(self.cell(array, index), array, index, term.symbol, is_write=True)
+
+    def update(self, array: str, index: tuple[int, ...], operation: str, term: Value) -> None:
+        if not self.inside(array, index):
+            return
+        cell = self.cell(array, index)
+        held = self.memory.get(cell)
+        if not (isinstance(held, Bag) and held.operation == operation):
+            base = held if isinstance(held, Value) else None if held is None else held.value(self.symbols)
+            held = Bag.updated(operation, self.initial(array, index) if base is None else base)
+        self.write(array, index, held, term.symbol)
+        held.add(term)
+
+    # }}}
+
+    expected: Run | None = None
+
+    def compare(self, instance: Instance) -> None:
+        """Note it if an instance computed something else than the reference program's."""
+        if self.expected is None:
+            return
+        if instance not in self.expected.computed:
+            self.problem("extra", f"{_shown(instance)} is no instance of the program", instance)
+        elif self.expected.computed[instance] != self.run.computed[instance]:
+            self.problem("value", f"{_shown(instance)} computes another value than in the program", instance)
+
+    def finish(self) -> None:
+        """Note what the arguments hold, and the races."""
+        for cell, held in self.memory.items():
+            if isinstance(self.kernel.arrays().get(cell[0]), ArrayArg):
+                value = held.value(self.symbols) if isinstance(held, Bag) else held
+                self.run.final[cell] = value.symbol
+        if self.expected is not None:
+            for cell in dict.fromkeys((*self.run.final, *self.expected.final)):
+                if self.run.final.get(cell) != self.expected.final.get(cell):
+                    self.problem("final", f"{cell[0]}{list(cell[1])} ends with another write than in the program")
+        for cell, kinds in self.touched.items():
+            race = self.race(kinds, len(cell) == 2)
+            if race is not None:
+                self.problem("race", f"{race} touch {cell[0]}{list(cell[1])}")
+
+    def race(self, kinds: Mapping[tuple[Any, ...], set[tuple[int, ...]]], is_global: bool) -> str | None:
+        """Return who is in conflict over a cell: threads at one time, or blocks within one part of the program."""
+        if all(kind == "read" for _, kind in kinds):
+            return None
+        moments: dict[Any, dict[Any, set[tuple[int, ...]]]] = {}
+        parts: dict[Any, dict[Any, set[tuple[int, ...]]]] = {}
+        for (time, kind), threads in kinds.items():
+            moments.setdefault(time, {}).setdefault(kind, set()).update(threads)
+            if is_global and self.group_count:
+                blocks = {thread[: self.group_count] for thread in threads}
+                parts.setdefault(time[0], {}).setdefault(kind, set()).update(blocks)
+        if any(_conflict(threads) for threads in moments.values()):
+            return "two threads at one time"
+        return "two blocks" if any(_conflict(blocks) for blocks in parts.values()) else None
+
+
+def _conflict(by_kind: Mapping[Any, set[tuple[int, ...]]]) -> bool:
+    """Return whether two of the parties are different and their accesses do not commute."""
+    for kind, threads in by_kind.items():
+        if kind == "read":
+            continue
+        others = frozenset[tuple[int, ...]]().union(*(t for k, t in by_kind.items() if k != kind))
+        if kind in ("write", EXCHANGE) and len(threads) > 1:
+            return True
+        if others and (len(others) > 1 or len(threads) > 1 or others != threads):
+            return True
+    return False
+
+
+def _shown(instance: Instance) -> str:
+    return f"'{instance[0]}' ({', '.join(map(str, instance[1]))})"
+
+
+def _points(domain: isl.Set, most: int) -> list[tuple[int, ...]]:
+    """Return the points of a bounded set whose parameters are fixed, in ascending order."""
+    domain = domain.project_out(_PARAM, 0, domain.dim(_PARAM))
+    count = domain.dim(_SET)
+    if not domain.is_bounded():
+        raise UnsupportedError("a domain without bounds")
+    if count == 0:
+        return [] if domain.is_empty() else [()]
+    if domain.count_val().to_python() > most:
+        raise UnsupportedError("too many instances")
+    found: list[tuple[int, ...]] = []
+
+    def note(point: isl.Point) -> None:
+        found.append(tuple([point.get_coordinate_val(_SET, k).to_python() for k in range(count)]))
+
+    domain.foreach_point(note)
+    return sorted(found)
+
+
+def _pools(kernel: LoopKernel) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return the storage and the strides of each temporary that shares its storage with another."""
+    found: dict[str, tuple[str, tuple[int, ...]]] = {}
+    types: dict[str, DType | None] = {}
+    for name, temporary in kernel.temporaries.items():
+        if temporary.base_storage is not None:
+            strides = temporary.strides()
+            if types.setdefault(temporary.base_storage, temporary.dtype) != temporary.dtype:
+                raise UnsupportedError("storage shared by several types")
+            if not all(isinstance(stride, int) for stride in strides):
+                raise UnsupportedError("shared storage of unknown strides")
+            found[name] = (f"(storage {temporary.base_storage})", tuple(int(stride) for stride in strides))
+    return found
+
+
+def execute(
+    kernel: LoopKernel,
+    sizes: Mapping[str, int],
+    data: Data,
+    symbols: Symbols,
+    *,
+    expected: Run | None = None,
+    most: int = 20_000,
+    recording: bool = False,
+) -> Run:
+    """Execute *kernel* instance by instance and return what happened.
+
+    Parameters
+    ----------
+    sizes
+        A value for every parameter of the kernel.
+    data
+        Integer inputs that data-dependent conditions, subscripts and bounds may use; other inputs may be left out.
+    expected
+        The run of the reference program for the same sizes and data, with the same symbols.
+    most
+        Instances, above which :class:`UnsupportedError` is raised.
+    recording
+        Whether every access is noted.
+
+    Raises
+    ------
+    UnsupportedError
+        C text, records, or too many instances.
+    """
+    machine = _Machine(place(kernel), sizes, data, symbols, most, recording)
+    machine.expected = expected
+    return machine.execute()
+
+
+def reference_run(
+    kernel: LoopKernel,
+    sizes: Mapping[str, int],
+    data: Data,
+    *,
+    most: int = 20_000,
+    recording: bool = False,
+) -> Run:
+    """Execute the reference program of *kernel*."""
+    assert kernel.reference is not None, "a reference program has no reference"
+    return execute(kernel.reference.kernel, sizes, data, Symbols(), most=most, recording=recording)
+
+
+def judge(
+    kernel: LoopKernel, sizes: Mapping[str, int], data: Data, *, most: int = 20_000
+) -> Iterator[Violation]:
+    """Yield why *kernel* is not legal at *sizes*; nothing where it is."""
+    before = reference_run(kernel, sizes, data, most=most)
+    yield from execute(kernel, sizes, data, before.symbols, expected=before, most=most).violations

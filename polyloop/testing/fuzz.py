@@ -1,0 +1,157 @@
+"""The fuzzer: ``python -m polyloop.testing.fuzz --pairs 1000 --seed 0``.
+
+Random kernels through random transforms (``pairs.py``); what fails is shrunk and written as a script.  The exit status
+is 1 if something failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from polyloop.testing.pairs import Failure, Pair, Tally, check_pairs
+from polyloop.testing.random_kernels import random_source
+from polyloop.testing.reduce import reduced
+
+__all__ = ["fuzz", "main", "report"]
+
+_CHUNK: Final = 40
+"""Pairs that one task makes; their programs are compiled together."""
+_TASKS: Final = 10
+"""Tasks that one process does."""
+
+
+def fuzz(seeds: Sequence[int], *, jobs: int = 1, progress: Callable[[Tally, float], None] | None = None) -> Tally:
+    """Check a pair for each seed, in processes of their own: emitted code may crash.
+
+    Parameters
+    ----------
+    jobs
+        Number of processes.
+    progress
+        Called with the counts so far and the time [s].
+    """
+    total, began = Tally(), time.perf_counter()
+    for part in _parts([seeds[k : k + _CHUNK] for k in range(0, len(seeds), _CHUNK)], jobs):
+        total.add(part)
+        if progress is not None:
+            progress(total, time.perf_counter() - began)
+    return total
+
+
+def _parts(chunks: Sequence[Sequence[int]], jobs: int) -> Iterator[Tally]:
+    """Yield the counts of each chunk; the chunks that were under way when a process died are tried again."""
+    broken: list[Sequence[int]] = []
+    with _processes(jobs) as pool:
+        for chunk, future in [(chunk, pool.submit(check_pairs, chunk)) for chunk in chunks]:
+            try:
+                yield future.result()
+            except BrokenProcessPool:
+                broken.append(chunk)
+    for chunk in broken:
+        yield from _alone(chunk)
+
+
+def _processes(jobs: int) -> ProcessPoolExecutor:
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=_TASKS)
+
+
+def _alone(seeds: Sequence[int]) -> Iterator[Tally]:
+    """Yield the counts of *seeds*, in smaller parts where a process dies."""
+    found = None
+    with _processes(1) as pool, suppress(BrokenProcessPool):
+        found = pool.submit(check_pairs, seeds).result()
+    if found is not None:
+        yield found
+    elif len(seeds) == 1:
+        yield Tally(Counter(pairs=1), failures=[_died(seeds[0])])
+    else:
+        yield from _alone(seeds[: len(seeds) // 2])
+        yield from _alone(seeds[len(seeds) // 2 :])
+
+
+def _died(seed: int) -> Failure:
+    return Failure("crash", Pair(random_source(seed), (), (), seed), "the process died")
+
+
+def _table(title: str, rows: Iterable[tuple[str, object]]) -> list[str]:
+    found = [(name, str(value)) for name, value in rows]
+    if not found:
+        return []
+    width = max(len(name) for name, _ in found)
+    return [title, *(f"  {name:<{width}}  {value:>7}" for name, value in found)]
+
+
+def _crossed(counts: Counter[tuple[str, str]]) -> Iterator[tuple[str, object]]:
+    for code in sorted({code for code, _ in counts}):
+        parts = {verdict: number for (other, verdict), number in sorted(counts.items()) if other == code}
+        yield code, ", ".join(f"{verdict} {number}" for verdict, number in parts.items())
+
+
+def report(tally: Tally) -> str:
+    """Return the counts as text."""
+    lines = _table("counts", sorted(tally.counts.items()))
+    lines += _table("transforms accepted", tally.accepted.most_common())
+    lines += _table("refusals", tally.refused.most_common())
+    lines += _table("witnesses of refusals, by brute force", _crossed(tally.witnesses))
+    lines += _table("refused kernels, by brute force at small sizes", _crossed(tally.precision))
+    lines += _table("failures", Counter(failure.kind for failure in tally.failures).items())
+    return "\n".join(lines)
+
+
+def _save(failure: Failure, folder: Path) -> Path:
+    """Write a failure as a script that shows it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{failure.kind}_{failure.pair.seed}.py"
+    comment = "\n".join(f"# {line}".rstrip() for line in failure.text.splitlines())
+    path.write_text(f"{failure.pair.script()}\n# sizes: {failure.pair.sizes}\n{comment}\n")
+    return path
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m polyloop.testing.fuzz", description=__doc__)
+    parser.add_argument("--pairs", type=int, default=200, metavar="N", help="pairs of a kernel and a chain")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the first; the others follow")
+    parser.add_argument("--jobs", type=int, default=1, metavar="J", help="processes")
+    parser.add_argument("--save", type=Path, metavar="DIR", help="folder for scripts of what failed")
+    parser.add_argument("--no-reduce", action="store_true", help="leave failures as they are")
+    parser.add_argument("--precise", action="store_true", help="print what was refused though legal at all sizes tried")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    options = _options(arguments)
+
+    def progress(tally: Tally, seconds: float) -> None:
+        done, compared = tally.counts["pairs"], tally.counts["pairs compared"]
+        print(
+            f"{done}/{options.pairs} pairs, {compared} compared, {len(tally.failures)} failures, "
+            f"{done / seconds:.1f} pairs/s",
+            flush=True,
+        )
+
+    tally = fuzz(range(options.seed, options.seed + options.pairs), jobs=options.jobs, progress=progress)
+    print(report(tally))
+    for failure in tally.failures:
+        small = failure if options.no_reduce else reduced(failure)
+        print(f"\n{small.kind}, seed {small.pair.seed}, sizes {small.pair.sizes}:\n{small.pair.script()}\n{small.text}")
+        if options.save is not None:
+            print(f"saved as {_save(small, options.save)}")
+    for code, pair in tally.precise if options.precise else ():
+        print(f"\nrefused though legal at all sizes tried [{code}], seed {pair.seed}:\n{pair.script()}")
+    return 1 if tally.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,387 @@
+"""One pair of a random kernel and a random chain of transforms: made, judged, and compared.
+
+What the library accepts must be legal by brute force, and compute what the reference interpreter computes, in C and on
+fibres in three thread orders.  What it refuses must be refused for a reason: the instances that the refusal names must
+do what it says.  Whether a refused kernel was legal after all is counted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+import islpy as isl
+import numpy as np
+
+from polyloop.analysis.lowering import lower
+from polyloop.errors import CodegenError, KernelError, PolyloopError, TransformError, VerificationError, Witness
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.target.c import CTarget
+from polyloop.target.cuda import CudaTarget
+from polyloop.target.source import generate_code
+from polyloop.testing.agreement import Programs, compile_c, compile_fibres, disagreement
+from polyloop.testing.brute import Data, Run, Violation, execute, reference_run
+from polyloop.testing.random_chains import Step, random_recipe, random_step
+from polyloop.testing.random_kernels import Source, random_arguments, random_source
+from polyloop.testing.symbols import UnsupportedError
+from polyloop.testing.witnesses import Verdict, check_witness
+from polyloop.transform.base import Transform
+from polyloop.transform.staging import assign_auto
+
+__all__ = ["Failure", "Pair", "Tally", "check_pair", "check_pairs", "draw", "legality"]
+
+SIZES: Final = range(1, 11)
+"""Sizes at which programs run."""
+_JUDGED: Final = (6, 4, 9, 3, 2, 5, 7, 1)
+"""Sizes at which brute force judges what was refused, in the order tried."""
+_MOST: Final = 8000
+"""Instances that brute force executes at most."""
+_LARGEST: Final = 40
+"""Size of a witness that is looked at."""
+_ATTEMPTS: Final = 4
+"""Sets of data, where data decides."""
+
+REASONED: Final = frozenset(
+    {
+        "accumulator-clobbered", "copy-incomplete", "copy-wrong-element", "illegal-order", "illegal-parallel",
+        "instance-lost", "not-proven", "out-of-bounds", "race", "storage-in-use", "term-twice", "write-race",
+    }
+)  # fmt: skip
+"""Codes that say what a program would do wrong; others say what a device or a transform cannot do."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A kernel and the transforms that it was put through; ``sizes`` are where its program runs."""
+
+    source: Source
+    steps: tuple[Step, ...]
+    sizes: tuple[int, ...] = ()
+    seed: int = 0
+
+    def script(self) -> str:
+        """Return Python text that makes the transformed kernel."""
+        lines = ["import numpy as np", "", "import polyloop as pl", "", self.source.script()]
+        return "\n".join([*lines, *(step.script() for step in self.steps)])
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What must not be: ``kind`` is wrong-result, accepted-illegal, false-witness or crash."""
+
+    kind: str
+    pair: Pair
+    text: str
+
+
+@dataclass
+class Tally:
+    """What was tried and what came of it."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    witnesses: Counter[tuple[str, str]] = field(default_factory=Counter)
+    precision: Counter[tuple[str, str]] = field(default_factory=Counter)
+    accepted: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+    precise: list[tuple[str, Pair]] = field(default_factory=list)
+    """Code and chain of what was refused though legal at all sizes tried."""
+
+    def add(self, other: Tally) -> None:
+        """Count *other* too."""
+        for mine, theirs in (
+            (self.counts, other.counts), (self.refused, other.refused), (self.accepted, other.accepted)
+        ):  # fmt: skip
+            mine.update(theirs)
+        self.witnesses.update(other.witnesses)
+        self.precision.update(other.precision)
+        self.failures += other.failures
+        self.precise += other.precise
+
+
+def _allowed(kernel: LoopKernel, n: int) -> bool:
+    """Return whether a caller may pass the size *n*."""
+    sets = [kernel.assumptions, *(condition.set for condition in kernel.conditions)]
+    for domain in sets:
+        position = domain.find_dim_by_name(isl.dim_type.param, "n")
+        if position >= 0 and domain.fix_val(isl.dim_type.param, position, n).is_empty():
+            return False
+        if domain.is_empty():
+            return False
+    return True
+
+
+def _given(kernel: LoopKernel, n: int, seed: int, *, wild: bool = False) -> tuple[dict[str, int], Data]:
+    """Return sizes and arrays for brute force."""
+    arguments = random_arguments(kernel, n, seed, wild=wild)
+    sizes = {name: value for name, value in arguments.items() if isinstance(value, int)}
+    if "n" in kernel.parameters:
+        sizes["n"] = n
+    return sizes, {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
+
+
+_Known: TypeAlias = dict[tuple[int, int, int], tuple[object, Run]]
+"""Runs of reference programs, by the identity of the program, size and seed."""
+
+
+def _before(
+    kernel: LoopKernel, given: Mapping[str, int], data: Data, case: tuple[int, int], known: _Known
+) -> Run:
+    """Return the run of the reference program."""
+    key = (id(kernel.reference), *case)
+    found = known.get(key)
+    if found is None:
+        found = known[key] = (kernel.reference, reference_run(kernel, given, data, most=_MOST))
+    return found[1]
+
+
+def legality(
+    kernel: LoopKernel, sizes: Iterable[int], seed: int, known: _Known | None = None, *, wild: bool = False
+) -> Violation | None:
+    """Return the first violation that brute force finds at *sizes*, None if there is none.
+
+    Parameters
+    ----------
+    known
+        Runs of reference programs; those made here are added.
+    wild
+        Whether data may be such as no kernel of its kind expects.
+
+    Raises
+    ------
+    UnsupportedError
+        No size could be judged.
+    """
+    judged = 0
+    for n in sizes:
+        if not _allowed(kernel, n):
+            continue
+        given, data = _given(kernel, n, seed, wild=wild)
+        try:
+            before = _before(kernel, given, data, (n, seed), {} if known is None else known)
+            after = execute(kernel, given, data, before.symbols, expected=before, most=_MOST)
+        except UnsupportedError:
+            continue
+        judged += 1
+        if after.violations:
+            return Violation(after.violations[0].kind, f"n = {n}: {after.violations[0].text}")
+    if not judged:
+        raise UnsupportedError("no size can be judged")
+    return None
+
+
+def _depends_on_data(kernel: LoopKernel) -> bool:
+    """Return whether data decides which elements are touched."""
+    return any(
+        s.is_conditional or not all(access.is_affine() and not access.guards for access in s.accesses)
+        for s in lower(kernel).statements.values()
+    )
+
+
+@dataclass
+class _Exploration:
+    """One pair while it is drawn."""
+
+    source: Source
+    rng: random.Random
+    tally: Tally
+    seed: int
+    kernel: LoopKernel = field(init=False)
+    steps: list[Step] = field(default_factory=list)
+    known: _Known = field(default_factory=dict)
+    trying: Step | None = None
+
+    def crash(self, error: Exception) -> None:
+        """Note that the library raised what is no refusal."""
+        text = "".join(traceback.format_exception(error))
+        self.fail("crash", text, [] if self.trying is None else [self.trying])
+
+    def fail(self, kind: str, text: str, more: Sequence[Step] = ()) -> None:
+        pair = Pair(self.source, (*self.steps, *more), (), self.seed)
+        self.tally.failures.append(Failure(kind, pair, text))
+
+    def run(self, pair: Pair | None = None) -> tuple[Pair, Programs] | None:
+        """Return the transformed kernel's programs, None where something was refused for good.
+
+        The chain is drawn, unless a *pair* is given.
+        """
+        try:
+            self.kernel = self.source.make()
+        except KernelError as refused:
+            self.tally.counts["kernels refused"] += 1
+            self.tally.refused[f"make_kernel: {refused.codes[0]}"] += 1
+            return None
+        for step in self.chain() if pair is None else pair.steps:
+            self.apply(step)
+        return self.finish(self.kernel, self.rng.sample(SIZES, 2) if pair is None else pair.sizes)
+
+    def chain(self) -> Iterator[Step]:
+        rng, kernel = self.rng, self.kernel
+        recipe = list(random_recipe(rng, kernel)) if rng.random() < 0.5 and "i" in kernel.inames else []
+        yield from recipe
+        for _ in range(rng.choice((0, 0, 1, 2)) if recipe else rng.choice((1, 2, 3, 4, 5, 6))):
+            yield random_step(rng, self.kernel)
+
+    def apply(self, step: Step) -> None:
+        """Transform the kernel, unless that is refused."""
+        self.trying = step
+        try:
+            self.kernel = step(self.kernel)
+        except (TransformError, VerificationError) as refused:
+            self.tally.counts["steps refused"] += 1
+            self.refusal(self.kernel, refused, step)
+            self.trying = None
+            return
+        self.tally.counts["steps accepted"] += 1
+        self.tally.accepted[step.name] += 1
+        self.steps.append(step)
+        self.trying = None
+
+    def refusal(self, kernel: LoopKernel, refused: PolyloopError, step: Step | None) -> None:
+        """Judge a refusal: whether what it names is real, and whether it was needed."""
+        finding = refused.found[0]
+        self.tally.refused[f"{'schedule' if step is None else step.name}: {finding.code}"] += 1
+        if finding.code not in REASONED:
+            return
+        transform = getattr(refused, "transform", None)
+        try:
+            after = transform.rewrite(kernel) if isinstance(transform, Transform) else assign_auto(kernel)
+            if finding.witness is not None:
+                self.witness(after, finding.code, finding.witness, refused, step)
+            else:
+                self.tally.witnesses[finding.code, "none"] += 1
+            self.needed(after, finding.code, step)
+        except (UnsupportedError, VerificationError):
+            self.tally.precision[finding.code, "not judged"] += 1
+
+    def witness(
+        self, after: LoopKernel, code: str, witness: Witness, refused: PolyloopError, step: Step | None
+    ) -> None:
+        n, verdict = dict(witness.parameters).get("n", 5), Verdict.UNDECIDED
+        for attempt in range(_ATTEMPTS):
+            if verdict is Verdict.UNDECIDED and 0 <= n <= _LARGEST:
+                given, data = _given(after, n, self.seed + attempt, wild=attempt > 0)
+                verdict = check_witness(after, witness, data, sizes=given, most=_MOST)
+        self.tally.witnesses[code, verdict.name.lower()] += 1
+        if verdict is Verdict.FALSE:
+            self.fail("false-witness", f"{refused}\n{witness}", [] if step is None else [step])
+
+    def needed(self, after: LoopKernel, code: str, step: Step | None) -> None:
+        """Count whether the refusal was needed at the sizes tried."""
+        if code == "out-of-bounds":
+            return
+        after = assign_auto(after)
+        found = legality(after, _JUDGED, self.seed, self.known)
+        if found is None and _depends_on_data(after):
+            for attempt in range(1, _ATTEMPTS):
+                found = found or legality(after, _JUDGED[:4], self.seed + attempt, wild=True)
+            self.tally.precision[code, "legal for the data tried" if found is None else "illegal"] += 1
+            return
+        self.tally.precision[code, "legal" if found is None else "illegal"] += 1
+        if found is None:
+            more = [] if step is None else [step]
+            self.tally.precise.append((code, Pair(self.source, (*self.steps, *more), (), self.seed)))
+
+    def finish(self, kernel: LoopKernel, sizes: Sequence[int]) -> tuple[Pair, Programs] | None:
+        """Generate code, and have brute force judge what was accepted."""
+        try:
+            c, cuda = generate_code(kernel, target=CTarget()), generate_code(kernel, target=CudaTarget())
+        except (VerificationError, CodegenError) as refused:
+            self.tally.counts["schedules refused"] += 1
+            self.refusal(kernel, refused, None)
+            return None
+        self.tally.counts["pairs accepted"] += 1
+        defined = self.judged(kernel, sizes)
+        pair = Pair(self.source, tuple(self.steps), defined, self.seed)
+        return (pair, Programs(kernel, c, cuda)) if defined else None
+
+    def judged(self, kernel: LoopKernel, sizes: Iterable[int]) -> tuple[int, ...]:
+        """Return those of *sizes* at which the program reads nothing undefined; note what is not legal."""
+        kernel, defined = assign_auto(kernel), []
+        for n in sizes:
+            if not _allowed(kernel, n):
+                defined.append(n)
+                continue
+            given, data = _given(kernel, n, self.seed + n)
+            try:
+                before = _before(kernel, given, data, (n, self.seed + n), self.known)
+                if before.undefined:
+                    self.tally.counts["sizes at which the program reads what nothing wrote"] += 1
+                    continue
+                after = execute(kernel, given, data, before.symbols, expected=before, most=_MOST)
+                self.tally.counts["accepted runs judged by brute force"] += 1
+                if after.violations:
+                    self.fail("accepted-illegal", f"n = {n}: {after.violations[0]}")
+            except UnsupportedError:
+                self.tally.counts["accepted runs not judged"] += 1
+            defined.append(n)
+        return tuple(defined)
+
+
+def draw(seed: int, tally: Tally, pair: Pair | None = None) -> tuple[Pair, Programs] | None:
+    """Make the pair of *seed*, or *pair*; count what is refused, and return it with its programs if it is accepted."""
+    source = random_source(seed) if pair is None else pair.source
+    exploration = _Exploration(source, random.Random(seed + 1_000_000_007), tally, seed)
+    tally.counts["pairs"] += 1
+    try:
+        return exploration.run(pair)
+    except Exception as error:  # whatever the library raises here is a fault of it
+        exploration.crash(error)
+        return None
+
+
+def check_pair(pair: Pair) -> Tally:
+    """Try one pair: its steps, of which those that are refused are left out, and its sizes."""
+    tally = Tally()
+    found = draw(pair.seed, tally, pair)
+    for entry in () if found is None else _compiled([found], tally):
+        _compare(*entry, tally)
+    return tally
+
+
+def check_pairs(seeds: Iterable[int]) -> Tally:
+    """Draw a pair for each seed, and compare all that are accepted with the interpreter."""
+    tally = Tally()
+    found = [entry for seed in seeds if (entry := draw(seed, tally)) is not None]
+    if found:
+        for pair, programs, libraries in _compiled(found, tally):
+            _compare(pair, programs, libraries, tally)
+    return tally
+
+
+def _compiled(
+    found: Sequence[tuple[Pair, Programs]], tally: Tally
+) -> Iterator[tuple[Pair, Programs, tuple[ctypes.CDLL, ctypes.CDLL]]]:
+    """Yield every pair with the libraries that have its programs; all in one, unless a compiler refuses that."""
+    try:
+        libraries = compile_c([p.c for _, p in found]), compile_fibres([p.cuda for _, p in found])
+    except (PolyloopError, AssertionError) as error:
+        if len(found) == 1:
+            tally.failures.append(Failure("crash", found[0][0], str(error)))
+            return
+        middle = len(found) // 2
+        yield from _compiled(found[:middle], tally)
+        yield from _compiled(found[middle:], tally)
+        return
+    yield from ((pair, programs, libraries) for pair, programs in found)
+
+
+def _compare(pair: Pair, programs: Programs, libraries: tuple[ctypes.CDLL, ctypes.CDLL], tally: Tally) -> None:
+    tally.counts["pairs compared"] += 1
+    for n in pair.sizes:
+        arguments: Mapping[str, Any] = random_arguments(programs.kernel, n, pair.seed + n)
+        try:
+            wrong = disagreement(programs, arguments, libraries, pair.seed)
+        except Exception:
+            tally.failures.append(Failure("crash", pair, f"n = {n}: {traceback.format_exc()}"))
+            return
+        tally.counts["runs compared"] += 1
+        if wrong is not None:
+            text = f"n = {n}: {wrong}\n{programs.c.device_code}\n{programs.cuda.device_code}"
+            tally.failures.append(Failure("wrong-result", pair, text))
+            return

@@ -1,0 +1,191 @@
+"""Whether the instances that a refusal names really do what it says, by brute force at the sizes that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from polyloop.analysis.place import place
+from polyloop.errors import Witness, WitnessInstance, WitnessKind
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.testing.brute import Data, Event, Instance, Run, execute, reference_run
+from polyloop.testing.symbols import UnsupportedError
+
+__all__ = ["Verdict", "check_witness"]
+
+
+class Verdict(Enum):
+    """What brute force says of a witness."""
+
+    REAL = "a real violation"
+    FALSE = "no violation"
+    UNDECIDED = "not decided: it depends on data, or is too large"
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """Both programs, executed, and what the witness names in them."""
+
+    kernel: LoopKernel
+    witness: Witness
+    before: Run
+    after: Run
+    groups: int
+
+    def touching(self, run: Run) -> Iterator[Event]:
+        """Yield the accesses to the named element; to any, as far as its subscripts are not known."""
+        array, element = self.witness.array, self.witness.element
+        for event in run.events:
+            if event.array == array and all(k is None or k == i for k, i in zip(element, event.index, strict=True)):
+                yield event
+
+    def of(self, instance: WitnessInstance, events: Iterable[Event]) -> list[Event]:
+        """Return those of *events* that an instance of the transformed program causes."""
+        placed = place(self.kernel).statements.get(instance.statement)
+        if placed is None:
+            return []
+        point = tuple(v for name, v in instance.point if name not in placed.repeated)
+        return [event for event in events if event.statement == instance.statement and event.point == point]
+
+    def of_program(self, instance: WitnessInstance, run: Run) -> list[Event]:
+        """Return the accesses to the named element by an instance of the program, or by its copies."""
+        named = tuple(sorted(instance.inames))
+        return [e for e in self.touching(run) if e.instruction == instance.instruction and e.inames == named]
+
+
+def check_witness(
+    kernel: LoopKernel, witness: Witness, data: Data, *, sizes: Mapping[str, int] | None = None, most: int = 20_000
+) -> Verdict:
+    """Return whether *witness*, which a refusal of *kernel* names, is a real violation.
+
+    Parameters
+    ----------
+    kernel
+        What was refused: the kernel that the transform would have made.
+    sizes
+        Sizes that the witness does not name.
+    """
+    named = {name: value for name, value in witness.parameters if name in kernel.parameters}
+    sizes = {**(sizes or {}), **named}
+    try:
+        before = reference_run(kernel, sizes, data, most=most, recording=True)
+        after = execute(kernel, sizes, data, before.symbols, expected=before, most=most, recording=True)
+    except UnsupportedError:
+        return Verdict.UNDECIDED
+    scene = _Scene(kernel, witness, before, after, len(place(kernel).axes.group))
+    if _CHECKS[witness.kind](scene):
+        return Verdict.REAL
+    return Verdict.UNDECIDED if None in witness.element or _is_conditional(kernel, witness) else Verdict.FALSE
+
+
+def _is_conditional(kernel: LoopKernel, witness: Witness) -> bool:
+    """Return whether data decides if the named instances do anything."""
+    named = {witness.first.instruction, *(() if witness.second is None else (witness.second.instruction,))}
+    return any(
+        s.lowered.is_conditional or not all(a.is_affine() and not a.guards for a in s.lowered.accesses)
+        for s in place(kernel).statements.values()
+        if s.lowered.instruction.id in named
+    )
+
+
+def _race(scene: _Scene) -> bool:
+    assert scene.witness.second is not None, "a race has two sides"
+    events = list(scene.touching(scene.after))
+    first, second = scene.of(scene.witness.first, events), scene.of(scene.witness.second, events)
+    return any(
+        a.thread != b.thread and (a.is_write or b.is_write) and _together(a, b, scene.groups)
+        for a in first
+        for b in second
+    )
+
+
+def _together(a: Event, b: Event, groups: int) -> bool:
+    """Return whether nothing can order two accesses on different threads."""
+    return a.time == b.time or (a.thread[:groups] != b.thread[:groups] and a.time[0] == b.time[0])
+
+
+def _early(scene: _Scene) -> bool:
+    """Return whether the reader does not see the named write, which it sees in the program, or may see."""
+    assert scene.witness.second is not None, "the reader is named"
+    reads = _reads(scene.of(scene.witness.second, scene.touching(scene.after)))
+    written = {e.symbol for e in scene.of_program(scene.witness.first, scene.before) if e.is_write}
+    if not reads:
+        return _differs(scene, scene.witness.second)
+    return bool(written) and any(read.symbol not in written for read in reads)
+
+
+def _unwritten(scene: _Scene) -> bool:
+    reads = _reads(scene.of(scene.witness.first, scene.touching(scene.after)))
+    expected = {e.symbol for e in _reads(scene.of_program(scene.witness.first, scene.before))}
+    if not reads:
+        return _differs(scene, scene.witness.first)
+    return any(_is_initial(scene, read) and read.symbol not in expected for read in reads)
+
+
+def _is_initial(scene: _Scene, read: Event) -> bool:
+    return scene.after.symbols.key(read.symbol)[0] in ("undefined", "input", "outside")
+
+
+def _overwritten(scene: _Scene) -> bool:
+    assert scene.witness.second is not None, "the reader is named"
+    events = list(scene.touching(scene.after))
+    written = {e.symbol for e in scene.of(scene.witness.first, events) if e.is_write}
+    expected = {e.symbol for e in _reads(scene.of_program(scene.witness.second, scene.before))}
+    reads = _reads(scene.of(scene.witness.second, events))
+    if not reads:
+        return _differs(scene, scene.witness.second)
+    return any(read.symbol in written and read.symbol not in expected for read in reads)
+
+
+def _reads(events: Iterable[Event]) -> list[Event]:
+    return [event for event in events if not event.is_write]
+
+
+def _reordered(scene: _Scene) -> bool:
+    assert scene.witness.second is not None, "two instances are named"
+    events = list(scene.touching(scene.after))
+    first, second = scene.of(scene.witness.first, events), scene.of(scene.witness.second, events)
+    return any(b.time <= a.time for a in first for b in second)
+
+
+def _differs(scene: _Scene, named: WitnessInstance) -> bool:
+    """Return whether an instance computes another value than in the program, by whatever it reads."""
+    return any(v.kind == "value" and _is_part(scene, v.instance, named) for v in scene.after.violations)
+
+
+def _is_part(scene: _Scene, instance: Instance | None, named: WitnessInstance) -> bool:
+    """Return whether an instance of the program is the one named, or the one whose reduction has the term named."""
+    reference = scene.kernel.reference
+    assert reference is not None, "a reference program has no reference"
+    if instance is None or instance[0] != named.instruction:
+        return False
+    wanted = dict(named.inames)
+    inames = reference.kernel.instruction(instance[0]).inames
+    return all(wanted.get(name, value) == value for name, value in zip(inames, instance[1], strict=True))
+
+
+def _elsewhere(scene: _Scene) -> bool:
+    return _differs(scene, scene.witness.first)
+
+
+def _lost(scene: _Scene) -> bool:
+    named = scene.witness.first
+    return any(_is_part(scene, instance, named) for instance in scene.before.computed.keys() - scene.after.computed)
+
+
+def _outside(scene: _Scene) -> bool:
+    return any(v.kind == "out-of-bounds" for v in (*scene.before.violations, *scene.after.violations))
+
+
+_CHECKS: Final[Mapping[WitnessKind, Callable[[_Scene], bool]]] = {
+    WitnessKind.RACE: _race,
+    WitnessKind.EARLY: _early,
+    WitnessKind.UNWRITTEN: _unwritten,
+    WitnessKind.OVERWRITTEN: _overwritten,
+    WitnessKind.REORDERED: _reordered,
+    WitnessKind.ELSEWHERE: _elsewhere,
+    WitnessKind.LOST: _lost,
+    WitnessKind.OUTSIDE: _outside,
+}

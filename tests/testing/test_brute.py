@@ -1,0 +1,93 @@
+"""Brute force finds the classic faults, and nothing in programs that are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.testing.brute import judge
+from polyloop.testing.witnesses import Verdict, check_witness
+from polyloop.transform.affine import MapDomain
+from polyloop.transform.base import Transform
+from polyloop.transform.prefetch import AddPrefetch
+from polyloop.transform.reorder import PrioritizeLoops
+from polyloop.transform.staging import assign_auto
+from polyloop.transform.tag import TagInames
+
+F = np.float32
+
+
+def sweep() -> pl.LoopKernel:
+    domain = "{[i, j]: 1 <= i < n and 0 <= j < n - 1}"
+    data = [pl.GlobalArg("a", F, shape="n, n"), ...]
+    return pl.make_kernel(domain, "a[i, j] = a[i-1, j+1] + 1", data, assumptions="n >= 1")
+
+
+def running_sum() -> pl.LoopKernel:
+    data = [pl.GlobalArg("a", F, shape="n"), ...]
+    return pl.make_kernel("{[i]: 1 <= i < n}", "a[i] = a[i] + a[i-1]", data, assumptions="n >= 1")
+
+
+def total() -> pl.LoopKernel:
+    data = [pl.GlobalArg("x", F, shape="n"), ...]
+    return pl.make_kernel("{[i]: 0 <= i < n}", "s[0] = s[0] + x[i]", data, assumptions="n >= 1")
+
+
+def shifted() -> pl.LoopKernel:
+    data = [pl.GlobalArg("x", F, shape="n + 8"), pl.GlobalArg("y", F, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i] + x[i+1]", data, assumptions="n >= 1")
+    return pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+
+
+def violations(knl: pl.LoopKernel, n: int) -> set[str]:
+    return {violation.kind for violation in judge(assign_auto(knl), {"n": n}, {})}
+
+
+WRONG: list[tuple[pl.LoopKernel, Transform, int]] = [
+    (sweep(), PrioritizeLoops(("j", "i")), 3),
+    (sweep(), TagInames((("i", "l.0"),)), 3),
+    (sweep(), MapDomain("{[i, j] -> [ir, j]: ir = 5 - i}"), 3),
+    (running_sum(), TagInames((("i", "g.0"),)), 3),
+    (total(), TagInames((("i", "l.0"),)), 2),
+]
+
+
+@pytest.mark.parametrize(("knl", "transform", "least"), WRONG)
+def test_a_fault_is_found_where_it_first_shows(knl: pl.LoopKernel, transform: Transform, least: int) -> None:
+    bad = transform.rewrite(knl)
+    for n in range(1, 8):
+        assert not violations(knl, n)
+        assert bool(violations(bad, n)) is (n >= least), n
+
+
+@pytest.mark.parametrize(("knl", "transform", "least"), WRONG)
+def test_the_witness_of_the_refusal_is_real(knl: pl.LoopKernel, transform: Transform, least: int) -> None:
+    del least
+    with pytest.raises(pl.TransformError) as caught:
+        transform(knl)
+    witness = caught.value.found[0].witness
+    assert witness is not None
+    assert check_witness(transform.rewrite(knl), witness, {}) is Verdict.REAL
+
+
+def test_right_programs_are_legal() -> None:
+    knl = pl.add_prefetch(shifted(), "x", "i_inner")
+    for n in range(1, 10):
+        assert not violations(knl, n)
+        assert not violations(pl.map_domain(sweep(), "{[i, j] -> [i, j + i]}"), n)
+
+
+def test_a_tile_that_is_too_small() -> None:
+    knl = AddPrefetch("x", ("i_inner",)).rewrite(shifted())
+    filler = knl.instruction("fetch_x")
+    cut = filler.domain.lexmin()
+    whole = tuple(x if x is not filler else type(x)(**{**vars(x), "domain": cut}) for x in knl.instructions)
+    broken = type(knl)(**{**vars(knl), "instructions": whole})
+    assert violations(broken, 5) == {"value"}
+
+
+def test_two_phases_over_blocks_need_two_launches() -> None:
+    data = [pl.GlobalArg("a, b, c", F, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = a[i]\nc[i] = b[n-1-i]", data, assumptions="n >= 1")
+    assert not violations(pl.tag_inames(knl, "i:g.0"), 5)
