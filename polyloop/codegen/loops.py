@@ -17,7 +17,7 @@ from polyloop.codegen.c_ast import Block, Declare, For
 from polyloop.codegen.context import Context
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.parts import constant_names
-from polyloop.codegen.rows import Piece, negated, pieces_of, tightened
+from polyloop.codegen.rows import Piece, mentions, negated, pieces_of, tightened
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tiles import Tile, full_tile, places
 from polyloop.errors import Diagnostic
@@ -256,12 +256,15 @@ class Loops(ABC):
         return show(tuple(tuple(form.add(Affine((), distance)) for form in forms) for forms in bound), context)
 
     def _full_iterations(self, node: Loop, inside: Context, known: frozenset[str]) -> list[Affine]:
-        """Return upper bounds on a tile loop below which every tile is full; empty if that does not pay."""
+        """Return upper bounds on a tile loop below which every tile is full; empty if that does not pay.
+
+        A row with the loop's iname inside a floor too is no bound on it.
+        """
         name = node.iname
         decided = (known | {name}) - self.threads - self.bounds
         tile = Tile(frozenset({name}), decided, has_barrier(node.body))
         rows = self._full(tile, (node,), inside)
-        return [row for row in rows if row.coefficient(name) < 0]
+        return [row for row in rows if row.coefficient(name) < 0 and not any(mentions(v, name) for v, _ in row.terms)]
 
     def _peeled(
         self, node: Loop, bounds: Bounds, full: Sequence[Affine], context: Context, inner: frozenset[str]

@@ -1,0 +1,39 @@
+"""What the fuzzer found, made small: each was a wrong program, or no program, before it was mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.testing.agreement import Programs, compile_c, compile_fibres, disagreement
+from polyloop.testing.random_kernels import random_arguments
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POLYLOOP_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def agrees(knl: pl.LoopKernel, *sizes: int) -> None:
+    c, cuda = pl.generate_code(knl, target=pl.CTarget()), pl.generate_code(knl, target=pl.CudaTarget())
+    libraries = compile_c([c]), compile_fibres([cuda])
+    for n in sizes:
+        found = disagreement(Programs(knl, c, cuda), random_arguments(knl, n, n), libraries)
+        assert found is None, f"n = {n}: {found}"
+
+
+def test_full_tiles_of_a_strided_loop() -> None:
+    """The last full tile was to be found from a row in which the loop's own iname stood inside a floor."""
+    knl = pl.make_kernel(
+        "[n] -> {[i, k]: 0 <= i < n and 0 <= k < n and k mod 3 = 1}",
+        "o[i] = sum(k, a[i, k])",
+        [pl.GlobalArg("a", np.float64, shape="n, n"), pl.GlobalArg("o", np.float64, shape="n"), ...],
+    )
+    knl = pl.split_iname(knl, "k", 2)
+    knl = pl.add_prefetch(knl, "a", ["k_inner"])
+    agrees(knl, 1, 2, 4, 5, 9)
