@@ -104,6 +104,7 @@ class WitnessKind(Enum):
     OVERWRITTEN = "the second reads what the first has written, and should read another value"
     REORDERED = "the first comes before the second in the program, and would not any more"
     ELSEWHERE = "the first would read another element than in the program, or another value"
+    LANES = "the second reads what the first writes, and both are lanes that run together"
     LOST = "the first, an instance of the program, would not run"
     OUTSIDE = "the first accesses an element that its array does not have"
 

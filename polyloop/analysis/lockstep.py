@@ -13,8 +13,8 @@ from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import conflict_pairs
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.proof import Claim, Obligation
-from polyloop.analysis.witness import element, instance, pair
-from polyloop.errors import Diagnostic
+from polyloop.analysis.witness import element, instance, pair, witness
+from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.kernel.tags import is_lane
 
 __all__ = ["lockstep_obligations"]
@@ -78,6 +78,7 @@ def _passed_on(
                     "the lanes of a statement run together: all read before any of them writes",
                 ),
                 ("keep the loop sequential, or let it be unrolled: 'unr'",),
+                witness=witness(WitnessKind.LANES, (statement, write, before), (statement, before), (statement, after)),
                 sites=(statement.lowered.instruction.site(),),
             )
         pairs = pairs.equate(_IN, position, _OUT, position)

@@ -12,9 +12,10 @@ Only the statements, their loop tree, and which threads run them and see which v
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from functools import partial
+from itertools import groupby, product
 from typing import Any, Final, TypeAlias
 
 import islpy as isl
@@ -29,6 +30,7 @@ from polyloop.expr.updates import EXCHANGE
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import is_lane
 from polyloop.poly.affine import Affine
 from polyloop.testing.symbols import Bag, Closure, Symbols, UnsupportedError, Value, ValueCompiler
 
@@ -134,6 +136,7 @@ class _Machine:
         self.symbols = symbols
         self.most = most
         self.recording = recording
+        self.lockstep = False
         self.axes = placement.axes.all
         self.group_count = len(placement.axes.group)
         self.memory: dict[Cell, Value | Bag] = {}
@@ -300,14 +303,28 @@ class _Machine:
 
     def execute(self) -> Run:
         codes = [self.code(placed) for placed in self.placement.statements.values()]
-        for time, thread, code, point in self.instances(codes):
-            self.thread = thread
-            self.step(time, code, point)
+        for _, group in groupby(self.instances(codes), self.moment if self.lockstep else None):
+            for effect in [effect for step in group if (effect := self.step(*step)) is not None]:
+                effect()
         self.finish()
         return self.run
 
-    def step(self, time: tuple[int, ...], code: _Code, point: tuple[int, ...]) -> None:
-        """Execute one instance."""
+    def moment(self, step: _Step) -> tuple[object, ...]:
+        """Return what the lanes that run together have in common."""
+        time, thread, code, _ = step
+        path = self.placement.program.places[code.placed.name]
+        outer = [t for t, entry in zip(time, path, strict=True) if not self.is_lane(entry)]
+        return (code.placed.name, *outer, thread)
+
+    def is_lane(self, entry: int | str) -> bool:
+        """Return whether an entry of a statement's place is a loop over lanes."""
+        return isinstance(entry, str) and is_lane(self.kernel.tag(entry))
+
+    def step(
+        self, time: tuple[int, ...], thread: tuple[int, ...], code: _Code, point: tuple[int, ...]
+    ) -> Callable[[], None] | None:
+        """Execute one instance up to its write, which is returned, if there is one."""
+        self.thread = thread
         placed, env = code.placed, self.env
         lowered = placed.lowered
         local = dict(zip((x for x in placed.dims if x not in placed.repeated), point, strict=True))
@@ -327,7 +344,7 @@ class _Machine:
         self.kind = lowered.atomic or "write"
         bounds = [self.read(name, ()) for name in lowered.bounds]
         if bounds and point not in code.allowed.get(tuple([int(b.number) for b in bounds]), ()):
-            return
+            return None
         seen = [b.symbol for b in bounds]
         skipped = False
         for predicate in code.predicates:
@@ -337,43 +354,46 @@ class _Machine:
                 skipped = True
                 break
         index = () if skipped else self.index(code, seen)
-        self.effect(code, lowered, instance, seen, index, skipped=skipped)
+        result = None if skipped or code.rhs is None else code.rhs()
+        if lowered.role == "plain" and instance is not None:
+            self.run.computed[instance] = self.symbols.of("computed", *seen, -1 if result is None else result.symbol)
+            self.compare(instance)
+        if skipped:
+            return None
+        now = (thread, self.event, self.kind)
+        return partial(self.effect, now, code.target, lowered, (instance, result, tuple(seen)), index)
 
     def index(self, code: _Code, seen: list[int]) -> tuple[int, ...]:
         values = [closure() for closure in code.subscripts]
-        seen.extend(value.symbol for value in values)
+        seen.extend(v.symbol for v in values if self.symbols.key(v.symbol)[0] != "number")  # layouts may change
         return tuple([int(value.number) for value in values])
 
     def effect(
-        self, code: _Code, lowered: Lowered, instance: Instance | None, seen: list[int], index: tuple[int, ...], *,
-        skipped: bool,
-    ) -> None:  # fmt: skip
-        """Carry out what an instance does, now that its subscripts are known."""
-        symbols = self.symbols
-        if lowered.role == "init":
-            assert lowered.operation is not None, "an init belongs to a reduction"
-            self.write(code.target, index, Bag.of(lowered.operation), -1)
-            return
-        assert code.rhs is not None, "only an init has no right-hand side"
-        value = None if skipped else code.rhs()
-        if lowered.role == "update":
-            assert value is not None, "a reduction has no predicate of its own"
-            self.accumulate(code.target, index, Value(symbols.of("term", *seen[: len(lowered.bounds)], value.symbol)
-                                                      if lowered.bounds else value.symbol, value.number))  # fmt: skip
-            return
-        if instance is None:
-            if value is not None:
-                self.write(code.target, index, value, value.symbol)
-            return
-        self.run.computed[instance] = symbols.of("computed", *seen, -1 if value is None else value.symbol)
-        self.compare(instance)
+        self,
+        now: tuple[tuple[int, ...], _Now, object],
+        target: str,
+        lowered: Lowered,
+        computed: tuple[Instance | None, Value | None, tuple[int, ...]],
+        index: tuple[int, ...],
+    ) -> None:
+        """Carry out the write of an instance."""
+        self.thread, self.event, self.kind = now
+        instance, value, seen = computed
         if value is None:
-            return
-        written = Value(symbols.of("write", *instance), value.number)
-        if lowered.atomic is None or lowered.atomic == EXCHANGE:
-            self.write(code.target, index, written, written.symbol)
+            assert lowered.operation is not None, "only the neutral element is no value"
+            self.write(target, index, Bag.of(lowered.operation), -1)
+        elif lowered.role == "update":
+            bounds = seen[: len(lowered.bounds)]
+            symbol = self.symbols.of("term", *bounds, value.symbol) if bounds else value.symbol
+            self.accumulate(target, index, Value(symbol, value.number))
+        elif instance is None:
+            self.write(target, index, value, value.symbol)
         else:
-            self.update(code.target, index, lowered.atomic, written)
+            written = Value(self.symbols.of("write", *instance), value.number)
+            if lowered.atomic is None or lowered.atomic == EXCHANGE:
+                self.write(target, index, written, written.symbol)
+            else:
+                self.update(target, index, lowered.atomic, written)
 
     def accumulate(self, array: str, index: tuple[int, ...], term: Value) -> None:
         bag = self.memory.get(self.cell(array, index))
@@ -521,7 +541,13 @@ def execute(
     """
     machine = _Machine(place(kernel), sizes, data, symbols, most, recording)
     machine.expected = expected
-    return machine.execute()
+    run = machine.execute()
+    if any(map(is_lane, kernel.iname_tags.values())):
+        machine = _Machine(place(kernel), sizes, data, symbols, most, recording)
+        machine.expected = expected
+        machine.lockstep = True
+        run.violations += machine.execute().violations
+    return run
 
 
 def reference_run(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import random
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,15 @@ import islpy as isl
 import numpy as np
 
 from polyloop.analysis.lowering import lower
-from polyloop.errors import CodegenError, KernelError, PolyloopError, TransformError, VerificationError, Witness
+from polyloop.errors import (
+    CodegenError,
+    KernelError,
+    PolyloopError,
+    PolyloopWarning,
+    TransformError,
+    VerificationError,
+    Witness,
+)
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
@@ -338,6 +347,7 @@ def draw(seed: int, tally: Tally, pair: Pair | None = None) -> tuple[Pair, Progr
 def check_pair(pair: Pair) -> Tally:
     """Try one pair: its steps, of which those that are refused are left out, and its sizes."""
     tally = Tally()
+    warnings.simplefilter("ignore", PolyloopWarning)
     found = draw(pair.seed, tally, pair)
     for entry in () if found is None else _compiled([found], tally):
         _compare(*entry, tally)
@@ -347,6 +357,7 @@ def check_pair(pair: Pair) -> Tally:
 def check_pairs(seeds: Iterable[int]) -> Tally:
     """Draw a pair for each seed, and compare all that are accepted with the interpreter."""
     tally = Tally()
+    warnings.simplefilter("ignore", PolyloopWarning)
     found = [entry for seed in seeds if (entry := draw(seed, tally)) is not None]
     if found:
         for pair, programs, libraries in _compiled(found, tally):

@@ -132,8 +132,30 @@ def _map(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"transform_map": rng.choice(maps)}
 
 
+def _barrier(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    ids = [instruction.id for instruction in kernel.instructions]
+    first, second = (*ids, *ids)[:2] if rng.random() < 0.6 else (rng.choice(ids), rng.choice(ids))
+    found = {"insn_before": first, "insn_after": second}
+    return found | ({"synchronization_kind": "local"} if rng.random() < 0.6 else {})
+
+
+def _dependency(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    ids = [instruction.id for instruction in kernel.instructions]
+    return {"insn_match": rng.choice(ids), "depends_on": rng.choice(ids)}
+
+
+def _nosync(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    """Draw what is no lie: between instructions of which none has accesses that can only be supposed."""
+    known = [i.id for i in kernel.instructions if not i.predicates and not {"idx", "cols", "rowptr"} & i.reads]
+    first, second = rng.choice(known or ["none"]), rng.choice(known or ["none"])
+    return {"scope": rng.choice(("local", "global", "any")), "source": first, "sink": second}
+
+
 DRAWERS: Final[Mapping[str, Drawer]] = {
+    "add_barrier": _barrier,
+    "add_dependency": _dependency,
     "add_dtypes": _types,
+    "add_nosync": _nosync,
     "add_prefetch": _prefetch,
     "assume": _assume,
     "fix_parameters": _fix,
@@ -148,8 +170,9 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
 """By the name of the transform."""
 
 _WEIGHTS: Final[Mapping[str, int]] = {
-    "add_dtypes": 1, "assume": 1, "fix_parameters": 1, "rename_iname": 1, "set_temporary_address_space": 2,
-    "split_iname": 16, "tag_inames": 7, "prioritize_loops": 7, "add_prefetch": 8, "precompute": 5,
+    "add_barrier": 2, "add_dependency": 1, "add_dtypes": 1, "add_nosync": 1, "add_prefetch": 8, "assume": 1,
+    "fix_parameters": 1, "precompute": 5, "prioritize_loops": 7, "rename_iname": 1, "set_temporary_address_space": 2,
+    "split_iname": 16, "tag_inames": 7,
 }  # fmt: skip
 _WEIGHT: Final = 4
 """Of a transform that has none above."""

@@ -10,6 +10,7 @@ from typing import Final
 from polyloop.analysis.place import place
 from polyloop.errors import Witness, WitnessInstance, WitnessKind
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import is_lane
 from polyloop.testing.brute import Data, Event, Instance, Run, execute, reference_run
 from polyloop.testing.symbols import UnsupportedError
 
@@ -113,7 +114,8 @@ def _early(scene: _Scene) -> bool:
     written = {e.symbol for e in scene.of_program(scene.witness.first, scene.before) if e.is_write}
     if not reads:
         return _differs(scene, scene.witness.second)
-    return bool(written) and any(read.symbol not in written for read in reads)
+    begun = {e.symbol: e.time for e in scene.touching(scene.after) if e.is_write and e.symbol in written}
+    return bool(written) and any(read.symbol not in begun or read.time <= begun[read.symbol] for read in reads)
 
 
 def _unwritten(scene: _Scene) -> bool:
@@ -170,6 +172,21 @@ def _elsewhere(scene: _Scene) -> bool:
     return _differs(scene, scene.witness.first)
 
 
+def _lanes(scene: _Scene) -> bool:
+    assert scene.witness.second is not None, "two lanes are named"
+    events = list(scene.touching(scene.after))
+    writes = [e for e in scene.of(scene.witness.first, events) if e.is_write]
+    reads = _reads(scene.of(scene.witness.second, events))
+    return any(_outer_time(scene, write) == _outer_time(scene, read) for write in writes for read in reads)
+
+
+def _outer_time(scene: _Scene, event: Event) -> list[int]:
+    """Return when an event happens, lanes left out."""
+    placement = place(scene.kernel)
+    path, kernel = placement.program.places[event.statement], placement.program.kernel
+    return [t for t, x in zip(event.time, path, strict=True) if isinstance(x, int) or not is_lane(kernel.tag(x))]
+
+
 def _lost(scene: _Scene) -> bool:
     named = scene.witness.first
     return any(_is_part(scene, instance, named) for instance in scene.before.computed.keys() - scene.after.computed)
@@ -186,6 +203,7 @@ _CHECKS: Final[Mapping[WitnessKind, Callable[[_Scene], bool]]] = {
     WitnessKind.OVERWRITTEN: _overwritten,
     WitnessKind.REORDERED: _reordered,
     WitnessKind.ELSEWHERE: _elsewhere,
+    WitnessKind.LANES: _lanes,
     WitnessKind.LOST: _lost,
     WitnessKind.OUTSIDE: _outside,
 }
