@@ -151,6 +151,44 @@ def _nosync(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"scope": rng.choice(("local", "global", "any")), "source": first, "sink": second}
 
 
+def _buffer(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    arrays = kernel.arrays()
+    written = sorted(name for name in arrays if any(name in i.writes for i in kernel.instructions))
+    found: dict[str, Any] = {"var_name": rng.choice(written), "buffer_inames": _sweep(rng, kernel)}
+    return found | _made(rng) | ({"fetch_bounding_box": True} if rng.random() < 0.2 else {})
+
+
+def _distribute(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    ids = [instruction.id for instruction in kernel.instructions]
+    return {"iname": rng.choice(_inames(kernel)), "groups": f"id:{rng.choice(ids)}"}
+
+
+def _duplicate(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    inames = _inames(kernel)
+    found: dict[str, Any] = {"inames": rng.sample(inames, min(len(inames), rng.choice((1, 1, 2))))}
+    if rng.random() < 0.7:
+        found["within"] = f"id:{rng.choice(kernel.instructions).id}"
+    return found
+
+
+def _fuse(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    inames = _inames(kernel)
+    return {"inames": rng.sample(inames, min(len(inames), rng.choice((1, 2, 2, 2))))}
+
+
+def _batch(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"batches": {f"b{rng.randint(0, 99)}": _fuse(rng, kernel)["inames"]}}
+
+
+def _reverse(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"iname": rng.choice(_inames(kernel))}
+
+
+def _shift(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    amounts: tuple[int | str, ...] = (1, 2, -1, -3, *(("n", "n - 1") if "n" in kernel.parameters else ()))
+    return {"iname": rng.choice(_inames(kernel)), "amount": rng.choice(amounts)}
+
+
 DRAWERS: Final[Mapping[str, Drawer]] = {
     "add_barrier": _barrier,
     "add_dependency": _dependency,
@@ -158,12 +196,19 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "add_nosync": _nosync,
     "add_prefetch": _prefetch,
     "assume": _assume,
+    "buffer_array": _buffer,
+    "distribute_loops": _distribute,
+    "duplicate_inames": _duplicate,
     "fix_parameters": _fix,
+    "fuse_loops": _fuse,
     "map_domain": _map,
     "precompute": _precompute,
     "prioritize_loops": _reorder,
     "rename_iname": _rename,
+    "rename_inames_in_batch": _batch,
+    "reverse": _reverse,
     "set_temporary_address_space": _space,
+    "shift": _shift,
     "split_iname": _split,
     "tag_inames": _tag,
 }
@@ -171,7 +216,8 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
 
 _WEIGHTS: Final[Mapping[str, int]] = {
     "add_barrier": 2, "add_dependency": 1, "add_dtypes": 1, "add_nosync": 1, "add_prefetch": 8, "assume": 1,
-    "fix_parameters": 1, "precompute": 5, "prioritize_loops": 7, "rename_iname": 1, "set_temporary_address_space": 2,
+    "fix_parameters": 1, "precompute": 5, "prioritize_loops": 7, "rename_iname": 1,
+    "rename_inames_in_batch": 1, "reverse": 2, "shift": 2, "set_temporary_address_space": 2,
     "split_iname": 16, "tag_inames": 7,
 }  # fmt: skip
 _WEIGHT: Final = 4
