@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 
 import islpy as isl
 
@@ -20,8 +20,9 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import memoised
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
+from polyloop.poly.sets import map_from_forms
 
-__all__ = ["Need", "needs", "race_obligations", "shared_arrays"]
+__all__ = ["Need", "needs", "race_obligations", "sample", "shared_arrays"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +87,41 @@ def _races(placement: Placement, array: str) -> Iterator[Diagnostic]:
     found = _known(placement)[array, NO_WARPS] = tuple(_needs(placement, array))
     for need in found:
         if need.scope is None:
-            yield _race(need)
+            yield _race(placement, need)
             return
 
 
-def _race(need: Need) -> Diagnostic:
+def sample(placement: Placement, conflict: Conflict) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return one pair of instances of *conflict*, on blocks that the grid has at the sizes of the pair if there is one.
+
+    A statement that every block repeats runs for any block index, as far as its domain says.
+    """
+    first, second = conflict.first, conflict.second
+    relation = conflict.relation.intersect_domain(_in_grid(placement, first))
+    relation = relation.intersect_range(_in_grid(placement, second))
+    return pair(conflict.relation if relation.is_empty() else relation, first, second)
+
+
+def _in_grid(placement: Placement, statement: Placed) -> isl.Set:
+    """Return the instances of a statement on blocks up to the last one that an instance of another needs."""
+    found = statement.domain
+    for axis in placement.axes.group:
+        if axis not in statement.repeated:
+            continue
+        needed = [_on_axis(s, axis).range() for s in placement.statements.values() if axis in s.own]
+        blocks = reduce(isl.Set.union, needed)
+        blocks = blocks.union(blocks.apply(isl.Map.lex_gt(blocks.get_space())))
+        found = found.intersect(_on_axis(statement, axis).intersect_range(blocks).domain())
+    return found
+
+
+def _on_axis(statement: Placed, axis: str) -> isl.Map:
+    return map_from_forms(statement.domain, statement.dims, [Affine.variable(axis)])
+
+
+def _race(placement: Placement, need: Need) -> Diagnostic:
     first, second = need.conflict.first, need.conflict.second
-    left, right = pair(need.conflict.relation, first, second)
+    left, right = sample(placement, need.conflict)
     accesses = ((need.first, first), (need.second, second))
     verbs = tuple("writes" if s.lowered.is_write(access) else "reads" for access, s in accesses)
     return Diagnostic(

@@ -435,7 +435,8 @@ class _Machine:
                 self.run.final[cell] = value.symbol
         if self.expected is not None:
             for cell in dict.fromkeys((*self.run.final, *self.expected.final)):
-                if self.run.final.get(cell) != self.expected.final.get(cell):
+                untouched = self.symbols.of("input", *cell)
+                if self.run.final.get(cell, untouched) != self.expected.final.get(cell, untouched):
                     self.problem("final", f"{cell[0]}{list(cell[1])} ends with another write than in the program")
         for cell, kinds in self.touched.items():
             race = self.race(kinds, len(cell) == 2)

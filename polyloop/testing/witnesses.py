@@ -39,7 +39,8 @@ class _Scene:
         """Yield the accesses to the named element; to any, as far as its subscripts are not known."""
         array, element = self.witness.array, self.witness.element
         for event in run.events:
-            if event.array == array and all(k is None or k == i for k, i in zip(element, event.index, strict=True)):
+            index = event.index[len(event.index) - len(element) :]  # lanes come first
+            if event.array == array and all(k is None or k == i for k, i in zip(element, index, strict=True)):
                 yield event
 
     def of(self, instance: WitnessInstance, events: Iterable[Event]) -> list[Event]:
