@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from polyloop.testing.pairs import Failure, Pair, Tally, check_pairs
 from polyloop.testing.random_kernels import random_source
@@ -24,13 +24,15 @@ from polyloop.testing.reduce import reduced
 
 __all__ = ["fuzz", "main", "report"]
 
+Progress: TypeAlias = Callable[[Tally, Tally, float], None]
+
 _CHUNK: Final = 40
 """Pairs that one task makes; their programs are compiled together."""
 _TASKS: Final = 10
-"""Tasks that one process does."""
+"""Tasks that one process does; ISL leaks a little with each call."""
 
 
-def fuzz(seeds: Sequence[int], *, jobs: int = 1, progress: Callable[[Tally, float], None] | None = None) -> Tally:
+def fuzz(seeds: Sequence[int], *, jobs: int = 1, progress: Progress | None = None) -> Tally:
     """Check a pair for each seed, in processes of their own: emitted code may crash.
 
     Parameters
@@ -38,32 +40,34 @@ def fuzz(seeds: Sequence[int], *, jobs: int = 1, progress: Callable[[Tally, floa
     jobs
         Number of processes.
     progress
-        Called with the counts so far and the time [s].
+        Called with all counts so far, those that are new, and the time [s].
     """
     total, began = Tally(), time.perf_counter()
     for part in _parts([seeds[k : k + _CHUNK] for k in range(0, len(seeds), _CHUNK)], jobs):
         total.add(part)
         if progress is not None:
-            progress(total, time.perf_counter() - began)
+            progress(total, part, time.perf_counter() - began)
     return total
 
 
 def _parts(chunks: Sequence[Sequence[int]], jobs: int) -> Iterator[Tally]:
     """Yield the counts of each chunk; the chunks that were under way when a process died are tried again."""
     broken: list[Sequence[int]] = []
-    with _processes(jobs) as pool:
-        for chunk, future in [(chunk, pool.submit(check_pairs, chunk)) for chunk in chunks]:
-            try:
-                yield future.result()
-            except BrokenProcessPool:
-                broken.append(chunk)
+    at_once = jobs * _TASKS
+    for begin in range(0, len(chunks), at_once):
+        with _processes(jobs) as pool:
+            some = chunks[begin : begin + at_once]
+            for chunk, future in [(chunk, pool.submit(check_pairs, chunk)) for chunk in some]:
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    broken.append(chunk)
     for chunk in broken:
         yield from _alone(chunk)
 
 
 def _processes(jobs: int) -> ProcessPoolExecutor:
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=_TASKS)
+    return ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn"))
 
 
 def _alone(seeds: Sequence[int]) -> Iterator[Tally]:
@@ -133,7 +137,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     options = _options(arguments)
 
-    def progress(tally: Tally, seconds: float) -> None:
+    def progress(tally: Tally, new: Tally, seconds: float) -> None:
+        for failure in new.failures:
+            print(f"{failure.kind}, seed {failure.pair.seed}", flush=True)
         done, compared = tally.counts["pairs"], tally.counts["pairs compared"]
         print(
             f"{done}/{options.pairs} pairs, {compared} compared, {len(tally.failures)} failures, "

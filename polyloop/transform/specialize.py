@@ -18,8 +18,9 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.declare import fixed_argument, fixed_extents, fixed_set
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, parameters_of
-from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
+from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Origin, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 from polyloop.transform.base import Transform
 from polyloop.transform.staged import names_of
@@ -154,9 +155,12 @@ def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
     def fixed(domain: isl.Set) -> isl.Set:
         return align(fixed_set(domain, values), space)
 
+    numbers = {name: Affine((), value) for name, value in values.items()}
+
     def instruction(old: Instruction) -> Instruction:
         return replace(
             old,
+            origin=_fixed_origin(old.origin, numbers),
             domain=fixed(old.domain),
             terms=tuple(Term(term.inames, fixed(term.domain)) for term in old.terms),
             assignee=substitute(old.assignee, values),
@@ -184,6 +188,13 @@ def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
         substitutions=rules,
         fixed={**kernel.fixed, **values},
     )
+
+
+def _fixed_origin(origin: Origin, numbers: Mapping[str, Affine]) -> Origin:
+    """Return *origin* with numbers in the place of parameters, which a reversal or a shift may have put there."""
+    if isinstance(origin, Copy | Evaluation):
+        return replace(origin, forms={iname: form.substitute(numbers) for iname, form in origin.forms.items()})
+    return origin
 
 
 def fix_parameters(kernel: LoopKernel, **values: int) -> LoopKernel:

@@ -37,3 +37,10 @@ def test_full_tiles_of_a_strided_loop() -> None:
     knl = pl.split_iname(knl, "k", 2)
     knl = pl.add_prefetch(knl, "a", ["k_inner"])
     agrees(knl, 1, 2, 4, 5, 9)
+
+
+@pytest.mark.parametrize("transform", ["reverse", "shift"])
+def test_parameters_in_the_forms_of_a_copy_are_fixed_too(transform: str) -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i] + i", [pl.GlobalArg("x, y", np.float64, shape="n"), ...])
+    knl = pl.reverse(knl, "i") if transform == "reverse" else pl.shift(knl, "i", "n - 1")
+    agrees(pl.fix_parameters(knl, n=6), 6)
