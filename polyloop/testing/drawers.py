@@ -1,0 +1,299 @@
+"""Random arguments for each registered transform; a test asks for a drawer for each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from polyloop.expr.dtypes import dtype_name
+from polyloop.kernel.kernel import LoopKernel
+
+__all__ = ["DRAWERS", "NOT_DRAWN", "Drawer"]
+
+Drawer: TypeAlias = Callable[[random.Random, LoopKernel], dict[str, Any]]
+"""Draws arguments for a transform, which may be refused."""
+
+
+def _inames(kernel: LoopKernel) -> list[str]:
+    found = dict.fromkeys(name for i in kernel.instructions for name in i.inames)
+    found.update((name, None) for i in kernel.instructions for term in i.terms for name in term.inames)
+    return list(found)
+
+
+def _split(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    tags = (None, None, None, "g.0", "g.1", "l.0", "l.1", "unr", "ilp", "vec")
+    found = {"split_iname": rng.choice(_inames(kernel)), "inner_length": rng.choice((1, 2, 3, 4, 5, 7))}
+    found |= {name: tag for name in ("outer_tag", "inner_tag") if (tag := rng.choice(tags)) is not None}
+    slabs = rng.choice(((0, 0), (0, 0), (0, 0), (0, 1), (1, 1)))
+    return found | ({"slabs": slabs} if any(slabs) else {})
+
+
+def _tag(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    tag = rng.choice(("g.0", "g.1", "l.0", "l.0", "l.1", "unr", "ord", "unr_hint", "ilp", "vec"))
+    return {"iname_to_tag": {rng.choice(_inames(kernel)): tag}}
+
+
+def _reorder(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    inames = _inames(kernel)
+    return {"loop_priority": rng.sample(inames, min(len(inames), rng.choice((2, 2, 3))))}
+
+
+def _rename(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"old_iname": rng.choice(_inames(kernel)), "new_iname": f"r{rng.randint(0, 99)}"}
+
+
+def _prefetch(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    arrays = kernel.arrays()
+    read = sorted(name for name in arrays if any(name in i.reads for i in kernel.instructions) and arrays[name].shape)
+    found: dict[str, Any] = {"var_name": rng.choice(read or ["x"]), "sweep_inames": _sweep(rng, kernel)}
+    return found | _made(rng)
+
+
+def _sweep(rng: random.Random, kernel: LoopKernel) -> list[str]:
+    inames = _inames(kernel)
+    return rng.sample(inames, rng.randint(0, min(2, len(inames))))
+
+
+def _made(rng: random.Random) -> dict[str, Any]:
+    """Return how a temporary is filled, and where it lives."""
+    found: dict[str, Any] = {}
+    if rng.random() < 0.35:
+        found["default_tag"] = None
+    if rng.random() < 0.15:
+        found["temporary_address_space"] = rng.choice(("private", "local", "global"))
+    return found
+
+
+def _precompute(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    name = rng.choice(sorted(kernel.substitutions) or ["f"])
+    return {"subst_use": name, "sweep_inames": _sweep(rng, kernel)} | _made(rng)
+
+
+def _assume(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    del kernel
+    return {"assumptions": rng.choice(("n >= 1", "n >= 3", "n mod 2 = 0", "n mod 4 = 0 and n >= 4", "n <= 30"))}
+
+
+def _fix(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    del kernel
+    return {"n": rng.randint(1, 9)}
+
+
+def _types(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    arrays = kernel.arrays()
+    name = rng.choice(list(arrays))
+    dtype = arrays[name].dtype
+    known = "float64" if dtype is None or rng.random() < 0.1 else dtype_name(dtype)
+    return {"dtypes": {name: known}}
+
+
+def _space(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    name = rng.choice(list(kernel.temporaries) or ["t0"])
+    return {"temp_var_names": name, "address_space": rng.choice(("auto", "private", "local", "global"))}
+
+
+def _map(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    inames = _inames(kernel)
+    i, j = rng.sample(inames, 2) if len(inames) > 1 else (inames[0], inames[0])
+    maps = [f"{{[{i}] -> [{i}r]: {i}r = {rng.choice((6, 11))} - {i}}}", f"{{[{i}] -> [{i}s]: {i}s = {i} + 2}}"]
+    if i != j:
+        maps += [
+            f"{{[{i}, {j}] -> [{i}, {j} + {rng.choice(('', '-', '2*'))}{i}]}}",
+            f"{{[{i}, {j}] -> [{i}{j}, {j}]: {i}{j} = {i} + {j}}}",
+            f"{{[{i}, {j}] -> [{j}q, {i}q]: {j}q = {j} and {i}q = {i}}}",
+        ]
+    return {"transform_map": rng.choice(maps)}
+
+
+def _barrier(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    ids = [instruction.id for instruction in kernel.instructions]
+    first, second = (*ids, *ids)[:2] if rng.random() < 0.6 else (rng.choice(ids), rng.choice(ids))
+    found = {"insn_before": first, "insn_after": second}
+    return found | ({"synchronization_kind": "local"} if rng.random() < 0.6 else {})
+
+
+def _dependency(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    ids = [instruction.id for instruction in kernel.instructions]
+    return {"insn_match": rng.choice(ids), "depends_on": rng.choice(ids)}
+
+
+def _nosync(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    """Draw what is no lie: between instructions of which none has accesses that can only be supposed."""
+    known = [i.id for i in kernel.instructions if not i.predicates and not {"idx", "cols", "rowptr"} & i.reads]
+    first, second = rng.choice(known or ["none"]), rng.choice(known or ["none"])
+    return {"scope": rng.choice(("local", "global", "any")), "source": first, "sink": second}
+
+
+def _buffer(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    arrays = kernel.arrays()
+    written = sorted(name for name in arrays if any(name in i.writes for i in kernel.instructions))
+    found: dict[str, Any] = {"var_name": rng.choice(written), "buffer_inames": _sweep(rng, kernel)}
+    return found | _made(rng) | ({"fetch_bounding_box": True} if rng.random() < 0.2 else {})
+
+
+def _distribute(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    ids = [instruction.id for instruction in kernel.instructions]
+    return {"iname": rng.choice(_inames(kernel)), "groups": f"id:{rng.choice(ids)}"}
+
+
+def _duplicate(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    inames = _inames(kernel)
+    found: dict[str, Any] = {"inames": rng.sample(inames, min(len(inames), rng.choice((1, 1, 2))))}
+    if rng.random() < 0.7:
+        found["within"] = f"id:{rng.choice(kernel.instructions).id}"
+    return found
+
+
+def _fuse(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    inames = _inames(kernel)
+    return {"inames": rng.sample(inames, min(len(inames), rng.choice((1, 2, 2, 2))))}
+
+
+def _batch(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"batches": {f"b{rng.randint(0, 99)}": _fuse(rng, kernel)["inames"]}}
+
+
+def _shift(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    amounts: tuple[int | str, ...] = (1, 2, -1, -3, *(("n", "n - 1") if "n" in kernel.parameters else ()))
+    return {"iname": rng.choice(_inames(kernel)), "amount": rng.choice(amounts)}
+
+
+def _within(rng: random.Random, kernel: LoopKernel, chance: float) -> dict[str, Any]:
+    return {"within": f"id:{rng.choice(kernel.instructions).id}"} if rng.random() < chance else {}
+
+
+def _chunk(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    found = _split(rng, kernel)
+    del found["inner_length"]
+    return found | {"num_chunks": rng.choice((1, 2, 3, 4))}
+
+
+def _join(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"inames": _some(rng, kernel, 2)}
+
+
+def _some(rng: random.Random, kernel: LoopKernel, most: int) -> list[str]:
+    inames = _inames(kernel)
+    return rng.sample(inames, min(len(inames), most))
+
+
+def _interchange(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    first, *rest = _some(rng, kernel, 2)
+    return {"first": first, "second": rest[0] if rest else "j"}
+
+
+def _peel(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"iname": rng.choice(_inames(kernel)), "front": rng.choice((0, 1, 2)), "back": rng.choice((0, 1))}
+
+
+def _one_iname(name: str) -> Drawer:
+    return lambda rng, kernel: {name: rng.choice(_inames(kernel))}
+
+
+def _same_name(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    old = _some(rng, kernel, rng.choice((1, 2)))
+    if rng.random() < 0.5:
+        return {"old_inames": old, "new_iname": f"s{rng.randint(0, 99)}"}
+    return {"old_inames": old[:1], "new_iname": old[-1], "existing_ok": True}
+
+
+def _mapped(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    old = _some(rng, kernel, 2)
+    equations = [f"u = {old[0]} + {old[-1]}" if len(old) == 2 else f"u = {old[0]} + 1", f"v = {old[-1]}"]
+    return {"old_inames": old, "new_inames": ["u", "v"][: len(old)], "equations": equations[: len(old)]}
+
+
+def _more_inames(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"inames": [rng.choice(_inames(kernel))], "insn_match": f"id:{rng.choice(kernel.instructions).id}"}
+
+
+def _temporaries(rng: random.Random, kernel: LoopKernel) -> list[str]:
+    names = list(kernel.temporaries) or ["t0"]
+    return rng.sample(names, min(len(names), 2))
+
+
+def _alias(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"names": _temporaries(rng, kernel)}
+
+
+def _privatize(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    found: dict[str, Any] = {"privatizing_inames": _some(rng, kernel, rng.choice((1, 1, 2)))}
+    return found | ({"only_var_names": _temporaries(rng, kernel)[:1]} if rng.random() < 0.6 else {})
+
+
+def _unprivatize(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"inames": _some(rng, kernel, 1)}
+
+
+def _remove(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"insn_ids": [rng.choice(kernel.instructions).id]}
+
+
+def _argument(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    """Draw an array whose contents may be anything: others are known by their names."""
+    names = [a.name for a in kernel.arguments if a.name not in ("n", "nnz", "idx", "cols", "rowptr")]
+    return {"old_name": rng.choice(names or ["x"]), "new_name": f"z{rng.randint(0, 99)}"}
+
+
+def _order(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    names = [argument.name for argument in kernel.arguments]
+    return {"arg_names": rng.sample(names, min(len(names), 2))}
+
+
+def _instruction_tag(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"new_tag": f"tag{rng.randint(0, 9)}"} | _within(rng, kernel, 0.7)
+
+
+def _nothing(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    del rng, kernel
+    return {}
+
+
+DRAWERS: Final[Mapping[str, Drawer]] = {
+    "add_barrier": _barrier,
+    "add_dependency": _dependency,
+    "add_dtypes": _types,
+    "add_inames_for_unused_hw_axes": _nothing,
+    "add_inames_to_insn": _more_inames,
+    "add_nosync": _nosync,
+    "add_prefetch": _prefetch,
+    "affine_map_inames": _mapped,
+    "alias_temporaries": _alias,
+    "assume": _assume,
+    "buffer_array": _buffer,
+    "chunk_iname": _chunk,
+    "distribute_loops": _distribute,
+    "duplicate_inames": _duplicate,
+    "fix_parameters": _fix,
+    "fuse_loops": _fuse,
+    "interchange": _interchange,
+    "join_inames": _join,
+    "make_reduction_inames_unique": _nothing,
+    "map_domain": _map,
+    "peel": _peel,
+    "precompute": _precompute,
+    "prioritize_loops": _reorder,
+    "privatize_temporaries_with_inames": _privatize,
+    "remove_instructions": _remove,
+    "remove_unused_arguments": _nothing,
+    "remove_unused_inames": _nothing,
+    "rename_argument": _argument,
+    "rename_iname": _rename,
+    "rename_inames": _same_name,
+    "rename_inames_in_batch": _batch,
+    "reverse": _one_iname("iname"),
+    "save_and_reload_temporaries": _nothing,
+    "set_argument_order": _order,
+    "set_temporary_address_space": _space,
+    "shift": _shift,
+    "split_iname": _split,
+    "tag_inames": _tag,
+    "tag_instructions": _instruction_tag,
+    "unprivatize_temporaries_with_inames": _unprivatize,
+    "untag_inames": _one_iname("iname_to_untag"),
+}
+"""By the name of the transform."""
+
+NOT_DRAWN: Final[Mapping[str, str]] = {"unchecked": "what it lets pass may be wrong"}
+"""Transforms that have no drawer, and why."""
