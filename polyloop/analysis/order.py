@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -106,7 +106,8 @@ def crossing_conflicts(
         carried = rest.order_lt(_IN, i, _OUT, j)
         part = crossing(carried, first, second, axes)
         if part is not None:
-            adjacent = _adjacent(rest, (first, second), (i, j), axes)
+            around = [(first.dims.index(x), second.dims.index(x)) for x in loops[: loops.index(loop)]]
+            adjacent = _adjacent(placement, carried, (first, second), [*around, (i, j)], axes)
             yield Conflict(first, second, part, loop, adjacent=adjacent, every=carried)
         rest = rest.equate(_IN, i, _OUT, j)
     if earlier or first is second:
@@ -115,10 +116,28 @@ def crossing_conflicts(
             yield Conflict(first, second, part, simultaneous=first is second, every=rest)
 
 
-def _adjacent(pairs: isl.Map, sides: tuple[Placed, Placed], loop: tuple[int, int], axes: tuple[str, ...]) -> bool:
-    """Return whether some crossing pair joins neighbouring iterations of a loop."""
-    space = pairs.get_space()
+def _adjacent(
+    placement: Placement,
+    carried: isl.Map,
+    sides: tuple[Placed, Placed],
+    loops: Sequence[tuple[int, int]],
+    axes: tuple[str, ...],
+) -> bool:
+    """Return whether some crossing pair may join neighbouring iterations of the last of *loops*.
+
+    Neighbours are one apart, or further where the loop leaves out values: then no pair may be without an iteration in
+    between that the first statement has for sure.
+    """
+    first, second = sides
+    *around, loop = loops
+    space = carried.get_space()
     constraint = isl.Constraint.equality_alloc(isl.LocalSpace.from_space(space))
     constraint = constraint.set_coefficient_val(_IN, loop[0], 1).set_coefficient_val(_OUT, loop[1], -1)
     one = isl.BasicMap.universe(space).add_constraint(constraint.set_constant_val(1)).to_map()
-    return crossing(pairs.intersect(one), *sides, axes) is not None
+    if first.lowered.bounds or crossing(carried.intersect(one), first, second, axes) is not None:
+        return True
+    blocks = [first.dims.index(axis) for axis in placement.axes.group]
+    same = [(i, i) for i in (*blocks, *(i for i, _ in around))]
+    between = lex_relation(first.domain.get_space().map_from_set(), same, (loop[0], loop[0]))
+    passed = between.intersect_range(first.domain).apply_range(lex_relation(space, around, loop))
+    return crossing(carried.subtract(passed), first, second, axes) is not None

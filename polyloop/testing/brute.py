@@ -194,12 +194,11 @@ class _Machine:
     def read(self, array: str, index: tuple[int, ...]) -> Value:
         """Return the value of an element."""
         cell = self.cell(array, index)
-        if not self.inside(array, index):
-            outside = Value(self.symbols.of("outside", array, index), 0)
-            self.note(cell, array, index, outside.symbol, is_write=False)
-            return outside
+        is_inside = self.inside(array, index)
         held = self.memory.get(cell)
-        if held is None:
+        if held is None and not is_inside:
+            value = Value(self.symbols.of("outside", array, index), 0)
+        elif held is None:
             value = self.initial(array, index)
         else:
             value = held.value(self.symbols) if isinstance(held, Bag) else held
@@ -221,8 +220,8 @@ class _Machine:
 
     def write(self, array: str, index: tuple[int, ...], value: Value | Bag, symbol: int) -> None:
         cell = self.cell(array, index)
-        if self.inside(array, index):
-            self.memory[cell] = value
+        self.inside(array, index)
+        self.memory[cell] = value
         self.note(cell, array, index, symbol, is_write=True)
 
     # }}}

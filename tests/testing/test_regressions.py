@@ -44,3 +44,19 @@ def test_parameters_in_the_forms_of_a_copy_are_fixed_too(transform: str) -> None
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i] + i", [pl.GlobalArg("x, y", np.float64, shape="n"), ...])
     knl = pl.reverse(knl, "i") if transform == "reverse" else pl.shift(knl, "i", "n - 1")
     agrees(pl.fix_parameters(knl, n=6), 6)
+
+
+def test_a_strided_loop_waits_before_its_tile_is_filled_again() -> None:
+    """Neighbouring iterations of ``k mod 3 = 1`` are three apart: one barrier is not enough."""
+    knl = pl.make_kernel(
+        ["[n] -> {[i]: 0 <= i < n}", "[n] -> {[k]: 0 <= k < n and k mod 3 = 1}"],
+        "o[i] = min(k, a[n - 1 - i, k])",
+        [pl.GlobalArg("a", np.float64, shape="n, n"), pl.GlobalArg("o", np.float64, shape="n"), ...],
+        assumptions="n >= 1",
+    )
+    knl = pl.split_iname(knl, "i", 2, inner_tag="l.0")
+    knl = pl.add_prefetch(knl, "a", ["i_inner"])
+    text = pl.generate_code(knl, target=pl.CudaTarget()).device_code
+    body = text[text.index("k += 3") : text.index("o[")]
+    assert body.count("__sync") == 2, text
+    agrees(knl, 5, 6, 9)
