@@ -11,6 +11,7 @@ from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import conflict_pairs
+from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.proof import Claim, Obligation
 from polyloop.analysis.witness import element, instance, pair, witness
@@ -34,9 +35,10 @@ def lockstep_obligations(comparison: Comparison) -> Iterator[Obligation]:
 def _lockstep_violations(comparison: Comparison) -> Iterator[Diagnostic]:
     """Yield a statement in which one lane reads what a lane before it writes.
 
-    An accumulation is no such statement: a reduction's terms are added lane after lane.
+    An accumulation is no such statement: a reduction's terms are added lane after lane.  Buffers are looked at as the
+    places that they are, not as the array that they hold elements of.
     """
-    placement = comparison.new
+    placement = place(comparison.kernel)
     kernel = placement.program.kernel
     for statement in placement.statements.values():
         lanes = [x for x in statement.dims if is_lane(kernel.tag(x))]

@@ -105,7 +105,7 @@ def _end(lines: tuple[str, ...], begin: int) -> int:
 def _simpler_step(step: Step) -> Iterator[Step]:
     for name in step.arguments:
         rest = {key: value for key, value in step.arguments.items() if key != name}
-        if name.endswith("tag") or name in ("slabs", "temporary_address_space", "default_tag"):
+        if name in ("outer_tag", "inner_tag", "slabs", "temporary_address_space", "default_tag"):
             yield Step(step.name, rest)
         if name == "inner_length" and step.arguments[name] > 2:
             yield Step(step.name, {**step.arguments, name: 2})

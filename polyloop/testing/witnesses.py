@@ -22,7 +22,7 @@ class Verdict(Enum):
 
     REAL = "a real violation"
     FALSE = "no violation"
-    UNDECIDED = "not decided: it depends on data, or is too large"
+    UNDECIDED = "not decided: it depends on data, is of a buffered array, or is too large"
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,18 @@ class _Scene:
 
     def touching(self, run: Run) -> Iterator[Event]:
         """Yield the accesses to the named element; to any, as far as its subscripts are not known."""
-        array, element = self.witness.array, self.witness.element
+        array, element = self.witness.array, self.witness.element[::-1]
         for event in run.events:
-            index = event.index[len(event.index) - len(element) :]  # lanes come first
-            if event.array == array and all(k is None or k == i for k, i in zip(element, index, strict=True)):
+            # From the last subscript on: where a temporary is kept once per lane, those of lanes come first.
+            known = zip(element, event.index[::-1], strict=False)
+            is_there = event.array == array and all(k in (None, i) for k, i in known)
+            if is_there or self.kernel.buffers.get(event.array) == array:
                 yield event
+
+    def meet(self, a: Event, b: Event) -> bool:
+        """Return whether two accesses touch one place, as far as that is known."""
+        is_known = a.array in self.kernel.buffers or None not in self.witness.element
+        return not is_known or (a.array, a.index) == (b.array, b.index)
 
     def of(self, instance: WitnessInstance, events: Iterable[Event]) -> list[Event]:
         """Return those of *events* that an instance of the transformed program causes."""
@@ -79,7 +86,9 @@ def check_witness(
     scene = _Scene(kernel, witness, before, after, len(place(kernel).axes.group))
     if _CHECKS[witness.kind](scene):
         return Verdict.REAL
-    return Verdict.UNDECIDED if None in witness.element or _is_conditional(kernel, witness) else Verdict.FALSE
+    is_open = None in witness.element or _is_conditional(kernel, witness)
+    # What is found of an array of which parts are in a buffer is found in the program without that buffer.
+    return Verdict.UNDECIDED if is_open or witness.array in kernel.buffers.values() else Verdict.FALSE
 
 
 def _is_conditional(kernel: LoopKernel, witness: Witness) -> bool:
@@ -150,7 +159,7 @@ def _reordered(scene: _Scene) -> bool:
     assert scene.witness.second is not None, "two instances are named"
     events = list(scene.touching(scene.after))
     first, second = scene.of(scene.witness.first, events), scene.of(scene.witness.second, events)
-    return any(b.time <= a.time for a in first for b in second)
+    return any(b.time <= a.time and scene.meet(a, b) for a in first for b in second)
 
 
 def _differs(scene: _Scene, named: WitnessInstance) -> bool:
@@ -178,7 +187,11 @@ def _lanes(scene: _Scene) -> bool:
     events = list(scene.touching(scene.after))
     writes = [e for e in scene.of(scene.witness.first, events) if e.is_write]
     reads = _reads(scene.of(scene.witness.second, events))
-    return any(_outer_time(scene, write) == _outer_time(scene, read) for write in writes for read in reads)
+    return any(
+        _outer_time(scene, write) == _outer_time(scene, read) and scene.meet(write, read)
+        for write in writes
+        for read in reads
+    )
 
 
 def _outer_time(scene: _Scene, event: Event) -> list[int]:
