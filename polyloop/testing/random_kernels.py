@@ -163,7 +163,7 @@ class _Writer:
             return f"product({iname}, if(x[{iname} + {MARGIN}] > 0, 2, 1))"
         if draw < 0.87:
             return f"if({rng.choice(('any', 'all'))}({iname}, {self.element('x', around)} > 0), 1, 2)"
-        return f"arg{rng.choice(('max', 'min'))}({iname}, {term}, {iname}).index"
+        return f"min(arg{rng.choice(('max', 'min'))}({iname}, {term}, {iname}).index, 99)"  # of no terms: the largest
 
 
 def _declared(

@@ -9,6 +9,7 @@ from typing import Final
 
 from polyloop.analysis.place import place
 from polyloop.errors import Witness, WitnessInstance, WitnessKind
+from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import is_lane
 from polyloop.testing.brute import Data, Event, Instance, Run, execute, reference_run
@@ -143,12 +144,34 @@ def _is_initial(scene: _Scene, read: Event) -> bool:
 def _overwritten(scene: _Scene) -> bool:
     assert scene.witness.second is not None, "the reader is named"
     events = list(scene.touching(scene.after))
-    written = {e.symbol for e in scene.of(scene.witness.first, events) if e.is_write}
+    writes = [e for e in scene.of(scene.witness.first, events) if e.is_write]
     expected = {e.symbol for e in _reads(scene.of_program(scene.witness.second, scene.before))}
     reads = _reads(scene.of(scene.witness.second, events))
     if not reads:
         return _differs(scene, scene.witness.second)
-    return any(read.symbol in written and read.symbol not in expected for read in reads)
+    return any(_sees(scene, w, r, events) for w in writes if w.symbol not in expected for r in reads)
+
+
+def _sees(scene: _Scene, write: Event, read: Event, events: Iterable[Event]) -> bool:
+    """Return whether *write* comes before *read* in one place, and no other write for sure in between."""
+    return (
+        write.time < read.time
+        and _place(scene, write) == _place(scene, read)
+        and not any(
+            e.is_write and write.time < e.time < read.time and _place(scene, e) == _place(scene, read) for e in events
+        )
+    )
+
+
+def _place(scene: _Scene, event: Event) -> tuple[object, ...]:
+    """Return which memory an access touches."""
+    placement = place(scene.kernel)
+    match placement.spaces[event.array]:
+        case AddressSpace.PRIVATE:
+            return (event.array, event.index, event.thread)
+        case AddressSpace.LOCAL:
+            return (event.array, event.index, event.thread[: scene.groups])
+    return (event.array, event.index)
 
 
 def _reads(events: Iterable[Event]) -> list[Event]:
