@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from polyloop.testing.auto_test import auto_test_vs_ref
     from polyloop.testing.equivalence import check_equivalence
     from polyloop.transform.affine import map_domain, reverse, shift
+    from polyloop.transform.alias import alias_temporaries
+    from polyloop.transform.arguments import remove_unused_arguments, rename_argument, set_argument_order
     from polyloop.transform.barrier import add_barrier
     from polyloop.transform.buffer import buffer_array
     from polyloop.transform.dependencies import add_dependency, add_nosync
@@ -66,8 +68,10 @@ if TYPE_CHECKING:
         get_kennedy_unweighted_fusion_candidates,
         rename_inames_in_batch,
     )
+    from polyloop.transform.instructions import find_instructions, remove_instructions, tag_instructions
     from polyloop.transform.precompute import precompute
     from polyloop.transform.prefetch import add_prefetch
+    from polyloop.transform.privatize import privatize_temporaries_with_inames, unprivatize_temporaries_with_inames
     from polyloop.transform.rename import rename_iname
     from polyloop.transform.reorder import prioritize_loops
     from polyloop.transform.specialize import add_dtypes, assume, fix_parameters, set_temporary_address_space
@@ -120,6 +124,7 @@ __all__ = [
     "add_dtypes",
     "add_nosync",
     "add_prefetch",
+    "alias_temporaries",
     "assume",
     "auto",
     "auto_test_vs_ref",
@@ -131,6 +136,7 @@ __all__ = [
     "distribute_loops",
     "domain",
     "duplicate_inames",
+    "find_instructions",
     "fix_parameters",
     "float16",
     "float32",
@@ -156,23 +162,30 @@ __all__ = [
     "options",
     "precompute",
     "prioritize_loops",
+    "privatize_temporaries_with_inames",
     "product",
     "record",
     "reduce",
+    "remove_instructions",
+    "remove_unused_arguments",
+    "rename_argument",
     "rename_iname",
     "rename_inames_in_batch",
     "replay",
     "reverse",
+    "set_argument_order",
     "set_temporary_address_space",
     "shift",
     "split_iname",
     "tag_inames",
+    "tag_instructions",
     "trace_from_json",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
     "unchecked",
+    "unprivatize_temporaries_with_inames",
     "vec",
     "verify",
 ]
@@ -180,6 +193,7 @@ __all__ = [
 install_methods()
 
 _LATER = {
+    "find_instructions": "transform.instructions",
     "Array": "frontend.intrinsics",
     "Assignment": "kernel.objects",
     "Assumption": "target.certificate",

@@ -26,8 +26,8 @@ class Applied:
 
     def script(self, variable: str = "knl") -> str:
         """Return the call as a line of Python, its choices as a comment above it."""
-        arguments = ", ".join(f"{name}={_literal(value)}" for name, value in self.transform.given().items())
-        line = f"{variable} = pl.{self.transform.name}({variable}, {arguments})"
+        arguments = [f"{name}={_literal(value)}" for name, value in self.transform.given().items()]
+        line = f"{variable} = pl.{self.transform.name}({', '.join([variable, *arguments])})"
         return f"# {self.note}\n{line}" if self.note else line
 
     def data(self) -> Mapping[str, object]:

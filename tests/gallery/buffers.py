@@ -1,4 +1,4 @@
-"""Arrays that are worked on in registers or shared memory: ``buffer_array``."""
+"""Arrays worked on in registers or shared memory (``buffer_array``), tiles in one place (``alias_temporaries``)."""
 
 from __future__ import annotations
 
@@ -79,3 +79,28 @@ def rows_smoothed_in_place() -> pl.LoopKernel:
     knl = pl.make_kernel(domain, text, data, name="rows_smoothed_in_place")
     knl = pl.tag_inames(knl, "r:g.0, i:l.0, j:l.0")
     return pl.buffer_array(knl, "x", "s, i, j", temporary_address_space="local")
+
+
+def _turned_case(n: int, rng: np.random.Generator) -> Case:
+    a, b = rng.random((n, n), dtype=F), rng.random((n, n)).astype(np.float64)
+    return {"a": a, "b": b}, {"at": a.T, "bt": b.T}
+
+
+@example(_turned_case, sizes=(1, 9, 33))
+def two_transposes_in_one_tile() -> pl.LoopKernel:
+    """Tiles of two types take turns in shared memory."""
+    data = [pl.GlobalArg("a, at", F, shape="n, n"), pl.GlobalArg("b, bt", np.float64, shape="n, n"), ...]
+    text = """
+        for i, j
+            at[j, i] = a[i, j]
+        end
+        for k, l
+            bt[l, k] = b[k, l]
+        end
+        """
+    knl = pl.make_kernel("{[i, j, k, l]: 0 <= i, j, k, l < n}", text, data, name="two_transposes_in_one_tile")
+    for row, column, array in (("i", "j", "a"), ("k", "l", "b")):
+        knl = pl.split_iname(knl, row, 8, outer_tag="g.1", inner_tag="l.0")
+        knl = pl.split_iname(knl, column, 8, outer_tag="g.0", inner_tag="l.1")
+        knl = pl.add_prefetch(knl, array, f"{row}_inner, {column}_inner")
+    return pl.alias_temporaries(knl, "a_fetch, b_fetch", base_name_prefix="tile")
