@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from polyloop.transform.affine import map_domain, reverse, shift
     from polyloop.transform.alias import alias_temporaries
     from polyloop.transform.arguments import remove_unused_arguments, rename_argument, set_argument_order
+    from polyloop.transform.assignment import assignment_to_subst
     from polyloop.transform.barrier import add_barrier
     from polyloop.transform.buffer import buffer_array
     from polyloop.transform.dependencies import add_dependency, add_nosync
@@ -68,12 +69,20 @@ if TYPE_CHECKING:
         get_kennedy_unweighted_fusion_candidates,
         rename_inames_in_batch,
     )
-    from polyloop.transform.instructions import find_instructions, remove_instructions, tag_instructions
+    from polyloop.transform.instructions import (
+        find_instructions,
+        remove_instructions,
+        set_instruction_priority,
+        tag_instructions,
+    )
+    from polyloop.transform.layout import add_padding, find_padding_multiple, split_array_axis, tag_array_axes
     from polyloop.transform.precompute import precompute
     from polyloop.transform.prefetch import add_prefetch
     from polyloop.transform.privatize import privatize_temporaries_with_inames, unprivatize_temporaries_with_inames
     from polyloop.transform.rename import rename_iname
     from polyloop.transform.reorder import prioritize_loops
+    from polyloop.transform.rules import expand_subst, extract_subst, find_rules_matching
+    from polyloop.transform.simplify import fold_constants, simplify_indices
     from polyloop.transform.specialize import add_dtypes, assume, fix_parameters, set_temporary_address_space
     from polyloop.transform.split import split_iname
     from polyloop.transform.tag import tag_inames
@@ -123,8 +132,10 @@ __all__ = [
     "add_dependency",
     "add_dtypes",
     "add_nosync",
+    "add_padding",
     "add_prefetch",
     "alias_temporaries",
+    "assignment_to_subst",
     "assume",
     "auto",
     "auto_test_vs_ref",
@@ -136,11 +147,16 @@ __all__ = [
     "distribute_loops",
     "domain",
     "duplicate_inames",
+    "expand_subst",
+    "extract_subst",
     "find_instructions",
+    "find_padding_multiple",
+    "find_rules_matching",
     "fix_parameters",
     "float16",
     "float32",
     "float64",
+    "fold_constants",
     "fuse_kernels",
     "fuse_loops",
     "generate_code",
@@ -174,9 +190,13 @@ __all__ = [
     "replay",
     "reverse",
     "set_argument_order",
+    "set_instruction_priority",
     "set_temporary_address_space",
     "shift",
+    "simplify_indices",
+    "split_array_axis",
     "split_iname",
+    "tag_array_axes",
     "tag_inames",
     "tag_instructions",
     "trace_from_json",
@@ -193,6 +213,8 @@ __all__ = [
 install_methods()
 
 _LATER = {
+    "find_padding_multiple": "transform.layout",
+    "find_rules_matching": "transform.rules",
     "find_instructions": "transform.instructions",
     "Array": "frontend.intrinsics",
     "Assignment": "kernel.objects",

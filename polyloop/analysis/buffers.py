@@ -177,8 +177,11 @@ class _Places:
             yield _not_loaded(read, source, link)
             return
         for write in self.elsewhere(read):
-            since = link.apply_range(self.not_before(source, write))
-            late = since.intersect(self.earlier(write, read).reverse()).intersect(self.same_element(read, write))
+            same = self.same_element(read, write)
+            if same.is_empty():  # mostly so: an element has one place
+                continue
+            since = link.apply_range(self.not_before(source, write)).intersect(same)
+            late = since.intersect(self.earlier(write, read).reverse())
             if not late.is_empty():
                 yield self.stale(read, write, late)
                 return

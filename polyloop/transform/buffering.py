@@ -165,15 +165,23 @@ class _Elements:
         found = None if found is None else found.coalesce()
         return None if found is None or found.is_empty() else found
 
+    def is_set_first(self, reads: Iterable[tuple[Placed, Access, isl.Set]]) -> bool:
+        """Return whether an instruction writes the array before another one reads it, so that a look pays."""
+        order = [instruction.id for instruction in self.plan.chosen]
+        writers = [order.index(s.lowered.instruction.id) for s, _, _ in self.writes if not s.lowered.is_conditional]
+        readers = [order.index(s.lowered.instruction.id) for s, _, _ in reads]
+        return any(writer < reader for writer in writers for reader in readers)
+
     def loaded(self) -> isl.Set | None:
         """Return the elements that are read before they are written in an iteration of the loops around.
 
-        What is written under a condition counts as read, since it is stored in any case.
+        What is written under a condition counts as read, since it is stored in any case.  Some more elements may be
+        among them, all of which are read somewhere.
         """
         array = self.plan.array
         reads = [entry for entry in self.accesses if not entry[0].lowered.is_write(entry[1])]
         needed = [entry for entry in self.writes if entry[0].lowered.is_conditional or entry[1].guards]
-        if not is_exact(self.placement, array):
+        if not self.is_set_first(reads) or not is_exact(self.placement, array):
             return self.of([*reads, *needed])
         sinks = [(statement, access) for statement, access, _ in reads]
         flow = flow_of(self.placement, array, sinks) if sinks else None

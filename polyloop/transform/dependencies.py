@@ -20,7 +20,7 @@ from polyloop.kernel.order import stable_order
 from polyloop.transform.base import Transform
 from polyloop.transform.matched import match_violations, meant, reference_id
 
-__all__ = ["AddDependency", "AddNosync", "add_dependency", "add_nosync"]
+__all__ = ["AddDependency", "AddNosync", "add_dependency", "add_nosync", "must_precede"]
 
 
 
@@ -45,7 +45,7 @@ class AddDependency(Transform):
                 hints=("name two instructions",),
             )
             return
-        order = stable_order([i.id for i in kernel.instructions], _before(kernel, asked))
+        order = stable_order([i.id for i in kernel.instructions], must_precede(kernel, asked))
         if isinstance(order, tuple):
             yield self._cycle(kernel, order, asked)
 
@@ -76,7 +76,7 @@ class AddDependency(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         asked = self._asked(kernel)
-        order = stable_order([i.id for i in kernel.instructions], _before(kernel, asked))
+        order = stable_order([i.id for i in kernel.instructions], must_precede(kernel, asked))
         assert isinstance(order, list), "cycles are refused"
         changed = {
             i.id: replace(i, depends_on=i.depends_on | asked[i.id]) if i.id in asked else i for i in kernel.instructions
@@ -94,7 +94,7 @@ def _shared(first: Instruction, second: Instruction) -> frozenset[str]:
     return (writes[0] & (second.reads | writes[1])) | (first.reads & writes[1])
 
 
-def _before(kernel: LoopKernel, asked: Mapping[str, frozenset[str]]) -> dict[str, set[str]]:
+def must_precede(kernel: LoopKernel, asked: Mapping[str, frozenset[str]]) -> dict[str, set[str]]:
     """Return, for each instruction, which ones must come before it."""
     before: dict[str, set[str]] = {}
     for number, later in enumerate(kernel.instructions):

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from polyloop.analysis.creation import complete_kernel
+from polyloop.analysis.legality import order_violations
+from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic, KernelError, TransformError, unknown_name
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy, Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.match import matches, parse_match
+from polyloop.kernel.order import stable_order
 from polyloop.transform.base import Transform
+from polyloop.transform.dependencies import must_precede
 from polyloop.transform.matched import match_violations, reference_id
 from polyloop.transform.staged import names_of
 
 __all__ = [
     "RemoveInstructions",
+    "SetInstructionPriority",
     "TagInstructions",
     "find_instructions",
     "remove_instructions",
+    "set_instruction_priority",
     "tag_instructions",
 ]
 
@@ -95,6 +101,62 @@ def tag_instructions(kernel: LoopKernel, new_tag: str, within: str | None = None
     Source: Loopy's transform of the same name.
     """
     return TagInstructions(new_tag, within)(kernel)
+
+
+@dataclass(frozen=True)
+class SetInstructionPriority(Transform):
+    """Let instructions run earlier, or later, among those whose order is free."""
+
+    name: ClassVar[str] = "set_instruction_priority"
+    insn_match: str
+    priority: int
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        yield from match_violations(kernel, (self.insn_match,), self.name)
+        priority: object = self.priority
+        if type(priority) is not int:
+            yield Diagnostic("bad-value", f"a priority cannot be {priority!r}", hints=("give an integer",))
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        by_id = {instruction.id: instruction for instruction in kernel.instructions}
+        before = must_precede(kernel, {})
+        priority = {instruction.id: self.priority for instruction in find_instructions(kernel, self.insn_match)}
+        order = stable_order([*by_id], before, priority, lambda earlier, later: earlier in before[later])
+        assert isinstance(order, list), "the instructions have an order"
+        return replace(kernel, instructions=tuple(by_id[name] for name in order))
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        yield from value_violations(after)
+        yield from order_violations(after)
+
+
+def set_instruction_priority(kernel: LoopKernel, insn_match: str, priority: int) -> LoopKernel:
+    """Let instructions run earlier (a positive priority) or later among those whose order is free.
+
+    ::
+
+        t = a[i]  {id=one}                       u = b[i]  {id=two}
+        u = b[i]  {id=two}   with "two", 1  ->   t = a[i]  {id=one}
+
+    Parameters
+    ----------
+    insn_match
+        Match expression of the instructions.
+    priority
+        Of two instructions that could be next, the one with the higher priority is; the others have 0.
+
+    Raises
+    ------
+    TransformError
+        ``syntax``, ``unknown-instruction``, ``bad-value``, ``illegal-order``.
+
+    Notes
+    -----
+    Instructions keep their order where both access a variable and one writes it, and where ``dep=`` or a barrier says
+    so.  Source: Loopy's transform of the same name.
+    """
+    return SetInstructionPriority(insn_match, priority)(kernel)
 
 
 @dataclass(frozen=True)

@@ -104,3 +104,45 @@ def two_transposes_in_one_tile() -> pl.LoopKernel:
         knl = pl.split_iname(knl, column, 8, outer_tag="g.0", inner_tag="l.1")
         knl = pl.add_prefetch(knl, array, f"{row}_inner, {column}_inner")
     return pl.alias_temporaries(knl, "a_fetch, b_fetch", base_name_prefix="tile")
+
+
+def _turned_tile_case(n: int, rng: np.random.Generator) -> Case:
+    a = rng.random((n, n), dtype=F)
+    return {"a": a}, {"at": a.T}
+
+
+@example(_turned_tile_case, sizes=(1, 17, 33))
+def transpose_with_a_padded_tile() -> pl.LoopKernel:
+    """Rows of 17 words: neither the rows nor the columns of the tile share a bank."""
+    data = [pl.GlobalArg("a, at", F, shape="n, n"), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "at[j, i] = a[i, j]", data, name="transpose_with_a_padded_tile")
+    knl = pl.split_iname(knl, "i", 16, outer_tag="g.1", inner_tag="l.0")
+    knl = pl.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.1")
+    knl = pl.add_prefetch(knl, "a", "i_inner, j_inner")
+    return pl.add_padding(knl, "a_fetch", 0, 68)
+
+
+def _smoothed_case(n: int, rng: np.random.Generator) -> Case:
+    a = rng.random(n + 2, dtype=F)
+    root = np.sqrt(a)
+    return {"a": a}, {"out": root[:-2] + root[1:-1] + root[2:]}
+
+
+@example(_smoothed_case, sizes=(1, 17, 40))
+def roots_computed_once_a_tile() -> pl.LoopKernel:
+    """An array of intermediate values becomes a rule, and the rule a tile in shared memory."""
+    arrays = [pl.GlobalArg("a", F, shape="n + 2"), pl.GlobalArg("out", F, shape="n")]
+    data = [*arrays, pl.TemporaryVariable("r", F, shape="n + 2"), ...]
+    text = """
+        for k
+            r[k] = sqrt(a[k])
+        end
+        for i
+            out[i] = r[i] + r[i+1] + r[i+2]
+        end
+        """
+    domain = "{[i, k]: 0 <= i < n and 0 <= k < n + 2}"
+    knl = pl.make_kernel(domain, text, data, name="roots_computed_once_a_tile")
+    knl = pl.assignment_to_subst(knl, "r")
+    knl = pl.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    return pl.precompute(knl, "r_subst", "i_inner")

@@ -1,0 +1,11 @@
+extern "C" __global__ void __launch_bounds__(256) transpose_with_a_padded_tile(const float *__restrict__ a, float *__restrict__ at, int n)
+{
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    __shared__ float a_fetch[16][17];
+    if (16 * by + ty < n && 16 * bx + tx < n)
+        a_fetch[ty][tx] = a[(16 * by + ty) * n + 16 * bx + tx];  // fetch_a
+    __syncthreads();
+    if (16 * by + tx < n && 16 * bx + ty < n)
+        at[(16 * bx + ty) * n + 16 * by + tx] = a_fetch[tx][ty];  // insn
+}
