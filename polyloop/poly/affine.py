@@ -53,8 +53,11 @@ class Affine(NamedTuple):
 
     def add(self, other: Affine, scale: int = 1) -> Affine:
         """Return ``self + scale * other``."""
-        if not other.terms:
+        if not other.terms or not scale:
             return Affine(self.terms, self.const + scale * other.const)
+        if not self.terms:
+            terms = other.terms if scale == 1 else tuple((v, scale * c) for v, c in other.terms)
+            return Affine(terms, self.const + scale * other.const)
         total = dict(self.terms)
         for var, coefficient in other.terms:
             total[var] = total.get(var, 0) + scale * coefficient

@@ -17,7 +17,7 @@ __all__ = ["Difference", "Measured", "Tolerance", "default_tolerance", "measure"
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far two floating-point numbers may be apart: ``relative`` to the number, or to a typical one of the array."""
+    """How far two floating-point numbers may be apart: ``relative`` to the number, or to the median of the array."""
 
     relative: float
     absolute: float
@@ -103,15 +103,15 @@ def _close(
 ) -> tuple[np.ndarray[Any, Any], float, int]:
     """Return where two arrays agree, the largest error in units of the largest number, and how many are NaN in both.
 
-    A difference is judged by the larger of the element and the typical number of the array, so that what cancels to
-    almost nothing is not asked to be exact.
+    A difference is judged by the larger of the element and the median of the array, so that what cancels to almost
+    nothing is not asked to be exact, and a few large numbers excuse nothing.
     """
     both = np.isnan(left) & np.isnan(right)
     finite = np.isfinite(left) & np.isfinite(right)
     with np.errstate(all="ignore"):
         distance = np.where(finite, np.abs(left - right), 0.0)
         size = np.where(finite, np.maximum(np.abs(left), np.abs(right)), 0.0)
-    typical = float(np.sqrt(np.mean(size[finite] ** 2))) if finite.any() else 0.0
+    typical = float(np.median(size[finite])) if finite.any() else 0.0
     near = finite & (distance <= tolerance.absolute + tolerance.relative * np.maximum(size, typical))
     largest = float(size.max(initial=0.0))
     error = float(distance.max(initial=0.0)) / largest if largest else 0.0

@@ -205,7 +205,7 @@ def _not_equivalent(
         hints.append("kernels that are equal only by the laws of real numbers, as x/2 and 0.5*x, need mode='floats'")
     elif at.is_rounded:
         relative, absolute = trial.tolerance.relative, trial.tolerance.absolute
-        notes.append(f"the tolerance is {relative:.1e} of the number, or of a typical one, plus {absolute:g}")
+        notes.append(f"the tolerance is {relative:.1e} of the number, or of the median, plus {absolute:g}")
         hints.append("a difference that is only rounding needs another rtol= or atol=")
     message = f"'{name}' is not what '{first.name}' computes"
     return VerificationError(
@@ -273,8 +273,8 @@ def check_equivalence(
     fibres
         Run the CUDA text of *knl_b* on the CPU too, one fibre a thread, in several orders of the threads.
     rtol, atol
-        How far floating-point outputs may differ: *rtol* times the larger of the element and the root mean square of
-        its array, plus *atol*.  By default what suits the least exact type of the kernels.
+        How far floating-point outputs may differ: *rtol* times the larger of the element and the median of its array,
+        plus *atol*.  By default what suits the least exact type of the kernels.
     seed
         Of the random inputs.
 
