@@ -36,8 +36,9 @@ class _Extent:
 
 
 def lanes_last(kernel: LoopKernel, inames: Sequence[str]) -> tuple[str, ...]:
-    """Return *inames* with the lanes innermost, otherwise in their order."""
+    """Return *inames* with the lanes innermost, those of vectors last, otherwise in their order."""
     lanes = [x for x in inames if is_lane(kernel.tag(x))]
+    lanes.sort(key=lambda x: isinstance(kernel.tag(x), Vectorize))
     return (*(x for x in inames if x not in lanes), *lanes) if lanes else tuple(inames)
 
 

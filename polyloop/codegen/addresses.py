@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pymbolic.primitives as p
@@ -10,14 +10,21 @@ import pymbolic.primitives as p
 from polyloop.codegen.linear import form_order, join_terms
 from polyloop.codegen.operands import Operands
 from polyloop.codegen.parts import part_reference
-from polyloop.codegen.scope import PRODUCT, SUM, Text
+from polyloop.codegen.scope import PRODUCT, SUM, Scope, Text
 from polyloop.expr.nodes import Expression
 
 __all__ = ["Addresses"]
 
 
 class Addresses(Operands):
-    """The part of :class:`polyloop.codegen.expressions.Expressions` that renders elements and indices."""
+    """The part of :class:`polyloop.codegen.expressions.Expressions` that renders elements and indices.
+
+    ``held`` are elements that are in variables, by array and subscripts.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.held: Mapping[tuple[str, tuple[Expression, ...]], str] = {}
 
     def _prefix(self, name: str) -> str:
         axes = self.scope.expanded.get(name, ())
@@ -25,6 +32,9 @@ class Addresses(Operands):
 
     def _reference(self, name: str, indices: Sequence[Expression]) -> str:
         """Return the text of an element of an array, or of a scalar temporary."""
+        held = self.held.get((name, tuple(indices))) if self.held else None
+        if held is not None:
+            return held
         array = self.scope.arrays.get(name)
         if array is None:
             own = self.scope.table_names.get(name, name) + self._prefix(name)

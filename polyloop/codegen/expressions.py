@@ -93,6 +93,11 @@ class Expressions(Addresses):
             self.reads.add(name)
         return ".".join((text, *path)), name, dtype
 
+    def element(self, expr: p.Variable | p.Subscript, context: Context) -> str:
+        """Return a variable or an element as it stands in memory."""
+        self.context = context
+        return self._leaf(expr).text
+
     def index(self, expr: Expression, context: Context) -> Text:
         """Return an integer expression with its linear part in natural order."""
         self.context = context

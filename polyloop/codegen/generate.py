@@ -112,6 +112,8 @@ class _Program:
         self.records: dict[np.dtype[np.generic], str] = {}
         self.record_helpers: dict[str, str] = {}
         self.structs: dict[str, str] = {}
+        self.aligned: dict[str, int] = {}
+        self.notes: dict[tuple[str, str], Diagnostic] = {}
         self.magnitudes = Magnitudes(self.divisibility)
         self.context = self._initial_context(schedule)
         self.statements = {
@@ -167,6 +169,8 @@ class _Program:
             arguments=self.arguments[: len(self.arguments) - len(self.schedule.workspace)],
             workspace=self.schedule.workspace,
             split=tuple(self.split.values()),
+            alignments=tuple((name, most) for name, most in self.aligned.items() if name in self.arrays),
+            notes=tuple((instruction, note) for (instruction, _), note in self.notes.items()),
             checks=(*assumption_checks(self.schedule.assumptions), *map(condition_check, self.schedule.conditions)),
             index_checks=self._index_checks(),
             index_bits=self.index_bits,
@@ -231,7 +235,7 @@ class _Program:
             self.arrays, storage, self.helpers, self.magnitudes, expanded, bounds,
             records=self.records, record_helpers=self.record_helpers, structs=self.structs,
             table_names=self.table_names, value_dtypes=value_dtypes, pools=pools, split=self.split,
-            foreign_functions=self.foreign_functions,
+            foreign_functions=self.foreign_functions, aligned=self.aligned, notes=self.notes,
         )  # fmt: skip
 
     def _function(self, launch: Launch) -> _Function:
@@ -294,6 +298,8 @@ class _Program:
     def _declaration(self, storage: Storage, scope: Scope, launch: Launch) -> Declare:
         threads = tuple(launch.local_size[int(axis[2:])] for axis in scope.expanded.get(storage.name, ()))
         qualifier = self.language.shared if storage.address_space is AddressSpace.LOCAL else ""
+        if qualifier and storage.name in scope.aligned:
+            qualifier += f"{self.language.aligned.format(bytes=scope.aligned[storage.name])} "
         return Declare(scope.ctype(storage.dtype), storage.name, threads + storage.dims, None, qualifier)
 
     def _check_launch(self, launch: Launch) -> None:

@@ -115,6 +115,8 @@ class Language:
     """Whether there are types such as ``float4``, with ``make_float4``, and operators can be defined for them."""
     has_overloads: bool = False
     """Whether functions of one name may differ in the types of their arguments."""
+    aligned: str = ""
+    """What aligns a variable or a structure, with a field ``{bytes}``; empty where vectors are left to the compiler."""
     static_assert: str = "_Static_assert"
     results: Mapping[tuple[str, str], str] = field(default_factory=dict)
 

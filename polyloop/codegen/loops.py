@@ -21,7 +21,7 @@ from polyloop.codegen.rows import Piece, mentions, negated, pieces_of, tightened
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tiles import Tile, full_tile, places
 from polyloop.errors import Diagnostic
-from polyloop.kernel.tags import Unroll, UnrollHint
+from polyloop.kernel.tags import Unroll, UnrollHint, Vectorize
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier, runs
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import constant_bounds
@@ -51,6 +51,10 @@ class Loops(ABC):
     @abstractmethod
     def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
         """Return the code of *nodes*; *known* are the variables with a value here."""
+
+    @abstractmethod
+    def _lanes(self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]) -> Block:
+        """Return a loop over the lanes of a vector."""
 
     def _full(self, tile: Tile, tree: Tree, context: Context) -> list[Affine]:
         return full_tile(
@@ -122,7 +126,9 @@ class Loops(ABC):
             return self._single(node, constants[0], context, inner) if constants[1] > constants[0] else ()
         self._name(name, bounds, inside)
         tag = self.schedule.loop_tags.get(name)
-        if isinstance(tag, Unroll):
+        if isinstance(tag, Vectorize) and self.scope.language.aligned:
+            return self._lanes(node, bounds, context, inside, inner)
+        if isinstance(tag, Unroll) or (isinstance(tag, Vectorize) and name in self.constants):
             return self._unrolled(node, bounds, context, inside, inner)
         front, back = self.schedule.slabs.get(name, (0, 0))
         if (front or back) and bounds.stride is None:
@@ -133,6 +139,13 @@ class Loops(ABC):
             if full:
                 return self._peeled(node, bounds, full, context, inner)
         pragma = self.scope.language.unroll_hint if isinstance(tag, UnrollHint) else ""
+        return self._plain(node, bounds, context, inside, inner, pragma)
+
+    def _plain(
+        self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str], pragma: str = ""
+    ) -> Block:
+        """Return a loop that is neither unrolled nor taken apart."""
+        name, reads = node.iname, self._reads(bounds.forms())
         step = 1 if bounds.stride is None else bounds.stride.step
         start, test = self._lower_text(bounds.lower, context), self._test(name, bounds.upper, context)
         return self._for(node, start, test, inside, inner, pragma, step, reads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
 
@@ -96,6 +97,10 @@ class GeneratedProgram:
         in global memory.  Functions take them after the arguments.
     split
         Arrays of the kernel that stand among the arguments in parts.
+    alignments
+        Arrays, and what their addresses must be multiples of [bytes], where their elements ask for less.
+    notes
+        Where the program is not as fast as the kernel asks for, by instruction.
     index_checks
         Conditions under which 32-bit index arithmetic is exact; where one fails the program
         must be generated again with ``index_bits=64``.
@@ -111,6 +116,8 @@ class GeneratedProgram:
     index_bits: int = 32
     workspace: tuple[ArrayArg, ...] = ()
     split: tuple[SplitArray, ...] = ()
+    alignments: tuple[tuple[str, int], ...] = ()
+    notes: tuple[tuple[str, Diagnostic], ...] = ()
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:

@@ -89,6 +89,10 @@ class Scope:
         What index arithmetic can amount to; shared likewise.
     foreign_functions
         Those that the text calls, by name and, where names are overloaded, types; shared likewise.
+    aligned
+        What arrays must be aligned to beyond their elements [bytes].
+    notes
+        Accesses that are not as fast as asked for, by instruction and text; shared likewise.
     fast
         Whether the statement that is printed asks for speed rather than accuracy.
     """
@@ -115,6 +119,8 @@ class Scope:
     fast: bool = False
     split: Mapping[str, SplitArray] = field(default_factory=dict)
     pools: Mapping[str, str] = field(default_factory=dict)
+    aligned: dict[str, int] = field(default_factory=dict)
+    notes: dict[tuple[str, str], Diagnostic] = field(default_factory=dict)
     value_dtypes: Mapping[str, np.dtype[np.generic]] = field(default_factory=dict)
 
     @property

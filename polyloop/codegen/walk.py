@@ -19,9 +19,8 @@ from polyloop.codegen.branches import Guarded, branches
 from polyloop.codegen.c_ast import Assign, Block, Call, If, Node, Sync, Verbatim
 from polyloop.codegen.combine import updated
 from polyloop.codegen.context import Context
-from polyloop.codegen.expressions import Expressions
+from polyloop.codegen.lanes import LaneLoops, merged
 from polyloop.codegen.linear import condition_text
-from polyloop.codegen.loops import Loops
 from polyloop.codegen.rows import hull
 from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile
@@ -38,7 +37,7 @@ __all__ = ["Walker"]
 _NONE: Final = frozenset[str]()
 
 
-class Walker(Loops):
+class Walker(LaneLoops):
     """Generates the body of one function.
 
     Parameters
@@ -54,7 +53,6 @@ class Walker(Loops):
     ) -> None:
         super().__init__(scope, schedule, axes, extents)
         self.axes = frozenset(axes)
-        self.expressions = Expressions(scope)
         self.assignments: dict[tuple[str | int | None, ...], Assign | Call | Verbatim] = {}
 
     def run(self, tree: Tree, context: Context) -> Block:
@@ -62,7 +60,7 @@ class Walker(Loops):
         groups = frozenset(axis for axis in self.axes if axis[0] == "g")
         if groups:
             tile = Tile(groups, groups, has_barrier(tree))
-            full = self._full(tile, tree, context)
+            full = self._full(tile, self._without_lanes(tree), context)
             if full:
                 clean = self.block(tree, context.add(full), self.axes)
                 self.may_peel = False
@@ -124,6 +122,7 @@ class Walker(Loops):
         return text, frozenset(self.expressions.reads)
 
     def _guarded(self, rows: Sequence[Affine], body: Block, context: Context) -> Block:
+        body = merged(body)
         if not rows or not body:
             return body
         condition = condition_text(rows, self.scope, context).text

@@ -187,6 +187,7 @@ class Binder:
         arguments = self.program.arguments
         self.arrays = tuple(a for a in arguments if isinstance(a, ArrayArg))
         self.values = tuple(a for a in arguments if isinstance(a, ValueArg))
+        self.alignments = dict(self.program.alignments)
         self._by_name = {array.name: array for array in self.arrays}
         self.layouts = open_layouts(arguments)
         parameters = set[str]()
@@ -292,7 +293,9 @@ class Binder:
     def _alignment(self, array: ArrayArg, view: ArrayView) -> int:
         """Return the alignment [bytes] that the code expects; a NumPy array that is copied to a GPU needs no other."""
         wide = self.program.target == "cuda" and view.kind is not ArrayKind.NUMPY
-        return max(struct_alignment(view.dtype, wide=wide), array.alignment or 1)
+        is_copied = view.kind is ArrayKind.NUMPY and not isinstance(self.memory, HostMemory)
+        vectors = 1 if is_copied else self.alignments.get(array.name, 1)
+        return max(struct_alignment(view.dtype, wide=wide), array.alignment or 1, vectors)
 
     def _check(self, views: Mapping[str, ArrayView], given: Mapping[str, int]) -> _Plan:
         kernel = self.program.kernel

@@ -141,9 +141,9 @@ def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:
 def _loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:
     """Yield how loops are printed that are not plain ones; lanes stand around one statement and are unrolled."""
     for iname, tag in kernel.iname_tags.items():
-        if isinstance(tag, Vectorize) or (isinstance(tag, Interleave) and tag.unrolled):
+        if isinstance(tag, Interleave) and tag.unrolled:
             yield iname, Unroll()
-        elif isinstance(tag, Unroll | UnrollHint):
+        elif isinstance(tag, Unroll | UnrollHint | Vectorize):
             yield iname, tag
 
 

@@ -160,7 +160,7 @@ class Schedule:
     conditions
         What the parameters must fulfil besides, so that no access leaves its array; checked at launch.
     loop_tags
-        Tag of each loop iname that is not a plain sequential loop (``Unroll``, ``UnrollHint``).
+        Tag of each loop iname that is not a plain sequential loop (``Unroll``, ``UnrollHint``, ``Vectorize``).
     tile_inames
         Outer inames of splits: candidates for separating full tiles from partial ones.
     workspace

@@ -95,6 +95,7 @@ CUDA_LANGUAGE: Final = Language(
     constant_bits="__builtin_bit_cast({type}, {bits})",
     limits=_LIMITS,
     has_vectors=True,
+    aligned="__align__({bytes})",
     has_overloads=True,
     static_assert="static_assert",
     results={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from polyloop.codegen.generate import generate
 from polyloop.codegen.program import GeneratedProgram
+from polyloop.errors import warn
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.schedule.build import build_schedule
 from polyloop.target.base import Target, target_of
@@ -52,4 +53,5 @@ def generate_code(
     if key not in known:
         schedule = build_schedule(kernel, chosen.limits)
         known[key] = generate(schedule, chosen.language, index_bits=bits)
+        warn("generate_code", kernel.name, known[key].notes, kernel.silenced_warnings)
     return known[key]

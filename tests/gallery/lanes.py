@@ -73,3 +73,67 @@ def rows_side_by_side() -> pl.LoopKernel:
     )
     knl = pl.split_iname(knl, "i", 2, inner_tag="ilp")
     return pl.split_iname(knl, "i_outer", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def _gelu_case(n: int, rng: np.random.Generator) -> Case:
+    x = rng.standard_normal((n, 8 * n), dtype=F)
+    b = rng.standard_normal(8 * n, dtype=F)
+    h = x + b
+    return {"x": x, "b": b}, {"y": 0.5 * h * (1 + np.tanh(F(0.7978845608) * (h + F(0.044715) * h**3)))}
+
+
+@example(_gelu_case, sizes=(1, 5, 40))
+def bias_and_gelu() -> pl.LoopKernel:
+    """A bias and an activation over rows that are a multiple of four elements long."""
+    data = [pl.GlobalArg("x, y", F, shape="n, m"), pl.GlobalArg("b", F, shape="m"), ...]
+    text = """
+        <> h = x[i, j] + b[j]
+        y[i, j] = 0.5*h*(1 + tanh(0.7978845608*(h + 0.044715*h*h*h)))
+        """
+    domain = "{[i, j]: 0 <= i < n and 0 <= j < m}"
+    knl = pl.make_kernel(domain, text, data, name="bias_gelu", assumptions="m mod 4 = 0 and m >= 4")
+    knl = pl.split_iname(knl, "j", 4, inner_tag="vec")
+    knl = pl.split_iname(knl, "j_outer", 64, outer_tag="g.0", inner_tag="l.0")
+    return pl.tag_inames(knl, "i:g.1")
+
+
+def _scaled_case(n: int, rng: np.random.Generator) -> Case:
+    x = rng.integers(-8, 9, 37 * n).astype(np.float16)
+    return {"x": x}, {"y": x * np.float16(0.5)}
+
+
+@example(_scaled_case)
+def eight_halves_at_once() -> pl.LoopKernel:
+    """16 bytes for each thread, and a remainder of up to seven elements."""
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 0.5*x[i]", [pl.GlobalArg("x, y", np.float16, shape="n"), ...])
+    knl = pl.split_iname(knl, "i", 8, inner_tag="vec")
+    return pl.split_iname(knl, "i_outer", 128, outer_tag="g.0", inner_tag="l.0")
+
+
+def _blocked_case(n: int, rng: np.random.Generator) -> Case:
+    return _product_case(32 * n, rng)
+
+
+@example(_blocked_case, sizes=(1, 2, 3))
+def product_with_vectors() -> pl.LoopKernel:
+    """A matrix product whose tiles are filled, read and written four elements at a time."""
+    data = [pl.GlobalArg("a, b, c", F, shape="n, n"), ...]
+    knl = pl.make_kernel(
+        "{[i, j, k]: 0 <= i, j, k < n}", "c[i, j] = sum(k, a[i, k]*b[k, j])", data, name="product",
+        assumptions="n mod 32 = 0 and n >= 32",
+    )  # fmt: skip
+    knl = pl.split_iname(knl, "i", 32, outer_tag="g.1")
+    knl = pl.split_iname(knl, "i_inner", 8, outer_tag="ilp", inner_tag="l.1")
+    knl = pl.split_iname(knl, "j", 32, outer_tag="g.0")
+    knl = pl.split_iname(knl, "j_inner", 4, outer_tag="l.0", inner_tag="vec")
+    knl = pl.split_iname(knl, "k", 8)
+    knl = pl.add_prefetch(
+        knl, "a", ["i_inner_outer", "i_inner_inner", "k_inner"], dim_arg_names=["ar", "ac"], default_tag=None
+    )
+    knl = pl.add_prefetch(
+        knl, "b", ["k_inner", "j_inner_outer", "j_inner_inner"], dim_arg_names=["br", "bc"], default_tag=None
+    )
+    knl = pl.split_iname(knl, "bc", 4, outer_tag="l.0", inner_tag="vec")
+    knl = pl.tag_inames(knl, "br:l.1")
+    knl = pl.split_iname(knl, "ar", 8, inner_tag="l.1", outer_tag="ilp")
+    return pl.tag_inames(knl, "ac:l.0")

@@ -1,0 +1,281 @@
+"""Loops over the lanes of one statement: wide loads, what each lane computes, a wide store."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from polyloop.codegen.bounds import Bounds, minimal
+from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, Verbatim
+from polyloop.codegen.context import Context
+from polyloop.codegen.expressions import Expressions
+from polyloop.codegen.linear import condition_text
+from polyloop.codegen.loops import Loops
+from polyloop.codegen.rows import negated, tightened
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.wide import Lanes, Plan, Wide, plan_of, vector_type
+from polyloop.expr.nodes import CText, Expression, array_name, targets_of
+from polyloop.expr.rewrite import accesses, variables
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.tags import Vectorize
+from polyloop.kernel.tree import Loop, Run, Tree
+from polyloop.kernel.tree import Node as TreeNode
+from polyloop.poly.affine import Affine, Floor
+from polyloop.schedule.plan import Schedule, Statement
+
+__all__ = ["LaneLoops", "merged"]
+
+_LINES = 4
+"""Up to this many lanes are written out, more stand in a loop."""
+
+
+class LaneLoops(Loops):
+    """The part of :class:`polyloop.codegen.walk.Walker` that makes loops over lanes."""
+
+    def __init__(
+        self, scope: Scope, schedule: Schedule, axes: Sequence[str], extents: Mapping[str, int]
+    ) -> None:
+        super().__init__(scope, schedule, axes, extents)
+        self.expressions = Expressions(scope)
+        self.plans: dict[tuple[str, Lanes], Plan | None] = {}
+        self.vectors: dict[tuple[object, ...], str] = {}
+        written = {array_name(target) for s in self.statements.values() for target in targets_of(s.lhs)}
+        self.inputs = scope.arrays.keys() - written
+
+    @abstractmethod
+    def _new_assign(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
+        """Return the assignment of a statement."""
+
+    def _without_lanes(self, tree: Tree) -> Tree:
+        """Return *tree* without loops over the lanes of vectors, which full tiles need not be told apart for."""
+        out: list[TreeNode] = []
+        for node in tree:
+            if isinstance(node, Loop):
+                body = self._without_lanes(node.body)
+                is_vector = isinstance(self.schedule.loop_tags.get(node.iname), Vectorize)
+                out += body if is_vector else (Loop(node.iname, body),)
+            else:
+                out.append(node)
+        return tuple(out)
+
+    def _lanes(
+        self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a loop over lanes: full vectors at once where that is possible, the rest lane by lane."""
+        plan = self._plan(node)
+        full = None if plan is None else self._full_rows(plan, node, context)
+        if plan is None or full is None:
+            return self._unrolled(node, bounds, context, inside, inner)
+        if any(context.implies(negated(row)) for row in full):
+            return self._lane_by_lane(node, bounds, context, inside, inner)
+        full = minimal([row for row in full if not context.implies(row)], context)
+        wide = self._vectors(node, plan, context.add(full))
+        if not full:
+            return wide
+        rest = context.add([negated(full[0])]) if len(full) == 1 else context
+        by_lane = self._lane_by_lane(node, bounds, rest, rest.add(bounds.facts), inner)
+        return (If(condition_text(full, self.scope, context).text, wide, by_lane, self._reads(full)),)
+
+    def _plan(self, node: Loop) -> Plan | None:
+        """Return the wide accesses in a loop over lanes, None if there are none."""
+        if len(node.body) != 1 or not isinstance(node.body[0], Run) or node.iname in self.constants:
+            return None
+        statement = self.statements[node.body[0].name]
+        low, high = self._static_box(node)
+        varies = any(node.iname in variables(predicate) for predicate in statement.predicates)
+        if low is None or high is None or varies or statement.atomic or isinstance(statement.rhs, CText):
+            return None
+        lanes = Lanes(node.iname, low, high - low + 1)
+        if lanes.count not in (2, 4, 8, 16):
+            return None
+        key = (statement.name, lanes)
+        if key not in self.plans:
+            plan = plan_of(self.scope, statement, lanes)
+            self.plans[key] = plan if plan.loads or plan.store else None
+        return self.plans[key]
+
+    def _full_rows(self, plan: Plan, node: Loop, context: Context) -> list[Affine] | None:
+        """Return the rows under which all lanes run, as far as *context* does not imply them; None if unclear."""
+        assert isinstance(node.body[0], Run), "a plan is made for one statement"
+        statement = self.statements[node.body[0].name]
+        pieces = self._pieces(statement.name, frozenset(statement.dims))
+        if len(pieces) != 1:
+            return None
+        name, low, high = plan.lanes.iname, plan.lanes.low, plan.lanes.low + plan.lanes.count - 1
+        within = context.add(_box(plan.lanes))
+        found: dict[Affine, None] = {}
+        for terms, const in pieces[0].items():
+            row = Affine(terms, const)
+            if within.implies(row):
+                continue
+            if any(isinstance(var, Floor) and name in Affine(var.terms, 0).names() for var, _ in terms):
+                return None
+            step = row.coefficient(name)
+            worst = row.substitute({name: Affine((), low if step > 0 else high)})
+            found[tightened(worst)] = None
+        return list(found)
+
+    def _lane_by_lane(
+        self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a loop over lanes of which some may not run.
+
+        What is kept in registers for each lane needs an unrolled loop, because registers have no addresses.
+        """
+        assert isinstance(node.body[0], Run), "a plan is made for one statement"
+        statement = self.statements[node.body[0].name]
+        if self._uses_registers(statement, node.iname) or bounds.stride is not None:
+            return self._unrolled(node, bounds, context, inside, inner)
+        bounds = self._bounds(node, context, inner - {node.iname})
+        upper = tuple(_least(forms, context) for forms in bounds.upper)
+        return self._plain(node, replace(bounds, upper=upper), context, context.add(bounds.facts), inner)
+
+    def _uses_registers(self, statement: Statement, lane: str) -> bool:
+        """Return whether a statement subscripts a private variable by its lane."""
+        for part in (statement.lhs, statement.rhs, *statement.predicates):
+            for access in accesses(part):
+                storage = self.scope.storage.get(array_name(access))
+                if storage is not None and storage.address_space is AddressSpace.PRIVATE and lane in variables(access):
+                    return True
+        return False
+
+    # {{{ full vectors
+
+    def _vectors(self, node: Loop, plan: Plan, context: Context) -> Block:
+        """Return the statement for all lanes at once."""
+        assert isinstance(node.body[0], Run), "a plan is made for one statement"
+        statement = self.statements[node.body[0].name]
+        values = self.scope.values
+        saved = values[plan.lanes.iname]
+        body = self._copied(statement, plan, context) or self._computed(statement, plan, context, str(saved))
+        values[plan.lanes.iname] = saved
+        if not statement.predicates:
+            return body
+        self.expressions.reads = set()
+        texts = [self.expressions.value(part, context).within(3) for part in statement.predicates]
+        return (If(" && ".join(texts), body, (), frozenset(self.expressions.reads)),)
+
+    def _copied(self, statement: Statement, plan: Plan, context: Context) -> Block:
+        """Return a copy of a vector as one assignment; nothing if the statement does more than copy."""
+        store = plan.store
+        is_copy = store is not None and len(plan.loads) == 1 and statement.rhs is plan.loads[0].access
+        if not is_copy or store is None or plan.loads[0].dtype != store.dtype:
+            return ()
+        self.scope.values[plan.lanes.iname] = plan.lanes.low
+        value, reads = self._element(plan.loads[0], plan.lanes, context, "const ")
+        target, writes = self._element(store, plan.lanes, context)
+        return (Assign(target, "=", value, statement.instruction, next(iter(writes), None), reads),)
+
+    def _element(self, wide: Wide, lanes: Lanes, context: Context, const: str = "") -> tuple[str, frozenset[str]]:
+        """Return the vector that begins at the element of the first lane, and the temporary that it is in."""
+        name = array_name(wide.access)
+        self.scope.aligned[name] = max(wide.alignment, self.scope.aligned.get(name, 1))
+        self.expressions.reads = set()
+        text = self.expressions.element(wide.access, context)
+        ctype, _ = vector_type(self.scope, wide.dtype, lanes.count)
+        return f"*({const}{ctype} *)&{text}", frozenset(self.expressions.reads)
+
+    def _computed(self, statement: Statement, plan: Plan, context: Context, var: str) -> Block:
+        """Return loads into vectors, the statement for each lane, and the store of the vector that it made."""
+        lanes, out = plan.lanes, list[Node]()
+        self.scope.values[lanes.iname] = lanes.low
+        held: dict[tuple[str, tuple[Expression, ...]], tuple[str, tuple[str, ...]]] = {}
+        for load in plan.loads:
+            ctype, parts = vector_type(self.scope, load.dtype, lanes.count)
+            held[load.key] = (self._vector(statement, load, context), parts)
+            text, reads = self._element(load, lanes, context, "const ")
+            const = "" if plan.store is not None and plan.store.key == load.key else "const "
+            out.append(Assign(held[load.key][0], "=", text, "", None, reads, f"{const}{ctype}"))
+        store, last = plan.store, list[Node]()
+        if store is not None:
+            ctype, parts = vector_type(self.scope, store.dtype, lanes.count)
+            target, writes = self._element(store, lanes, context)
+            if store.key not in held:
+                held[store.key] = (self._vector(statement, store, context), parts)
+                out.append(Declare(ctype, held[store.key][0]))
+            vector = held[store.key][0]
+            last.append(Assign(target, "=", vector, statement.instruction, next(iter(writes), None), frozenset()))
+        out += self._each_lane(statement, lanes, held, context, var, is_part=store is not None)
+        return (*out, *last)
+
+    def _vector(self, statement: Statement, wide: Wide, context: Context) -> str:
+        """Return the name of the vector that holds what an access moves, the same in all copies of the statement.
+
+        Of an array that is never written, all statements hold an element under one name.
+        """
+        values = self.scope.values
+        constants = tuple(value for dim in statement.dims if isinstance(value := values.get(dim), int))
+        text = self.expressions.element(wide.access, context)
+        key = (text, wide.dtype) if wide.key[0] in self.inputs else (statement.name, text, constants)
+        if key not in self.vectors:
+            self.vectors[key] = self.scope.names.fresh(f"{array_name(wide.access)}_v")
+        return self.vectors[key]
+
+    def _each_lane(
+        self,
+        statement: Statement,
+        lanes: Lanes,
+        held: Mapping[tuple[str, tuple[Expression, ...]], tuple[str, tuple[str, ...]]],
+        context: Context,
+        var: str,
+        *,
+        is_part: bool,
+    ) -> Block:
+        """Return the statement for each lane, written out or in a loop; *held* are the vectors that it works on.
+
+        It *is part* of an assignment if a vector is stored afterwards.
+        """
+        values, found = self.scope.values, list[Node]()
+        is_loop = lanes.count > _LINES
+        for number in (0,) if is_loop else range(lanes.count):
+            values[lanes.iname] = var if is_loop else lanes.low + number
+            place = (var if lanes.low == 0 else f"{var} - {lanes.low}") if is_loop else str(number)
+            self.expressions.held = {
+                key: f"{name}{parts[number] if parts else f'.e[{place}]'}" for key, (name, parts) in held.items()
+            }
+            rows = [] if is_loop else [Affine(((lanes.iname, s),), -s * (lanes.low + number)) for s in (1, -1)]
+            assign = self._new_assign(statement, context.add(rows or _box(lanes)))
+            assert isinstance(assign, Assign), "a plan is made for assignments"
+            found.append(replace(assign, instruction="") if is_part else assign)
+        self.expressions.held = {}
+        if not is_loop:
+            return tuple(found)
+        test = f"{var} < {lanes.low + lanes.count}"
+        pragma = self.scope.language.unroll.format(count=lanes.count)
+        return (For(self.scope.index_type, var, str(lanes.low), test, tuple(found), 1, pragma),)
+
+    # }}}
+
+
+def _box(lanes: Lanes) -> list[Affine]:
+    """Return that a lane is one of *lanes*."""
+    name = lanes.iname
+    return [Affine(((name, 1),), -lanes.low), Affine(((name, -1),), lanes.low + lanes.count - 1)]
+
+
+def _least(forms: tuple[Affine, ...], context: Context) -> tuple[Affine, ...]:
+    """Return *forms* without those that are known to be at least another one."""
+    left = list(forms)
+    for form in forms:
+        if any(context.implies(tightened(form.add(other, -1))) for other in left if other is not form):
+            left.remove(form)
+    return tuple(left)
+
+
+def merged(nodes: Sequence[Node]) -> Block:
+    """Return *nodes* with neighbouring choices between the same two cases made once, and no vector loaded twice."""
+    out: list[Node] = []
+    for node in nodes:
+        before = out[-1] if out else None
+        if isinstance(node, If) and isinstance(before, If) and _is_same_choice(before, node):
+            out[-1] = If(node.condition, merged((*before.body, *node.body)), (*before.orelse, *node.orelse))
+        elif not (isinstance(node, Assign) and node.type and node in out):
+            out.append(node)
+    return tuple(out)
+
+
+def _is_same_choice(first: If, second: If) -> bool:
+    """Return whether two conditions are one, which nothing in between can change, and have two cases each."""
+    is_same = first.condition == second.condition and not first.reads and not second.reads
+    return is_same and bool(first.orelse) and bool(second.orelse)

@@ -1,0 +1,33 @@
+struct float16 { unsigned short bits; };
+
+struct __align__(16) float16x8 { float16 e[8]; };
+
+static __device__ __forceinline__ float to_float(float16 a)
+{
+    float b;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(b) : "h"(a.bits));
+    return b;
+}
+static __device__ __forceinline__ float16 to_float16(float a)
+{
+    float16 b;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(b.bits) : "f"(a));
+    return b;
+}
+
+extern "C" __global__ void __launch_bounds__(128) loop_kernel(const float16 *__restrict__ x, float16 *__restrict__ y, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (1024 * bx + 8 * tx + 7 < n) {
+        const float16x8 x_v = *(const float16x8 *)&x[1024 * bx + 8 * tx];
+        float16x8 y_v;
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 8; ++i_inner)
+            y_v.e[i_inner] = to_float16(0.5f * to_float(x_v.e[i_inner]));
+        *(float16x8 *)&y[1024 * bx + 8 * tx] = y_v;
+    } else {
+        for (int i_inner = 0; i_inner < n - 1024 * bx - 8 * tx; ++i_inner)
+            y[1024 * bx + 8 * tx + i_inner] = to_float16(0.5f * to_float(x[1024 * bx + 8 * tx + i_inner]));
+    }
+}

@@ -1,0 +1,41 @@
+extern "C" __global__ void __launch_bounds__(64) product(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, int n)
+{
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    __shared__ float a_fetch[32][8];
+    __shared__ __align__(16) float b_fetch[8][32];
+    float acc[4][4];
+    #pragma unroll
+    for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+        #pragma unroll
+        for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
+            acc[i_inner_outer][j_inner_inner] = 0.0f;  // insn
+    }
+    for (int k_outer = 0; k_outer < 4 * (n / 32); ++k_outer) {
+        #pragma unroll
+        for (int ar_outer = 0; ar_outer < 4; ++ar_outer)
+            a_fetch[8 * ar_outer + ty][tx] = a[(32 * by + 8 * ar_outer + ty) * n + 8 * k_outer + tx];  // fetch_a
+        *(float4 *)&b_fetch[ty][4 * tx] = *(const float4 *)&b[(8 * k_outer + ty) * n + 32 * bx + 4 * tx];  // fetch_b
+        __syncthreads();
+        for (int k_inner = 0; k_inner < 8; ++k_inner) {
+            #pragma unroll
+            for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+                const float4 b_fetch_v = *(const float4 *)&b_fetch[k_inner][4 * tx];
+                acc[i_inner_outer][0] += a_fetch[8 * i_inner_outer + ty][k_inner] * b_fetch_v.x;  // insn
+                acc[i_inner_outer][1] += a_fetch[8 * i_inner_outer + ty][k_inner] * b_fetch_v.y;  // insn
+                acc[i_inner_outer][2] += a_fetch[8 * i_inner_outer + ty][k_inner] * b_fetch_v.z;  // insn
+                acc[i_inner_outer][3] += a_fetch[8 * i_inner_outer + ty][k_inner] * b_fetch_v.w;  // insn
+            }
+        }
+        __syncthreads();
+    }
+    #pragma unroll
+    for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+        float4 c_v;
+        c_v.x = acc[i_inner_outer][0];
+        c_v.y = acc[i_inner_outer][1];
+        c_v.z = acc[i_inner_outer][2];
+        c_v.w = acc[i_inner_outer][3];
+        *(float4 *)&c[(32 * by + 8 * i_inner_outer + ty) * n + 32 * bx + 4 * tx] = c_v;  // insn
+    }
+}

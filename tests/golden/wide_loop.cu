@@ -1,0 +1,30 @@
+extern "C" __global__ void wide(const float *__restrict__ x, float *__restrict__ y, int n)
+{
+    const int i_outer_full = n / 4;
+    float t[4];
+    for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {
+        const float4 x_v = *(const float4 *)&x[4 * i_outer];
+        t[0] = 2.0f * x_v.x;  // insn
+        t[1] = 2.0f * x_v.y;  // insn
+        t[2] = 2.0f * x_v.z;  // insn
+        t[3] = 2.0f * x_v.w;  // insn
+        float4 y_v;
+        y_v.x = t[0] * t[0] + x_v.x;
+        y_v.y = t[1] * t[1] + x_v.y;
+        y_v.z = t[2] * t[2] + x_v.z;
+        y_v.w = t[3] * t[3] + x_v.w;
+        *(float4 *)&y[4 * i_outer] = y_v;  // insn_1
+    }
+    for (int i_outer = i_outer_full; i_outer < (n + 3) / 4; ++i_outer) {
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 4; ++i_inner) {
+            if (4 * i_outer + i_inner < n)
+                t[i_inner] = 2.0f * x[4 * i_outer + i_inner];  // insn
+        }
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 4; ++i_inner) {
+            if (4 * i_outer + i_inner < n)
+                y[4 * i_outer + i_inner] = t[i_inner] * t[i_inner] + x[4 * i_outer + i_inner];  // insn_1
+        }
+    }
+}
