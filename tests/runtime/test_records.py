@@ -99,7 +99,7 @@ def test_two_threads_must_not_write_two_fields_of_one_element() -> None:
     )
     both = pl.split_iname(both, "i", 4, outer_tag="g.0", inner_tag="l.0")
     text = pl.generate_code(pl.tag_inames(both, "k:l.1")).device_code
-    assert "__syncthreads();" in text
+    assert "__syncwarp();" in text
 
 
 def test_records_are_passed_by_value() -> None:
