@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from benchmarks import codegen, creation
+from benchmarks import codegen, creation, verification
 from benchmarks.gpu import run
 
 __all__ = ["main"]
@@ -15,6 +15,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "codegen": codegen.main,
     "creation": creation.main,
     "gpu": run.main,
+    "verification": verification.main,
 }
 
 

@@ -352,7 +352,8 @@ class Binder:
                 continue
             low, high = views[array.name].byte_range()
             for name, (other_low, other_high) in passed:
-                apart = name == array.name or low >= other_high or other_low >= high
+                empty = low == high or other_low == other_high
+                apart = empty or name == array.name or low >= other_high or other_low >= high
                 if not apart and _share(views[array.name], views[name]):
                     raise call_error(self.program.kernel, Diagnostic(
                         "overlapping-arguments", f"'{array.name}' is written and overlaps '{name}'",
@@ -374,13 +375,28 @@ def _is_written(array: ArrayArg) -> bool:
 
 def _share(one: ArrayView, other: ArrayView) -> bool:
     """Return whether two arrays whose address ranges meet have an element in common."""
-    if one.kind is not ArrayKind.NUMPY or other.kind is not ArrayKind.NUMPY:
-        return one.kind.on_device == other.kind.on_device
+    if one.kind.on_device != other.kind.on_device:
+        return False
     bounded: Any = 10_000  # candidate solutions; the stubs know only 0 and -1
     try:
-        return bool(np.shares_memory(one.owner, other.owner, max_work=bounded))
+        return bool(np.shares_memory(_Layout(one).array, _Layout(other).array, max_work=bounded))
     except np.exceptions.TooHardError:
         return True
+
+
+class _Layout:
+    """The layout of an array, wherever it lies, as a NumPy array of which nobody looks at the elements."""
+
+    def __init__(self, view: ArrayView) -> None:
+        size = view.dtype.itemsize
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": view.shape,
+            "strides": tuple(stride * size for stride in view.strides),
+            "typestr": f"|V{size}",
+            "data": (view.pointer, True),
+        }
+        self.array = np.asarray(self)
 
 
 def _check_element(kernel: str, array: ArrayArg, view: ArrayView, alignment: int) -> None:

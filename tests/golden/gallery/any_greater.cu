@@ -1,0 +1,11 @@
+// unchecked: all threads that write write 1
+// not proven: two accesses to 'found' would run at the same time
+// not proven: two threads access 'found' at the same time
+
+extern "C" __global__ void __launch_bounds__(64) any_greater(const float *__restrict__ x, int *__restrict__ found, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (64 * bx + tx < n && x[64 * bx + tx] > 0.5f)
+        found[0] = 1;
+}
