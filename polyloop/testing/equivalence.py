@@ -14,7 +14,7 @@ from polyloop.errors import ArgumentError, CodegenError, CompilerError, Diagnost
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.compile import compile_kernel
-from polyloop.runtime.fibres import run_on_fibres
+from polyloop.runtime.fibres import ORDERS, run_on_fibres
 from polyloop.runtime.gpu import gpu_available
 from polyloop.target.base import Target
 from polyloop.target.c import CTarget
@@ -42,6 +42,13 @@ _MODES: Final[Mapping[str, tuple[Mode, ...]]] = {
 
 def _error(kernel: LoopKernel, code: str, message: str, notes: Sequence[str], hint: str) -> ArgumentError:
     return ArgumentError("check_equivalence", kernel.name, [Diagnostic(code, message, tuple(notes), (hint,))])
+
+
+def _typed(kernel: LoopKernel) -> LoopKernel:
+    try:
+        return require_dtypes(kernel)
+    except VerificationError as error:
+        raise VerificationError("check_equivalence", kernel.name, error.found) from None
 
 
 def output_names(kernel: LoopKernel) -> list[str]:
@@ -119,8 +126,9 @@ def _on_fibres(kernel: LoopKernel) -> _Leg:
     program = generate_code(kernel, CudaTarget())
 
     def call(values: Values, sizes: Mapping[str, int]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        for order, result in run_on_fibres(program, arguments_of(kernel, values, sizes)).items():
-            yield f"knl_b on fibres ({order})", dict(result.items())
+        for order in ORDERS:
+            result = run_on_fibres(program, arguments_of(kernel, values, sizes), orders=(order,))
+            yield f"knl_b on fibres ({order})", dict(result[order].items())
 
     return _Leg(call)
 
@@ -294,10 +302,12 @@ def check_equivalence(
     """
     chosen_targets = (*targets, *([target] if target is not None else []))
     _require_sense(knl_a, knl_b, mode, chosen_targets)
-    pair = (require_dtypes(knl_a), require_dtypes(knl_b))
+    pair = (_typed(knl_a), _typed(knl_b))
     _require_comparable(*pair)
     plan = _plan(chosen_targets, interpret, fibres)
     tolerance = Tolerance(default_tolerance(pair) if rtol is None else rtol, atol)
+    if not callable(inputs):
+        check_given(pair, {} if inputs is None else inputs)
     tried = choose_sizes(pair, sizes, {} if callable(inputs) else inputs or {}, seed)
     done: list[Comparison] = []
     skipped: dict[Mode, str] = {}

@@ -27,6 +27,7 @@ from polyloop.expr.rewrite import calls, children, expand_rules
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Separate, Vectorized, packed
+from polyloop.runtime.arguments import convert_scalar
 from polyloop.runtime.evaluate import evaluate, names_in
 from polyloop.runtime.views import element_range, empty_numpy
 from polyloop.testing.integers import MODULUS, WORD, integer_dtype, integers_of
@@ -121,13 +122,16 @@ def _rubbish(shape: tuple[int, ...], dtype: DType, rng: np.random.Generator, wor
 
 
 def check_given(kernels: Sequence[LoopKernel], given: Mapping[str, Any]) -> None:
-    """Raise where inputs of the user's have names that no kernel has.
+    """Raise where inputs of the user's are no mapping, or have names that no kernel has.
 
     Raises
     ------
     ArgumentError
-        ``unknown-argument``.
+        ``wrong-type``, ``unknown-argument``.
     """
+    if not isinstance(given, Mapping):
+        hint = 'pass {"a": a}, or a function of sizes and a random generator that returns such a mapping'
+        raise _error(kernels[-1], "wrong-type", f"inputs cannot be {given!r}", (), hint)
     known = {argument.name for kernel in kernels for argument in kernel.arguments}
     for name in given:
         if name not in known:
@@ -192,7 +196,7 @@ def _taken(kernel: LoopKernel, argument: Any, value: Any, shape: tuple[int, ...]
     """Return what the user passed for an argument, in the order of its subscripts."""
     name, dtype = argument.name, argument.dtype
     if not isinstance(argument, ArrayArg):
-        return np.asarray(value).astype(dtype)
+        return np.asarray(convert_scalar(kernel.name, name, dtype, value)).astype(dtype)
     tags = argument.dim_tags if isinstance(argument.dim_tags, tuple) else ()
     apart = next((axis for axis, tag in enumerate(tags) if isinstance(tag, Separate)), None)
     array = np.stack(value, apart) if isinstance(value, list | tuple) and apart is not None else np.asarray(value)

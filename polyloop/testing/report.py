@@ -36,7 +36,8 @@ class Comparison:
     not_numbers
         Output -> how many of its elements are NaN in both.
     milliseconds, against_milliseconds
-        Wall-clock time of this call and of the one that it was compared with, transfers included.
+        Wall-clock time of this call and of the one that it was compared with, transfers included, and for fibres
+        the compilation.
     """
 
     mode: Mode

@@ -327,7 +327,19 @@ def test_an_input_that_no_kernel_has_and_an_unknown_mode_are_refused() -> None:
     assert "no argument 'd' [unknown-argument]" in _refusal(matmul(), matmul(), inputs={"d": 1}, sizes={"n": 1})
     assert "no mode 'exact' [bad-value]" in _refusal(matmul(), matmul(), mode="exact")
     assert "no target 'cuda' [bad-value]" in _refusal(matmul(), matmul(), targets=["cuda"])
+    assert "inputs cannot be [1] [wrong-type]" in _refusal(matmul(), matmul(), inputs=[1])
     assert "'matmul' is no kernel [not-a-kernel]" in _refusal("matmul", matmul())
+
+
+def test_scalars_and_types_that_do_not_fit_are_refused() -> None:
+    data = [pl.GlobalArg("x", F, shape="n"), pl.ValueArg("alpha", np.float16), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = alpha*x[i]", data, name="scaled")
+    assert "'alpha' must be a real number, not str 'half' [wrong-type]" in _refusal(knl, knl, inputs={"alpha": "half"})
+    listed = _refusal(knl, knl, inputs={"x": [1, 2]}, sizes={"n": 2})
+    assert "'x' has dtype int64, expected float32 [wrong-dtype]" in listed
+    pl.check_equivalence(knl, knl, inputs={"alpha": 0.1}, sizes={"n": 2}, target=C, interpret=True)
+    untyped = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i]", name="untyped")
+    assert "check_equivalence on kernel 'untyped': the type of 'y', 'x' is not known" in _refusal(untyped, knl)
 
 
 def test_integers_alone_are_refused_where_they_cannot_be() -> None:
