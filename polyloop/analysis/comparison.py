@@ -8,13 +8,13 @@ from functools import cached_property
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.dataflow import Flow, flow_of, readers_of, writes_of
+from polyloop.analysis.dataflow import Flow, flow_of, is_exact, readers_of, writes_of
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.unbuffered import unbuffered
 from polyloop.expr.records import leaf_fields
-from polyloop.kernel.instruction import Copy
+from polyloop.kernel.instruction import Carry, Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
 
 __all__ = ["Comparison", "copies", "initial_reads", "leaf_count", "original_read", "reference_flow"]
@@ -37,9 +37,12 @@ class Comparison:
         return unbuffered(self.kernel)
 
     def flow(self, array: str) -> Flow:
-        """Return the transformed program's dataflow of *array*, which must be exact."""
+        """Return the transformed program's dataflow of *array*, which must be exact.
+
+        Values that were saved in one launch and reloaded in another count as coming from their writes.
+        """
         if array not in self.flows:
-            self.flows[array] = flow_of(self.new, array)
+            self.flows[array] = _carried(self.new, flow_of(self.new, array))
         return self.flows[array]
 
     def counterpart(self, statement: Placed) -> Placed:
@@ -79,6 +82,41 @@ class Comparison:
                 return original_read(self, mine, access)[0]
         alike = [u for u in updates if set(u.lowered.inames) == inames]
         return fitting[alike.index(mine)]
+
+
+def _carried(placement: Placement, flow: Flow) -> Flow:
+    """Return *flow* with what carries values from launch to launch replaced by what wrote them."""
+    if not any(isinstance(s.lowered.instruction.origin, Carry) for sources in flow.sources for s, _ in sources):
+        return flow
+    origins, initial = [], []
+    for sources, unwritten in zip(flow.sources, flow.initial, strict=True):
+        found: list[tuple[Placed, isl.Map]] = []
+        nobody = unwritten
+        for source, link in sources:
+            written, lost = _written(placement, source, link)
+            found += written
+            nobody = nobody.union(lost)
+        origins.append(tuple(found))
+        initial.append(nobody)
+    return Flow(flow.reads, tuple(origins), tuple(initial))
+
+
+def _written(placement: Placement, source: Placed, link: isl.Map) -> tuple[list[tuple[Placed, isl.Map]], isl.Set]:
+    """Return who wrote the values that *source*, to which *link* leads, passes on, and for whom nobody did."""
+    if not isinstance(source.lowered.instruction.origin, Carry):
+        return [(source, link)], isl.Set.empty(link.domain().get_space())
+    (access,) = source.lowered.reads
+    assert is_exact(placement, access.array), f"{source.name} carries what data decides about"
+    inner, initial = flow_of(placement, access.array, [(source, access)]).of(source, access)
+    lost = link.intersect_range(initial).domain()
+    found: list[tuple[Placed, isl.Map]] = []
+    for writer, step in inner:
+        through = link.apply_range(step)
+        if not through.is_empty():
+            written, unwritten = _written(placement, writer, through)
+            found += written
+            lost = lost.union(unwritten)
+    return found, lost
 
 
 @memoised

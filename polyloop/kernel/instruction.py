@@ -17,6 +17,7 @@ from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
 
 __all__ = [
+    "Carry",
     "Copy",
     "Evaluation",
     "ExplicitBarrier",
@@ -90,7 +91,15 @@ class Move:
     forms: Mapping[str, Affine]
 
 
-Origin: TypeAlias = Copy | Evaluation | Move
+@dataclass(frozen=True)
+class Carry:
+    """The instruction carries the values of a temporary from one launch to a later one: it saves or reloads them."""
+
+    temporary: str
+    forms: Mapping[str, Affine] = field(default_factory=dict)
+
+
+Origin: TypeAlias = Copy | Evaluation | Move | Carry
 
 
 @dataclass(frozen=True, eq=False)

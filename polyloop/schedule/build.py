@@ -11,6 +11,7 @@ import islpy as isl
 from polyloop.analysis.contract import contracted_axes, without_axes
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
 from polyloop.analysis.lanes import with_lanes
+from polyloop.analysis.launches import launch_cuts, launch_of, passages
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.analysis.pools import pool_needs
@@ -89,7 +90,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     storages = _storages(placement, axes)
     proofs += discharge(kernel, [storage_obligations(storages.values(), limits)])
     tree = placement.program.tree
-    cuts = _launch_cuts(placement, found)
+    cuts = launch_cuts(placement, found)
     if cuts:
         crossing = tuple(_crossing(placement, cuts))
         widened = _with_global(original, placement, cuts) if crossing else original
@@ -206,52 +207,16 @@ def _not_constant(name: str, shape: Iterable[Expression]) -> Diagnostic:
     )
 
 
-def _launch_cuts(placement: Placement, found: Iterable[Need]) -> list[int]:
-    """Return the positions at the root of the tree where one launch has to end and the next begin."""
-    places = placement.program.places
-    spans = []
-    for need in found:
-        if need.scope is Scope.GRID:
-            first, second = places[need.conflict.first.name][0], places[need.conflict.second.name][0]
-            assert isinstance(first, int), "a path begins with a position"
-            assert isinstance(second, int), "a path begins with a position"
-            spans.append((first, second))
-    cuts = _written_cuts(placement)
-    for first, second in sorted(spans, key=lambda span: span[1]):
-        if not any(first < cut <= second for cut in cuts):
-            cuts.append(second)
-    return sorted(cuts)
-
-
-def _written_cuts(placement: Placement) -> list[int]:
-    """Return the positions at the root of the tree of the user's global barriers that divide something."""
-    tree = placement.program.tree
-    cuts: list[int] = []
-    if placement.axes.all:
-        begin = 0
-        for position, node in enumerate(tree):
-            divides = isinstance(node, Barrier) and node.scope is Scope.GRID
-            if divides and any(runs(tree[begin:position])) and any(runs(tree[position:])):
-                cuts.append(position)
-                begin = position
-    return cuts
-
-
 def _inside_a_launch(placement: Placement, need: Need, cuts: list[int]) -> bool:
     """Return whether threads of a block meet over *need* within one launch."""
-    positions = [placement.program.places[s.name][0] for s in (need.conflict.first, need.conflict.second)]
-    segments = {_segment(position, cuts) for position in positions if isinstance(position, int)}
-    return need.scope in {Scope.WARP, Scope.BLOCK} and len(segments) == 1
-
-
-def _segment(position: int, cuts: Iterable[int]) -> int:
-    return sum(position >= cut for cut in cuts)
+    launches = {launch_of(placement, statement, cuts) for statement in (need.conflict.first, need.conflict.second)}
+    return need.scope in {Scope.WARP, Scope.BLOCK} and len(launches) == 1
 
 
 def _with_global(kernel: LoopKernel, placement: Placement, cuts: list[int]) -> LoopKernel:
     """Return *kernel* with the temporaries that live across launches in global memory, where that is left open."""
     open_names = {name for name, t in kernel.temporaries.items() if t.address_space is AddressSpace.AUTO}
-    chosen = _crossing_names(placement, cuts) & open_names
+    chosen = passages(placement, cuts).keys() & open_names
     if not chosen:
         return kernel
     moved = {name: replace(kernel.temporaries[name], address_space=AddressSpace.GLOBAL) for name in chosen}
@@ -260,26 +225,13 @@ def _with_global(kernel: LoopKernel, placement: Placement, cuts: list[int]) -> L
 
 def _crossing(placement: Placement, cuts: list[int]) -> Iterator[Diagnostic]:
     """Yield private and shared variables that would have to live from one launch to the next."""
-    for name in sorted(_crossing_names(placement, cuts)):
+    for name in passages(placement, cuts):
         yield Diagnostic(
             "private-across-launches",
             f"'{name}' is {placement.spaces[name]} and would have to live from one launch to the next",
             ("a dependence between blocks splits the kernel into several launches there",),
-            (f"keep it in global memory, with an element for each thread that has one (address_space=\"global\"), "
-             f"or compute '{name}' anew in the second part",),
-        )  # fmt: skip
-
-
-def _crossing_names(placement: Placement, cuts: list[int]) -> frozenset[str]:
-    places = placement.program.places
-    homes: dict[str, set[int]] = {}
-    for name, placed in placement.statements.items():
-        position = places[name][0]
-        assert isinstance(position, int), "a path begins with a position"
-        for access in placed.lowered.accesses:
-            if placement.spaces[access.array] is not AddressSpace.GLOBAL:
-                homes.setdefault(access.array, set()).add(_segment(position, cuts))
-    return frozenset(name for name, segments in homes.items() if len(segments) > 1)
+            (f"let it be saved and reloaded: pl.save_and_reload_temporaries(knl), or compute '{name}' anew",),
+        )
 
 
 def _launches(
@@ -292,7 +244,7 @@ def _launches(
         derived = isinstance(node, Barrier) and node.name is None
         at_cut = isinstance(node, Barrier) and (position == 0 or position in cuts)
         if not (derived and at_cut):
-            segments[_segment(position, cuts)].append(node)
+            segments[sum(position >= cut for cut in cuts)].append(node)
         position += not derived
     segments = [[*_with_threads(nodes, placement.axes)] for nodes in segments]
     size = _local_size(placement.axes.local)

@@ -46,6 +46,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "reverse": "affine",
     "set_argument_order": "arguments",
     "set_instruction_priority": "instructions",
+    "save_and_reload_temporaries": "save",
     "set_temporary_address_space": "specialize",
     "shift": "affine",
     "simplify_indices": "simplify",

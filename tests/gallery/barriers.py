@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import polyloop as pl
-from tests.gallery.base import Case, example
+from tests.gallery.base import Case, example, on_threads
 
 F = np.float32
 
@@ -111,3 +111,31 @@ def next_step_loaded_ahead() -> pl.LoopKernel:
         name="next_step_loaded_ahead",
     )
     return pl.tag_inames(knl, "x:l.0, x0:l.0")
+
+
+def _mean_case(n: int, rng: np.random.Generator) -> Case:
+    a = rng.random((n, 8), dtype=F)
+    weights = a.sum(1)
+    return {"a": a}, {"w": weights, "b": (a[:, 0] + a[:, 7] * 2) * weights[::-1]}
+
+
+@example(_mean_case)
+def corners_kept_across_launches() -> pl.LoopKernel:
+    """Two values of each row stay with their thread while all blocks exchange sums of rows."""
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i < n and 0 <= j < 8}",
+        """
+        ends[i, 0] = a[i, 0] {id=low}
+        ends[i, 1] = a[i, 7]*2 {id=high}
+        w[i] = sum(j, a[i, j]) {id=sums}
+        b[i] = (ends[i, 0] + ends[i, 1])*w[n - 1 - i] {id=use}
+        """,
+        [
+            pl.GlobalArg("a", F, shape="n, 8"),
+            pl.GlobalArg("w, b", F, shape="n"),
+            pl.TemporaryVariable("ends", F, shape="n, 2", address_space="private"),
+            ...,
+        ],
+        name="corners_kept_across_launches",
+    )
+    return pl.save_and_reload_temporaries(on_threads(knl))

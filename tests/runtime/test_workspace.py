@@ -104,8 +104,7 @@ def test_what_was_asked_to_be_private_or_shared_does_not_cross_launches(space: s
         f"schedule on kernel 'loop_kernel': 's' is {space} and would have to live from one launch to the next "
         "[private-across-launches]\n"
         "  Note: a dependence between blocks splits the kernel into several launches there\n"
-        "  Hint: keep it in global memory, with an element for each thread that has one (address_space=\"global\"), "
-        "or compute 's' anew in the second part"
+        "  Hint: let it be saved and reloaded: pl.save_and_reload_temporaries(knl), or compute 's' anew"
     )
 
 

@@ -1,0 +1,20 @@
+extern "C" __global__ void __launch_bounds__(16) twice_0(const float *__restrict__ a, float *__restrict__ b, int n, float *__restrict__ t_saved)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (16 * bx + tx < n) {
+        float t = 2.0f * a[16 * bx + tx];  // insn
+        b[16 * bx + tx] = t + 1.0f;  // insn_1
+        t_saved[bx * 16 + tx] = t;  // save_t
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(16) twice_1(const float *__restrict__ b, float *__restrict__ c, int n, const float *__restrict__ t_saved)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (16 * bx + tx < n) {
+        float t = t_saved[bx * 16 + tx];  // reload_t
+        c[16 * bx + tx] = t + b[n - 16 * bx - tx - 1];  // insn_2
+    }
+}
