@@ -179,6 +179,7 @@ def _carried(kernel: LoopKernel, found: _Launches, name: str, crossing: Sequence
     """Return how *name* is carried: each launch that writes what a later one reads saves it.
 
     One that saves again what was saved before reloads it first, so that elements that it leaves alone are the old ones.
+    In the workspace the threads of a block come last, ``l.0`` as the very last: neighbours save to neighbouring cells.
     """
     placement, temporary = found.placement, kernel.temporaries[name]
     owners, kept = _owners(placement, name), _kept(placement, name)
@@ -207,12 +208,16 @@ def _carried(kernel: LoopKernel, found: _Launches, name: str, crossing: Sequence
         elif int(shape[axis]) <= _UNROLLED:
             tags[iname] = Unroll()
     saved = kernel.fresh(f"{name}_saved")
-    size = (*(to_expression(extent) for extent in extents), *(shape[axis] for axis in kept))
+    values = {axis: Affine(((iname, 1),), -first[axis]) for axis, iname in zip(owners, counts, strict=True)}
+    groups = [axis for axis in owners if axis in placement.axes.group]
+    threads = [axis for axis in reversed(owners) if axis not in groups]
+    sizes = dict(zip(owners, map(to_expression, extents), strict=True))
+    size = (*(sizes[axis] for axis in groups), *(shape[axis] for axis in kept), *(sizes[axis] for axis in threads))
     workspace = TemporaryVariable(saved, temporary.dtype, size, AddressSpace.GLOBAL)
     carried = _Carried(inames, domain, tags, workspace)
-    values = {axis: Affine(((iname, 1),), -first[axis]) for axis, iname in zip(owners, counts, strict=True)}
     here = _own_element(placement, name, dict(zip(kept, elements, strict=True)), values)
-    there = _subscript(saved, [*(to_expression(values[axis]) for axis in owners), *map(p.Variable, elements)])
+    outer, inner = ([to_expression(values[axis]) for axis in part] for part in (groups, threads))
+    there = _subscript(saved, [*outer, *map(p.Variable, elements), *inner])
     savers = sorted({source for source, _ in crossing})
     for launch in savers:
         carried.saves[launch] = _move(kernel, f"save_{name}", launch, carried, there, here, name)

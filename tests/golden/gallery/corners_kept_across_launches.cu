@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(32) corners_kept_across_launches_0(
         w[32 * bx + tx] = acc;  // sums
         #pragma unroll
         for (int ends_dim_1 = 0; ends_dim_1 < 2; ++ends_dim_1)
-            ends_saved[bx * 64 + tx * 2 + ends_dim_1] = ends[ends_dim_1];  // save_ends
+            ends_saved[bx * 64 + ends_dim_1 * 32 + tx] = ends[ends_dim_1];  // save_ends
     }
 }
 
@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(32) corners_kept_across_launches_1(
         float ends[2];
         #pragma unroll
         for (int ends_dim_1 = 0; ends_dim_1 < 2; ++ends_dim_1)
-            ends[ends_dim_1] = ends_saved[bx * 64 + tx * 2 + ends_dim_1];  // reload_ends
+            ends[ends_dim_1] = ends_saved[bx * 64 + ends_dim_1 * 32 + tx];  // reload_ends
         b[32 * bx + tx] = (ends[0] + ends[1]) * w[n - 32 * bx - tx - 1];  // use
     }
 }
