@@ -81,6 +81,8 @@ class SaveAndReloadTemporaries(Transform):
                 yield _not_carried(name, "data decides which of its elements are written or read")
             elif name in found.placement.program.accumulators:
                 yield _not_carried(name, "it collects the terms of a reduction")
+            elif kernel.temporaries[name].shape != found.placement.program.kernel.temporaries[name].shape:
+                yield _not_carried(name, "each lane has a copy of it")
             else:
                 yield from _shape_violations(found.placement, name)
 
