@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 import islpy as isl
 
-from polyloop.analysis.order import Conflict
+from polyloop.analysis.order import Conflict, crossing
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
@@ -33,25 +34,40 @@ def _stays_in_warp(placement: Placement, conflict: Conflict, warp_size: int) -> 
 
     Threads are numbered with ``l.0`` running fastest, and *warp_size* in a row are a warp.
     """
-    extents = placement.axes.local
-    if warp_size <= NO_WARPS or any(extent is None for extent in extents.values()):
+    extents = {axis: extent for axis, extent in sorted(placement.axes.local.items()) if extent is not None}
+    if warp_size <= NO_WARPS or len(extents) < len(placement.axes.local):
         return False
-    if prod(extent or 1 for extent in extents.values()) <= warp_size:
+    if prod(extents.values()) <= warp_size:
         return True
     if conflict.every is None:
         return False
+    first, second, every = conflict.first, conflict.second, conflict.every
+    outer, threads = _outside(extents, warp_size)
+    if threads == 1:
+        return crossing(every, first, second, tuple(outer)) is None
     number, stride = Affine((), 0), 1
-    for axis in sorted(extents):
+    for axis, extent in outer.items():
         number = number.add(Affine.variable(axis), stride)
-        stride *= extents[axis] or 1
-    warp = number.floordiv(warp_size)
-    left, right = (_warp_of(side, warp) for side in (conflict.first, conflict.second))
+        stride *= extent
+    left, right = (_of_thread(side, number.floordiv(threads)) for side in (first, second))
     orders = (isl.Map.lex_lt(left.range().get_space()), isl.Map.lex_gt(left.range().get_space()))
-    return all(
-        left.apply_range(order).apply_range(right.reverse()).intersect(conflict.every).is_empty() for order in orders
-    )
+    return all(left.apply_range(order).apply_range(right.reverse()).intersect(every).is_empty() for order in orders)
 
 
-def _warp_of(statement: Placed, warp: Affine) -> isl.Map:
-    """Return ``{ instance -> the number of its warp }``."""
-    return map_from_forms(statement.domain, statement.dims, [warp])
+def _outside(extents: Mapping[str, int], warp_size: int) -> tuple[dict[str, int], int]:
+    """Return the axes that tell warps apart, and how many threads in a row along them are in one warp.
+
+    Axes at the beginning that a warp covers in full, and evenly, do not matter.
+    """
+    left, threads = dict(extents), warp_size
+    for axis, extent in extents.items():
+        if threads % extent:
+            break
+        del left[axis]
+        threads //= extent
+    return left, threads
+
+
+def _of_thread(statement: Placed, form: Affine) -> isl.Map:
+    """Return ``{ instance -> form }``, for a form of its thread axes."""
+    return map_from_forms(isl.Set.universe(statement.domain.get_space()), statement.dims, [form])

@@ -5,18 +5,20 @@ between the two statements if the text orders them, anywhere after the first or 
 if a loop around them does.  The positions of a loop's body lie on a circle, so these are arcs, and the fewest
 positions that stab all of them are found exactly; of several such choices the latest is taken.
 Where the conflict stays within a warp, a barrier of the warp is enough, and those of the block serve as well.
-Barriers that the user wrote, and the ends of launches, are positions that are there from the start.
+Barriers that the user wrote, and the ends of launches, are positions that are there from the start; so are barriers
+further inside, in the iteration of the first statement behind it or in that of the second before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need
 from polyloop.errors import Diagnostic
-from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
+from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree
 
 __all__ = ["Requirement", "fewest_positions", "idle_barriers", "place_barriers", "requirements"]
 
@@ -28,7 +30,7 @@ class Requirement:
     """A barrier of *scope* is needed in *block*, after child ``first`` and before child ``second``.
 
     Where ``wraps``, the second follows in a later iteration: after ``first`` or before ``second``; where it is
-    also not ``adjacent``, any position will do.
+    also not ``adjacent``, any position will do.  ``before`` and ``behind`` are the places of the two statements.
     """
 
     block: Block
@@ -37,12 +39,40 @@ class Requirement:
     wraps: bool
     adjacent: bool = True
     scope: Scope = Scope.BLOCK
+    before: Block = ()
+    behind: Block = ()
+
+    @staticmethod
+    def between(first: Block, second: Block, loop: str | None, adjacent: bool, scope: Scope) -> Requirement:
+        """Return what a conflict asks for between statements at two places, ordered by *loop* or by the text."""
+        if scope is Scope.GRID:
+            depth = 0
+        elif loop is None:
+            depth = next(i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
+        else:
+            depth = first.index(loop) + 1
+        a, b = first[depth], second[depth]
+        assert isinstance(a, int), "a path alternates positions and loops"
+        assert isinstance(b, int), "a path alternates positions and loops"
+        return Requirement(first[:depth], a, b, loop is not None, adjacent, scope, first, second)
 
     def met_by(self, position: int) -> bool:
-        """Return whether a barrier just before child *position* fulfils this."""
+        """Return whether a barrier just before child *position* of the block fulfils this."""
         if not self.wraps:
             return self.first < position <= self.second
         return not self.adjacent or position > self.first or position <= self.second
+
+    def met_inside(self, block: Block, position: int) -> bool:
+        """Return whether a barrier in *block*, which lies inside a child, fulfils this.
+
+        All threads are at it in the iteration of the first statement, after that, or in the iteration of the second one
+        before it.
+        """
+        depth = len(block)
+        if depth <= len(self.block):
+            return False
+        after_first = self.before[:depth] == block and position > int(self.before[depth])
+        return after_first or (self.behind[:depth] == block and position <= int(self.behind[depth]))
 
 
 def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requirement]:
@@ -52,18 +82,10 @@ def requirements(placement: Placement, needs: Iterable[Need]) -> list[Requiremen
     for need in needs:
         if need.scope is None:
             continue
-        first, second = places[need.conflict.first.name], places[need.conflict.second.name]
-        if need.scope is Scope.GRID:
-            depth = 0
-        elif need.conflict.loop is None:
-            depth = next(i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
-        else:
-            depth = first.index(need.conflict.loop) + 1
-        a, b = first[depth], second[depth]
-        assert isinstance(a, int), "a path alternates positions and loops"
-        assert isinstance(b, int), "a path alternates positions and loops"
-        wraps = need.conflict.loop is not None
-        found.setdefault(Requirement(first[:depth], a, b, wraps, need.conflict.adjacent, need.scope))
+        conflict = need.conflict
+        first, second = places[conflict.first.name], places[conflict.second.name]
+        loop = None if need.scope is Scope.GRID else conflict.loop
+        found.setdefault(Requirement.between(first, second, loop, conflict.adjacent, need.scope))
     return list(found)
 
 
@@ -77,8 +99,8 @@ def idle_barriers(placement: Placement, needs: Iterable[Need]) -> Iterator[tuple
         is_grid = barrier.scope is Scope.GRID
         if not (placement.axes.all if is_grid else placement.axes.local):
             continue
-        serves = [r for r in wanted if r.block == block and (is_grid or r.scope is not Scope.GRID)]
-        if not any(r.met_by(position) for r in serves):
+        serves = [r for r in wanted if is_grid or r.scope is not Scope.GRID]
+        if not any(r.met_by(position) if r.block == block else r.met_inside(block, position) for r in serves):
             yield barrier.id, Diagnostic(
                 "idle-barrier",
                 f"no threads have to meet at barrier '{barrier.id}'",
@@ -139,26 +161,41 @@ def place_barriers(tree: Tree, wanted: Sequence[Requirement], cuts: Sequence[int
     blocks: dict[Block, list[Requirement]] = {}
     for requirement in wanted:
         blocks.setdefault(requirement.block, []).append(requirement)
-    return _filled(tree, (), blocks, cuts)
+    return _filled(tree, (), blocks, cuts)[0]
 
 
-def _filled(nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirement]], cuts: Sequence[int]) -> Tree:
+_Placed: TypeAlias = list[tuple[Block, int, Scope]]
+"""Barriers that there are: block, position in it as the tree was, and scope."""
+
+
+def _filled(
+    nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirement]], cuts: Sequence[int]
+) -> tuple[Tree, _Placed]:
+    """Return *nodes* with their barriers, and all barriers in them; what is further inside comes first."""
+    inside: _Placed = []
+    bodies: dict[int, Tree] = {}
+    for number, node in enumerate(nodes):
+        if isinstance(node, Loop):
+            bodies[number], found = _filled(node.body, (*prefix, number, node.iname), blocks, ())
+            inside += found
     present = [*cuts, *(number for number, node in enumerate(nodes) if isinstance(node, Barrier))]
-    wanted = blocks.get(prefix, ())
     scopes: dict[int, Scope] = {}
     for scope in (Scope.BLOCK, Scope.WARP):
-        asked = [r for r in wanted if r.scope is scope]
+        asked = [r for r in blocks.get(prefix, ()) if r.scope is scope]
+        asked = [r for r in asked if not any(_serves(r, *barrier) for barrier in inside)]
         scopes.update(dict.fromkeys(fewest_positions(asked, len(nodes), [*present, *scopes]), scope))
     result: list[Node] = []
     for number, node in enumerate(nodes):
         if number in scopes:
             result.append(Barrier(scopes[number]))
-        if isinstance(node, Loop):
-            body = _filled(node.body, (*prefix, number, node.iname), blocks, ())
-            result.append(Loop(node.iname, body))
-        else:
-            assert isinstance(node, Run) or node.name is not None, "barriers are placed once"
-            result.append(node)
+        assert not isinstance(node, Barrier) or node.name is not None, "barriers are placed once"
+        result.append(Loop(node.iname, bodies[number]) if isinstance(node, Loop) else node)
     if len(nodes) in scopes:
         result.append(Barrier(scopes[len(nodes)]))
-    return tuple(result)
+    mine = [(prefix, number, node.scope) for number, node in enumerate(nodes) if isinstance(node, Barrier)]
+    return tuple(result), [*inside, *mine, *((prefix, number, scope) for number, scope in scopes.items())]
+
+
+def _serves(requirement: Requirement, block: Block, position: int, scope: Scope) -> bool:
+    """Return whether a barrier further inside is enough for *requirement*."""
+    return (scope is not Scope.WARP or requirement.scope is Scope.WARP) and requirement.met_inside(block, position)

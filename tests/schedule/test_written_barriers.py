@@ -12,7 +12,7 @@ import polyloop as pl
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.fibres import run_on_fibres
 
-pytestmark = pytest.mark.filterwarnings("ignore:unused")
+pytestmark = pytest.mark.filterwarnings("ignore:(unused|idle-barrier)")
 
 F = np.float32
 DATA = [pl.GlobalArg("a, b, c", F, shape="n"), ...]

@@ -20,7 +20,6 @@ extern "C" __global__ void __launch_bounds__(15) rows_smoothed_in_place(float *_
             x_buf[tx] = t;  // insn_1
         __syncwarp();
     }
-    __syncwarp();
     if (tx < 14) {
         #pragma unroll
         for (int x_buf_store_1_outer = 0; x_buf_store_1_outer < 2; ++x_buf_store_1_outer) {
