@@ -229,7 +229,7 @@ def _crossing(placement: Placement, cuts: list[int]) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "private-across-launches",
             f"'{name}' is {placement.spaces[name]} and would have to live from one launch to the next",
-            ("a dependence between blocks splits the kernel into several launches there",),
+            ("one launch ends where blocks depend on each other, or at a global barrier, and the next begins",),
             (f"let it be saved and reloaded: pl.save_and_reload_temporaries(knl), or compute '{name}' anew",),
         )
 

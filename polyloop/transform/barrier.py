@@ -92,6 +92,17 @@ class AddBarrier(Transform):
         return replace(result, reference=reference_of(written))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        added = after.barriers[-1]
+        on_hardware = any(axis_name(tag) is not None for tag in after.iname_tags.values())
+        if added.scope is Scope.GRID and added.blocks and on_hardware:
+            loop = added.blocks[-1][0]
+            yield Diagnostic(
+                "grid-barrier",
+                f"a global barrier cannot stand in the sequential loop '{loop}'",
+                ("all blocks can meet only where one launch ends and the next begins",),
+                ('let the threads of each block meet: synchronization_kind="local"',),
+            )
+            return
         judged = replace(after, reference=before.reference)
         for finding in (*value_violations(judged), *order_violations(judged)):
             hint = "the barrier divides the loops around it: let a temporary have an element for each iteration"
@@ -186,8 +197,8 @@ def add_barrier(
     Raises
     ------
     TransformError
-        ``unknown-instruction``, ``syntax``, ``bad-value``, ``barrier-memory``, ``barrier-nowhere``; ``illegal-order``
-        and others where the loops that the barrier divides cannot be divided.
+        ``unknown-instruction``, ``syntax``, ``bad-value``, ``barrier-memory``, ``barrier-nowhere``; ``grid-barrier``
+        for a global barrier inside a loop; ``illegal-order`` and others where the loops around it cannot be divided.
 
     Notes
     -----

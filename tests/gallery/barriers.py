@@ -65,6 +65,32 @@ def turned_tile_with_barriers_of_both_kinds() -> pl.LoopKernel:
     return pl.tag_inames(knl, "g:g.0, w:l.1, lane:l.0")
 
 
+def _half_case(n: int, rng: np.random.Generator) -> Case:
+    a = rng.random((n, 3, 16), dtype=F)
+    return {"a": a}, {"b": a[:, :, ::-1] + a}
+
+
+@example(_half_case)
+def rows_of_half_a_warp() -> pl.LoopKernel:
+    """A block of 48 threads: two rows share the first warp, and the second warp is half empty."""
+    knl = pl.make_kernel(
+        "{[g, y, x]: 0 <= g < n and 0 <= y < 3 and 0 <= x < 16}",
+        """
+        for g
+            for y, x
+                <> t[y, x] = a[g, y, x]
+            end
+            for y, x
+                b[g, y, x] = t[y, 15 - x] + t[y, x]
+            end
+        end
+        """,
+        [pl.GlobalArg("a, b", F), ...],
+        name="rows_of_half_a_warp",
+    )
+    return pl.tag_inames(knl, "g:g.0, y:l.1, x:l.0")
+
+
 def _steps_case(n: int, rng: np.random.Generator) -> Case:
     a = rng.random((n, 64), dtype=F)
     left, right = np.roll(a, 1, axis=1), np.roll(a, -1, axis=1)

@@ -103,7 +103,7 @@ def test_what_was_asked_to_be_private_or_shared_does_not_cross_launches(space: s
     assert str(err.value) == (
         f"schedule on kernel 'loop_kernel': 's' is {space} and would have to live from one launch to the next "
         "[private-across-launches]\n"
-        "  Note: a dependence between blocks splits the kernel into several launches there\n"
+        "  Note: one launch ends where blocks depend on each other, or at a global barrier, and the next begins\n"
         "  Hint: let it be saved and reloaded: pl.save_and_reload_temporaries(knl), or compute 's' anew"
     )
 

@@ -232,6 +232,7 @@ REFUSALS: dict[str, Case] = {
     "add_barrier_kind": (flow, lambda k: pl.add_barrier(k, "first", "third", synchronization_kind="warp"), "bad-value"),
     "add_barrier_memory": (flow, lambda k: pl.add_barrier(k, "first", "third", mem_kind="local"), "barrier-memory"),
     "add_barrier_nowhere": (flow, lambda k: pl.add_barrier(k, "third", "first"), "barrier-nowhere"),
+    "add_barrier_in_a_loop": (steps, lambda k: pl.add_barrier(k, "put", "get"), "grid-barrier"),
     "add_dependency_unknown": (flow, lambda k: pl.add_dependency(k, "fifth", "first"), "unknown-instruction"),
     "add_dependency_cycle": (flow, lambda k: pl.add_dependency(k, "first", "third"), "dependency-cycle"),
     "add_dependency_itself": (flow, lambda k: pl.add_dependency(k, "first", "first"), "dependency-cycle"),
