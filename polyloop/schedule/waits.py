@@ -135,10 +135,28 @@ def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need) -> str:
         candidates = [*range(a + 1, len(block)), *range(b)]
     else:
         candidates = [*range(len(block))]
+    found = _first_of(block, candidates, need.scope, first[depth - 1] if depth else None)
+    return found or _further_inside(tree, (first, second), depth, need.scope)
+
+
+def _further_inside(tree: Tree, sides: tuple[Path, Path], depth: int, scope: Scope) -> str:
+    """Return a barrier in the iteration of the first side, behind it, or in that of the second one, before it."""
+    for side, path in enumerate(sides):
+        for inner in range(depth + 2, len(path), 2):
+            block, own = _block(tree, path[:inner]), path[inner]
+            assert isinstance(own, int), "a path alternates positions and loops"
+            candidates = [*range(own)] if side else [*range(own + 1, len(block))]
+            if found := _first_of(block, candidates, scope, path[inner - 1]):
+                return found
+    return ""
+
+
+def _first_of(block: Tree, candidates: Iterable[int], scope: Scope, loop: int | str | None) -> str:
+    """Return the first of the nodes *candidates* that is a barrier for *scope*, in words."""
     for position in candidates:
         node = block[position]
-        if isinstance(node, Barrier) and _WIDTH[node.scope] >= _WIDTH[need.scope]:
-            return _shown(node, block, position, first[depth - 1] if depth else None)
+        if isinstance(node, Barrier) and _WIDTH[node.scope] >= _WIDTH[scope]:
+            return _shown(node, block, position, loop)
     return ""
 
 
