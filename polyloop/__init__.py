@@ -82,8 +82,8 @@ if TYPE_CHECKING:
     from polyloop.transform.rename import rename_iname
     from polyloop.transform.reorder import prioritize_loops
     from polyloop.transform.rules import expand_subst, extract_subst, find_rules_matching
-    from polyloop.transform.simplify import fold_constants, simplify_indices
     from polyloop.transform.save import save_and_reload_temporaries
+    from polyloop.transform.simplify import fold_constants, simplify_indices
     from polyloop.transform.specialize import add_dtypes, assume, fix_parameters, set_temporary_address_space
     from polyloop.transform.split import split_iname
     from polyloop.transform.tag import tag_inames
@@ -190,9 +190,9 @@ __all__ = [
     "rename_inames_in_batch",
     "replay",
     "reverse",
+    "save_and_reload_temporaries",
     "set_argument_order",
     "set_instruction_priority",
-    "save_and_reload_temporaries",
     "set_temporary_address_space",
     "shift",
     "simplify_indices",
