@@ -67,7 +67,7 @@ def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert benchmarks_main(["gpu"]) == 2
     assert capsys.readouterr().err.startswith("no GPU: ")
     assert benchmarks_main([]) == 2
-    assert "{codegen,creation,gpu}" in capsys.readouterr().err
+    assert "{codegen,creation,gpu,verification}" in capsys.readouterr().err
 
 
 @pytest.mark.gpu
