@@ -27,7 +27,8 @@ from polyloop.analysis.lowering import lower
 from polyloop.analysis.marks import site_of_access
 from polyloop.analysis.nosync import hidden_conflicts
 from polyloop.analysis.place import place
-from polyloop.analysis.placement import common_loops
+from polyloop.analysis.placement import Placement, common_loops
+from polyloop.analysis.proof import within_budget
 from polyloop.analysis.reference import reference_of
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic, KernelError, VerificationError, warn
@@ -413,7 +414,9 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
         placement = place(kernel)
         if not is_exact(placement, name):
             continue
-        for statement, access, initial in initial_reads(placement, name, kernel.temporaries[name].dtype):
+        with within_budget(kernel, f"each element of '{name}' is written before it is read"):
+            found = list(initial_reads(placement, name, kernel.temporaries[name].dtype))
+        for statement, access, initial in found:
             if statement.lowered.bounds and not access.is_bound:
                 continue
             at, _ = pair(isl.Map.from_domain_and_range(initial, initial), statement, statement)
@@ -428,6 +431,15 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
             break
 
 
+def _sees_initial(placement: Placement, name: str, dtype: np.dtype[np.generic] | None) -> bool:
+    """Return whether some read of the array *name* may see what was in it before the program."""
+    with within_budget(placement.program.kernel, f"whether '{name}' is read before it is written"):
+        if is_exact(placement, name):
+            return any(True for _ in initial_reads(placement, name, dtype))
+        ends = last_alternatives(placement, name)
+        return any(not initial.is_empty() for initial in may_flow_of(placement, name, ends).initial)
+
+
 def _with_directions(kernel: LoopKernel) -> LoopKernel:
     """Mark arrays as outputs where they are written, as inputs where some read sees their initial value."""
     written = {name for instruction in kernel.instructions for name in instruction.writes}
@@ -438,12 +450,7 @@ def _with_directions(kernel: LoopKernel) -> LoopKernel:
             name = argument.name
             needed = name in read
             if needed and name in written:
-                placement = place(kernel)
-                if is_exact(placement, name):
-                    needed = any(True for _ in initial_reads(placement, name, argument.dtype))
-                else:
-                    ends = last_alternatives(placement, name)
-                    needed = any(not initial.is_empty() for initial in may_flow_of(placement, name, ends).initial)
+                needed = _sees_initial(place(kernel), name, argument.dtype)
             if (argument.is_input, argument.is_output) != (needed, name in written):
                 arguments.append(replace(argument, is_input=needed, is_output=name in written))
                 continue

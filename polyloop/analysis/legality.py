@@ -48,8 +48,7 @@ def order_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     What is looked at are the variables of the user's program; temporaries that transforms made are proven by
     :func:`value_violations`.
     """
-    if not kernel.waivers:
-        yield from findings(kernel, order_obligations(Comparison(kernel)))
+    yield from findings(kernel, order_obligations(Comparison(kernel)))
 
 
 def order_obligations(comparison: Comparison) -> Iterator[Obligation]:

@@ -117,9 +117,10 @@ def prove(kernel: LoopKernel, obligation: Obligation) -> Proof:
 
 
 def findings(kernel: LoopKernel, obligations: Iterable[Obligation]) -> Iterator[Diagnostic]:
-    """Yield why *obligations* of *kernel* do not hold."""
+    """Yield why *obligations* of *kernel* do not hold; what ``pl.unchecked`` lets pass is not looked at."""
     for obligation in obligations:
-        yield from prove(kernel, obligation).found
+        if not (kernel.waivers and obligation.claim.is_about_values):
+            yield from prove(kernel, obligation).found
 
 
 @contextmanager

@@ -135,7 +135,8 @@ def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:
     """Return the user's reasons for not insisting on proofs, and what is not proven."""
     lines = [f"unchecked: {reason}" for reason in kernel.waivers]
     if kernel.waivers:
-        lines += [f"not proven: {finding.message}" for proof in proofs for finding in proof.found]
+        found = [finding.message.removeprefix("not proven: ") for proof in proofs for finding in proof.found]
+        lines += [f"not proven: {message}" for message in found]
     return tuple(lines)
 
 

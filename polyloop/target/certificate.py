@@ -139,7 +139,7 @@ def _lines(certificate: Certificate) -> Iterator[str]:
     for reason in certificate.unchecked:
         yield from _wrapped(f"unchecked: {reason}", "    ")
     for finding in certificate.open:
-        yield from _wrapped(f"not proven: {finding.message} [{finding.code}]", "    ")
+        yield from _wrapped(f"not proven: {finding.message.removeprefix('not proven: ')} [{finding.code}]", "    ")
     yield ""
     yield f"{'proven':<{_WIDTH + 4}}{'relations':>10}{'ms':>9}"
     holding = [proof for proof in certificate.proofs if not proof.found]

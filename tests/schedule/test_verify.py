@@ -274,6 +274,14 @@ def test_the_budget_holds_for_code_generation_too() -> None:
     assert "sweep(" in pl.generate_code(knl).device_code
 
 
+def test_the_budget_holds_where_a_kernel_is_made() -> None:
+    with pl.operation_budget(100), pytest.raises(pl.KernelError) as error:
+        sweep()
+    assert "not-proven" in error.value.codes
+    assert "not proven: whether 'x' is read before it is written" in str(error.value)
+    assert pl.verify(sweep()).is_proven
+
+
 @pytest.mark.parametrize("given", [0, -3, 1.5, None, True])
 def test_a_budget_is_a_number_of_operations(given: Any) -> None:
     with pytest.raises(pl.VerificationError) as error, pl.operation_budget(given):

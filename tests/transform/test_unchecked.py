@@ -64,6 +64,22 @@ def test_a_needless_unchecked_changes_nothing_but_the_comment() -> None:
     assert pl.generate_code(knl, target=pl.CudaTarget()).device_code == f"// unchecked: habit\n\n{plain}"
 
 
+def test_races_of_a_buffer_are_let_pass_too() -> None:
+    data = [pl.GlobalArg("s", F, shape=1), pl.GlobalArg("m", F, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "s[0] = s[0] + m[i]", data, name="total")
+    knl = pl.split_iname(pl.unchecked(knl, "one thread runs"), "i", 32, inner_tag="l.0")
+    assert not pl.verify(pl.buffer_array(knl, "s", [])).is_proven
+
+
+def test_what_isl_gave_up_on_is_let_pass_where_it_is_about_values() -> None:
+    knl = pl.unchecked(sweep(), "shown on paper")
+    certificate = pl.verify(knl, max_operations=700)
+    assert [finding.code for finding in certificate.open] == ["not-proven"]
+    assert pl.generate_code(knl).device_code.startswith(
+        "// unchecked: shown on paper\n// not proven: each read of 'x' sees the write"
+    )
+
+
 def test_barriers_are_placed_all_the_same() -> None:
     knl = pl.unchecked(product(), "habit")
     a = np.arange(289, dtype=F).reshape(17, 17)
