@@ -254,7 +254,7 @@ def _leaving(
     kernel: LoopKernel, name: str, shape: Sequence[Expression], conditions: isl.Set
 ) -> Iterator[Diagnostic]:
     for statement, access in _by_array(lower(kernel))[name]:
-        looking_at()
+        looking_at(statement, access)
         domain = statement.domain_of(access).intersect_params(conditions)
         for axis, part in _outside(kernel, statement, access, shape, domain):
             yield _out_of_bounds(kernel, statement, access, shape, axis, part)

@@ -14,7 +14,7 @@ from enum import Enum
 from time import perf_counter
 from weakref import WeakKeyDictionary
 
-from polyloop.analysis.lowering import Access
+from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.placement import Placed
 from polyloop.errors import Diagnostic, Site, VerificationError
 from polyloop.kernel.kernel import LoopKernel
@@ -158,6 +158,9 @@ def _not_proven(says: str, error: OutOfOperations, claim: Claim | None = None) -
         case (Placed() as statement, *_):
             notes.append(f"on '{statement.lowered.instruction.id}'")
             sites = (statement.lowered.instruction.site(),)
+        case (Lowered() as lowered, Access() as access):
+            notes.append(f"on the access to '{access.array}' in '{lowered.instruction.id}'")
+            sites = (lowered.instruction.site(),)
     return Diagnostic(
         "not-proven",
         f"not proven: {says}",

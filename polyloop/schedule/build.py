@@ -72,9 +72,12 @@ def build_verified(kernel: LoopKernel, limits: DeviceLimits) -> Verified:
         ``private-across-launches``, ``race``, and what the checks of values find.
     """
     found = _known.setdefault(kernel, {})
-    if limits not in found:
-        found[limits] = _build(kernel, limits)
-    return found[limits]
+    if limits in found:
+        return found[limits]
+    verified = _build(kernel, limits)
+    if not any(finding.code == "not-proven" for proof in verified.proofs for finding in proof.found):
+        found[limits] = verified  # what was let pass unproven is looked at again
+    return verified
 
 
 def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
