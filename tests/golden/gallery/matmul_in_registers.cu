@@ -4,7 +4,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
     const int tx = threadIdx.x, ty = threadIdx.y;
     __shared__ float a_fetch[8][4];
     __shared__ float b_fetch[4][8];
-    if (8 * bx + 7 < n && 8 * by + 7 < n) {
+    if (8 * by + 7 < n && 8 * bx + 7 < n) {
         float c_buf[2][2];
         #pragma unroll
         for (int c_buf_init_0 = 0; c_buf_init_0 < 2; ++c_buf_init_0) {
