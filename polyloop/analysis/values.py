@@ -255,8 +255,10 @@ def _same_value(
     else:
         reached = reference_map(statement, original)
         got = leaf.relation.apply_range(_elements(leaf.statement, leaf.access))
-    wrong = got.subtract(reached.apply_range(_elements(original, wanted)))
-    if not wrong.is_empty():
+    wrong = None
+    if len(leaf.access.indices) == len(wanted.indices):  # a temporary that got other axes is known by its writes alone
+        wrong = got.subtract(reached.apply_range(_elements(original, wanted)))
+    if wrong is not None and not wrong.is_empty():
         yield _wrong_element(statement, leaf, original, wanted, (wrong, None if moved else reached))
     elif not moved and not _same_condition(reached, leaf, original, wanted):
         yield Diagnostic(

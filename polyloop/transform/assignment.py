@@ -22,13 +22,13 @@ from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic, VerificationError, unknown_name
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.nodes import Expression, TypeCast, array_name
-from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions, substitute, variables
+from polyloop.expr.rewrite import accesses, children, expand_rules, rebuild, reductions, substitute, variables
 from polyloop.expr.typing import infer
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Loop, Tree
-from polyloop.poly.affine import Affine, to_expression
+from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import map_from_forms
 from polyloop.transform.base import Transform
 from polyloop.transform.instructions import find_instructions
@@ -122,7 +122,36 @@ class AssignmentToSubst(Transform):
                     sites=(instruction.site(),),
                 )
                 return
+        for instruction in users:
+            if self._arguments(kernel, instruction) != self._meant(kernel, instruction):
+                yield Diagnostic(
+                    "bad-instructions",
+                    f"'{self.lhs_name}' has other axes or subscripts than in the program",
+                    ("a transform changed them; the rule is made of the program's assignment",),
+                    ("make the rule first, and change the axes after that",),
+                    sites=(instruction.site(),),
+                )
+                return
         yield from self._flow_violations(kernel, chosen)
+
+    def _arguments(self, kernel: LoopKernel, instruction: Instruction) -> list[list[Affine | None]]:
+        """Return the subscripts of each use of the variable, in the order of the text."""
+        expanded = expand_rules(instruction.expression, kernel.substitutions)
+        return [
+            [affine_of(index) for index in node.index_tuple] if isinstance(node, p.Subscript) else []
+            for node in accesses(expanded)
+            if (array_name(node) if isinstance(node, p.Subscript) else node.name) == self.lhs_name
+        ]
+
+    def _meant(self, kernel: LoopKernel, instruction: Instruction) -> list[list[Affine | None]]:
+        """Return the same of the program's instruction, in terms of the present inames."""
+        origin = instruction.origin
+        assert isinstance(origin, Copy), "only copies use the variable"
+        original = _base(kernel).instruction(origin.instruction)
+        return [
+            [None if form is None else form.substitute(origin.forms) for form in indices]
+            for indices in self._arguments(_base(kernel), original)
+        ]
 
     def users(self, kernel: LoopKernel) -> tuple[Instruction, ...]:
         """Return the instructions whose expressions use the variable."""

@@ -81,6 +81,14 @@ class BufferArray(Transform):
                 hints=("buffer the program's own array, in one step",),
             )
             return
+        if self._has_other_axes(kernel):
+            yield Diagnostic(
+                "already-staged",
+                f"'{self.var_name}' has other axes than in the program",
+                ("a transform changed them, and what is in a buffer is compared with the program's elements",),
+                (f"buffer '{self.var_name}' first, and change its axes after that",),
+            )
+            return
         found = [finding for iname in self.buffer_inames for finding in iname_violations(kernel, iname)]
         found += [*self._name_violations(kernel), *self._expression_violations()]
         if self.within is not None:
@@ -93,6 +101,11 @@ class BufferArray(Transform):
         if not found:
             found += self._access_violations(kernel)
         yield from found
+
+    def _has_other_axes(self, kernel: LoopKernel) -> bool:
+        """Return whether the array has another shape than in the reference program."""
+        old = None if kernel.reference is None else kernel.reference.kernel.arrays().get(self.var_name)
+        return old is not None and old.shape != kernel.arrays()[self.var_name].shape
 
     def _name_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         problem = check_identifier(self.temporary, "temporary")

@@ -97,7 +97,14 @@ def _element(name: str, indices: _Indices) -> Expression:
     return p.Subscript(p.Variable(name), indices[0] if len(indices) == 1 else indices)
 
 
-def _by_c(kernel: LoopKernel, name: str) -> Iterator[Diagnostic]:
+def _fixed(kernel: LoopKernel, name: str) -> Iterator[Diagnostic]:
+    """Yield why the axes of a temporary cannot change: C text names it, or moves carry its elements."""
+    if name in kernel.buffers.values():
+        yield Diagnostic(
+            "already-staged",
+            f"part of '{name}' is in a buffer",
+            hints=(f"change the axes of '{name}' first, and buffer it after that",),
+        )
     for instruction in kernel.instructions:
         if instruction.is_c and (name in instruction.reads or name in instruction.writes):
             yield Diagnostic(
@@ -140,7 +147,7 @@ class PrivatizeTemporariesWithInames(Transform):
         chosen = self.chosen(kernel)
         bounds = _bounds_of_loops(kernel)
         for name, axes in chosen.items():
-            found = [*_by_c(kernel, name), *self._use_violations(kernel, name, axes)]
+            found = [*_fixed(kernel, name), *self._use_violations(kernel, name, axes)]
             found += [*self._layout_violations(kernel.temporaries[name], axes, kernel)]
             if name in bounds:
                 found.append(_bounds_a_loop(name))
@@ -300,7 +307,7 @@ class UnprivatizeTemporariesWithInames(Transform):
             return
         chosen = self.chosen(kernel)
         for name in chosen:
-            yield from _by_c(kernel, name)
+            yield from _fixed(kernel, name)
             if kernel.temporaries[name].initializer is not None:
                 yield Diagnostic(
                     "bad-initializer",

@@ -135,6 +135,18 @@ def test_only_some_uses() -> None:
     same_after_replay(base, knl)
 
 
+def test_after_the_subscripts_have_changed() -> None:
+    """A subscript that a transform has shifted is not the one that the rule would take."""
+    text = "for i\n    t[i] = a[i] + 1 {id=set}\n    out[i] = t[i]*2 {id=use}\nend"
+    data = [pl.GlobalArg("a, out", F, shape="8"), pl.TemporaryVariable("t", F, shape=8), ...]
+    base = pl.make_kernel("{[i]: 2 <= i < 8}", text, data, name="shifted")
+    bare = pl.unprivatize_temporaries_with_inames(base, "i")
+    refused(bare, lambda k: pl.assignment_to_subst(k, "t"), "bad-instructions")
+    shifted = pl.privatize_temporaries_with_inames(bare, "i")
+    assert "t[i - 2]" in str(shifted)
+    refused(shifted, lambda k: pl.assignment_to_subst(k, "t"), "bad-instructions")
+
+
 def test_a_conversion_stays() -> None:
     """The variable is an integer: what is put in its place must be one."""
     data = [pl.GlobalArg("a, out", F, shape="n"), pl.TemporaryVariable("t", np.int32, shape="n"), ...]

@@ -167,3 +167,50 @@ def test_what_cannot_be(code: str, call: Callable[[pl.LoopKernel], object]) -> N
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_nvrtc_compiles_them(arch: str) -> None:
     compile_cuda(cuda(pl.alias_temporaries(two_tiles(), "a_fetch, c_fetch")), arch=arch)
+
+
+def test_a_fetched_temporary_gets_axes() -> None:
+    """The elements of the copy are known by the writes that they come from."""
+    text = """
+        for g
+            for i
+                t[i] = 2*a[g, i] {id=set}
+            end
+            for j
+                b[g, j] = t[7 - j] {id=get}
+            end
+        end
+        """
+    data = [pl.GlobalArg("a, b", F, shape="n, 8"), pl.TemporaryVariable("t", F, shape=8), ...]
+    knl = pl.make_kernel("{[g, i, j]: 0 <= g < n and 0 <= i, j < 8}", text, data, name="fetched", assumptions="n <= 4")
+    knl = pl.privatize_temporaries_with_inames(pl.add_prefetch(knl, "t", "j"), "g", "t")
+    for n in (1, 3):
+        a = np.arange(8 * n, dtype=F).reshape(n, 8)
+        check(knl, {"a": a}, {"b": 2 * a[:, ::-1]})
+
+
+def test_axes_of_what_is_in_a_buffer_stay() -> None:
+    text = """
+        for g
+            for i
+                t[i] = a[g, i] {id=set}
+                for k
+                    t[i] = t[i] + k {id=add}
+                end
+                b[g, i] = t[i] {id=get}
+            end
+        end
+        """
+    data = [pl.GlobalArg("a, b", F, shape="n, 8"), pl.TemporaryVariable("t", F, shape=8), ...]
+    domain = "{[g, i, k]: 0 <= g < n and 0 <= i < 8 and 0 <= k < 3}"
+    knl = pl.make_kernel(domain, text, data, name="both", assumptions="n <= 4")
+    buffered = pl.buffer_array(knl, "t", "k", within="id:add")
+    refused(buffered, lambda k: pl.privatize_temporaries_with_inames(k, "g", "t"), "already-staged")
+    refused(buffered, lambda k: pl.unprivatize_temporaries_with_inames(k, "i", "t"), "already-staged")
+    private = pl.privatize_temporaries_with_inames(knl, "g", "t")
+    refused(private, lambda k: pl.buffer_array(k, "t", "k", within="id:add"), "already-staged")
+    inner = pl.privatize_temporaries_with_inames(buffered, "i", "t_buf")
+    for n in (1, 3):
+        a = np.arange(8 * n, dtype=F).reshape(n, 8)
+        for knl in (buffered, private, inner):
+            check(knl, {"a": a}, {"b": a + 3})
