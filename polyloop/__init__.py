@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from polyloop.target.verify import verify
     from polyloop.testing.auto_test import auto_test_vs_ref
     from polyloop.testing.equivalence import check_equivalence
-    from polyloop.transform.affine import map_domain, reverse, shift
+    from polyloop.transform.affine import affine_map_inames, map_domain, reverse, shift
     from polyloop.transform.alias import alias_temporaries
     from polyloop.transform.arguments import remove_unused_arguments, rename_argument, set_argument_order
     from polyloop.transform.assignment import assignment_to_subst
@@ -69,18 +69,25 @@ if TYPE_CHECKING:
         get_kennedy_unweighted_fusion_candidates,
         rename_inames_in_batch,
     )
+    from polyloop.transform.housekeeping import (
+        add_inames_for_unused_hw_axes,
+        add_inames_to_insn,
+        make_reduction_inames_unique,
+        remove_unused_inames,
+    )
     from polyloop.transform.instructions import (
         find_instructions,
         remove_instructions,
         set_instruction_priority,
         tag_instructions,
     )
+    from polyloop.transform.join import chunk_iname, join_inames
     from polyloop.transform.layout import add_padding, find_padding_multiple, split_array_axis, tag_array_axes
     from polyloop.transform.precompute import precompute
     from polyloop.transform.prefetch import add_prefetch
     from polyloop.transform.privatize import privatize_temporaries_with_inames, unprivatize_temporaries_with_inames
-    from polyloop.transform.rename import rename_iname
-    from polyloop.transform.reorder import prioritize_loops
+    from polyloop.transform.rename import rename_iname, rename_inames
+    from polyloop.transform.reorder import interchange, prioritize_loops
     from polyloop.transform.rules import expand_subst, extract_subst, find_rules_matching
     from polyloop.transform.save import save_and_reload_temporaries
     from polyloop.transform.simplify import fold_constants, simplify_indices
@@ -88,6 +95,7 @@ if TYPE_CHECKING:
     from polyloop.transform.split import split_iname
     from polyloop.transform.tag import tag_inames
     from polyloop.transform.unchecked import unchecked
+    from polyloop.transform.untag import peel, untag_inames
 
 __version__ = "0.1.0"
 
@@ -132,9 +140,12 @@ __all__ = [
     "add_barrier",
     "add_dependency",
     "add_dtypes",
+    "add_inames_for_unused_hw_axes",
+    "add_inames_to_insn",
     "add_nosync",
     "add_padding",
     "add_prefetch",
+    "affine_map_inames",
     "alias_temporaries",
     "assignment_to_subst",
     "assume",
@@ -143,6 +154,7 @@ __all__ = [
     "buffer_array",
     "cast",
     "check_equivalence",
+    "chunk_iname",
     "compile",
     "dependences",
     "distribute_loops",
@@ -166,17 +178,21 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "interchange",
     "interpret",
+    "join_inames",
     "kernel",
     "kernel_to_python",
     "make_copy_kernel",
     "make_einsum",
     "make_function",
     "make_kernel",
+    "make_reduction_inames_unique",
     "map_domain",
     "merge",
     "operation_budget",
     "options",
+    "peel",
     "precompute",
     "prioritize_loops",
     "privatize_temporaries_with_inames",
@@ -185,8 +201,10 @@ __all__ = [
     "reduce",
     "remove_instructions",
     "remove_unused_arguments",
+    "remove_unused_inames",
     "rename_argument",
     "rename_iname",
+    "rename_inames",
     "rename_inames_in_batch",
     "replay",
     "reverse",
@@ -208,6 +226,7 @@ __all__ = [
     "uint64",
     "unchecked",
     "unprivatize_temporaries_with_inames",
+    "untag_inames",
     "vec",
     "verify",
 ]

@@ -353,6 +353,28 @@ def _may_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
                 if violation is not None:
                     yield violation
                     return
+    yield from _repeated(comparison, array)
+
+
+def _repeated(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
+    """Yield a statement that reads what it may itself have written, and that would run twice for one instance."""
+    for reference in dict.fromkeys(statement for statement, _ in writes_of(comparison.old, array)):
+        lowered = reference.lowered
+        if lowered.atomic is None and all(read.array != array for read in lowered.reads):
+            continue
+        statements = list(copies(comparison, reference))
+        for first, second in product(statements, statements):
+            pairs = reference_map(first, reference).apply_range(reference_map(second, reference).reverse())
+            for conflict in conflicts(comparison.new, first, second, pairs):
+                left, _ = pair(conflict.relation, first, second)
+                yield Diagnostic(
+                    "illegal-order",
+                    f"an instance that updates '{array}' would run more than once",
+                    (f"instance {instance(first, left)} would run twice, and may read what it wrote itself",),
+                    ("let the loops around the instruction be those that it has in the program",),
+                    sites=(first.lowered.instruction.site(),),
+                )
+                return
 
 
 def _reordered(

@@ -143,7 +143,7 @@ class _Meant:
     find: Callable[[], isl.Map]
 
     def agrees_on(self, axis: str) -> bool:
-        """Return whether both sides of every pair run on the same index of *axis*, which a repeating writer can."""
+        """Return whether each reader finds a writer on its own index of *axis*, as it does where a writer repeats."""
         if axis in self.writer.repeated:
             return True
         this = Affine.variable(axis)
@@ -151,7 +151,8 @@ class _Meant:
             return True
         pairs = self.find()
         i, j = self.writer.dims.index(axis), self.reader.dims.index(axis)
-        return bool(pairs.is_subset(pairs.equate(_IN, i, _OUT, j)))
+        same = pairs.equate(_IN, i, _OUT, j)
+        return bool(pairs.is_subset(same) or pairs.range().is_subset(same.range()))
 
 
 def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> Iterator[_Meant]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,8 +18,18 @@ from polyloop.transform.base import Transform
 from polyloop.transform.maptext import read_map
 from polyloop.transform.nests import data_violations, nest_violations, one_to_one, tagged_violations
 from polyloop.transform.remap import Remap, alone, remap_inames, remap_violations
+from polyloop.transform.staged import names_of
 
-__all__ = ["MapDomain", "Reverse", "Shift", "map_domain", "reverse", "shift"]
+__all__ = [
+    "AffineMapInames",
+    "MapDomain",
+    "Reverse",
+    "Shift",
+    "affine_map_inames",
+    "map_domain",
+    "reverse",
+    "shift",
+]
 
 
 @dataclass(frozen=True)
@@ -63,6 +73,21 @@ class MapDomain(_Mapping):
     def text(self, kernel: LoopKernel) -> str:
         del kernel
         return self.transform_map
+
+
+@dataclass(frozen=True)
+class AffineMapInames(_Mapping):
+    """Replace inames by others that equations relate to them."""
+
+    name: ClassVar[str] = "affine_map_inames"
+    old_inames: tuple[str, ...]
+    new_inames: tuple[str, ...]
+    equations: tuple[str, ...]
+
+    def text(self, kernel: LoopKernel) -> str:
+        del kernel
+        conditions = " and ".join(equation.replace("==", "=") for equation in self.equations)
+        return f"{{[{', '.join(self.old_inames)}] -> [{', '.join(self.new_inames)}]: {conditions}}}"
 
 
 @dataclass(frozen=True)
@@ -131,6 +156,39 @@ def map_domain(kernel: LoopKernel, transform_map: str | isl.BasicMap | isl.Map) 
     https://doi.org/10.1109/71.97902; the name is Loopy's.
     """
     return MapDomain(transform_map if isinstance(transform_map, str) else str(transform_map))(kernel)
+
+
+def affine_map_inames(
+    kernel: LoopKernel,
+    old_inames: str | Sequence[str],
+    new_inames: str | Sequence[str],
+    equations: str | Sequence[str | tuple[str, str]],
+) -> LoopKernel:
+    """Replace inames by others that equations relate to them.
+
+    ::
+
+        for i:  for j:  S(i, j)     with  "i, j", "t, u", ["t = i + j", "u = j"]
+        ->
+        for t:  for u:  S(t - u, u)
+
+    Parameters
+    ----------
+    equations
+        ``"t = i + j"``, or pairs of sides ``("t", "i + j")``.
+
+    Raises
+    ------
+    TransformError
+        What :func:`map_domain` raises.
+
+    Notes
+    -----
+    Source: Loopy's transform of the same name; :func:`map_domain` is the general form.
+    """
+    given = [equations] if isinstance(equations, str) else equations
+    texts = tuple(entry if isinstance(entry, str) else f"{entry[0]} = {entry[1]}" for entry in given)
+    return AffineMapInames(names_of(old_inames), names_of(new_inames), texts)(kernel)
 
 
 def shift(kernel: LoopKernel, iname: str, amount: int | str) -> LoopKernel:

@@ -12,7 +12,7 @@ from polyloop.kernel.tags import axis_name
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.fusion import between
 from polyloop.transform.merge import fresh_block, in_block, open_loops
-from polyloop.transform.nests import nest_violations
+from polyloop.transform.nests import explained, nest_violations
 from polyloop.transform.selection import selected, selection_violations
 
 __all__ = ["DistributeLoops", "distribute_loops"]
@@ -81,7 +81,7 @@ class DistributeLoops(Transform):
                 return
         for finding in nest_violations(after):
             hints = ("keep them in one loop, or give the temporary between them an axis for the loop",)
-            yield replace(finding, message=f"loop '{self.iname}' cannot be distributed: {finding.message}", hints=hints)
+            yield explained(finding, f"loop '{self.iname}' cannot be distributed", hints)
             return
 
 

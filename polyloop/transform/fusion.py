@@ -13,7 +13,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Loop, Tree, runs
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.merge import fresh_block, in_block, merge_inames, merge_violations, open_loops
-from polyloop.transform.nests import nest_violations
+from polyloop.transform.nests import explained, nest_violations
 from polyloop.transform.skew import shifted
 from polyloop.transform.staged import names_of
 
@@ -102,7 +102,7 @@ def _fused_violations(
     if found:
         listed = " and ".join(f"'{name}'" for name in inames)
         hints = (*_shift_hint(before, inames, new), "leave them apart: all of the first loop has to run before")
-        yield replace(found[0], message=f"loops {listed} cannot be one: {found[0].message}", hints=hints)
+        yield explained(found[0], f"loops {listed} cannot be one", hints)
 
 
 def _apart(kernel: LoopKernel, inames: Sequence[str], loops: Sequence[tuple[int | str, ...]]) -> Diagnostic:

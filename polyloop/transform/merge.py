@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import islpy as isl
@@ -14,7 +14,7 @@ from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.tags import axis_name
 from polyloop.poly.affine import Affine
-from polyloop.transform.remap import Remap, alone, remap_inames
+from polyloop.transform.remap import Remap, alone, free_space, remap_inames
 
 __all__ = ["fresh_block", "in_block", "merge_inames", "merge_violations", "open_loops", "renaming"]
 
@@ -24,15 +24,19 @@ _SET = isl.dim_type.set
 def renaming(kernel: LoopKernel, names: Mapping[str, str]) -> Remap:
     """Return the change that calls inames by other names."""
     old, new = tuple(names), tuple(names.values())
-    space = kernel.domains[0].set.get_space().params().set_from_params().add_dims(_SET, len(old))
     there, back = tuple(map(Affine.variable, old)), tuple(map(Affine.variable, new))
     texts = {name: p.Variable(names[name]) for name in old}
+    space = free_space(kernel, len(old)).get_space()
     return Remap(old, new, isl.Map.identity(space.map_from_set()), there, back, texts)
 
 
-def merge_violations(kernel: LoopKernel, inames: Sequence[str]) -> Iterator[Diagnostic]:
+def merge_violations(
+    kernel: LoopKernel, inames: Sequence[str], only: Collection[str] | None = None
+) -> Iterator[Diagnostic]:
     """Yield why *inames*, which exist, cannot be one: an instruction has two of them, or they run differently."""
     for instruction in kernel.instructions:
+        if only is not None and instruction.id not in only:
+            continue
         for dims in (instruction.inames, *(term.inames for term in instruction.terms)):
             both = [name for name in dims if name in inames]
             if len(both) > 1:
@@ -55,46 +59,52 @@ def merge_violations(kernel: LoopKernel, inames: Sequence[str]) -> Iterator[Diag
         )
 
 
-def merge_inames(kernel: LoopKernel, inames: Sequence[str], new: str, step: str) -> LoopKernel:
-    """Return *kernel* with all of *inames* called *new*, which may be one of them."""
-    if new not in inames:
-        first = inames[0]
-        tags, slabs, tiles = kernel.iname_tags, kernel.slabs, kernel.tile_inames
-        kernel = remap_inames(kernel, renaming(kernel, {first: new}), step)
-        kernel = replace(
-            kernel,
-            iname_tags={new if name == first else name: tag for name, tag in tags.items()},
-            slabs={new if name == first else name: slab for name, slab in slabs.items()},
-            tile_inames=frozenset(new if name == first else name for name in tiles),
-        )
-        inames = inames[1:]
-    for old in inames:
-        if old != new:
-            kernel = _merged(kernel, old, new, step)
+def merge_inames(
+    kernel: LoopKernel, inames: Sequence[str], new: str, step: str, only: Collection[str] | None = None
+) -> LoopKernel:
+    """Return *kernel* with all of *inames* called *new*, which may exist, in the instructions *only* (None: all)."""
+    if new not in kernel.inames:
+        first, inames = inames[0], inames[1:]
+        old = kernel
+        kernel = remap_inames(kernel, renaming(kernel, {first: new}), step, only)
+        if only is None:
+            kernel = _with_properties(kernel, old, first, new)
+    for name in inames:
+        if name != new:
+            kernel = _merged(kernel, name, new, step, only)
     return kernel
 
 
-def _merged(kernel: LoopKernel, old: str, new: str, step: str) -> LoopKernel:
+def _with_properties(kernel: LoopKernel, old: LoopKernel, iname: str, new: str) -> LoopKernel:
+    """Return *kernel* where *new* runs as *iname* does in *old*."""
+    return replace(
+        kernel,
+        iname_tags={new if name == iname else name: tag for name, tag in old.iname_tags.items()},
+        slabs={new if name == iname else name: slab for name, slab in old.slabs.items()},
+        tile_inames=frozenset(new if name == iname else name for name in old.tile_inames),
+    )
+
+
+def _merged(kernel: LoopKernel, old: str, new: str, step: str, only: Collection[str] | None) -> LoopKernel:
     change = renaming(kernel, {old: new})
-    domains = _merged_domains(kernel, change, old, new)
-    result = remap_inames(kernel, change, step)
+    domains = _merged_domains(kernel, change, old, new, keep=only is not None)
+    result = remap_inames(kernel, change, step, only)
     chains = dict.fromkeys(tuple(dict.fromkeys(chain)) for chain in result.loop_priority)
     return replace(result, domains=domains, loop_priority=tuple(chain for chain in chains if len(chain) > 1))
 
 
-def _merged_domains(kernel: LoopKernel, change: Remap, old: str, new: str) -> tuple[Domain, ...]:
-    """Return the domains where *new* has every value that *old* or *new* has."""
+def _merged_domains(kernel: LoopKernel, change: Remap, old: str, new: str, *, keep: bool) -> tuple[Domain, ...]:
+    """Return the domains where *new* has every value that *old* or *new* has; *old* too, to *keep* it."""
     homes = [next(piece for piece in kernel.domains if name in piece.inames) for name in (old, new)]
     theirs, mine = (alone(home, (name,)).set for home, name in zip(homes, (old, new), strict=True))
     same = bool(mine.is_equal(theirs))
     result = [] if same else [Domain((new,), mine.union(theirs).coalesce().set_dim_name(_SET, 0, new))]
+    gone = {*(() if keep else (old,)), *(() if same else (new,))}
     for piece in kernel.domains:
-        gone = (old,) if same else (old, new)
         left = tuple(name for name in piece.inames if name not in gone)
-        if left == piece.inames:
-            result.append(change.piece(piece))
-        elif left:
-            result.append(change.piece(alone(piece, left)))
+        rest = piece if left == piece.inames else alone(piece, left)
+        if left:
+            result.append(rest if keep else change.piece(rest))
     return tuple(result)
 
 

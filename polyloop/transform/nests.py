@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 import islpy as isl
 
@@ -11,24 +12,31 @@ from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.kernel.domains import data_inames
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import Sequential, axis_name
+from polyloop.kernel.tags import Sequential, axis_name, is_lane
 from polyloop.poly.maps import forms_of
 from polyloop.poly.sets import project_onto, sample_set
 from polyloop.transform.maptext import InameMap
 from polyloop.transform.remap import Remap, nest_groups
 from polyloop.transform.tag import parallel_violations
 
-__all__ = ["data_violations", "nest_violations", "one_to_one", "tagged_violations"]
+__all__ = ["data_violations", "explained", "nest_violations", "one_to_one", "tagged_violations"]
 
 def nest_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
     """Yield why the loops of *kernel*, which were just changed, do not compute what its reference program does."""
     found = tuple(order_violations(kernel))
-    if not found and kernel.evaluations:
+    if not found and (kernel.evaluations or kernel.buffers or any(i.terms for i in kernel.instructions)):
         found = tuple(value_violations(kernel))
     if not found:
-        axes = [(iname, str(tag)) for iname, tag in kernel.iname_tags.items() if axis_name(tag) is not None]
-        found = tuple(parallel_violations(kernel, axes))
+        apart = [(x, str(tag)) for x, tag in kernel.iname_tags.items() if axis_name(tag) is not None or is_lane(tag)]
+        found = tuple(parallel_violations(kernel, apart))
     yield from found
+
+
+def explained(finding: Diagnostic, what: str, hints: tuple[str, ...]) -> Diagnostic:
+    """Return what is wrong with a changed nest as the reason why *what*, with other hints."""
+    if finding.code == "not-proven":
+        return finding
+    return replace(finding, message=f"{what}: {finding.message}", hints=hints)
 
 
 def tagged_violations(kernel: LoopKernel, inames: Collection[str], verb: str) -> Iterator[Diagnostic]:

@@ -18,7 +18,7 @@ from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.maps import identity_on, pairs_set
 from polyloop.poly.sets import Row, add_rows, insert_dims, project_onto, reorder, sample_set
 
-__all__ = ["Remap", "alone", "nest_groups", "remap_inames", "remap_violations"]
+__all__ = ["Remap", "alone", "free_space", "nest_groups", "remap_inames", "remap_violations"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -210,6 +210,12 @@ class Remap:
         return Domain(piece.inames, inside.project_out(_SET, 0, len(used)))
 
 
+def free_space(kernel: LoopKernel, count: int) -> isl.Set:
+    """Return the universe of *count* dimensions over the parameters of the kernel."""
+    space = kernel.domains[0].set.get_space().params().set_from_params()
+    return isl.Set.universe(space.add_dims(_SET, count))
+
+
 def nest_groups(instruction: Instruction) -> list[tuple[tuple[str, ...], tuple[str, ...], isl.Set]]:
     """Return the loops of an instruction and of its reductions, each with those around it, and their domain."""
     found: list[tuple[tuple[str, ...], tuple[str, ...], isl.Set]] = [(instruction.inames, (), instruction.domain)]
@@ -262,6 +268,14 @@ def _not_kept(instruction: Instruction, values: Mapping[str, int]) -> Diagnostic
 def _partly(change: Remap, instruction: Instruction, present: Sequence[str]) -> Diagnostic:
     missing = [name for name in change.old if name not in present]
     has, lacks = (" and ".join(f"'{name}'" for name in names) for names in (present, missing))
+    if any(name in term.inames for term in instruction.terms for name in missing):
+        return Diagnostic(
+            "partly-mapped",
+            f"'{instruction.id}' has a loop over {has}, and {lacks} belongs to a reduction inside of it",
+            ("the loop would depend on an iname that only the reduction has",),
+            ("let the new inames of the loop depend on loops alone",),
+            sites=(instruction.site(),),
+        )
     return Diagnostic(
         "partly-mapped",
         f"'{instruction.id}' has a loop over {has}, but none over {lacks}",

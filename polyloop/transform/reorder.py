@@ -1,13 +1,14 @@
-"""``prioritize_loops``: which loop lies outside of which."""
+"""``prioritize_loops``, ``interchange``: which loop lies outside of which."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.lowering import loop_order
+from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
@@ -15,7 +16,7 @@ from polyloop.poly.sets import reorder
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.skew import skew_hint
 
-__all__ = ["PrioritizeLoops", "add_priority", "prioritize_loops"]
+__all__ = ["Interchange", "PrioritizeLoops", "add_priority", "interchange", "prioritize_loops"]
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,7 @@ class PrioritizeLoops(Transform):
         return add_priority(kernel, [self.loop_priority])
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        for finding in order_violations(after):
-            if finding.code == "not-proven":
-                yield finding
-                return
-            outer, inner = self._swapped(before)
-            hints = skew_hint(before, (inner, outer), self._keeps_values)
-            hints += (f"keep '{inner}' outside: its iterations depend on each other in this order",)
-            yield replace(finding, message=f"loop '{outer}' cannot be outside '{inner}'", hints=hints)
-            return
-
-    def _keeps_values(self, kernel: LoopKernel) -> bool:
-        return not any(order_violations(self.rewrite(kernel)))
+        return _order_consequences(self, before, after, lambda: self._swapped(before))
 
     def _swapped(self, before: LoopKernel) -> tuple[str, str]:
         """Return the first two loops that change places."""
@@ -69,6 +59,69 @@ class PrioritizeLoops(Transform):
         return self.loop_priority[0], self.loop_priority[-1]
 
 
+def _order_consequences(
+    transform: Transform, before: LoopKernel, after: LoopKernel, swapped: Callable[[], tuple[str, str]]
+) -> Iterator[Diagnostic]:
+    """Yield why the loops *swapped*, now the first outside of the second, cannot be nested so."""
+    for finding in order_violations(after):
+        if finding.code == "not-proven":
+            yield finding
+            return
+        outer, inner = swapped()
+        hints = skew_hint(before, (inner, outer), lambda kernel: not any(order_violations(transform.rewrite(kernel))))
+        hints += (f"keep '{inner}' outside: its iterations depend on each other in this order",)
+        yield replace(finding, message=f"loop '{outer}' cannot be outside '{inner}'", hints=hints)
+        return
+    if after.evaluations or after.buffers:
+        yield from value_violations(after)
+
+
+@dataclass(frozen=True)
+class Interchange(Transform):
+    """Let two loops of a nest change places."""
+
+    name: ClassVar[str] = "interchange"
+    first: str
+    second: str
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if found := [finding for iname in (self.first, self.second) for finding in iname_violations(kernel, iname)]:
+            yield from found
+            return
+        nests = [inames for i in kernel.instructions for inames in (i.inames, *(term.inames for term in i.terms))]
+        if not any(self.first in nest and self.second in nest for nest in nests) or self.first == self.second:
+            yield Diagnostic(
+                "bad-priority",
+                f"no instruction has loops over '{self.first}' and '{self.second}'",
+                hints=("name two loops of one nest",),
+            )
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        def swapped(names: tuple[str, ...]) -> tuple[str, ...]:
+            if self.first not in names or self.second not in names:
+                return names
+            other = {self.first: self.second, self.second: self.first}
+            return tuple(other.get(name, name) for name in names)
+
+        chain = self._swapped(kernel)
+        priority = tuple(dict.fromkeys((*map(swapped, kernel.loop_priority), chain)))
+        instructions = tuple(_renested(i, swapped(i.inames)) for i in kernel.instructions)
+        return replace(kernel, loop_priority=priority, instructions=instructions)
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        return _order_consequences(self, before, after, lambda: self._swapped(before))
+
+    def _swapped(self, before: LoopKernel) -> tuple[str, str]:
+        """Return the two loops, first the one that comes to lie outside."""
+        for instruction in before.instructions:
+            for inames in (instruction.inames, *(term.inames for term in instruction.terms)):
+                nest = loop_order(inames, before.loop_priority)
+                if self.first in nest and self.second in nest:
+                    first_inside = nest.index(self.first) > nest.index(self.second)
+                    return (self.first, self.second) if first_inside else (self.second, self.first)
+        return self.first, self.second
+
+
 def add_priority(kernel: LoopKernel, chains: Sequence[tuple[str, ...]]) -> LoopKernel:
     """Return *kernel* with the orders *chains* added and every nest rearranged accordingly."""
     priority = (*kernel.loop_priority, *(chain for chain in chains if len(chain) > 1))
@@ -77,7 +130,11 @@ def add_priority(kernel: LoopKernel, chains: Sequence[tuple[str, ...]]) -> LoopK
 
 
 def _arranged(instruction: Instruction, priority: Sequence[tuple[str, ...]]) -> Instruction:
-    nest = loop_order(instruction.inames, priority)
+    return _renested(instruction, loop_order(instruction.inames, priority))
+
+
+def _renested(instruction: Instruction, nest: tuple[str, ...]) -> Instruction:
+    """Return *instruction* with its loops in the order *nest*."""
     if nest == instruction.inames:
         return instruction
     count = len(nest)
@@ -116,3 +173,27 @@ def prioritize_loops(kernel: LoopKernel, loop_priority: str | Sequence[str]) -> 
     """
     chain = loop_priority.split(",") if isinstance(loop_priority, str) else loop_priority
     return PrioritizeLoops(tuple(name.strip() for name in chain if name.strip()))(kernel)
+
+
+def interchange(kernel: LoopKernel, first: str, second: str) -> LoopKernel:
+    """Let two loops change places in every nest that has both.
+
+    ::
+
+        for i: for j: S(i, j)     with  "i", "j"
+        ->
+        for j: for i: S(i, j)
+
+    An order that was stated before for the two is turned round as well, which :func:`prioritize_loops` would refuse.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-priority``; ``illegal-order``, with two concrete instances, where the new order would
+        change a value.
+
+    Notes
+    -----
+    Source: Allen and Kennedy, "Automatic loop interchange", SIGPLAN 1984, https://doi.org/10.1145/502874.502897.
+    """
+    return Interchange(first, second)(kernel)

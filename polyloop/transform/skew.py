@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import islpy as isl
-
 from polyloop.errors import VerificationError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import map_from_forms
-from polyloop.transform.remap import Remap, remap_inames, remap_violations
+from polyloop.transform.remap import Remap, free_space, remap_inames, remap_violations
 
 __all__ = ["shifted", "skew_hint"]
 
@@ -58,7 +56,7 @@ def _skew(kernel: LoopKernel, iname: str, by: str, factor: int) -> tuple[Remap, 
     forward = {by: Affine.variable(by), iname: Affine.make([(iname, 1), (by, factor)])}
     backward = {by: Affine.variable(by), iname: Affine.make([(iname, 1), (by, -factor)])}
     there, back = (tuple(forms[name] for name in old) for forms in (forward, backward))
-    space = isl.Set.universe(kernel.domains[0].set.get_space().params().set_from_params().add_dims(isl.dim_type.set, 2))
+    space = free_space(kernel, 2)
     times = f"{abs(factor)}*" if abs(factor) > 1 else ""
     shown = {by: by, iname: f"{iname} {'+' if factor > 0 else '-'} {times}{by}"}
     text = f"{{[{', '.join(old)}] -> [{', '.join(shown[name] for name in old)}]}}"
@@ -68,6 +66,6 @@ def _skew(kernel: LoopKernel, iname: str, by: str, factor: int) -> tuple[Remap, 
 def shifted(kernel: LoopKernel, iname: str, amount: int) -> LoopKernel:
     """Return *kernel* with *amount* added to every value of *iname*."""
     there, back = (Affine.make([(iname, 1)], constant) for constant in (amount, -amount))
-    space = isl.Set.universe(kernel.domains[0].set.get_space().params().set_from_params().add_dims(isl.dim_type.set, 1))
+    space = free_space(kernel, 1)
     change = Remap((iname,), (iname,), map_from_forms(space, (iname,), (there,)), (there,), (back,))
     return remap_inames(kernel, change, "a shift")

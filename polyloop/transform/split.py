@@ -14,13 +14,16 @@ from polyloop.expr.names import check_identifier
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import Row
+from polyloop.poly.sets import Row, map_from_forms
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.inames import Replacement, replace_iname
+from polyloop.transform.nests import nest_violations
+from polyloop.transform.remap import Remap, free_space, remap_inames
+from polyloop.transform.selection import selected, selection_violations
 from polyloop.transform.skew import skew_hint
 from polyloop.transform.tag import TagInames, parallel_violations, tag_violations
 
-__all__ = ["SplitIname", "split_iname"]
+__all__ = ["SplitIname", "parts_of", "split_iname", "split_violations"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class SplitIname(Transform):
     outer_tag: str | None = None
     inner_tag: str | None = None
     slabs: tuple[int, int] = (0, 0)
+    within: str | None = None
 
     @property
     def outer(self) -> str:
@@ -62,20 +66,8 @@ class SplitIname(Transform):
                 f"cannot split by {length!r}",
                 hints=("inner_length is the extent of the inner loop: an integer of at least 1",),
             )
-        for name in (self.outer, self.inner):
-            problem = check_identifier(name, "iname")
-            if problem is not None:
-                yield problem
-        if self.outer == self.inner:
-            yield Diagnostic("name-taken", f"both new inames would be called '{self.outer}'", hints=("give two names",))
-        yield from new_name_violations(kernel, (self.outer, self.inner))
-        slabs: tuple[object, ...] = self.slabs
-        if len(slabs) != 2 or any(type(count) is not int or count < 0 for count in slabs):
-            yield Diagnostic(
-                "bad-slabs",
-                f"slabs={self.slabs!r} is not a pair of counts",
-                hints=("slabs=(front, back): iterations of the outer loop to separate at either end",),
-            )
+        yield from split_violations(kernel, self.outer, self.inner, self.slabs, self.tags())
+        yield from selection_violations(kernel, self.within, self.name, [self.split_iname])
         tag = kernel.iname_tags.get(self.split_iname)
         if tag is not None and not isinstance(tag, Sequential):
             yield Diagnostic(
@@ -83,23 +75,31 @@ class SplitIname(Transform):
                 f"iname '{self.split_iname}' is tagged '{tag}' and cannot be split any more",
                 hints=("split first, then tag the new inames",),
             )
-        for _, text in self.tags():
-            yield from tag_violations(text)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         outer, inner, length = self.outer, self.inner, self.inner_length
-        form = Affine.make([(outer, length), (inner, 1)])
-        text = p.Sum((p.Product((length, p.Variable(outer))), p.Variable(inner)))
-        box = (Row(Affine.variable(inner)), Row(Affine(((inner, -1),), length - 1)))
-        change = Replacement(self.split_iname, (outer, inner), form, box, text)
-        result = replace_iname(kernel, change, f"split_iname('{self.split_iname}', {length})")
+        step = f"split_iname('{self.split_iname}', {length})"
+        if self.within is not None:
+            change = parts_of(kernel, self.split_iname, length, (outer, inner))
+            result = remap_inames(kernel, change, step, selected(kernel, self.within, self.name))
+        else:
+            result = replace_iname(kernel, self._replacement(), step)
         slabs = dict(kernel.slabs)
         if any(self.slabs):
             slabs[outer] = self.slabs
         result = replace(result, tile_inames=kernel.tile_inames | {outer}, slabs=slabs)
         return TagInames(self.tags()).rewrite(result) if self.tags() else result
 
+    def _replacement(self) -> Replacement:
+        outer, inner, length = self.outer, self.inner, self.inner_length
+        form = Affine.make([(outer, length), (inner, 1)])
+        text = p.Sum((p.Product((length, p.Variable(outer))), p.Variable(inner)))
+        box = (Row(Affine.variable(inner)), Row(Affine(((inner, -1),), length - 1)))
+        return Replacement(self.split_iname, (outer, inner), form, box, text)
+
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        if self.within is not None:
+            return nest_violations(after)
         found = tuple(parallel_violations(after, self.tags()))
         if not found or found[0].code == "parallel-reduction":
             return found
@@ -109,6 +109,38 @@ class SplitIname(Transform):
     def _is_free(self, kernel: LoopKernel) -> bool:
         """Return whether *kernel* may be split and tagged so."""
         return not any(order_violations(kernel)) and not any(parallel_violations(self.rewrite(kernel), self.tags()))
+
+
+def split_violations(
+    kernel: LoopKernel, outer: str, inner: str, slabs: tuple[int, int], tags: Iterable[tuple[str, str]]
+) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the names, slabs and tags of the two loops that one becomes."""
+    for name in (outer, inner):
+        problem = check_identifier(name, "iname")
+        if problem is not None:
+            yield problem
+    if outer == inner:
+        yield Diagnostic("name-taken", f"both new inames would be called '{outer}'", hints=("give two names",))
+    yield from new_name_violations(kernel, (outer, inner))
+    counts: tuple[object, ...] = slabs
+    if len(counts) != 2 or any(type(count) is not int or count < 0 for count in counts):
+        yield Diagnostic(
+            "bad-slabs",
+            f"slabs={slabs!r} is not a pair of counts",
+            hints=("slabs=(front, back): iterations of the outer loop to separate at either end",),
+        )
+    for _, text in tags:
+        yield from tag_violations(text)
+
+
+def parts_of(kernel: LoopKernel, iname: str, length: int, names: tuple[str, str], low: int = 0) -> Remap:
+    """Return the change of ``iname`` to ``low + length*outer + inner``, for *names* outer and inner."""
+    outer, inner = names
+    back = Affine.make([(outer, length), (inner, 1)], low)
+    part = Affine(((iname, 1),), -low).floordiv(length)
+    there = (part, Affine(((iname, 1),), -low).add(part, -length))
+    text = p.Sum((p.Product((length, p.Variable(outer))), p.Variable(inner), *((low,) if low else ())))
+    return Remap((iname,), names, map_from_forms(free_space(kernel, 1), (iname,), there), there, (back,), {iname: text})
 
 
 def split_iname(
@@ -121,6 +153,7 @@ def split_iname(
     outer_tag: str | None = None,
     inner_tag: str | None = None,
     slabs: tuple[int, int] = (0, 0),
+    within: str | None = None,
 ) -> LoopKernel:
     """Divide one loop into an outer and an inner loop (strip-mining).
 
@@ -145,6 +178,8 @@ def split_iname(
     slabs
         ``(front, back)``: iterations of the outer loop to separate in generated code, so that the bulk runs
         without their conditionals.
+    within
+        The instructions concerned, all by default; others keep the loop that they have.
 
     Returns
     -------
@@ -155,13 +190,14 @@ def split_iname(
     Raises
     ------
     TransformError
-        ``unknown-iname``, ``bad-factor``, ``name-taken``, ``bad-slabs``, ``iname-tagged``, ``bad-tag``; with tags also
-        what :func:`tag_inames` raises.
+        ``unknown-iname``, ``bad-factor``, ``name-taken``, ``bad-slabs``, ``iname-tagged``, ``bad-tag``,
+        ``unknown-instruction``, ``no-match``; with tags also what :func:`tag_inames` raises; with *within* also
+        ``illegal-order``, where the instructions need to share the loop.
 
     Notes
     -----
     Without tags always legal: instances keep their order.  Source: Wolf and Lam, PLDI 1991,
     https://doi.org/10.1145/113445.113449.
     """
-    transform = SplitIname(split_iname, inner_length, outer_iname, inner_iname, outer_tag, inner_tag, slabs)
+    transform = SplitIname(split_iname, inner_length, outer_iname, inner_iname, outer_tag, inner_tag, slabs, within)
     return transform(kernel)

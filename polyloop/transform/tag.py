@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import ClassVar
 
 import islpy as isl
@@ -20,12 +21,13 @@ from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.expr.updates import COMMUTATIVE, update_of
 from polyloop.kernel.instruction import Term
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.match import is_glob
 from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, is_lane, parse_tag
 from polyloop.poly.sets import sample_pair
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.skew import skew_hint
 
-__all__ = ["TagInames", "parallel_violations", "parse_tags", "tag_inames", "tag_violations"]
+__all__ = ["TagInames", "fitting", "parallel_violations", "parse_tags", "tag_inames", "tag_violations"]
 
 
 def parse_tags(given: str | Mapping[str, str] | Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
@@ -39,6 +41,11 @@ def parse_tags(given: str | Mapping[str, str] | Sequence[tuple[str, str]]) -> tu
         return tuple(pairs)
     items = given.items() if isinstance(given, Mapping) else given
     return tuple((str(iname), str(tag)) for iname, tag in items)
+
+
+def fitting(kernel: LoopKernel, pattern: str) -> tuple[str, ...]:
+    """Return the inames that *pattern* means: itself, or with ``*`` and ``?`` those that fit."""
+    return tuple(iname for iname in kernel.inames if fnmatchcase(iname, pattern)) if is_glob(pattern) else (pattern,)
 
 
 def tag_violations(text: str) -> Iterator[Diagnostic]:
@@ -64,10 +71,14 @@ class TagInames(Transform):
         return {**super().given(), "iname_to_tag": dict(self.iname_to_tag)}
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        for iname, text in self.iname_to_tag:
+        for pattern, text in self.iname_to_tag:
+            if is_glob(pattern) and not fitting(kernel, pattern) and not self.ignore_nonexistent:
+                hints = (f"inames: {', '.join(kernel.inames)}",)
+                yield Diagnostic("unknown-iname", f"no iname fits '{pattern}'", hints=hints)
+            yield from tag_violations(text)
+        for iname, text in self.pairs(kernel):
             if not self.ignore_nonexistent:
                 yield from iname_violations(kernel, iname)
-            yield from tag_violations(text)
             old = kernel.iname_tags.get(iname)
             if old is not None and not isinstance(old, Sequential) and str(old) != text and not self.force:
                 yield Diagnostic(
@@ -76,25 +87,29 @@ class TagInames(Transform):
                     hints=("pass force=True to replace the tag",),
                 )
 
+    def pairs(self, kernel: LoopKernel) -> tuple[tuple[str, str], ...]:
+        """Return inames and their tags, the patterns replaced by what fits them."""
+        return tuple((x, text) for entry, text in self.iname_to_tag for x in fitting(kernel, entry))
+
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         tags = dict(kernel.iname_tags)
-        for iname, text in self.iname_to_tag:
+        for iname, text in self.pairs(kernel):
             tag = parse_tag(text)
             if tag is not None and iname in kernel.inames:
                 tags[iname] = tag
         return replace(kernel, iname_tags=tags)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        found = tuple(parallel_violations(after, self.iname_to_tag))
+        found = tuple(parallel_violations(after, self.pairs(after)))
         if not found or found[0].code == "parallel-reduction":
             return found
-        hints = skew_hint(before, [iname for iname, _ in self.iname_to_tag], self._is_free)
+        hints = skew_hint(before, [iname for iname, _ in self.pairs(after)], self._is_free)
         return (replace(found[0], hints=(*hints, *found[0].hints)), *found[1:])
 
     def _is_free(self, kernel: LoopKernel) -> bool:
         """Return whether *kernel* may be tagged so."""
         return not any(order_violations(kernel)) and not any(
-            parallel_violations(self.rewrite(kernel), self.iname_to_tag)
+            parallel_violations(self.rewrite(kernel), self.pairs(kernel))
         )
 
 
@@ -241,7 +256,8 @@ def tag_inames(
     Parameters
     ----------
     iname_to_tag
-        ``"i:g.0, j:l.0"``, or a mapping, or pairs.  Tags: ``for`` and ``ord`` (a loop), ``unr`` (unrolled),
+        ``"i:g.0, j:l.0"``, or a mapping, or pairs.  An iname may be a pattern with ``*`` and ``?``:
+        ``"*_inner:unr"``.  Tags: ``for`` and ``ord`` (a loop), ``unr`` (unrolled),
         ``unr_hint`` (the compiler is asked to), ``g.N`` (block axis), ``l.N`` (thread axis), ``l.auto``; ``ilp`` and
         ``ilp.seq`` (each statement runs for all values before the next one, unrolled or in a loop, with temporaries and
         accumulators once for each value), ``vec`` (the same for 2, 4, 8 or 16 values).
