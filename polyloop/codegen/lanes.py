@@ -15,6 +15,7 @@ from polyloop.codegen.loops import Loops
 from polyloop.codegen.rows import negated, tightened
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.wide import Lanes, Plan, Wide, plan_of, vector_type
+from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.expr.rewrite import accesses, variables
 from polyloop.kernel.arrays import AddressSpace
@@ -66,6 +67,8 @@ class LaneLoops(Loops):
         plan = self._plan(node)
         full = None if plan is None else self._full_rows(plan, node, context)
         if plan is None or full is None:
+            if plan is not None:
+                self._tell(node, "which lanes run depends on a quotient or a union of domains")
             return self._unrolled(node, bounds, context, inside, inner)
         if any(context.implies(negated(row)) for row in full):
             return self._lane_by_lane(node, bounds, context, inside, inner)
@@ -83,17 +86,28 @@ class LaneLoops(Loops):
             return None
         statement = self.statements[node.body[0].name]
         low, high = self._static_box(node)
-        varies = any(node.iname in variables(predicate) for predicate in statement.predicates)
-        if low is None or high is None or varies or statement.atomic or isinstance(statement.rhs, CText):
+        if low is None or high is None:
             return None
         lanes = Lanes(node.iname, low, high - low + 1)
-        if lanes.count not in (2, 4, 8, 16):
+        if reason := _apart(statement, lanes):
+            self._tell(node, reason)
             return None
         key = (statement.name, lanes)
         if key not in self.plans:
             plan = plan_of(self.scope, statement, lanes)
             self.plans[key] = plan if plan.loads or plan.store else None
         return self.plans[key]
+
+    def _tell(self, node: Loop, reason: str) -> None:
+        """Note that a statement runs lane by lane."""
+        assert isinstance(node.body[0], Run), "a reason is given for one statement"
+        name = self.statements[node.body[0].name].instruction
+        self.scope.notes[name, ""] = Diagnostic(
+            "not-vectorized",
+            f"'{name}' runs lane by lane, not on vectors",
+            (reason,),
+            ("tag the loop 'ilp' where that is meant",),
+        )
 
     def _full_rows(self, plan: Plan, node: Loop, context: Context) -> list[Affine] | None:
         """Return the rows under which all lanes run, as far as *context* does not imply them; None if unclear."""
@@ -246,6 +260,19 @@ class LaneLoops(Loops):
         return (For(self.scope.index_type, var, str(lanes.low), test, tuple(found), 1, pragma),)
 
     # }}}
+
+
+def _apart(statement: Statement, lanes: Lanes) -> str:
+    """Return why the lanes of a statement must run one by one, nothing if they need not."""
+    if any(lanes.iname in variables(predicate) for predicate in statement.predicates):
+        return "a condition on data may differ from lane to lane"
+    if statement.atomic:
+        return "an atomic update is one of a single element"
+    if isinstance(statement.rhs, CText):
+        return "it is C text"
+    if lanes.count not in (2, 4, 8, 16):
+        return f"{lanes.count} of its lanes run, and vectors have 2, 4, 8 or 16 elements"
+    return ""
 
 
 def _box(lanes: Lanes) -> list[Affine]:

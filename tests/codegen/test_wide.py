@@ -230,6 +230,22 @@ def test_what_is_accessed_lane_by_lane_is_told(knl: Callable[[], pl.LoopKernel],
     assert notes(made)[0] == told
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("y[i] = 2*x[i] {id=insn, if=x[i] > 0}", "a condition on data may differ from lane to lane"),
+        ("y[i] = y[i] + x[i] {id=insn, atomic}", "an atomic update is one of a single element"),
+        ("y[i] = x[i] {id=insn, if=i % 4 < 3}", "3 of its lanes run, and vectors have 2, 4, 8 or 16 elements"),
+        ("y[i] = x[i] {id=insn, if=i % 3 == 0}", "which lanes run depends on a quotient or a union of domains"),
+    ],
+    ids=["condition", "atomic", "three", "every third"],
+)
+def test_a_statement_without_vectors_is_told(text: str, reason: str) -> None:
+    knl = pl.split_iname(kernel(text), "i", 4, inner_tag="vec")
+    said = "'insn' runs lane by lane, not on vectors: " + reason + "; tag the loop 'ilp' where that is meant"
+    assert notes(knl) == [said]
+
+
 def test_the_warning_can_be_silenced_and_names_the_kernel() -> None:
     def shifted(**options: Any) -> pl.LoopKernel:
         data = [pl.GlobalArg("x", F, shape="n + 1"), pl.GlobalArg("y", F, shape="n"), ...]
