@@ -242,10 +242,14 @@ def bounds_obligations(kernel: LoopKernel) -> Iterator[Obligation]:
     for condition in kernel.conditions:
         conditions = conditions.intersect(condition.set)
     by = "subscripts against the shape, for the instances that run"
+    by_data = {access.array for _, access, _ in left_to_data(kernel)}
+    by_data |= {name for i in kernel.instructions if i.is_c for name in (*i.reads, *i.writes)}
     for name, array in kernel.arrays().items():
         if array.shape and name in _by_array(lower(kernel)):
             shape = ", ".join(show(extent) for extent in array.shape)
             says = f"each access to '{name}' stays inside of its shape ({shape})"
+            if name in by_data:
+                says += ", as far as data does not decide"
             find = partial(_leaving, kernel, name, array.shape, conditions)
             yield Obligation(Claim.BOUNDS, f"'{name}'", says, by, find)
 

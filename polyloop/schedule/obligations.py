@@ -66,7 +66,7 @@ def _device_obligations(placement: Placement, limits: DeviceLimits) -> Iterator[
 
 
 def _barrier_obligations(placement: Placement) -> Iterator[Obligation]:
-    if placement.program.kernel.barriers and placement.axes.all:
+    if placement.axes.all and any(b.scope is Scope.GRID for b in placement.program.kernel.barriers):
         says = "all blocks can meet where global barriers stand"
         yield Obligation(Claim.BARRIERS, "global", says, "loops around them", partial(_in_loops, placement))
 

@@ -210,6 +210,9 @@ def test_where_data_decides_it_is_the_users_word() -> None:
         "y[i] = x[p[i]]", data=[pl.GlobalArg("x", F, shape="m"), pl.GlobalArg("p", np.int32, shape="n")]
     )
     assert assumed(knl)["data keeps x[..] in 'insn' inside of 'x'"] == ""
+    says = {proof.subject: proof.says for proof in pl.verify(knl).proofs if proof.claim is Claim.BOUNDS}
+    assert says["'x'"] == "each access to 'x' stays inside of its shape (m), as far as data does not decide"
+    assert says["'p'"] == "each access to 'p' stays inside of its shape (n)"
 
 
 def test_a_denied_conflict_is_the_users_word() -> None:
