@@ -183,6 +183,14 @@ def test_a_tile_that_is_too_small_is_out_of_bounds() -> None:
     assert "touches a_fetch[" in str(error.value)
 
 
+def test_the_box_around_a_triangle_is_proven_to_stay_inside() -> None:
+    domain, data = "{[i, j]: 0 <= i < n and 0 <= j <= i}", [pl.GlobalArg("a", F, shape="n, n")]
+    knl = pl.split_iname(made("a[i, j] = a[i, j] + j", domain, data), "i", 16, outer_tag="g.0")
+    knl = pl.prioritize_loops(pl.split_iname(knl, "j", 16), "i_outer, j_outer, i_inner, j_inner")
+    knl = pl.buffer_array(knl, "a", ["i_inner", "j_inner"], fetch_bounding_box=True)
+    assert claims(pl.verify(knl), Claim.BOUNDS) == ["a", "a_buf"]
+
+
 def test_a_condition_of_the_launch_counts_in_the_proof_of_bounds() -> None:
     knl = made("y[i] = x[i + 2]", data=[pl.GlobalArg("x", F, shape="m")])
     certificate = pl.verify(pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0"))
