@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -101,6 +102,7 @@ HAZARDS: Final[Mapping[str, Callable[[], Hazard]]] = {
 """By name.  Each barrier stands in the text once."""
 
 
+@cache
 def sample(name: str) -> tuple[Hazard, GeneratedProgram]:
     """Return a kernel and its CUDA C."""
     hazard = HAZARDS[name]()
