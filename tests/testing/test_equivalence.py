@@ -125,7 +125,7 @@ def test_a_gallery_kernel_agrees_with_itself_before_its_transforms(name: str) ->
     before = replace(knl.reference.kernel, reference=knl.reference)
     try:
         pl.generate_code(before, C)
-    except pl.CodegenError:
+    except (pl.CodegenError, pl.VerificationError):
         before = knl  # as its author wrote it, it needs its transforms: then the interpreter alone is another way
     if "c" in entry.refused:
         pytest.skip(f"C refuses it: {entry.refused['c']}")
