@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import numpy as np
@@ -82,12 +83,33 @@ def _take_modulo(form: Affine) -> tuple[Affine, Floor | None, int]:
     return form, None, 0
 
 
+@dataclass(frozen=True)
+class _Quotient:
+    """A parameter divided by a number that divides it."""
+
+    name: str
+    divisor: int
+
+
+def _as_quotient(term: tuple[Var, int], scope: Scope) -> tuple[Var | _Quotient, int]:
+    """Return ``4 * (n / 32)`` as ``n / 8``."""
+    var, coefficient = term
+    if not isinstance(var, str) or not var.endswith("#") or abs(coefficient) == 1:
+        return term
+    modulus, residue = scope.divisibility[var[:-1]]
+    if residue or modulus % coefficient:
+        return term
+    return _Quotient(var[:-1], modulus // abs(coefficient)), 1 if coefficient > 0 else -1
+
+
 def form_text(form: Affine, scope: Scope, context: Context) -> Text:
     """Return *form* as C text; *context* decides whether C's division may be used."""
 
-    def atom(var: Var | tuple[str, Floor]) -> Text:
+    def atom(var: Var | tuple[str, Floor] | _Quotient) -> Text:
         if isinstance(var, Floor):
             return _division_text(var, scope, context)
+        if isinstance(var, _Quotient):
+            return Text(f"{scope.variable(var.name)} / {var.divisor}", PRODUCT)
         if isinstance(var, tuple):
             return _division_text(var[1], scope, context, "%")
         if var.endswith("#"):
@@ -100,7 +122,8 @@ def form_text(form: Affine, scope: Scope, context: Context) -> Text:
     if len(form.terms) > 1 or form.const:
         scope.magnitudes.record(form)
     plain, floor, factor = _take_modulo(form)
-    terms: list[tuple[Var | tuple[str, Floor], int]] = [*sorted(plain.terms, key=form_order)]
+    ordered = sorted(plain.terms, key=form_order)
+    terms: list[tuple[Var | tuple[str, Floor] | _Quotient, int]] = [_as_quotient(term, scope) for term in ordered]
     if floor is not None:
         terms.insert(0, (("%", floor), factor))
     return join_terms(terms, plain.const, atom)

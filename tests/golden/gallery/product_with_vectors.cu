@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(64) product(const float *__restrict
         for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
             acc[i_inner_outer][j_inner_inner] = 0.0f;  // insn
     }
-    for (int k_outer = 0; k_outer < 4 * (n / 32); ++k_outer) {
+    for (int k_outer = 0; k_outer < n / 8; ++k_outer) {
         #pragma unroll
         for (int ar_outer = 0; ar_outer < 4; ++ar_outer)
             a_fetch[8 * ar_outer + ty][tx] = a[(32 * by + 8 * ar_outer + ty) * n + 8 * k_outer + tx];  // fetch_a
