@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 import pymbolic.primitives as p
 
+from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.place import place
 from polyloop.analysis.proof import findings
@@ -90,6 +91,7 @@ class BufferArray(Transform):
             )
             return
         found = [finding for iname in self.buffer_inames for finding in iname_violations(kernel, iname)]
+        found += self._lane_violations(kernel)
         found += [*self._name_violations(kernel), *self._expression_violations()]
         if self.within is not None:
             try:
@@ -106,6 +108,17 @@ class BufferArray(Transform):
         """Return whether the array has another shape than in the reference program."""
         old = None if kernel.reference is None else kernel.reference.kernel.arrays().get(self.var_name)
         return old is not None and old.shape != kernel.arrays()[self.var_name].shape
+
+    def _lane_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        """Yield that a temporary is kept once per lane, of which the buffer would know nothing."""
+        if self.var_name in kernel.temporaries:
+            expanded = with_lanes(kernel).temporaries[self.var_name]
+            if expanded.shape != kernel.temporaries[self.var_name].shape:
+                yield Diagnostic(
+                    "iname-tagged",
+                    f"'{self.var_name}' is kept once for each lane of an iname that is tagged ilp or vec",
+                    hints=("buffer it before the iname is tagged",),
+                )
 
     def _name_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         problem = check_identifier(self.temporary, "temporary")
@@ -378,7 +391,7 @@ def buffer_array(
     TransformError
         ``unknown-array``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``, ``uses-apart``,
         ``footprint-not-constant``, ``buffer-expression``, ``buffer-not-update``, ``buffer-atomic``,
-        ``already-staged``, ``name-taken``; with two instances ``copy-incomplete``, ``copy-wrong-element``,
+        ``already-staged``, ``name-taken``, ``iname-tagged``; with two instances ``copy-incomplete``, ``copy-wrong-element``,
         ``buffer-stale`` (an access elsewhere needs what is in the buffer), ``buffer-not-stored``,
         ``illegal-order``, ``race``.
 

@@ -60,3 +60,15 @@ def test_a_strided_loop_waits_before_its_tile_is_filled_again() -> None:
     body = text[text.index("k += 3") : text.index("o[")]
     assert body.count("__sync") == 2, text
     agrees(knl, 5, 6, 9)
+
+
+def test_a_temporary_of_lanes_is_not_buffered() -> None:
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        "for i, j\n<> s = x[j]\no[i, j] = s\nend",
+        [pl.GlobalArg("x", np.float64, shape="n"), pl.GlobalArg("o", np.float64, shape="n, n"), ...],
+    )
+    knl = pl.split_iname(knl, "j", 2, inner_tag="ilp")
+    with pytest.raises(pl.TransformError) as caught:
+        pl.buffer_array(knl, "s", ["j_outer", "i"])
+    assert caught.value.codes == ("iname-tagged",)
