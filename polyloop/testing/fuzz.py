@@ -33,7 +33,7 @@ _TASKS: Final = 10
 
 
 def fuzz(seeds: Sequence[int], *, jobs: int = 1, progress: Progress | None = None) -> Tally:
-    """Check a pair for each seed, in processes of their own: emitted code may crash.
+    """Check a pair for each seed, in processes of their own: emitted code may crash.  An interrupt ends it early.
 
     Parameters
     ----------
@@ -43,10 +43,13 @@ def fuzz(seeds: Sequence[int], *, jobs: int = 1, progress: Progress | None = Non
         Called with all counts so far, those that are new, and the time [s].
     """
     total, began = Tally(), time.perf_counter()
-    for part in _parts([seeds[k : k + _CHUNK] for k in range(0, len(seeds), _CHUNK)], jobs):
-        total.add(part)
-        if progress is not None:
-            progress(total, part, time.perf_counter() - began)
+    try:
+        for part in _parts([seeds[k : k + _CHUNK] for k in range(0, len(seeds), _CHUNK)], jobs):
+            total.add(part)
+            if progress is not None:
+                progress(total, part, time.perf_counter() - began)
+    except KeyboardInterrupt:
+        total.counts["interrupted"] += 1
     return total
 
 

@@ -391,9 +391,9 @@ def buffer_array(
     TransformError
         ``unknown-array``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``, ``uses-apart``,
         ``footprint-not-constant``, ``buffer-expression``, ``buffer-not-update``, ``buffer-atomic``,
-        ``already-staged``, ``name-taken``, ``iname-tagged``; with two instances ``copy-incomplete``, ``copy-wrong-element``,
-        ``buffer-stale`` (an access elsewhere needs what is in the buffer), ``buffer-not-stored``,
-        ``illegal-order``, ``race``.
+        ``already-staged``, ``name-taken``, ``iname-tagged``; with two instances ``copy-incomplete``,
+        ``copy-wrong-element``, ``buffer-stale`` (an access elsewhere needs what is in the buffer),
+        ``buffer-not-stored``, ``illegal-order``, ``race``.
 
     Notes
     -----
