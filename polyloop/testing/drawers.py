@@ -245,6 +245,39 @@ def _instruction_tag(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"new_tag": f"tag{rng.randint(0, 9)}"} | _within(rng, kernel, 0.7)
 
 
+def _pad(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    name = _temporaries(rng, kernel)[0]
+    return {"variable": name, "axis": rng.choice((0, 0, 1)), "align_bytes": rng.choice((24, 64))}
+
+
+def _split_axis(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    name = _temporaries(rng, kernel)[0]
+    found = {"array_names": name, "axis_nr": rng.choice((0, 0, 1)), "count": rng.choice((2, 3, 4))}
+    return found | ({"order": "F"} if rng.random() < 0.3 else {})
+
+
+def _tag_axes(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"ary_names": _temporaries(rng, kernel)[0], "dim_tags": rng.choice(("F", "N0,N1", "N1,N0", "C"))}
+
+
+def _priority(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"insn_match": f"id:{rng.choice(kernel.instructions).id}", "priority": rng.choice((-1, 1, 2))}
+
+
+def _extract(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    del kernel
+    template, parameters = rng.choice((("x[p]", "p"), ("y[p]", "p"), ("a[p, q]", "p, q"), ("2*x[p]", "p")))
+    return {"subst_name": f"g{rng.randint(0, 9)}", "template": template, "parameters": parameters}
+
+
+def _assigned(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"lhs_name": _temporaries(rng, kernel)[0]}
+
+
+def _expand(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return _within(rng, kernel, 0.5)
+
+
 def _nothing(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     del rng, kernel
     return {}
@@ -257,15 +290,20 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "add_inames_for_unused_hw_axes": _nothing,
     "add_inames_to_insn": _more_inames,
     "add_nosync": _nosync,
+    "add_padding": _pad,
     "add_prefetch": _prefetch,
     "affine_map_inames": _mapped,
     "alias_temporaries": _alias,
+    "assignment_to_subst": _assigned,
     "assume": _assume,
     "buffer_array": _buffer,
     "chunk_iname": _chunk,
     "distribute_loops": _distribute,
     "duplicate_inames": _duplicate,
+    "expand_subst": _expand,
+    "extract_subst": _extract,
     "fix_parameters": _fix,
+    "fold_constants": _nothing,
     "fuse_loops": _fuse,
     "interchange": _interchange,
     "join_inames": _join,
@@ -285,9 +323,13 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "reverse": _one_iname("iname"),
     "save_and_reload_temporaries": _nothing,
     "set_argument_order": _order,
+    "set_instruction_priority": _priority,
     "set_temporary_address_space": _space,
     "shift": _shift,
+    "simplify_indices": _nothing,
+    "split_array_axis": _split_axis,
     "split_iname": _split,
+    "tag_array_axes": _tag_axes,
     "tag_inames": _tag,
     "tag_instructions": _instruction_tag,
     "unprivatize_temporaries_with_inames": _unprivatize,

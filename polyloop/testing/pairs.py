@@ -32,14 +32,16 @@ from polyloop.errors import (
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
+from polyloop.target.interpreter import interpret
 from polyloop.target.source import generate_code
-from polyloop.testing.agreement import Programs, compile_c, compile_fibres, disagreement
+from polyloop.testing.agreement import Programs, compile_c, compile_fibres, difference, disagreement
 from polyloop.testing.brute import Data, Run, Violation, execute, reference_run
 from polyloop.testing.random_chains import Step, random_recipe, random_step
 from polyloop.testing.random_kernels import Source, random_arguments, random_source
 from polyloop.testing.symbols import UnsupportedError
 from polyloop.testing.witnesses import Verdict, check_witness
 from polyloop.transform.base import Transform
+from polyloop.transform.registry import TRANSFORMS
 from polyloop.transform.staging import assign_auto
 
 __all__ = ["Failure", "Pair", "Tally", "check_pair", "check_pairs", "draw", "legality"]
@@ -238,9 +240,9 @@ class _Exploration:
 
     def apply(self, step: Step) -> None:
         """Transform the kernel, unless that is refused."""
-        self.trying = step
+        self.trying, before = step, self.kernel
         try:
-            self.kernel = step(self.kernel)
+            self.kernel = step(before)
         except (TransformError, VerificationError) as refused:
             self.tally.counts["steps refused"] += 1
             self.refusal(self.kernel, refused, step)
@@ -249,7 +251,20 @@ class _Exploration:
         self.tally.counts["steps accepted"] += 1
         self.tally.accepted[step.name] += 1
         self.steps.append(step)
+        if self.kernel.reference is not before.reference and not TRANSFORMS[step.name].changes_meaning:
+            self.same_meaning(before)
         self.trying = None
+
+    def same_meaning(self, before: LoopKernel) -> None:
+        """Note it if the program that the kernel stands for now is another one than *before*."""
+        for n in (5, 2):
+            if not _allowed(before, n):
+                continue
+            arguments = random_arguments(before, n, self.seed, whole=True)
+            wrong = difference(interpret(before, **arguments), interpret(self.kernel, **arguments))
+            if wrong is not None:
+                self.fail("wrong-result", f"n = {n}: the program is another one: {wrong}")
+                return
 
     def refusal(self, kernel: LoopKernel, refused: PolyloopError, step: Step | None) -> None:
         """Judge a refusal: whether what it names is real, and whether it was needed."""

@@ -40,9 +40,10 @@ _WEIGHTS: Final[Mapping[str, int]] = {
     **dict.fromkeys(
         (
             "add_dependency", "add_dtypes", "add_inames_for_unused_hw_axes", "add_inames_to_insn", "add_nosync",
-            "assume", "fix_parameters", "make_reduction_inames_unique", "remove_instructions",
-            "remove_unused_arguments", "remove_unused_inames", "rename_argument", "rename_iname",
-            "rename_inames_in_batch", "set_argument_order", "tag_instructions",
+            "add_padding", "assume", "expand_subst", "fix_parameters", "fold_constants",
+            "make_reduction_inames_unique", "remove_instructions", "remove_unused_arguments", "remove_unused_inames",
+            "rename_argument", "rename_iname", "rename_inames_in_batch", "set_argument_order",
+            "set_instruction_priority", "simplify_indices", "tag_array_axes", "tag_instructions",
         ),
         1,
     ),

@@ -164,6 +164,7 @@ _NARY: Final[Mapping[type, Callable[..., Any]]] = {
     p.If: lambda condition, then, otherwise: then if condition else otherwise,
     Terms: lambda *parts: tuple(parts),
 }
+_FOLDED: Final[Mapping[type, int]] = {p.Sum: 0, p.Product: 1}
 _CALLS: Final[Mapping[str, Callable[..., Any]]] = {"abs": abs}
 
 
@@ -259,10 +260,36 @@ class ValueCompiler:
         if kind in (p.LogicalAnd, p.LogicalOr):
             return self.shortened(node)
         label, function = _label(node), _function(node)
+        neutral = _FOLDED.get(kind)
+        if neutral is not None:
+            return self.folded(node, neutral)
         parts = [self.value(child) for child in children(node)]
 
         def apply() -> Value:
             values = [part() for part in parts]
+            symbol = symbols.of(label, *(value.symbol for value in values))
+            return Value(symbol, _applied(function, tuple(value.number for value in values)))
+
+        return apply
+
+    def folded(self, node: Expression, neutral: int) -> Closure:
+        """Return a sum or product; the integers that come first in it are one, and none if they do nothing."""
+        symbols, label, function = self.symbols, _label(node), _NARY[type(node)]
+        parts = [self.value(child) for child in node.children]
+
+        def apply() -> Value:
+            first = neutral
+            values: list[Value] = []
+            for part in parts:
+                value = part()
+                if not values and type(value.number) is int and symbols.key(value.symbol)[0] == "number":
+                    first = function(first, value.number)
+                else:
+                    values.append(value)
+            if first != neutral or not values:
+                values.insert(0, Value(symbols.of("number", first), first))
+            if len(values) == 1:
+                return values[0]
             symbol = symbols.of(label, *(value.symbol for value in values))
             return Value(symbol, _applied(function, tuple(value.number for value in values)))
 
