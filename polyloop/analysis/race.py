@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -22,7 +22,7 @@ from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import map_from_forms
 
-__all__ = ["Need", "needs", "race_obligations", "sample", "shared_arrays"]
+__all__ = ["Need", "needs", "race_obligations", "shared_arrays"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,23 +87,15 @@ def _races(placement: Placement, array: str) -> Iterator[Diagnostic]:
     found = _known(placement)[array, NO_WARPS] = tuple(_needs(placement, array))
     for need in found:
         if need.scope is None:
-            yield _race(placement, need)
+            yield _race(need)
             return
 
 
-def sample(placement: Placement, conflict: Conflict) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """Return one pair of instances of *conflict*, on blocks that the grid has at the sizes of the pair if there is one.
+def _in_grid(placement: Placement, statement: Placed) -> isl.Set:
+    """Return the instances of a statement on blocks up to the last one that another statement needs.
 
     A statement that every block repeats runs for any block index, as far as its domain says.
     """
-    first, second = conflict.first, conflict.second
-    relation = conflict.relation.intersect_domain(_in_grid(placement, first))
-    relation = relation.intersect_range(_in_grid(placement, second))
-    return pair(conflict.relation if relation.is_empty() else relation, first, second)
-
-
-def _in_grid(placement: Placement, statement: Placed) -> isl.Set:
-    """Return the instances of a statement on blocks up to the last one that an instance of another needs."""
     found = statement.domain
     for axis in placement.axes.group:
         if axis not in statement.repeated:
@@ -119,9 +111,9 @@ def _on_axis(statement: Placed, axis: str) -> isl.Map:
     return map_from_forms(statement.domain, statement.dims, [Affine.variable(axis)])
 
 
-def _race(placement: Placement, need: Need) -> Diagnostic:
+def _race(need: Need) -> Diagnostic:
     first, second = need.conflict.first, need.conflict.second
-    left, right = sample(placement, need.conflict)
+    left, right = pair(need.conflict.relation, first, second)
     accesses = ((need.first, first), (need.second, second))
     verbs = tuple("writes" if s.lowered.is_write(access) else "reads" for access, s in accesses)
     return Diagnostic(
@@ -181,6 +173,7 @@ def _pair(
     pairs = not_denied(placement, first, a, second, b, conflict_pairs(placement, first, a, second, b))
     blocks = tuple(axis for axis in axes.group if axis in differing)
     if blocks and placement.spaces[array] is AddressSpace.GLOBAL:
+        pairs = pairs.intersect_domain(_in_grid(placement, first)).intersect_range(_in_grid(placement, second))
         across = crossing(pairs, first, second, blocks)
         if across is not None:
             if once:

@@ -14,9 +14,9 @@ from polyloop.analysis.legality import order_violations
 from polyloop.analysis.lowering import Lowered
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
-from polyloop.analysis.race import Need, needs, sample, shared_arrays
+from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.values import value_violations
-from polyloop.analysis.witness import element, instance, witness
+from polyloop.analysis.witness import element, instance, pair, witness
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.expr.updates import COMMUTATIVE, update_of
 from polyloop.kernel.instruction import Term
@@ -204,7 +204,7 @@ def _is_update(lowered: Lowered) -> bool:
 
 def _race(placement: Placement, need: Need, axes: Mapping[str, str]) -> Diagnostic:
     first, second = need.conflict.first, need.conflict.second
-    left, right = sample(placement, need.conflict)
+    left, right = pair(need.conflict.relation, first, second)
     kernel = placement.program.kernel
     culprits = _culprits(kernel, axes, left, right)
     listed = " and ".join(f"iname '{iname}' cannot be '{tag}'" for iname, tag in culprits.items())

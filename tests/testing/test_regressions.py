@@ -72,3 +72,9 @@ def test_a_temporary_of_lanes_is_not_buffered() -> None:
     with pytest.raises(pl.TransformError) as caught:
         pl.buffer_array(knl, "s", ["j_outer", "i"])
     assert caught.value.codes == ("iname-tagged",)
+
+
+def test_blocks_that_the_grid_does_not_have_are_in_no_race() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "o[i] = y[i]", [pl.GlobalArg("y, o", np.float64, shape="n"), ...])
+    knl = pl.add_prefetch(knl, "y", [], default_tag=None)
+    agrees(pl.tag_inames(knl, "y_dim_0:g.0"), 1, 4)
