@@ -186,10 +186,13 @@ class _Machine:
             key = (self.event[0], self.kind if is_write else "read")
             self.touched.setdefault(cell, {}).setdefault(key, set()).add(self.thread)
         if self.recording:
-            time, statement, point, instruction, inames = self.event
-            self.run.events.append(
-                Event(time, self.thread, statement, point, instruction, inames, array, index, is_write, symbol)
-            )
+            self.record(array, index, symbol, is_write=is_write)
+
+    def record(self, array: str, index: tuple[int, ...], symbol: int, *, is_write: bool) -> None:
+        time, statement, point, instruction, inames = self.event
+        self.run.events.append(
+            Event(time, self.thread, statement, point, instruction, inames, array, index, is_write, symbol)
+        )
 
     def read(self, array: str, index: tuple[int, ...]) -> Value:
         """Return the value of an element."""
@@ -403,13 +406,15 @@ class _Machine:
         self.note(self.cell(array, index), array, index, term.symbol, is_write=True)
 
     def update(self, array: str, index: tuple[int, ...], operation: str, term: Value) -> None:
-        if not self.inside(array, index):
-            return
         cell = self.cell(array, index)
         held = self.memory.get(cell)
+        if held is None and not self.inside(array, index):
+            return
         if not (isinstance(held, Bag) and held.operation == operation):
             base = held if isinstance(held, Value) else None if held is None else held.value(self.symbols)
             held = Bag.updated(operation, self.initial(array, index) if base is None else base)
+        if self.recording and held.base is not None:
+            self.record(array, index, held.base.symbol, is_write=False)
         self.write(array, index, held, term.symbol)
         held.add(term)
 

@@ -154,13 +154,11 @@ def _overwritten(scene: _Scene) -> bool:
 
 def _sees(scene: _Scene, write: Event, read: Event, events: Iterable[Event]) -> bool:
     """Return whether *write* comes before *read* in one place, and no other write for sure in between."""
-    return (
-        write.time < read.time
-        and _place(scene, write) == _place(scene, read)
-        and not any(
-            e.is_write and write.time < e.time < read.time and _place(scene, e) == _place(scene, read) for e in events
-        )
-    )
+    here = _place(scene, read)
+    if write.time >= read.time or _place(scene, write) != here:
+        return False
+    between = (e for e in events if e.is_write and write.time < e.time < read.time)
+    return read.symbol == write.symbol or not any(_place(scene, e) == here for e in between)
 
 
 def _place(scene: _Scene, event: Event) -> tuple[object, ...]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
+import polyloop as pl
 from polyloop.testing import pairs
 from polyloop.testing.drawers import DRAWERS, NOT_DRAWN
 from polyloop.testing.fuzz import main, report
 from polyloop.testing.pairs import Failure, Pair, Tally, check_pair
 from polyloop.testing.random_chains import Step, random_step
-from polyloop.testing.random_kernels import random_source
+from polyloop.testing.random_kernels import Source, random_source
 from polyloop.testing.reduce import reduced
 from polyloop.transform.registry import FUNCTIONS
 
@@ -75,3 +77,29 @@ def test_a_pair_is_tried_again() -> None:
     tally = check_pair(Pair(random_source(8), (), (4,), 8))
     assert tally.counts["runs compared"] == 1
     assert not tally.failures
+
+
+def _source(domain: str, *lines: str) -> Source:
+    data = (pl.GlobalArg("a", np.float64, shape="2*n + 8, 2*n + 8"), pl.GlobalArg("o", np.float64, shape="2*n + 8"))
+    return Source("tried", (domain,), lines, data)
+
+
+def test_a_wrong_order_that_is_let_pass_is_noticed() -> None:
+    source = _source("[n] -> {[i, j]: 1 <= i < n and 0 <= j < n - 1}", "a[i, j] = a[i-1, j+1] + 1")
+    steps = (Step("unchecked", {"reason": "to see what happens"}), Step("prioritize_loops", {"loop_priority": "j, i"}))
+    kinds = {failure.kind for failure in check_pair(Pair(source, steps, (5,), 1)).failures}
+    assert kinds == {"accepted-illegal", "wrong-result"}
+
+
+def test_a_missing_barrier_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = _source("[n] -> {[i, k]: 0 <= i, k < n}", "o[i] = sum(k, a[n - 1 - i, k])")
+    steps = (
+        Step("split_iname", {"split_iname": "i", "inner_length": 4, "inner_tag": "l.0"}),
+        Step("add_prefetch", {"var_name": "a", "sweep_inames": ["i_inner"]}),
+    )
+    pair = Pair(source, steps, (6,), 1)
+    assert not check_pair(pair).failures
+    monkeypatch.setattr("polyloop.schedule.build.place_barriers", lambda tree, *_: tree)
+    monkeypatch.setattr("polyloop.schedule.build.wait_obligations", lambda *_: ())
+    (failure,) = check_pair(pair).failures
+    assert failure.kind == "wrong-result"
