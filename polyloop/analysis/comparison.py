@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
 import islpy as isl
@@ -14,8 +14,10 @@ from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.unbuffered import unbuffered
 from polyloop.expr.records import leaf_fields
+from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Carry, Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.poly.affine import Affine
 
 __all__ = ["Comparison", "copies", "initial_reads", "leaf_count", "original_read", "reference_flow"]
 
@@ -74,7 +76,10 @@ class Comparison:
         updates = [s for s in group if s.lowered.role == "update"]
         mine = next(s for s in updates if s.lowered.writes_to(array))
         inames = set(mine.lowered.inames)
-        fitting = [c for c in candidates if {x for i in c.lowered.inames for x in origin.forms[i].names()} == inames]
+        used = {c.name: {x for i in c.lowered.inames for x in origin.forms[i].names()} & inames for c in candidates}
+        inside = [c for c in candidates if all(_known(origin.forms[i], inames, mine) for i in c.lowered.inames)]
+        most = max((len(used[c.name]) for c in inside), default=0)
+        fitting = [c for c in inside if len(used[c.name]) == most]
         if len(fitting) == 1:
             return fitting[0]
         for access in mine.lowered.reads:
@@ -117,6 +122,11 @@ def _written(placement: Placement, source: Placed, link: isl.Map) -> tuple[list[
             found += written
             lost = lost.union(unwritten)
     return found, lost
+
+
+def _known(form: Affine, inames: Collection[str], statement: Placed) -> bool:
+    """Return whether *form* is one of *inames* and the parameters."""
+    return form.names() <= {*inames, *parameters_of(statement.domain)}
 
 
 @memoised

@@ -16,6 +16,7 @@ from polyloop.analysis.placement import Axes, Placed, Placement, axes_of, place_
 from polyloop.analysis.proof import within_budget
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine
@@ -193,11 +194,12 @@ def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) ->
 
 def _is_copy(statement: Placed, reference: Placed) -> bool:
     origin = statement.lowered.instruction.origin
+    known = {*statement.lowered.inames, *parameters_of(statement.domain)}
     return (
         isinstance(origin, Copy)
         and origin.instruction == reference.lowered.instruction.id
         and statement.lowered.role == reference.lowered.role
-        and all(origin.forms[x].names() <= set(statement.lowered.inames) for x in reference.lowered.inames)
+        and all(origin.forms[x].names() <= known for x in reference.lowered.inames)
     )
 
 

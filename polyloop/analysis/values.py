@@ -21,6 +21,7 @@ from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.witness import element, instance, pair, point_set, witness
 from polyloop.errors import Diagnostic, Site, WitnessKind
+from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Copy, Evaluation
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine
@@ -333,7 +334,7 @@ def _known_inames(statement: Placed, original: Placed) -> dict[str, Affine]:
     """Return the inames of a reference statement that an instance of *statement* decides about, as forms of its own."""
     origin = statement.lowered.instruction.origin
     assert isinstance(origin, Copy), "only a copy has a reference instance"
-    own = frozenset(statement.lowered.inames)
+    own = frozenset((*statement.lowered.inames, *parameters_of(statement.domain)))
     found = {iname: origin.forms.get(iname) for iname in original.lowered.inames}
     return {iname: form for iname, form in found.items() if form is not None and form.names() <= own}
 

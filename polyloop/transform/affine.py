@@ -11,7 +11,7 @@ import islpy as isl
 
 from polyloop.errors import Diagnostic
 from polyloop.expr.printer import show
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.sets import parametric_interval
 from polyloop.transform.base import Transform
@@ -50,8 +50,12 @@ class _Mapping(Transform):
         yield from remap_violations(kernel, change)
 
     def _change(self, kernel: LoopKernel) -> Remap | Diagnostic:
-        given = read_map(kernel, self.text(kernel))
-        return given if isinstance(given, Diagnostic) else one_to_one(kernel, given)
+        text = self.text(kernel)
+        known = _changes(kernel)
+        if text not in known:
+            given = read_map(kernel, text)
+            known[text] = given if isinstance(given, Diagnostic) else one_to_one(kernel, given)
+        return known[text]
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         change = self._change(kernel)
@@ -61,6 +65,13 @@ class _Mapping(Transform):
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
         return nest_violations(after)
+
+
+@memoised
+def _changes(kernel: LoopKernel) -> dict[str, Remap | Diagnostic]:
+    """Return what maps of the inames of *kernel* stand for, as far as somebody asked."""
+    del kernel
+    return {}
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,7 @@ class AffineMapInames(_Mapping):
 
     def text(self, kernel: LoopKernel) -> str:
         del kernel
-        conditions = " and ".join(equation.replace("==", "=") for equation in self.equations)
+        conditions = " and ".join(self.equations)
         return f"{{[{', '.join(self.old_inames)}] -> [{', '.join(self.new_inames)}]: {conditions}}}"
 
 
@@ -101,6 +112,10 @@ class Shift(_Mapping):
     def text(self, kernel: LoopKernel) -> str:
         del kernel
         return f"{{[{self.iname}] -> [{self.iname} + ({self.amount})]}}"
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before, after
+        return ()  # iterations keep their order
 
 
 @dataclass(frozen=True)

@@ -51,13 +51,13 @@ def read_map(kernel: LoopKernel, text: str) -> InameMap | Diagnostic:
     parameters = list(kernel.parameters) if head.group(1) is None else _split(head.group(1))
     if stranger := next((name for name in parameters if name not in kernel.parameters), None):
         return _bad(text, f"'{stranger}' is no parameter of the kernel")
-    rest = text[end + 1 :].rstrip()
+    rest = text[end + 1 :].rstrip().replace("==", "=")
     spelt = f"[{', '.join(parameters)}] -> {{ [{', '.join(old)}] -> [{', '.join(terms)}]{rest}"
     try:
         relation = isl.Map(spelt)
     except isl.Error:
         known = ", ".join((*old, *(name for name in names if name not in old), *parameters))
-        return _bad(text, f"ISL does not understand it; the names that may occur are {known}")
+        return _bad(text, f"an affine condition is expected; the names that may occur are {known}")
     if relation.is_empty():
         return _bad(text, "it maps nothing")
     return InameMap(tuple(old), tuple(names), relation)

@@ -105,7 +105,7 @@ class Remap:
     def domain(self, domain: isl.Set, dims: Sequence[str], new_dims: Sequence[str]) -> isl.Set:
         """Return *domain* over *new_dims*, which *dims* become."""
         present = [name for name in dims if name in self.old]
-        if all(name in self.kept for name in present) and len(dims) == len(new_dims):
+        if all(name in self.kept for name in present) and tuple(dims) == tuple(new_dims):
             return domain
         names = self.image(present)
         assert names is not None, f"{dims} are partly replaced"

@@ -19,7 +19,7 @@ from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, v
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.builder import term_domains
 from polyloop.kernel.domains import bound_variables
-from polyloop.kernel.instruction import Evaluation, Instruction, Move
+from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Move
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.tags import AutoLocal, LocalAxis, Unroll, axis_name, is_lane, parse_tag
 from polyloop.poly.affine import Affine, affine_of, to_expression
@@ -272,6 +272,18 @@ def shifted(footprint: Footprint, new: tuple[str, ...]) -> isl.Set:
     return add_rows(domain, names, rows).coalesce()
 
 
+def _reduction_forms(kernel: LoopKernel, bound: set[str], uses: Sequence[Use]) -> dict[str, Affine]:
+    """Return the inames of reductions as forms of the present ones, *bound*, as the users of what is staged do."""
+    forms = {name: Affine.variable(name) for name in sorted(bound)}
+    known = {*bound, *kernel.parameters}
+    for use in uses:
+        origin = use.instruction.origin
+        if isinstance(origin, Copy):
+            own = {x: form for x, form in origin.forms.items() if not form.names().isdisjoint(bound)}
+            forms.update((x, form) for x, form in own.items() if form.names() <= known)
+    return forms
+
+
 def _new_instruction(
     kernel: LoopKernel, plan: Plan, footprint: Footprint, new: tuple[str, ...], uses: Sequence[Use]
 ) -> Instruction:
@@ -298,7 +310,7 @@ def _new_instruction(
         domain=domain,
         assignee=subscripted(plan.temporary, [p.Variable(name) for name in new]),
         expression=expression,
-        origin=Evaluation(plan.source, {name: Affine.variable(name) for name in sorted(bound - set(inames))}),
+        origin=Evaluation(plan.source, _reduction_forms(kernel, bound - set(inames), uses)),
         terms=terms,
         blocks=blocks,
         line=None,

@@ -87,6 +87,7 @@ def test_the_new_inames_nest_as_the_map_lists_them() -> None:
         "{[i, j] -> [b, d, u, j]: u = i + j and b = floor(u/4) and d = floor(j/3)}",
         "{[i] -> [io, ii]: i = 4*io + ii and 0 <= ii < 4}",
         "[n] -> {[i, j] -> [n*0 + i, j]}",
+        "{[i, j] -> [i, s]: s == j + i}",
     ],
 )
 def test_legal_maps_of_a_wavefront(text: str) -> None:
@@ -226,6 +227,40 @@ def test_a_prefetch_stays_right_or_is_refused() -> None:
     knl = pl.add_prefetch(knl, "a", ["k_inner"], default_tag=None)
     check_matmul(pl.map_domain(knl, "{[i, j] -> [i, j + i]}"))
     check_matmul(pl.map_domain(knl, "{[k_outer] -> [s]: s = n - k_outer}"))
+
+
+def weighted() -> pl.LoopKernel:
+    return pl.make_kernel(
+        ["{[i, j]: 0 <= i, j < n}", "{[k]: 0 <= k < n}"],
+        "f(x) := sum(k, a[x, k]*k)\nb[i, j] = f(i) + a[i, j]",
+        [pl.GlobalArg("a, b", np.int32, shape="n, n"), ...],
+        name="weighted",
+        assumptions="n >= 1",
+    )
+
+
+@pytest.mark.parametrize("text", ["{[k] -> [z]: z = n - k}", "{[i] -> [n - i]}", "{[k] -> [ko, k]: ko = floor(k/2)}"])
+def test_sums_computed_ahead_after_a_map(text: str) -> None:
+    knl = pl.split_iname(pl.map_domain(weighted(), text), "i", 4)
+    knl = pl.precompute(knl, "f", ["i_inner"], default_tag=None)
+    swapped = pl.map_domain(knl, "{[j, i_inner] -> [j, i_inner]}")
+    assert swapped.instructions[1].inames == ("i_outer", "j", "i_inner")
+    for changed in (knl, swapped, pl.map_domain(knl, "{[i_inner] -> [3 - i_inner]}")):
+        for n in (1, 4, 5):
+            a = np.random.default_rng(n).integers(-3, 4, (n, n)).astype(np.int32)
+            want = (a * np.arange(n)).sum(1)[:, None].astype(np.int32) + a
+            check(changed, {"a": a}, {"b": want}, fibres=n == 5)
+
+
+def test_sums_that_read_nothing_are_told_apart() -> None:
+    text = "b[i] = sum(k, k) + 2*sum([k, l], k*l)"
+    data = [pl.GlobalArg("b", np.int32, shape="n"), ...]
+    knl = pl.make_kernel("{[i, k, l]: 0 <= i, k, l < n}", text, data, name="numbers", assumptions="n >= 1")
+    for text in ("{[k] -> [n - k]}", "{[k] -> [ko, k]: ko = floor(k/4)}", "{[l] -> [n + l]}"):
+        changed = pl.map_domain(knl, text)
+        for n in (1, 5):
+            total = n * (n - 1) // 2
+            check(changed, {"n": n}, {"b": np.full(n, total + 2 * total * total, np.int32)})
 
 
 def test_what_was_known_of_a_tile_is_forgotten() -> None:
