@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, count
 
 from polyloop.codegen.bounds import Bounds, minimal
 from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, Verbatim
@@ -27,6 +28,8 @@ from polyloop.schedule.plan import Schedule, Statement
 
 __all__ = ["LaneLoops", "merged"]
 
+_LANE_LOOP = 3
+"""Entries of a place that say which loop over lanes it is in: the position of the loop, its iname, a position."""
 _LINES = 4
 """Up to this many lanes are written out, more stand in a loop."""
 
@@ -40,7 +43,9 @@ class LaneLoops(Loops):
         super().__init__(scope, schedule, axes, extents)
         self.expressions = Expressions(scope)
         self.plans: dict[tuple[str, Lanes], Plan | None] = {}
-        self.vectors: dict[tuple[object, ...], str] = {}
+        self.places: Mapping[str, tuple[int | str, ...]] = {}
+        self.vectors: dict[tuple[int | str, ...], dict[tuple[object, ...], str]] = {}
+        self.vector_names: set[str] = set()
         written = {array_name(target) for s in self.statements.values() for target in targets_of(s.lhs)}
         self.inputs = scope.arrays.keys() - written
 
@@ -216,15 +221,30 @@ class LaneLoops(Loops):
     def _vector(self, statement: Statement, wide: Wide, context: Context) -> str:
         """Return the name of the vector that holds what an access moves, the same in all copies of the statement.
 
-        Of an array that is never written, all statements hold an element under one name.
+        Of an array that is never written, all statements of a block hold an element under one name.  Another block, of
+        which no vector is used here, may have the same names.
         """
         values = self.scope.values
         constants = tuple(value for dim in statement.dims if isinstance(value := values.get(dim), int))
         text = self.expressions.element(wide.access, context)
+        around = self.places[statement.name][:-_LANE_LOOP]
         key = (text, wide.dtype) if wide.key[0] in self.inputs else (statement.name, text, constants)
-        if key not in self.vectors:
-            self.vectors[key] = self.scope.names.fresh(f"{array_name(wide.access)}_v")
-        return self.vectors[key]
+        known = self.vectors.setdefault(around, {})
+        if key not in known:
+            known[key] = self._vector_name(f"{array_name(wide.access)}_v", known.values())
+        return known[key]
+
+    def _vector_name(self, wish: str, taken: Collection[str]) -> str:
+        """Return *wish*, or the first of its numbered forms, that is no vector in *taken* and nothing else anywhere."""
+        for name in chain([wish], (f"{wish}_{number}" for number in count())):
+            if name in self.vector_names:
+                if name not in taken:
+                    return name
+            elif name not in self.scope.names.taken:
+                self.scope.names.taken.add(name)
+                self.vector_names.add(name)
+                return name
+        raise AssertionError("numbers do not end")
 
     def _each_lane(
         self,

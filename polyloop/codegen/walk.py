@@ -27,7 +27,7 @@ from polyloop.codegen.tiles import Tile
 from polyloop.codegen.verbatim import verbatim
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.kernel.tags import Unroll
-from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier, runs
+from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier, paths, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine
 from polyloop.schedule.plan import Schedule, Statement
@@ -57,6 +57,7 @@ class Walker(LaneLoops):
 
     def run(self, tree: Tree, context: Context) -> Block:
         """Return the code of *tree*, with full blocks apart from partial ones where that pays."""
+        self.places = paths(tree)
         groups = frozenset(axis for axis in self.axes if axis[0] == "g")
         if groups:
             tile = Tile(groups, groups, has_barrier(tree))

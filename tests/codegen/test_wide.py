@@ -87,6 +87,20 @@ def test_a_vector_is_loaded_once_for_several_statements() -> None:
     assert text.count("*(const float4 *)&x[") == 1
 
 
+def test_vectors_of_separate_loops_have_the_same_name() -> None:
+    knl = kernel(
+        "<> mean = sum(i, x[i])/n\n<> var = sum(j, (x[j] - mean)**2)/n\ny[k] = (x[k] - mean)/sqrt(var + 1)",
+        domain="{[i, j, k]: 0 <= i, j, k < n}",
+        assume="n >= 4 and n mod 4 = 0",
+    )
+    for iname in "ijk":
+        knl = pl.split_iname(knl, iname, 4, inner_tag="vec")
+    assert cuda(knl).count("const float4 x_v = *(const float4 *)&x[") == 3
+    for n in (4, 12):
+        (x,) = vectors(n, 1)
+        check(knl, {"x": x}, {"y": (x - x.mean()) / np.sqrt(x.var() + 1)}, rtol=1e-6)
+
+
 def test_a_register_tile_reads_vectors_of_shared_memory(golden: Golden) -> None:
     knl = product()
     golden("golden/wide_product.cu", cuda(pl.assume(knl, "n mod 16 = 0")))
