@@ -38,12 +38,15 @@ __all__ = [
 ]
 
 
-def _on_both(kernel: LoopKernel, names: Sequence[str], change: Callable[[LoopKernel], LoopKernel]) -> LoopKernel:
-    """Return *kernel* with a change to arrays, which its reference program gets too, if it has any of them."""
-    result = change(kernel)
-    if kernel.reference is None or not any(name in kernel.reference.kernel.arrays() for name in names):
-        return result
-    base = change(kernel.reference.kernel)
+def _on_both(
+    kernel: LoopKernel, names: Sequence[str], change: Callable[[LoopKernel, Sequence[str]], LoopKernel]
+) -> LoopKernel:
+    """Return *kernel* with a change to arrays; its reference program gets those to arguments, too."""
+    result = change(kernel, names)
+    arguments = [name for name in names if kernel.argument(name) is not None]
+    if kernel.reference is None or not arguments:
+        return replace(result, conditions=kernel.conditions)
+    base = change(kernel.reference.kernel, arguments)
     return replace(result, conditions=base.conditions, reference=reference_of(base))
 
 
@@ -146,8 +149,8 @@ class TagArrayAxes(Transform):
         return order_tags(rank, order) if order in {"C", "F"} else parse_dim_tags(self.dim_tags)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        def tagged(old: LoopKernel) -> LoopKernel:
-            arrays = {name: old.arrays()[name] for name in self.ary_names if name in old.arrays()}
+        def tagged(old: LoopKernel, names: Sequence[str]) -> LoopKernel:
+            arrays = {name: old.arrays()[name] for name in names}
             return _with_arrays(
                 old, {name: _tagged(array, self._tags(len(array.shape or ()))) for name, array in arrays.items()}
             )
@@ -227,9 +230,8 @@ class AddPadding(Transform):
             )
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        def padded(old: LoopKernel) -> LoopKernel:
-            array = old.arrays().get(self.variable)
-            return old if array is None else _with_arrays(old, {self.variable: self._padded(array)})
+        def padded(old: LoopKernel, names: Sequence[str]) -> LoopKernel:
+            return _with_arrays(old, {name: self._padded(old.arrays()[name]) for name in names})
 
         return _on_both(kernel, (self.variable,), padded)
 
@@ -379,6 +381,12 @@ class SplitArrayAxis(Transform):
         return None
 
     def _access_violations(self, kernel: LoopKernel, name: str) -> Iterator[Diagnostic]:
+        if name in kernel.temporaries and name in kernel.buffers.values():
+            yield Diagnostic(
+                "already-staged",
+                f"part of '{name}' is in a buffer",
+                hints=(f"split the axes of '{name}' first, and buffer it after that",),
+            )
         for instruction in kernel.instructions:
             if instruction.is_c and name in {*instruction.reads, *instruction.writes}:
                 yield Diagnostic(
@@ -389,10 +397,9 @@ class SplitArrayAxis(Transform):
                 )
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        def split(old: LoopKernel) -> LoopKernel:
-            for name in self.array_names:
-                if name in old.arrays():
-                    old = self._split(old, name)
+        def split(old: LoopKernel, names: Sequence[str]) -> LoopKernel:
+            for name in names:
+                old = self._split(old, name)
             return replace(old, conditions=bounds_conditions(old))
 
         return _on_both(kernel, self.array_names, split)

@@ -178,3 +178,14 @@ def test_layouts_that_cannot_be(code: str, call: Callable[[pl.LoopKernel], objec
 def test_nvrtc_compiles_them(arch: str) -> None:
     compile_cuda(cuda(pl.add_padding(tiled(), "a_fetch", 0, 36)), arch=arch)
     compile_cuda(cuda(pl.split_array_axis(pl.split_iname(copied(), "i", 8, outer_tag="g.0"), "a", 0, 4)), arch=arch)
+
+
+def test_a_temporary_that_got_axes_is_padded_and_split() -> None:
+    text = "for i\n    t = a[i] {id=set}\n    b[i] = 2*t {id=get}\nend"
+    data = [pl.GlobalArg("a, b", F, shape="8"), pl.TemporaryVariable("t", F), ...]
+    base = pl.make_kernel("{[i]: 0 <= i < 8}", text, data, name="grown")
+    knl = pl.privatize_temporaries_with_inames(pl.split_iname(base, "i", 4), "i_outer, i_inner")
+    knl = pl.tag_array_axes(pl.split_array_axis(knl, "t", 1, 2), "t", "N2,N0,N1")
+    a = np.arange(8, dtype=F)
+    check(pl.add_padding(knl, "t", 0, 20), {"a": a}, {"b": 2 * a})
+    same_after_replay(base, knl)
