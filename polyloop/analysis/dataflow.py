@@ -7,7 +7,7 @@ run at the same time, races are a matter of their own (``polyloop.analysis.race`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -224,12 +224,7 @@ def _computed(
         name = f"R{number}"
         sink_maps.append(_named(storage_map(placement, reader, access, space), name))
         schedule.append(_time(placement, reader, depth, name))
-    info = isl.UnionAccessInfo.from_sink(_union(sink_maps))
-    if must_maps:
-        info = info.set_must_source(_union(must_maps))
-    if may_maps:
-        info = info.set_may_source(_union(may_maps))
-    result = info.set_schedule_map(_union(schedule)).compute_flow()
+    result = _isl_flow(_union(sink_maps), must_maps, may_maps, _union(schedule))
     found: list[list[tuple[Placed, isl.Map]]] = [[] for _ in reads]
     pieces: list[isl.Map] = []
     result.get_may_dependence().foreach_map(pieces.append)
@@ -244,6 +239,25 @@ def _computed(
         number = int(piece.get_tuple_name(_IN)[1:])
         initial[number] = initial[number].union(_plain(piece).domain())
     return Flow(reads, tuple(tuple(entry) for entry in found), tuple(initial))
+
+
+def _isl_flow(
+    sinks: isl.UnionMap, must_maps: Sequence[isl.Map], may_maps: Sequence[isl.Map], schedule: isl.UnionMap
+) -> isl.UnionFlow:
+    """Return ISL's dataflow; where ISL fails on relations with equalities that are not spelt out, of these spelt out."""
+
+    def flow(form: Callable[[isl.UnionMap], isl.UnionMap]) -> isl.UnionFlow:
+        info = isl.UnionAccessInfo.from_sink(form(sinks))
+        if must_maps:
+            info = info.set_must_source(form(_union(must_maps)))
+        if may_maps:
+            info = info.set_may_source(form(_union(may_maps)))
+        return info.set_schedule_map(form(schedule)).compute_flow()
+
+    try:
+        return flow(lambda relation: relation)
+    except isl.Error:  # "affine expression involves some of the domain dimensions"; out of operations, it fails again
+        return flow(isl.UnionMap.detect_equalities)
 
 
 def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access) -> isl.Map | None:

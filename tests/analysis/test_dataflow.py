@@ -69,3 +69,37 @@ def test_an_array_that_is_overwritten_before_it_is_read_is_no_input() -> None:
 def test_an_array_whose_start_value_is_read_is_an_input() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "a[i] = a[i] + 1", [pl.GlobalArg("a", np.float32, shape="n"), ...])
     assert (arrays(knl)["a"].is_input, arrays(knl)["a"].is_output) == (True, True)
+
+
+def test_relations_on_which_isl_fails_are_given_to_it_in_another_form() -> None:
+    """ISL raises "affine expression involves some of the domain dimensions" on the skew that a hint looks at."""
+    knl = pl.make_kernel(
+        "{[k, m, y, x]: 0 <= k < 3 and 0 <= m < k and 0 <= y < 2 and 0 <= x < 32}",
+        """
+        for k
+            for m
+                for y, x
+                    t[(k + 1) % 2, y, x] = u[(k + 1) % 2, y, x]
+                end
+                for y, x
+                    u[1, 1 - y, (x + 1) % 32] = u[(m + 1) % 2, y, (x + 1) % 32]
+                end
+            end
+        end
+        for k
+            for m
+                for y, x
+                    o[5, y, x] = t[(k + 1) % 2, 1 - y, x]
+                end
+            end
+            for y, x
+                t[(k + 1) % 2, y, x] = u[1, y, (x + 16) % 32]
+            end
+        end
+        """,
+        [pl.GlobalArg("o", np.float32, shape="6, 2, 32"), pl.GlobalArg("t, u", np.float32, shape="2, 2, 32")],
+        silenced_warnings="*",
+    )
+    with pytest.raises(pl.TransformError) as caught:
+        pl.tag_inames(knl, "y:l.1, x:l.0")
+    assert caught.value.codes == ("illegal-parallel",)
