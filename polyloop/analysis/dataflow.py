@@ -244,7 +244,7 @@ def _computed(
 def _isl_flow(
     sinks: isl.UnionMap, must_maps: Sequence[isl.Map], may_maps: Sequence[isl.Map], schedule: isl.UnionMap
 ) -> isl.UnionFlow:
-    """Return ISL's dataflow; where ISL fails on relations with equalities that are not spelt out, of these spelt out."""
+    """Return ISL's dataflow; where ISL fails on relations with hidden equalities, that of the same ones spelt out."""
 
     def flow(form: Callable[[isl.UnionMap], isl.UnionMap]) -> isl.UnionFlow:
         info = isl.UnionAccessInfo.from_sink(form(sinks))
