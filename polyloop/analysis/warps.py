@@ -9,6 +9,7 @@ import islpy as isl
 
 from polyloop.analysis.order import Conflict, crossing
 from polyloop.analysis.placement import Placed, Placement
+from polyloop.analysis.witness import pair
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import map_from_forms
@@ -39,7 +40,7 @@ def _stays_in_warp(placement: Placement, conflict: Conflict, warp_size: int) -> 
         return False
     if prod(extents.values()) <= warp_size:
         return True
-    if conflict.every is None:
+    if conflict.every is None or _warp_of_sample(conflict, extents, warp_size) is None:
         return False
     first, second, every = conflict.first, conflict.second, conflict.every
     outer, threads = _outside(extents, warp_size)
@@ -52,6 +53,18 @@ def _stays_in_warp(placement: Placement, conflict: Conflict, warp_size: int) -> 
     left, right = (_of_thread(side, number.floordiv(threads)) for side in (first, second))
     orders = (isl.Map.lex_lt(left.range().get_space()), isl.Map.lex_gt(left.range().get_space()))
     return all(left.apply_range(order).apply_range(right.reverse()).intersect(every).is_empty() for order in orders)
+
+
+def _warp_of_sample(conflict: Conflict, extents: Mapping[str, int], warp_size: int) -> int | None:
+    """Return the warp that runs both sides of one pair of *conflict*, None if they are in two."""
+    warps = set()
+    for side in pair(conflict.relation, conflict.first, conflict.second):
+        number, stride = 0, 1
+        for axis, extent in extents.items():
+            number += stride * side[axis]
+            stride *= extent
+        warps.add(number // warp_size)
+    return warps.pop() if len(warps) == 1 else None
 
 
 def _outside(extents: Mapping[str, int], warp_size: int) -> tuple[dict[str, int], int]:
