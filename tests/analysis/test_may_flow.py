@@ -69,7 +69,7 @@ def test_a_loop_may_not_run_between_the_two_writes() -> None:
         np.testing.assert_array_equal(pl.compile(tagged, target=pl.CTarget())(x=x)["y"], expected["y"])
     with pytest.raises(pl.TransformError) as refused:
         pl.tag_inames(knl, "j:l.0")
-    assert refused.value.codes == ("write-race",)
+    assert refused.value.codes == ("illegal-parallel",)
 
 
 def test_a_written_for_block_is_one_loop() -> None:
