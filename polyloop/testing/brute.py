@@ -196,17 +196,19 @@ class _Machine:
 
     def read(self, array: str, index: tuple[int, ...]) -> Value:
         """Return the value of an element."""
-        cell = self.cell(array, index)
-        is_inside = self.inside(array, index)
-        held = self.memory.get(cell)
-        if held is None and not is_inside:
-            value = Value(self.symbols.of("outside", array, index), 0)
-        elif held is None:
-            value = self.initial(array, index)
-        else:
-            value = held.value(self.symbols) if isinstance(held, Bag) else held
-        self.note(cell, array, index, value.symbol, is_write=False)
+        value = self.present(array, index)
+        self.note(self.cell(array, index), array, index, value.symbol, is_write=False)
         return value
+
+    def present(self, array: str, index: tuple[int, ...]) -> Value:
+        """Return the value of an element, which is not noted as a read."""
+        is_inside = self.inside(array, index)
+        held = self.memory.get(self.cell(array, index))
+        if held is None and not is_inside:
+            return Value(self.symbols.of("outside", array, index), 0)
+        if held is None:
+            return self.initial(array, index)
+        return held.value(self.symbols) if isinstance(held, Bag) else held
 
     def initial(self, array: str, index: tuple[int, ...]) -> Value:
         declared = self.kernel.arrays().get(array)
@@ -408,11 +410,8 @@ class _Machine:
     def update(self, array: str, index: tuple[int, ...], operation: str, term: Value) -> None:
         cell = self.cell(array, index)
         held = self.memory.get(cell)
-        if held is None and not self.inside(array, index):
-            return
         if not (isinstance(held, Bag) and held.operation == operation):
-            base = held if isinstance(held, Value) else None if held is None else held.value(self.symbols)
-            held = Bag.updated(operation, self.initial(array, index) if base is None else base)
+            held = Bag.updated(operation, self.present(array, index))
         if self.recording and held.base is not None:
             self.record(array, index, held.base.symbol, is_write=False)
         self.write(array, index, held, term.symbol)
