@@ -22,6 +22,7 @@ import numpy as np
 from polyloop.analysis.lowering import lower
 from polyloop.errors import (
     CodegenError,
+    Diagnostic,
     KernelError,
     PolyloopError,
     PolyloopWarning,
@@ -279,7 +280,7 @@ class _Exploration:
                 self.witness(after, finding.code, finding.witness, refused, step)
             else:
                 self.tally.witnesses[finding.code, "none"] += 1
-            self.needed(after, finding.code, step)
+            self.needed(after, finding, step)
         except (UnsupportedError, VerificationError):
             self.tally.precision[finding.code, "not judged"] += 1
 
@@ -295,12 +296,15 @@ class _Exploration:
         if verdict is Verdict.FALSE:
             self.fail("false-witness", f"{refused}\n{witness}", [] if step is None else [step])
 
-    def needed(self, after: LoopKernel, code: str, step: Step | None) -> None:
-        """Count whether the refusal was needed at the sizes tried."""
+    def needed(self, after: LoopKernel, finding: Diagnostic, step: Step | None) -> None:
+        """Count whether the refusal was needed at the sizes tried: small ones, and that of the witness."""
+        code = finding.code
         if code == "out-of-bounds":
             return
         after = assign_auto(after)
-        found = legality(after, _JUDGED, self.seed, self.known)
+        named = () if finding.witness is None else finding.witness.parameters
+        sizes = (*_JUDGED, *(n for name, n in named if name == "n" and max(_JUDGED) < n <= _LARGEST))
+        found = legality(after, sizes, self.seed, self.known)
         if found is None and _depends_on_data(after):
             for attempt in range(1, _ATTEMPTS):
                 found = found or legality(after, _JUDGED[:4], self.seed + attempt, wild=True)
