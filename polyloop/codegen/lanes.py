@@ -200,20 +200,22 @@ class LaneLoops(Loops):
         lanes, out = plan.lanes, list[Node]()
         self.scope.values[lanes.iname] = lanes.low
         held: dict[tuple[str, tuple[Expression, ...]], tuple[str, tuple[str, ...]]] = {}
-        for load in plan.loads:
+        store, last, declared = plan.store, list[Node](), set[str]()
+        names = [self._vector(statement, load, context) for load in plan.loads]
+        vector = "" if store is None else self._vector(statement, store, context)
+        for load, name in zip(plan.loads, names, strict=True):
             ctype, parts = vector_type(self.scope, load.dtype, lanes.count)
-            held[load.key] = (self._vector(statement, load, context), parts)
+            held[load.key] = (name, parts)
             text, reads = self._element(load, lanes, context, "const ")
-            const = "" if plan.store is not None and plan.store.key == load.key else "const "
-            out.append(Assign(held[load.key][0], "=", text, "", None, reads, f"{const}{ctype}"))
-        store, last = plan.store, list[Node]()
+            if name not in declared:  # two spellings of one subscript are one vector
+                declared.add(name)
+                out.append(Assign(name, "=", text, "", None, reads, ctype if name == vector else f"const {ctype}"))
         if store is not None:
             ctype, parts = vector_type(self.scope, store.dtype, lanes.count)
             target, writes = self._element(store, lanes, context)
-            if store.key not in held:
-                held[store.key] = (self._vector(statement, store, context), parts)
-                out.append(Declare(ctype, held[store.key][0]))
-            vector = held[store.key][0]
+            held[store.key] = (vector, parts)
+            if vector not in declared:
+                out.append(Declare(ctype, vector))
             last.append(Assign(target, "=", vector, statement.instruction, next(iter(writes), None), frozenset()))
         out += self._each_lane(statement, lanes, held, context, var, is_part=store is not None)
         return (*out, *last)

@@ -101,11 +101,11 @@ class JoinInames(Transform):
                 assert high is not None, "violations come first"
                 extent = high - low + 1
                 digit = digit.add(digit.floordiv(extent), -extent)
-                text = p.Remainder(text, extent)
+                text = p.Remainder(text, extent) if extent > 1 else 0
                 rows += [Row(Affine(((iname, 1),), -low)), Row(Affine(((iname, -1),), high))]
                 stride *= extent
             back[iname] = digit.add(Affine((), low))
-            texts[iname] = p.Sum((text, low)) if low else text
+            texts[iname] = text if not low else low if text == 0 else p.Sum((text, low))
         box = add_rows(free_space(kernel, len(self.inames)), self.inames, rows)
         relation = map_from_forms(box, self.inames, [form])
         return Remap(

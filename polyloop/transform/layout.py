@@ -17,7 +17,7 @@ from polyloop.analysis.reference import reference_of
 from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic, KernelError, TransformError, unknown_name
 from polyloop.expr.nodes import Expression, Reduction, array_name
-from polyloop.expr.rewrite import children, expand_rules, rebuild, variables
+from polyloop.expr.rewrite import accesses, children, expand_rules, rebuild, variables
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import Instruction, Move, Origin
 from polyloop.kernel.kernel import LoopKernel
@@ -395,6 +395,25 @@ class SplitArrayAxis(Transform):
                     hints=("keep its axes: the text is not changed",),
                     sites=(instruction.site(),),
                 )
+            elif any(self._is_data(kernel, index) for index in self._indices(kernel, instruction, name)):
+                yield Diagnostic(
+                    "not-affine",
+                    f"data decides about subscript {self.axis_nr} of '{name}'",
+                    ("its quotient and its remainder would read the data twice",),
+                    ("split an axis that loops subscript",),
+                    sites=(instruction.site(),),
+                )
+
+    def _indices(self, kernel: LoopKernel, instruction: Instruction, name: str) -> Iterator[Expression]:
+        """Yield the subscripts of the axis in *instruction*."""
+        for part in (instruction.assignee, instruction.expression, *instruction.predicates):
+            for access in accesses(expand_rules(part, kernel.substitutions)):
+                if array_name(access) == name and isinstance(access, p.Subscript):
+                    yield access.index_tuple[self.axis_nr]
+
+    @staticmethod
+    def _is_data(kernel: LoopKernel, index: Expression) -> bool:
+        return not variables(index) <= {*kernel.inames, *kernel.parameters}
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         def split(old: LoopKernel, names: Sequence[str]) -> LoopKernel:

@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul(const float *__restrict_
         for (int j_inner_outer = 0; j_inner_outer < 2; ++j_inner_outer)
             acc[i_inner_outer][j_inner_outer] = 0.0f;  // insn
     }
-    for (int k_outer = 0; k_outer < 2 * (n / 8); ++k_outer) {
+    for (int k_outer = 0; k_outer < n / 4; ++k_outer) {
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
             a_fetch[4 * a_dim_0_outer + ty][tx] = a[(8 * by + 4 * a_dim_0_outer + ty) * n + 4 * k_outer + tx];  // fetch_a

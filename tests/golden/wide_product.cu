@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
         for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
             acc[i_inner_outer][j_inner_inner] = 0.0f;  // insn
     }
-    for (int k_outer = 0; k_outer < 2 * (n / 16); ++k_outer) {
+    for (int k_outer = 0; k_outer < n / 8; ++k_outer) {
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
             #pragma unroll

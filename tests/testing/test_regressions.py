@@ -78,3 +78,40 @@ def test_blocks_that_the_grid_does_not_have_are_in_no_race() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "o[i] = y[i]", [pl.GlobalArg("y, o", np.float64, shape="n"), ...])
     knl = pl.add_prefetch(knl, "y", [], default_tag=None)
     agrees(pl.tag_inames(knl, "y_dim_0:g.0"), 1, 4)
+
+
+def test_a_loop_of_one_iteration_is_joined() -> None:
+    """Its digit is a constant, which the text of its subscripts did not say."""
+    knl = pl.make_kernel(
+        ["[n] -> {[i, j]: 0 <= i < 4 and 1 <= j < n}", "[n] -> {[k]: 0 <= k < n}"],
+        "o[j, i] = j + x[k] {inames=i:j:k}",
+        [pl.GlobalArg("o", np.float64, shape="n, 4"), pl.GlobalArg("x", np.float64, shape="n"), ...],
+        name="joined",
+    )
+    knl = pl.split_iname(knl, "i", 5)
+    agrees(pl.join_inames(knl, ["k", "i_outer"]), 1, 2, 5)
+    agrees(pl.join_inames(knl, ["j", "i_outer"]), 1, 2, 5)
+
+
+def test_a_vector_that_is_spelt_in_two_ways_is_loaded_once() -> None:
+    knl = pl.make_kernel(
+        "[n] -> {[i]: 0 <= i < n}",
+        "f(p) := y[p + 3]\no[i] = max(f(i + 1), y[i + 4])",
+        [pl.GlobalArg("y", np.float64, shape="n + 5"), pl.GlobalArg("o", np.float64, shape="n"), ...],
+        name="twice",
+    )
+    knl = pl.split_iname(knl, "i", 2, inner_tag="vec")
+    text = pl.generate_code(knl, target=pl.CudaTarget()).device_code
+    assert text.count("const double2 y_v =") == 1
+    agrees(knl, 1, 2, 7)
+
+
+def test_an_axis_that_data_subscripts_is_not_split() -> None:
+    """Quotient and remainder would read the data twice, and the reads of the program would be miscounted."""
+    knl = pl.make_kernel(
+        "[n] -> {[i]: 0 <= i < n}",
+        "h[idx[i]] = x[i]",
+        [pl.GlobalArg("idx", np.int32, shape="n"), pl.GlobalArg("h", np.float64, shape="16"), ...],
+    )
+    with pytest.raises(pl.TransformError, match=r"data decides about subscript 0 of 'h' \[not-affine\]"):
+        pl.split_array_axis(knl, "h", 0, 4)
