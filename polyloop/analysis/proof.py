@@ -18,7 +18,7 @@ from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.placement import Placed
 from polyloop.errors import Diagnostic, Site, VerificationError
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.poly.budget import DEFAULT_OPERATIONS, OutOfOperations, limited
+from polyloop.poly.budget import DEFAULT_OPERATIONS, NoAnswer, OutOfOperations, limited
 
 __all__ = ["Claim", "Obligation", "Proof", "findings", "prove", "within_budget"]
 
@@ -106,7 +106,7 @@ def prove(kernel: LoopKernel, obligation: Obligation) -> Proof:
         with limited() as tally:
             found = tuple(obligation.find())
         relations = tally.relations
-    except OutOfOperations as error:
+    except NoAnswer as error:
         found, relations, gave_up = (_not_proven(obligation.says, error, obligation.claim),), 0, True
     ms = 1e3 * (perf_counter() - begin)
     by = "" if gave_up else obligation.by if isinstance(obligation.by, str) else obligation.by()
@@ -135,15 +135,15 @@ def within_budget(kernel: LoopKernel, says: str) -> Iterator[None]:
     try:
         with limited():
             yield
-    except OutOfOperations as error:
+    except NoAnswer as error:
         raise VerificationError("schedule", kernel.name, [_not_proven(says, error)]) from error
 
 
 _WAY_OUT = ('if it holds for a reason that ISL does not find: pl.unchecked(knl, "that reason")',)
 
 
-def _not_proven(says: str, error: OutOfOperations, claim: Claim | None = None) -> Diagnostic:
-    notes = [f"ISL gave up after {error.operations} operations"]
+def _not_proven(says: str, error: NoAnswer, claim: Claim | None = None) -> Diagnostic:
+    notes = [f"ISL {error.reason}"]
     sites: tuple[Site, ...] = ()
     match error.last:
         case (str() as array, *statements):
@@ -161,13 +161,16 @@ def _not_proven(says: str, error: OutOfOperations, claim: Claim | None = None) -
         case (Lowered() as lowered, Access() as access):
             notes.append(f"on the access to '{access.array}' in '{lowered.instruction.id}'")
             sites = (lowered.instruction.site(),)
+    hints = ["fix a parameter (pl.fix_parameters), or simplify the subscripts or the domains"]
+    if isinstance(error, OutOfOperations):
+        more = 10 * max(error.operations, DEFAULT_OPERATIONS)
+        hints.append(f"let ISL take longer: with pl.operation_budget({more})")
     return Diagnostic(
         "not-proven",
         f"not proven: {says}",
         (" ".join(notes),),
         (
-            "fix a parameter (pl.fix_parameters), or simplify the subscripts or the domains",
-            f"let ISL take longer: with pl.operation_budget({10 * max(error.operations, DEFAULT_OPERATIONS)})",
+            *hints,
             *_WAY_OUT[: claim is not None and claim.is_about_values and claim is not Claim.RACES],
         ),
         sites=sites,

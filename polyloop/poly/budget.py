@@ -16,7 +16,16 @@ from typing import Final
 
 import islpy as isl
 
-__all__ = ["DEFAULT_OPERATIONS", "OutOfOperations", "Tally", "budget", "limited", "looking_at", "with_budget"]
+__all__ = [
+    "DEFAULT_OPERATIONS",
+    "NoAnswer",
+    "OutOfOperations",
+    "Tally",
+    "budget",
+    "limited",
+    "looking_at",
+    "with_budget",
+]
 
 DEFAULT_OPERATIONS: Final = 100_000_000
 """Steps that ISL may take for one question."""
@@ -35,13 +44,21 @@ class Tally:
 _tally: ContextVar[Tally] = ContextVar("tally")
 
 
-class OutOfOperations(Exception):  # noqa: N818  # a signal to who asked, not an error of the user
-    """A question takes more steps than the budget has; ``last`` is what the last relation was between."""
+class NoAnswer(Exception):  # noqa: N818  # a signal to who asked, not an error of the user
+    """ISL has no answer to a question: ``reason`` says what it did; ``last`` is what the last relation was between."""
+
+    def __init__(self, reason: str, last: tuple[object, ...]) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.last = last
+
+
+class OutOfOperations(NoAnswer):
+    """A question takes more steps than the budget has."""
 
     def __init__(self, operations: int, last: tuple[object, ...]) -> None:
-        super().__init__(f"more than {operations} ISL operations")
+        super().__init__(f"gave up after {operations} operations", last)
         self.operations = operations
-        self.last = last
 
 
 def budget() -> int:
@@ -95,6 +112,8 @@ def limited() -> Iterator[Tally]:
     ------
     OutOfOperations
         The question takes more.  ISL can be used again.
+    NoAnswer
+        ISL failed in its own way, as it does on a few relations.
     """
     _probe()
     context = isl.DEFAULT_CONTEXT
@@ -104,8 +123,11 @@ def limited() -> Iterator[Tally]:
     token = _tally.set(tally := Tally())
     context.reset_operations()
     context.set_max_operations(operations)
+    failure: isl.Error | None = None
     try:
         yield tally
+    except isl.Error as error:
+        failure = error
     finally:
         exceeded = _is_exceeded()
         _tally.reset(token)
@@ -115,3 +137,6 @@ def limited() -> Iterator[Tally]:
         context.reset_operations()
         if exceeded:
             raise OutOfOperations(operations, tally.last)
+    if failure is not None:
+        words = str(failure).partition("failed: ")[2].partition(" in /")[0]
+        raise NoAnswer(f"failed: {words or failure}", tally.last) from failure

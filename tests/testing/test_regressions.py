@@ -115,3 +115,17 @@ def test_an_axis_that_data_subscripts_is_not_split() -> None:
     )
     with pytest.raises(pl.TransformError, match=r"data decides about subscript 0 of 'h' \[not-affine\]"):
         pl.split_array_axis(knl, "h", 0, 4)
+
+
+def test_where_isl_fails_nothing_is_proven() -> None:
+    """A raw error of ISL's came through."""
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i < 7 and 0 <= j <= i}",
+        "o[i + 3] = i + 3\np[i + 3] = p[j + 3] + (o[i + 3] - if(x[j + 5] > 0, o[i + 4], x[i + 3]))",
+        [pl.GlobalArg("o, p, x", np.float64, shape="20"), ...],
+    )
+    knl = pl.buffer_array(knl, "p", ["j"], default_tag=None, fetch_bounding_box=True)
+    with pytest.raises(pl.TransformError) as refusal:
+        pl.split_iname(knl, "p_buf_store_0", 4, inner_tag="g.0")
+    assert refusal.value.found[0].code == "not-proven"
+    assert refusal.value.found[0].notes[0].startswith("ISL failed: unbounded optimum on where the reads of 'p' get")
