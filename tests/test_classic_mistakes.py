@@ -96,6 +96,12 @@ def buffer_overwritten_early() -> object:
     return pl.add_prefetch(knl, "a", ["i"], fetch_outer_inames="")
 
 
+def wrong_fusion() -> object:
+    text = "b[i] = 2*a[i]\nc[j] = b[j+1]"
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", text, arrays(a="n", b="n + 1", c="n"), name="two_steps")
+    return pl.fuse_loops(knl, "i, j")
+
+
 def missing_barrier_via_nosync() -> object:
     tile = pl.TemporaryVariable("t", F, shape=(256,), address_space=pl.AddressSpace.LOCAL)
     text = """
@@ -120,17 +126,14 @@ def parallel_reduction_iname() -> object:
 def temporaries_that_live_together() -> object:
     text = """
         for i
-            <> s[0] = x[i]
-            <> t[0] = 2*x[i]
+            s[0] = x[i]
+            t[0] = 2*x[i]
             y[i] = s[0] + t[0]
         end
         """
-    shared = [
-        pl.TemporaryVariable(name, F, shape=(1,), address_space=pl.AddressSpace.LOCAL, base_storage="pool")
-        for name in ("s", "t")
-    ]
-    knl = pl.make_kernel("{[i]: 0 <= i < n}", text.replace("<> ", ""), [*shared, *arrays(x="n", y="n")], name="pool")
-    return pl.generate_code(knl)
+    shared = [pl.TemporaryVariable(name, F, shape=(1,), address_space=pl.AddressSpace.LOCAL) for name in ("s", "t")]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", text, [*shared, *arrays(x="n", y="n")], name="pool")
+    return pl.alias_temporaries(knl, ["s", "t"])
 
 
 def out_of_bounds_at_the_last_tile() -> object:
@@ -144,6 +147,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "illegal_interchange": (illegal_interchange, "illegal-order"),
     "wavefront_without_skew": (wavefront_without_skew, "illegal-parallel"),
     "parallel_recurrence": (parallel_recurrence, "illegal-parallel"),
+    "wrong_fusion": (wrong_fusion, "illegal-order"),
     "missing_barrier_via_nosync": (missing_barrier_via_nosync, "proven-conflict"),
     "prefetch_one_column_short": (prefetch_one_column_short, "copy-incomplete"),
     "prefetch_off_by_one": (prefetch_off_by_one, "copy-wrong-element"),
@@ -162,3 +166,7 @@ def test_a_classic_mistake_is_refused_with_its_instances(mistake: str, golden: G
         make()
     assert {diagnostic.code for diagnostic in refusal.value.found} == {code}
     golden(f"messages/mistake_{mistake}.txt", str(refusal.value))
+
+
+def test_there_are_twelve() -> None:
+    assert len(MISTAKES) == 12
