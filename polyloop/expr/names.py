@@ -8,7 +8,7 @@ from typing import Final
 from polyloop.errors import Diagnostic
 from polyloop.expr.functions import FUNCTIONS
 
-__all__ = ["RESERVED", "check_identifier", "is_identifier"]
+__all__ = ["KERNEL_NAME", "RESERVED", "check_identifier", "is_identifier"]
 
 _C11 = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -38,11 +38,24 @@ int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
 INT32_MAX INT32_MIN INT64_MAX INT64_MIN UINT32_MAX UINT64_MAX FLT_MAX DBL_MAX stdin stdout stderr
 """
 
+_HEADERS = """
+abort abs aligned_alloc atexit atof atoi atol atoll at_quick_exit bsearch calloc clock div drem exit free gamma getenv
+j0 j1 jn labs ldiv lgamma llabs lldiv malloc mblen mbstowcs mbtowc qsort quick_exit rand random realloc scalb select
+signgam significand srand srandom strtod strtof strtol strtold strtoll strtoul strtoull system wcstombs wctomb y0 y1 yn
+"""
+
 _KEYWORDS: Final = frozenset((_C11 + _CXX).split())
 RESERVED: Final[frozenset[str]] = _KEYWORDS | frozenset((_CUDA + _MACROS_AND_TYPES).split())
 """Keywords of C11 and C++, and names of CUDA or of standard"""
 
+_FUNCTIONS_OF_HEADERS: Final = frozenset(_HEADERS.split())
+"""What ``stdlib.h`` and ``math.h`` declare besides the functions of expressions: variables may hide them."""
+
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+KERNEL_NAME: Final = "kernel name"
+"""The kind of names that stand beside the functions of headers."""
 
 
 def is_identifier(name: str) -> bool:
@@ -51,7 +64,7 @@ def is_identifier(name: str) -> bool:
 
 
 def check_identifier(name: str, kind: str = "name") -> Diagnostic | None:
-    """Return what is wrong with *name* as a *kind* (such as ``"kernel name"``), or None.
+    """Return what is wrong with *name* as a *kind* (such as :data:`KERNEL_NAME`), or None.
 
     The codes are ``bad-identifier`` (spelling) and ``reserved-name`` (a keyword of C, C++ or CUDA, a name that their
     headers define, or a function that expressions can call).
@@ -64,6 +77,8 @@ def check_identifier(name: str, kind: str = "name") -> Diagnostic | None:
         return Diagnostic("bad-identifier", f"'{name}' is not a valid {kind}", hints=(hint,))
     if name in RESERVED:
         what = "a keyword of C or C++" if name in _KEYWORDS else "a name that C or CUDA defines"
+    elif kind == KERNEL_NAME and (name in _FUNCTIONS_OF_HEADERS or (name[:-1] in FUNCTIONS and name[-1] in "fl")):
+        what = "a function that C or CUDA declares"
     elif name in FUNCTIONS and FUNCTIONS[name].reserved:
         what = "a function that expressions can call"
     else:

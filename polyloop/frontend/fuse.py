@@ -11,7 +11,7 @@ import islpy as isl
 from polyloop.analysis.creation import complete_kernel
 from polyloop.analysis.legality import order_violations
 from polyloop.errors import Diagnostic, KernelError, VerificationError
-from polyloop.expr.names import check_identifier
+from polyloop.expr.names import KERNEL_NAME, check_identifier
 from polyloop.frontend.renamed import Names, renamed
 from polyloop.frontend.script import script_of
 from polyloop.frontend.unify import Flow, flows_of, unified
@@ -123,7 +123,7 @@ def _check(kernels: Sequence[LoopKernel], suffixes: Sequence[str] | None, name: 
         raise refuse("there is nothing to fuse", "pass the kernels in a list: pl.fuse_kernels([first, second])")
     if suffixes is not None and len(suffixes) != len(kernels):
         raise refuse(f"there are {len(kernels)} kernels and {len(suffixes)} suffixes", "give one for each kernel")
-    problem = None if name is None else check_identifier(name, "kernel name")
+    problem = None if name is None else check_identifier(name, KERNEL_NAME)
     if problem is not None:
         raise KernelError("fuse_kernels", None, [problem])
 

@@ -12,7 +12,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, Span
-from polyloop.expr.names import check_identifier
+from polyloop.expr.names import KERNEL_NAME, check_identifier
 from polyloop.expr.nodes import Expression, Operation, Reduction, array_name, element_of, targets_of
 from polyloop.expr.rewrite import children, expand_rules, free_variables, reductions, substitute, variables
 from polyloop.kernel.arrays import TemporaryVariable
@@ -92,7 +92,7 @@ def build_kernel(
 
     *instructions* may have been parsed already.
     """
-    problem = check_identifier(name, "kernel name")
+    problem = check_identifier(name, KERNEL_NAME)
     if problem is not None:
         raise KernelError("make_kernel", None, [problem])
     pieces, found = _read_domains(domains, fixed_parameters)

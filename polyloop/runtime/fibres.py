@@ -57,10 +57,10 @@ def fibre_source(*programs: GeneratedProgram) -> str:
     """
     header = (Path(__file__).parent / "fibres.h").read_text()
     if len(programs) == 1:
-        body, run = _body(programs[0]), _entries(programs[0], "")
+        body, run = _body(programs[0]), _entries(programs[0], "::")
         return f'{header}\n#line 1 "kernel.cu"\n{body}\n#line 1 "entry"\n{run}'
     texts = [f'namespace polyloop_{number} {{\n#line 1 "kernel.cu"\n{_body(program)}\n}}\n#line 1 "entry"\n'
-             f'{_entries(program, f"polyloop_{number}::")}' for number, program in enumerate(programs)]
+             f'{_entries(program, f"::polyloop_{number}::")}' for number, program in enumerate(programs)]
     return "\n".join([header, *texts])
 
 
