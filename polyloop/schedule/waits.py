@@ -51,10 +51,10 @@ class Wait:
 
 
 def waits(needs: Iterable[Need], launches: Sequence[Launch]) -> tuple[Wait, ...]:
-    """Return what keeps the two sides of each of *needs* apart in *launches*; races are left out."""
+    """Return what keeps the two sides of each of *needs* apart in *launches*, once for the widest scope; no races."""
     homes = {name: number for number, launch in enumerate(launches) for name, _ in _paths(launch.tree)}
     known = [dict(_paths(launch.tree)) for launch in launches]
-    found: dict[Wait, None] = {}
+    found: dict[tuple[object, ...], Wait] = {}
     for need in needs:
         if need.scope is None:
             continue
@@ -67,8 +67,11 @@ def waits(needs: Iterable[Need], launches: Sequence[Launch]) -> tuple[Wait, ...]
             by = _barrier(launches[one].tree, known[one], need)
         else:
             by = ""
-        found.setdefault(Wait(need.array, *ids, need.conflict.loop, need.scope, by))
-    return tuple(found)
+        wait = Wait(need.array, *ids, need.conflict.loop, need.scope, by)
+        key = (wait.array, wait.first, wait.second, wait.loop, wait.by)
+        if key not in found or _WIDTH[found[key].scope] < _WIDTH[wait.scope]:
+            found[key] = wait
+    return tuple(found.values())
 
 
 def wait_obligations(found: Sequence[Wait], limits: DeviceLimits) -> Iterator[Obligation]:
