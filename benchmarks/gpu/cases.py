@@ -78,8 +78,9 @@ def _vectors(*names: str) -> Callable[[Mapping[str, int], np.random.Generator], 
 def _elementwise(name: str, text: str, arrays: str, *numbers: str) -> Callable[[], pl.LoopKernel]:
     def build() -> pl.LoopKernel:
         data = [pl.GlobalArg(arrays, F, shape="n"), *(pl.ValueArg(number, F) for number in numbers), ...]
-        knl = pl.make_kernel("{[i]: 0 <= i < n}", text, data, name=name, assumptions="n >= 1")
-        return pl.split_iname(knl, "i", 256, outer_tag="g.0", inner_tag="l.0")
+        knl = pl.make_kernel("{[i]: 0 <= i < n}", text, data, name=name, assumptions="n >= 4 and n mod 4 = 0")
+        knl = pl.split_iname(knl, "i", 1024, outer_tag="g.0")
+        return pl.split_iname(knl, "i_inner", 4, outer_tag="l.0", inner_tag="vec")
 
     return build
 
@@ -214,13 +215,15 @@ def _matmul() -> pl.LoopKernel:
         "c[i, j] = sum(k, a[i, k]*b[k, j])",
         [pl.GlobalArg("a, b, c", F, shape="n, n"), ...],
         name="matmul",
-        assumptions="n >= 1",
+        assumptions="n >= 1 and n mod 128 = 0",
     )
-    knl = pl.split_iname(knl, "i", 16, outer_tag="g.1", inner_tag="l.1")
-    knl = pl.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.split_iname(knl, "i", 128, outer_tag="g.1")
+    knl = pl.split_iname(knl, "i_inner", 16, outer_tag="ilp", inner_tag="l.1")
+    knl = pl.split_iname(knl, "j", 128, outer_tag="g.0")
+    knl = pl.split_iname(knl, "j_inner", 16, outer_tag="ilp", inner_tag="l.0")
     knl = pl.split_iname(knl, "k", 16)
-    knl = pl.add_prefetch(knl, "a", ["i_inner", "k_inner"])
-    return pl.add_prefetch(knl, "b", ["k_inner", "j_inner"])
+    knl = pl.add_prefetch(knl, "a", ["i_inner_outer", "i_inner_inner", "k_inner"])
+    return pl.add_prefetch(knl, "b", ["j_inner_outer", "j_inner_inner", "k_inner"])
 
 
 def _matrices(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, Any]:
@@ -238,7 +241,7 @@ PRODUCTS: Final = (
         "fp32 GEMM",
         _matmul,
         ({"n": 4096},),
-        {"n": 33},
+        {"n": 128},
         _matrices,
         _expected_matmul,
         lambda sizes: 12 * sizes["n"] ** 2,
