@@ -17,10 +17,10 @@ from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import accesses, expand_rules, map_nodes, variables
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.domains import bound_variables
-from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.instruction import Instruction, renested
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tags import Vectorize, is_lane
-from polyloop.poly.sets import constant_bounds, reorder
+from polyloop.poly.sets import constant_bounds
 
 __all__ = ["VECTOR_LENGTHS", "lane_violations", "lanes_last", "with_lanes"]
 
@@ -103,16 +103,7 @@ def _with_lanes(kernel: LoopKernel) -> LoopKernel:
 
 def _arranged(instruction: Instruction, kernel: LoopKernel) -> Instruction:
     """Return *instruction* with its lanes as the innermost loops."""
-    nest = lanes_last(kernel, instruction.inames)
-    if nest == instruction.inames:
-        return instruction
-    count = len(nest)
-    terms = tuple(
-        Term((*nest, *t.inames[count:]), reorder(t.domain, t.inames, (*nest, *t.inames[count:])))
-        for t in instruction.terms
-    )
-    domain = reorder(instruction.domain, instruction.inames, nest)
-    return replace(instruction, inames=nest, domain=domain, terms=terms)
+    return renested(instruction, lanes_last(kernel, instruction.inames))
 
 
 # {{{ temporaries

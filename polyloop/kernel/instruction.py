@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ from polyloop.expr.printer import show
 from polyloop.kernel.options import NoSync
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
+from polyloop.poly.sets import reorder
 
 __all__ = [
     "Carry",
@@ -27,6 +28,7 @@ __all__ = [
     "Origin",
     "SubstitutionRule",
     "Term",
+    "renested",
 ]
 
 
@@ -216,3 +218,16 @@ class Instruction:
     def __str__(self) -> str:
         condition = "".join(f" if {show(predicate)}" for predicate in self.predicates)
         return f"{show(self.assignee)} = {show(self.expression)}{condition}"
+
+
+def renested(instruction: Instruction, nest: tuple[str, ...]) -> Instruction:
+    """Return *instruction* with its loops in the order *nest*."""
+    if nest == instruction.inames:
+        return instruction
+    count = len(nest)
+    terms = tuple(
+        Term((*nest, *t.inames[count:]), reorder(t.domain, t.inames, (*nest, *t.inames[count:])))
+        for t in instruction.terms
+    )
+    domain = reorder(instruction.domain, instruction.inames, nest)
+    return replace(instruction, inames=nest, domain=domain, terms=terms)

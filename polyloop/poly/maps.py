@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import islpy as isl
 
-from polyloop.poly.affine import Affine, Floor, Var
-from polyloop.poly.sets import insert_dims, map_from_forms, reorder
+from polyloop.poly.affine import Affine, Var
+from polyloop.poly.sets import floor_of, insert_dims, map_from_forms, reorder
 
 __all__ = ["forms_of", "identity_on", "pairs_set"]
 
@@ -44,22 +44,9 @@ def _form_of(aff: isl.Aff, dims: Sequence[str]) -> Affine | None:
     parameters = [space.get_dim_name(_PARAM, position) or "" for position in range(space.dim(_PARAM))]
     divs: list[Var] = []
     for number in range(aff.dim(_DIV)):
-        divs.append(_floor_of(aff.get_div(number), parameters, dims, divs))
-    whole = _floor_of(aff, parameters, dims, divs)
+        divs.append(floor_of(aff.get_div(number), parameters, dims, divs))
+    whole = floor_of(aff, parameters, dims, divs)
     return Affine(whole.terms, whole.const).floordiv(whole.den)
-
-
-def _floor_of(aff: isl.Aff, parameters: Sequence[str], dims: Sequence[str], divs: Sequence[Var]) -> Floor:
-    den = aff.get_denominator_val()
-    terms: dict[Var, int] = {}
-    groups: tuple[tuple[isl.dim_type, Sequence[Var]], ...] = ((_PARAM, parameters), (_IN, dims), (_DIV, divs))
-    for kind, names in groups:
-        for position, name in enumerate(names):
-            value = aff.get_coefficient_val(kind, position).mul(den).to_python()
-            if value:
-                terms[name] = value
-    form = Affine.make(terms, aff.get_constant_val().mul(den).to_python())
-    return Floor(form.terms, form.const, den.to_python())
 
 
 def pairs_set(relation: isl.Map, pair: Sequence[str], dims: Sequence[str], space: isl.Set) -> isl.Set:

@@ -20,6 +20,7 @@ __all__ = [
     "add_rows",
     "bounding_interval",
     "constant_bounds",
+    "floor_of",
     "form_to_aff",
     "gcd_normal",
     "increasing",
@@ -209,7 +210,7 @@ def rows_of(basic: isl.BasicSet, dims: Sequence[str]) -> tuple[Row, ...]:
     parameters = [_dim_name(space, PARAM, i) for i in range(space.dim(PARAM))]
     divs: list[Var] = []
     for number in range(basic.dim(DIV)):
-        divs.append(_div_var(basic.get_div(number), parameters, dims, divs))
+        divs.append(floor_of(basic.get_div(number), parameters, dims, divs))
     rows = []
     for constraint in basic.get_constraints():
         if divs and constraint.is_div_constraint():
@@ -226,7 +227,8 @@ def rows_of(basic: isl.BasicSet, dims: Sequence[str]) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _div_var(aff: isl.Aff, parameters: Sequence[str], dims: Sequence[str], divs: Sequence[Var]) -> Floor:
+def floor_of(aff: isl.Aff, parameters: Sequence[str], dims: Sequence[str], divs: Sequence[Var]) -> Floor:
+    """Return *aff*, a quotient rounded down, over names; *divs* are its own quotients."""
     den = aff.get_denominator_val()
     terms: dict[Var, int] = {}
     groups: tuple[tuple[isl.dim_type, Sequence[Var]], ...] = ((PARAM, parameters), (IN, dims), (DIV, divs))

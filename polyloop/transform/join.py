@@ -18,7 +18,7 @@ from polyloop.transform.base import Transform, iname_violations, new_name_violat
 from polyloop.transform.nests import data_violations, nest_violations, tagged_violations
 from polyloop.transform.remap import Remap, alone, free_space, remap_inames, remap_violations
 from polyloop.transform.selection import selected, selection_violations
-from polyloop.transform.split import parts_of, split_violations
+from polyloop.transform.split import Splitting, parts_of, split_violations
 from polyloop.transform.staged import names_of
 from polyloop.transform.tag import TagInames, parallel_violations, tag_violations
 
@@ -163,7 +163,7 @@ def join_inames(
 
 
 @dataclass(frozen=True)
-class ChunkIname(Transform):
+class ChunkIname(Splitting):
     """Divide a loop into a number of parts of one length, of which the last may be shorter."""
 
     name: ClassVar[str] = "chunk_iname"
@@ -176,21 +176,6 @@ class ChunkIname(Transform):
     slabs: tuple[int, int] = (0, 0)
     do_tagged_check: bool = True
     within: str | None = None
-
-    @property
-    def outer(self) -> str:
-        """Name of the loop over the parts."""
-        return self.outer_iname or f"{self.split_iname}_outer"
-
-    @property
-    def inner(self) -> str:
-        """Name of the loop inside of a part."""
-        return self.inner_iname or f"{self.split_iname}_inner"
-
-    def tags(self) -> tuple[tuple[str, str], ...]:
-        """Return the tags asked for."""
-        wanted = ((self.outer, self.outer_tag), (self.inner, self.inner_tag))
-        return tuple((iname, tag) for iname, tag in wanted if tag is not None)
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(iname_violations(kernel, self.split_iname)):

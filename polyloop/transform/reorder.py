@@ -10,9 +10,8 @@ from polyloop.analysis.legality import order_violations
 from polyloop.analysis.lowering import loop_order
 from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
-from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.instruction import Instruction, renested
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.poly.sets import reorder
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.skew import skew_hint
 
@@ -105,7 +104,7 @@ class Interchange(Transform):
 
         chain = self._swapped(kernel)
         priority = tuple(dict.fromkeys((*map(swapped, kernel.loop_priority), chain)))
-        instructions = tuple(_renested(i, swapped(i.inames)) for i in kernel.instructions)
+        instructions = tuple(renested(i, swapped(i.inames)) for i in kernel.instructions)
         return replace(kernel, loop_priority=priority, instructions=instructions)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
@@ -130,20 +129,7 @@ def add_priority(kernel: LoopKernel, chains: Sequence[tuple[str, ...]]) -> LoopK
 
 
 def _arranged(instruction: Instruction, priority: Sequence[tuple[str, ...]]) -> Instruction:
-    return _renested(instruction, loop_order(instruction.inames, priority))
-
-
-def _renested(instruction: Instruction, nest: tuple[str, ...]) -> Instruction:
-    """Return *instruction* with its loops in the order *nest*."""
-    if nest == instruction.inames:
-        return instruction
-    count = len(nest)
-    terms = tuple(
-        Term((*nest, *t.inames[count:]), reorder(t.domain, t.inames, (*nest, *t.inames[count:])))
-        for t in instruction.terms
-    )
-    domain = reorder(instruction.domain, instruction.inames, nest)
-    return replace(instruction, inames=nest, domain=domain, terms=terms)
+    return renested(instruction, loop_order(instruction.inames, priority))
 
 
 def prioritize_loops(kernel: LoopKernel, loop_priority: str | Sequence[str]) -> LoopKernel:

@@ -23,22 +23,17 @@ from polyloop.transform.selection import selected, selection_violations
 from polyloop.transform.skew import skew_hint
 from polyloop.transform.tag import TagInames, parallel_violations, tag_violations
 
-__all__ = ["SplitIname", "parts_of", "split_iname", "split_violations"]
+__all__ = ["SplitIname", "Splitting", "parts_of", "split_iname", "split_violations"]
 
 
-@dataclass(frozen=True)
-class SplitIname(Transform):
-    """Divide one loop into an outer and an inner loop."""
+class Splitting(Transform):
+    """One loop becomes two: their names and tags, which the fields of each such transform give."""
 
-    name: ClassVar[str] = "split_iname"
     split_iname: str
-    inner_length: int
-    outer_iname: str | None = None
-    inner_iname: str | None = None
-    outer_tag: str | None = None
-    inner_tag: str | None = None
-    slabs: tuple[int, int] = (0, 0)
-    within: str | None = None
+    outer_iname: str | None
+    inner_iname: str | None
+    outer_tag: str | None
+    inner_tag: str | None
 
     @property
     def outer(self) -> str:
@@ -54,6 +49,21 @@ class SplitIname(Transform):
         """Return the tags asked for."""
         wanted = ((self.outer, self.outer_tag), (self.inner, self.inner_tag))
         return tuple((iname, tag) for iname, tag in wanted if tag is not None)
+
+
+@dataclass(frozen=True)
+class SplitIname(Splitting):
+    """Divide one loop into an outer and an inner loop."""
+
+    name: ClassVar[str] = "split_iname"
+    split_iname: str
+    inner_length: int
+    outer_iname: str | None = None
+    inner_iname: str | None = None
+    outer_tag: str | None = None
+    inner_tag: str | None = None
+    slabs: tuple[int, int] = (0, 0)
+    within: str | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(iname_violations(kernel, self.split_iname)):
