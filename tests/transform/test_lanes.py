@@ -11,6 +11,8 @@ import polyloop as pl
 from tests.transform.checking import check, cuda, refused, same_after_replay, vectors
 from tests.transform.kernels import F, check_blur, check_matmul, check_triangle, matmul, triangle
 
+pytestmark = pytest.mark.filterwarnings("ignore:not-vectorized")
+
 Golden = Callable[[str, str], None]
 LANES = ["ilp", "ilp.unr", "ilp.seq", "vec"]
 
