@@ -12,8 +12,6 @@ import polyloop as pl
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.fibres import run_on_fibres
 
-pytestmark = pytest.mark.filterwarnings("ignore:idle-barrier")
-
 pytestmark = pytest.mark.filterwarnings("ignore:(unused|idle-barrier)")
 
 F = np.float32
