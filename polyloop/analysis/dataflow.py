@@ -196,7 +196,7 @@ def may_flow_of(
 def hides_others(writer: Placed, array: str) -> bool:
     """Return whether *writer* replaces elements of *array* for sure: nobody sees what was in them before."""
     lowered = writer.lowered
-    is_sure = not lowered.is_conditional and lowered.atomic is None
+    is_sure = not lowered.is_conditional and lowered.atomic in (None, EXCHANGE)
     return is_sure and all(write.is_affine() for write in lowered.writes_to(array))
 
 

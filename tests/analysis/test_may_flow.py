@@ -117,3 +117,14 @@ def test_threads_that_update_one_element_are_told_of_atomic() -> None:
         pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
     assert refused.value.codes == ("write-race",)
     assert "Hint: mark the update {atomic}, or keep the loop sequential" in str(refused.value)
+
+
+def test_an_atomic_exchange_hides_what_was_there() -> None:
+    """What others exchanged before is not seen: only the instance's own value, whatever the order of the loop."""
+    text = "for i, j\n  t[i] = a[i, j] {atomic, id=put}\n  b[i, j] = t[i] {dep=put}\nend"
+    data = [pl.GlobalArg("a, b", F, shape="4, 4"), pl.TemporaryVariable("t", F, shape=(4,)), ...]
+    knl = pl.reverse(pl.make_kernel("{[i, j]: 0 <= i, j < 4}", text, data), "j")
+    a = np.arange(16, dtype=F).reshape(4, 4)
+    np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(a=a)["b"], a)
+    with pytest.raises(pl.TransformError):
+        pl.reverse(pl.make_kernel("{[i, j]: 0 <= i, j < 4}", text.replace("= a", "= t[i] + a"), data), "j")
