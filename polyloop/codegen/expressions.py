@@ -14,7 +14,7 @@ from polyloop.codegen.addresses import Addresses
 from polyloop.codegen.context import Context
 from polyloop.codegen.conversions import cast, converted, narrowed, widened
 from polyloop.codegen.linear import is_index_arithmetic
-from polyloop.codegen.literals import literal
+from polyloop.codegen.literals import literal, one
 from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.codegen.vectors import OR, TERNARY
@@ -258,7 +258,7 @@ class Expressions(Addresses):
         if isinstance(exponent, int | np.integer):
             exponent = int(exponent)
             if exponent == 0:
-                return literal(self.scope, 1, dtype)
+                return one(self.scope, dtype)
             is_short = abs(exponent) <= (_MAX_FACTORS if is_inexact(dtype) or dtype.itemsize >= 4 else 1)
             if is_short and (exponent > 0 or is_inexact(dtype)):
                 return self._repeated(base, exponent, dtype)

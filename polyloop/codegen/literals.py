@@ -10,7 +10,7 @@ import numpy as np
 from polyloop.codegen.scope import UNARY, Scope, Text
 from polyloop.expr.dtypes import DType, as_real, is_bool, is_complex, is_floating, is_unsigned
 
-__all__ = ["literal"]
+__all__ = ["literal", "one"]
 
 _FLOAT: Final[DType] = np.dtype("float32")
 
@@ -30,6 +30,13 @@ def literal(scope: Scope, value: complex, dtype: DType) -> Text:
     if is_floating(dtype) or is_complex(dtype):
         return _floating(scope, float(value), as_real(dtype))
     return _integer(int(value), dtype)
+
+
+def one(scope: Scope, dtype: DType) -> Text:
+    """Return 1 with the type *dtype* in C too: what it is combined with may be narrower."""
+    if dtype.kind in "iu" and dtype.itemsize > np.dtype(np.int32).itemsize:
+        return Text("1ull" if is_unsigned(dtype) else "1ll")
+    return literal(scope, 1, dtype)
 
 
 def _integer(value: int, dtype: DType) -> Text:

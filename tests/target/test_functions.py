@@ -145,3 +145,18 @@ def test_a_name_that_c_does_not_have_can_be_the_users() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "sign(x) := 2*x\nreal[i] = sign(imag[i])",
                          [pl.GlobalArg("real, imag", np.float32, shape="n")])  # fmt: skip
     assert pl.compile(knl, target=pl.CTarget())(imag=np.ones(2, np.float32)).real.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("wide", [np.int64, np.uint64])
+def test_a_power_of_zero_is_as_wide_as_its_base(wide: Any) -> None:
+    """Found by random expressions: a plain 1 let the difference wrap around in 32 bits."""
+    narrow = np.int32 if wide is np.int64 else np.uint32
+    data = [pl.GlobalArg("y, w", wide, shape="3"), pl.GlobalArg("v", narrow, shape="3")]
+    knl = pl.make_kernel("{[i]: 0 <= i < 3}", "y[i] = w[i]**0 - v[i]", data)
+    ends = np.iinfo(narrow)
+    arguments: dict[str, Any] = {"w": np.arange(3, dtype=wide), "v": np.array([ends.min, 1, ends.max], narrow)}
+    expected = arguments["w"] ** 0 - arguments["v"].astype(wide)
+    np.testing.assert_array_equal(pl.interpret(knl, **arguments).y, expected)
+    np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(**arguments).y, expected)
+    for found in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), arguments).values():
+        np.testing.assert_array_equal(found["y"], expected)
