@@ -14,7 +14,7 @@ from polyloop.codegen.addresses import Addresses
 from polyloop.codegen.context import Context
 from polyloop.codegen.conversions import cast, converted, narrowed, widened
 from polyloop.codegen.linear import is_index_arithmetic
-from polyloop.codegen.literals import literal, one
+from polyloop.codegen.literals import literal, typed_literal
 from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.codegen.vectors import OR, TERNARY
@@ -135,7 +135,7 @@ class Expressions(Addresses):
         if method is not None:
             return method(self, expr, want)
         if isinstance(expr, np.generic):
-            return literal(self.scope, expr.item(), computed(expr.dtype))
+            return typed_literal(self.scope, expr.item(), computed(expr.dtype))
         if isinstance(expr, int | float | complex):
             return literal(self.scope, expr, self._computed(expr, want))
         raise self.scope.error(
@@ -258,7 +258,7 @@ class Expressions(Addresses):
         if isinstance(exponent, int | np.integer):
             exponent = int(exponent)
             if exponent == 0:
-                return one(self.scope, dtype)
+                return typed_literal(self.scope, 1, dtype)
             is_short = abs(exponent) <= (_MAX_FACTORS if is_inexact(dtype) or dtype.itemsize >= 4 else 1)
             if is_short and (exponent > 0 or is_inexact(dtype)):
                 return self._repeated(base, exponent, dtype)
@@ -332,7 +332,7 @@ class Expressions(Addresses):
         if not is_complex(dtype) and name in ("real", "conj"):
             return texts[0]
         if not is_complex(dtype) and name == "imag":
-            return literal(self.scope, 0, dtype)
+            return typed_literal(self.scope, 0, dtype)
         if (name in ("abs", "sign") and is_bool(dtype)) or (name == "abs" and is_unsigned(dtype)):
             return texts[0]
         if name in ("sign", "gcd"):
@@ -349,7 +349,7 @@ class Expressions(Addresses):
         dtype = np.dtype(expr.dtype)
         child = expr.child
         if isinstance(child, int | float | complex) and (type(child) is int or is_inexact(dtype)):
-            return literal(self.scope, np.asarray(child).astype(dtype)[()].item(), computed(dtype))
+            return typed_literal(self.scope, np.asarray(child).astype(dtype)[()].item(), computed(dtype))
         text, have = self._render(child, None), self._computed(child, None)
         if is_half(dtype):
             return widened(self.scope, dtype, narrowed(self.scope, dtype, text, have))

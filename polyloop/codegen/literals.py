@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from polyloop.codegen.scope import UNARY, Scope, Text
+from polyloop.codegen.scope import ATOM, UNARY, Scope, Text
 from polyloop.expr.dtypes import DType, as_real, is_bool, is_complex, is_floating, is_unsigned
 
-__all__ = ["literal", "one"]
+__all__ = ["literal", "typed_literal"]
 
 _FLOAT: Final[DType] = np.dtype("float32")
 
@@ -32,11 +32,12 @@ def literal(scope: Scope, value: complex, dtype: DType) -> Text:
     return _integer(int(value), dtype)
 
 
-def one(scope: Scope, dtype: DType) -> Text:
-    """Return 1 with the type *dtype* in C too: what it is combined with may be narrower."""
-    if dtype.kind in "iu" and dtype.itemsize > np.dtype(np.int32).itemsize:
-        return Text("1ull" if is_unsigned(dtype) else "1ll")
-    return literal(scope, 1, dtype)
+def typed_literal(scope: Scope, value: complex, dtype: DType) -> Text:
+    """Return *value* with the type *dtype* in C too: what it is combined with may be narrower."""
+    if dtype.kind not in "iu" or dtype.itemsize <= np.dtype(np.int32).itemsize or value == -(2**63):
+        return literal(scope, value, dtype)
+    assert not isinstance(value, complex), f"{value} is not {dtype}"
+    return Text(f"{int(value)}{'ull' if is_unsigned(dtype) else 'll'}", ATOM if value >= 0 else UNARY)
 
 
 def _integer(value: int, dtype: DType) -> Text:

@@ -148,11 +148,13 @@ def test_a_name_that_c_does_not_have_can_be_the_users() -> None:
 
 
 @pytest.mark.parametrize("wide", [np.int64, np.uint64])
-def test_a_power_of_zero_is_as_wide_as_its_base(wide: Any) -> None:
+@pytest.mark.parametrize("one", ["w[i]**0", "1{suffix}", "cast({wide}, 1)"])
+def test_a_constant_of_64_bits_is_as_wide_in_c(wide: Any, one: str) -> None:
     """Found by random expressions: a plain 1 let the difference wrap around in 32 bits."""
     narrow = np.int32 if wide is np.int64 else np.uint32
     data = [pl.GlobalArg("y, w", wide, shape="3"), pl.GlobalArg("v", narrow, shape="3")]
-    knl = pl.make_kernel("{[i]: 0 <= i < 3}", "y[i] = w[i]**0 - v[i]", data)
+    one = one.format(suffix="l" if wide is np.int64 else "ul", wide=wide.__name__)
+    knl = pl.make_kernel("{[i]: 0 <= i < 3}", f"y[i] = {one} - v[i] + 0*w[i]", data)
     ends = np.iinfo(narrow)
     arguments: dict[str, Any] = {"w": np.arange(3, dtype=wide), "v": np.array([ends.min, 1, ends.max], narrow)}
     expected = arguments["w"] ** 0 - arguments["v"].astype(wide)
@@ -160,3 +162,13 @@ def test_a_power_of_zero_is_as_wide_as_its_base(wide: Any) -> None:
     np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(**arguments).y, expected)
     for found in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), arguments).values():
         np.testing.assert_array_equal(found["y"], expected)
+
+
+@pytest.mark.parametrize("value", [-(2**63), -(2**31), -5, 0, 2**31, 2**63 - 1])
+def test_constants_of_64_bits_keep_their_value(value: int) -> None:
+    data = [pl.GlobalArg("y", np.int64, shape="2"), pl.GlobalArg("v", np.int32, shape="2")]
+    knl = pl.make_kernel("{[i]: 0 <= i < 2}", f"y[i] = cast(int64, {value}) + v[i]", data)
+    v = np.array([0, 0 if abs(value) > 2**32 else 7], np.int32)
+    np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(v=v).y, value + v.astype(np.int64))
+    for found in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), {"v": v}).values():
+        np.testing.assert_array_equal(found["y"], value + v.astype(np.int64))
