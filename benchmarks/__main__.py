@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from benchmarks import codegen, creation, verification
+from benchmarks import codegen, creation, examples, verification
 from benchmarks.gpu import run
 
 __all__ = ["main"]
@@ -14,6 +14,7 @@ __all__ = ["main"]
 BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "codegen": codegen.main,
     "creation": creation.main,
+    "examples": examples.main,
     "gpu": run.main,
     "verification": verification.main,
 }

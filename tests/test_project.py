@@ -47,7 +47,7 @@ def test_no_package_imports_from_a_layer_above_it() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("folder", ["polyloop", "tests", "benchmarks"])
+@pytest.mark.parametrize("folder", ["polyloop", "tests", "benchmarks", "examples"])
 def test_no_file_has_more_than_600_lines(folder: str) -> None:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in ROOT.joinpath(folder).rglob("*.py")}
     assert lengths

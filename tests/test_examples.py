@@ -1,0 +1,117 @@
+"""Every program of ``examples/`` on every target: the interpreter, C, CUDA C on fibres, NVRTC, a GPU."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.runtime.fibres import disagreement, run_on_fibres
+from polyloop.runtime.nvrtc import compile_cuda
+
+FOLDER = Path(__file__).parents[1] / "examples"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
+Run = Callable[..., Mapping[str, Any]]
+
+
+def example(name: str) -> Any:
+    """Return the module, which has what ``examples/README.md`` says."""
+    return import_module(f"examples.{name}")
+
+
+def check(name: str, run: Run) -> None:
+    """Compare *run* with NumPy at all sizes; errors are relative to the largest element."""
+    module = example(name)
+    for sizes in module.SIZES:
+        arrays = module.inputs(np.random.default_rng(1), **sizes)
+        wanted = module.expected(**arrays)
+        result = run(**{key: value.copy() if isinstance(value, np.ndarray) else value for key, value in arrays.items()})
+        for output, want in wanted.items():
+            _compare(result[output], np.asarray(want), f"{name} {sizes}: {output}", getattr(module, "RTOL", 1e-5))
+
+
+def _compare(got: Any, want: np.ndarray[Any, Any], what: str, rtol: float) -> None:
+    got = np.asarray(got)
+    assert got.shape == want.shape, f"{what}: shape {got.shape}, must be {want.shape}"
+    if want.dtype.kind in "biu":
+        np.testing.assert_array_equal(got, want, err_msg=what)
+    else:
+        np.testing.assert_allclose(got, want, rtol, rtol * np.max(np.abs(want), initial=0.0), err_msg=what)
+
+
+def compiled(knl: pl.LoopKernel, target: pl.Target) -> Run:
+    run = pl.compile(knl, target=target)
+    return lambda **arrays: dict(run(**arrays, poison=True).items())
+
+
+def on_fibres(knl: pl.LoopKernel) -> Run:
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+
+    def run(**arrays: Any) -> Mapping[str, Any]:
+        outputs = run_on_fibres(program, arrays)
+        assert disagreement(outputs, rtol=1e-6, atol=1e-6) is None
+        return dict(outputs["random"].items())
+
+    return run
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_interpreter_agrees_with_numpy(name: str) -> None:
+    knl = example(name).program()
+    check(name, lambda **arrays: dict(pl.interpret(knl, **arrays).items()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_c_target_agrees_with_numpy(name: str) -> None:
+    check(name, compiled(example(name).transformed(), pl.CTarget()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_cuda_text_agrees_with_numpy_in_any_order_of_threads(name: str) -> None:
+    check(name, on_fibres(example(name).transformed()))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_cuda_text_is_the_golden_one(name: str, golden: Callable[[str, str], None]) -> None:
+    text = pl.generate_code(example(name).transformed(), target=pl.CudaTarget()).device_code
+    golden(f"golden/examples/{name}.cu", text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_trace_replays_and_it_is_proven(name: str) -> None:
+    module = example(name)
+    knl = module.transformed()
+    again = pl.replay(pl.trace_from_json(knl.trace.to_json()), module.program())
+    assert str(again) == str(knl)
+    assert str(again.trace) == str(knl.trace)
+    certificate = pl.verify(knl)
+    assert certificate.proofs
+    assert not any("unchecked" in str(step) for step in knl.trace)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_runs_as_a_script(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{name}: ")
+    assert line.endswith("NumPy")
+    assert f"`{name}.py`" in (FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", NAMES)
+def test_nvrtc_takes_it(name: str, arch: str) -> None:
+    compile_cuda(pl.generate_code(example(name).transformed(), target=pl.CudaTarget()).device_code, arch=arch)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", NAMES)
+def test_the_gpu_agrees_with_numpy(name: str) -> None:
+    check(name, compiled(example(name).transformed(), pl.CudaTarget()))
