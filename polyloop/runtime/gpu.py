@@ -25,7 +25,9 @@ import numpy as np
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
-from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_stream
+from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle, current_stream
+from polyloop.runtime.rawdriver import raw_driver as _raw
+from polyloop.runtime.repeat import PackedCall
 from polyloop.runtime.resources import KernelImage, read_cubin
 from polyloop.runtime.views import ArrayKind, ArrayView, call_error
 
@@ -179,65 +181,6 @@ def resolve_stream(kernel: str, stream: object) -> StreamHandle:
         "wrong-type", f"'stream' is not a CUDA stream but {type(stream).__name__} {stream!r}"[:120], (),
         ("pass a PyCUDA, Torch or CuPy stream, or its handle as an integer",)))
 
-
-class _RawDriver:
-    """The few driver functions that take streams of other libraries."""
-
-    def __init__(self) -> None:
-        self._library = ctypes.CDLL("nvcuda.dll" if hasattr(ctypes, "WinDLL") else "libcuda.so.1")
-
-    def call(self, name: str, *arguments: object) -> None:
-        """Call a driver function and raise PyCUDA's error if it fails."""
-        status = int(getattr(self._library, name)(*arguments))
-        if status != 0:
-            text = ctypes.c_char_p()
-            self._library.cuGetErrorString(status, ctypes.byref(text))
-            raise _driver().LogicError(f"{name} failed: {(text.value or b'unknown error').decode()}")
-
-    def synchronize(self, stream: int) -> None:
-        """Wait until all work on *stream* is done."""
-        self.call("cuStreamSynchronize", ctypes.c_void_p(stream))
-
-    def order(self, before: int, after: int) -> None:
-        """Make later work on stream *after* wait for the present work on stream *before*."""
-        event, no_timing = ctypes.c_void_p(), 2
-        self.call("cuEventCreate", ctypes.byref(event), ctypes.c_uint(no_timing))
-        try:
-            self.call("cuEventRecord", event, ctypes.c_void_p(before))
-            self.call("cuStreamWaitEvent", ctypes.c_void_p(after), event, ctypes.c_uint(0))
-        finally:
-            self.call("cuEventDestroy_v2", event)
-
-    def load(self, cubin: bytes, names: list[str]) -> tuple[ctypes.c_void_p, dict[str, ctypes.c_void_p]]:
-        """Load *cubin* into the current context; return the module and its functions."""
-        module = ctypes.c_void_p()
-        self.call("cuModuleLoadData", ctypes.byref(module), cubin)
-        functions = {}
-        for name in names:
-            function = ctypes.c_void_p()
-            self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
-            functions[name] = function
-        return module, functions
-
-    def launch(self, function: ctypes.c_void_p, grid: tuple[int, int, int], block: tuple[int, int, int],
-               *, shared: int, stream: int, parameters: bytes) -> None:
-        """Launch with packed *parameters* (CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE)."""
-        buffer = ctypes.create_string_buffer(parameters, max(1, len(parameters)))
-        size = ctypes.c_size_t(len(parameters))
-        extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), None)
-        self.call("cuLaunchKernel", function, *map(ctypes.c_uint, (*grid, *block)), ctypes.c_uint(shared),
-                  ctypes.c_void_p(stream), None, extra)
-
-    def allow_shared(self, function: ctypes.c_void_p, size: int) -> None:
-        """Allow *size* bytes of dynamic shared memory."""
-        max_dynamic_shared_size_bytes = 8
-        self.call("cuFuncSetAttribute", function, ctypes.c_int(max_dynamic_shared_size_bytes), ctypes.c_int(size))
-
-
-@functools.lru_cache(maxsize=1)
-def _raw() -> _RawDriver:
-    return _RawDriver()
-
 # }}}
 
 
@@ -367,13 +310,46 @@ class GpuModule:
             launch_kernel = loaded.functions[launch.name]._launch_kernel  # noqa: SLF001
             launch_kernel(grid, launch.block, parameters, shared, stream.pycuda)
             return
+        function = self._raw_functions(loaded)[launch.name]
+        _raw().prepared(function, grid, launch.block, shared=shared, parameters=parameters)(stream.handle)
+
+    def _raw_functions(self, loaded: _Loaded) -> dict[str, ctypes.c_void_p]:
+        """Return the driver's own handles, which PyCUDA does not give, of a copy loaded for them."""
         if loaded.raw_functions is None:
             loaded.raw_module, loaded.raw_functions = _raw().load(self.cubin, list(loaded.functions))
             for name, function in loaded.raw_functions.items():
                 if self._dynamic[name] + self.images[name].shared_bytes > _DEFAULT_SHARED_LIMIT:
                     _raw().allow_shared(function, self._dynamic[name])
-        _raw().launch(loaded.raw_functions[launch.name], grid, launch.block, shared=shared, stream=stream.handle,
-                      parameters=parameters)
+        return loaded.raw_functions
+
+    def packed(self, binding: Binding, workspace: Mapping[str, int] | None = None) -> PackedCall:
+        """Return the launches of *binding*, whose arrays are all in the GPU's memory, to be repeated as they are."""
+        views = list(binding.views.values())
+        with _active_context(self.program.kernel, views) as context:
+            functions = self._raw_functions(self._load(context))
+            pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
+            pointers |= workspace or {}
+            launches = [
+                _raw().prepared(functions[launch.name], grid, launch.block, shared=self._dynamic[launch.name],
+                                parameters=self.pack(launch, pointers, binding))
+                for launch, grid in binding.launches]
+            driver = _raw()
+            return PackedCall(launches, driver.current_context, driver.current_context(), current_handle(views))
+
+    def run_elsewhere(self, packed: PackedCall, binding: Binding, stream: int | None) -> None:
+        """Run *packed* in a thread where the context of its arrays is not current."""
+        kernel = self.program.kernel
+        with _active_context(kernel, list(binding.views.values())):
+            if not packed.is_ready():
+                raise call_error(kernel, Diagnostic(
+                    "wrong-device", "a bound call is repeated in another CUDA context than it was made in", (),
+                    ("bind the arguments again in this context",)))
+            packed.run(stream)
+
+    def kept_workspace(self, binding: Binding) -> dict[str, Any]:
+        """Allocate the workspace of *binding* for as long as what is returned lives."""
+        with _active_context(self.program.kernel, list(binding.views.values())):
+            return {array.name: _driver().mem_alloc(max(1, array.nbytes)) for array in binding.workspace}
 
     def _await_producers(self, views: list[ArrayView], stream: StreamHandle) -> None:
         for handle in sorted({view.stream for view in views if view.stream is not None}):

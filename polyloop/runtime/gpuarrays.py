@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from polyloop.runtime.views import (
     wrong_type,
 )
 
-__all__ = ["DeviceMemory", "HostMirror", "current_stream", "dlpack_view"]
+__all__ = ["DeviceMemory", "HostMirror", "current_handle", "current_stream", "dlpack_view"]
 
 _CUDA_DEVICE: Final = 2  # kDLCUDA
 _LEGACY_STREAM: Final = 1
@@ -151,6 +152,12 @@ def _torch_view(kernel: str, name: str, tensor: Any) -> ArrayView:
         raise wrong_type(kernel, name, tensor, "pass a torch.Tensor")
     if not tensor.is_cuda:
         raise _on_host(kernel, name, f"pass {name}.cuda(), or {name}.numpy() to have it copied")
+    for is_lazy, resolve in (("is_conj", "resolve_conj"), ("is_neg", "resolve_neg")):
+        if getattr(tensor, is_lazy, bool)():
+            raise call_error(kernel, Diagnostic(
+                "wrong-type", f"'{name}' is a view whose memory holds other values than it has",
+                (f"{name}.{is_lazy}() is true: Torch negates its elements where it reads them",),
+                (f"pass {name}.{resolve}()",)))
     dtype = _torch_dtype(kernel, name, tensor)
     offset = int(tensor.storage_offset()) if hasattr(tensor, "storage_offset") else 0
     return ArrayView(ArrayKind.TORCH, int(tensor.data_ptr()), dtype, tuple(tensor.shape), tuple(tensor.stride()),
@@ -287,6 +294,21 @@ def current_stream(views: Iterable[ArrayView]) -> Any:
             return importlib.import_module("torch").cuda.current_stream(view.device)
         if view.kind is ArrayKind.CUPY:
             return importlib.import_module("cupy").cuda.get_current_stream()
+    return None
+
+
+def current_handle(views: Iterable[ArrayView]) -> Callable[[], int] | None:
+    """Return a function that gives the handle of that stream at little cost, None for the default stream."""
+    for view in views:
+        if view.kind is ArrayKind.TORCH:
+            torch, device = importlib.import_module("torch"), view.device
+            raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001  # what Triton calls
+            if raw is not None:
+                return functools.partial(raw, device)
+            return lambda: int(torch.cuda.current_stream(device).cuda_stream)
+        if view.kind is ArrayKind.CUPY:
+            chosen = importlib.import_module("cupy").cuda.get_current_stream
+            return lambda: int(chosen().ptr)
     return None
 
 

@@ -2,135 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from polyloop.codegen.program import GeneratedProgram
-from polyloop.errors import CompilerError, Diagnostic
-from polyloop.expr.dtypes import computed
-from polyloop.expr.records import field_dtype, field_names, field_offset, is_record, record_name
-from polyloop.kernel.arrays import ArrayArg, ValueArg
-from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
-from polyloop.runtime.ccompile import build_library, load_library
-from polyloop.runtime.gpu import GpuModule, device_architecture
-from polyloop.runtime.gpuarrays import DeviceMemory
-from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_overflow
+from polyloop.runtime.backends import Backend, CudaBackend, make_backend
+from polyloop.runtime.gpu import device_architecture
+from polyloop.runtime.repeat import MOST_REPEATS, PackedCall, call_key
 from polyloop.runtime.resources import Resources, resources
-from polyloop.runtime.views import HostMemory
 
-__all__ = ["CompiledKernel", "load"]
+__all__ = ["BoundCall", "CompiledKernel", "load"]
 
 _DEFAULT_ARCHITECTURE: Final = "sm_90"
-
-
-class _ComplexFloat(ctypes.Structure):
-    _fields_ = (("re", ctypes.c_float), ("im", ctypes.c_float))
-
-
-class _ComplexDouble(ctypes.Structure):
-    _fields_ = (("re", ctypes.c_double), ("im", ctypes.c_double))
-
-
-# A C complex number is passed like a structure of two: System V AMD64 ABI section 3.2.3, AAPCS64 section 6.8.2.
-_COMPLEX: Final[Mapping[str, type[ctypes.Structure]]] = {"F": _ComplexFloat, "D": _ComplexDouble}
-
-
-def _c_type(kernel: str, argument: ValueArg) -> type[Any]:
-    assert argument.dtype is not None, f"'{argument.name}' has no type"
-    dtype: Any = computed(argument.dtype)
-    if (structure := _COMPLEX.get(dtype.char)) is not None:
-        return structure
-    try:
-        if is_record(dtype):
-            return _structure(dtype)
-        found: type[Any] = np.ctypeslib.as_ctypes_type(dtype)
-    except NotImplementedError:
-        raise CompilerError("compile", kernel, [Diagnostic(
-            "unsupported-argument-type", f"'{argument.name}' of type {dtype} cannot be passed by value to C",
-            (), ("pass it as an array of one element",))]) from None
-    return found
-
-
-class _CBackend:
-    """A program of the C target, as functions of a shared library."""
-
-    def __init__(self, program: GeneratedProgram) -> None:
-        self._library = load_library(build_library(program.device_code))
-        self.binder = Binder(program, HostMemory())
-        arrays = (*program.arguments, *program.workspace)
-        self._arrays = frozenset(a.name for a in arrays if isinstance(a, ArrayArg))
-        types = {a.name: _c_type(program.kernel, a) for a in program.arguments if isinstance(a, ValueArg)}
-        self._functions = {}
-        for launch in program.launches:
-            function = getattr(self._library, launch.name)
-            function.restype = None
-            function.argtypes = [types.get(name, ctypes.c_void_p) for name in launch.arguments]
-            self._functions[launch.name] = function
-
-    def launch(self, binding: Binding, stream: object) -> None:
-        if stream is not None:
-            raise_no_stream(binding.program.kernel)
-        views = {**binding.views, **binding.host_workspace()}
-        for launch, _ in binding.launches:
-            self._functions[launch.name](*(
-                binding.address(name, views[name].pointer) if name in self._arrays
-                else _c_value(binding.scalars[name]) for name in launch.arguments))
-
-
-def raise_no_stream(kernel: str) -> None:
-    """Refuse a stream for a kernel that runs on the CPU."""
-    raise CompilerError("call", kernel, [Diagnostic(
-        "no-stream", "a kernel of the C target has no stream", (), ("leave out stream=, or compile for CUDA",))])
-
-
-@functools.cache
-def _structure(dtype: np.dtype[Any]) -> type[ctypes.Structure]:
-    """Return the ctypes structure for a record that is passed by value; its layout must be C's own."""
-    fields = [(name, _structure(kind) if is_record(kind := field_dtype(dtype, name)) else
-               np.ctypeslib.as_ctypes_type(kind)) for name in field_names(dtype)]
-    found = type(record_name(dtype), (ctypes.Structure,), {"_fields_": fields})
-    offsets = [field_offset(dtype, name) for name in field_names(dtype)]
-    if ctypes.sizeof(found) != dtype.itemsize or offsets != [getattr(found, name).offset for name, _ in fields]:
-        raise NotImplementedError(f"C lays out '{record_name(dtype)}' otherwise")  # as as_ctypes_type does
-    return found
-
-
-def _c_value(scalar: np.generic) -> object:
-    if is_record(scalar.dtype):
-        return _structure(scalar.dtype).from_buffer_copy(scalar.tobytes())
-    structure = _COMPLEX.get(scalar.dtype.char)
-    if structure is not None:
-        value = complex(scalar)
-        return structure(value.real, value.imag)
-    return scalar.item()
-
-
-class _CudaBackend:
-    """A program of the CUDA target: a cubin, loaded at the first call."""
-
-    def __init__(self, program: GeneratedProgram, architecture: str) -> None:
-        self.compiled: CompiledCuda = compile_cuda(program.device_code, architecture)
-        self.binder = Binder(program, DeviceMemory())
-        self._module = GpuModule(program, self.compiled.cubin)
-
-    def launch(self, binding: Binding, stream: object) -> None:
-        self._module.launch(binding, stream)
-
-
-def _backend(program: GeneratedProgram, architecture: str) -> _CBackend | _CudaBackend:
-    match program.target:
-        case "c":
-            return _CBackend(program)
-        case "cuda":
-            return _CudaBackend(program, architecture)
-        case other:
-            raise CompilerError("compile", program.kernel, [Diagnostic(
-                "unknown-target", f"no way to run a program for '{other}'", (), ("targets: c, cuda",))])
 
 
 @dataclass(eq=False)
@@ -150,11 +37,15 @@ class CompiledKernel:
     program: GeneratedProgram
     architecture: str
     regenerate: Callable[[int], GeneratedProgram] | None = None
-    _small: _CBackend | _CudaBackend = field(init=False, repr=False)
-    _large: _CBackend | _CudaBackend | None = field(default=None, init=False, repr=False)
+    _small: Backend = field(init=False, repr=False)
+    _large: Backend | None = field(default=None, init=False, repr=False)
+    _repeats: dict[tuple[object, ...], PackedCall] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._small = _backend(self.program, self.architecture)
+        self._small = make_backend(self.program, self.architecture)
+        arrays = [a for a in self.program.arguments if isinstance(a, ArrayArg)]
+        self._outputs = tuple(a.name for a in arrays if a.is_output)
+        self._may_repeat = not self.program.split and not self._small.binder.layouts
 
     def __repr__(self) -> str:
         names = ", ".join(a.name for a in self.program.arguments)
@@ -173,12 +64,12 @@ class CompiledKernel:
     @property
     def ptx(self) -> str:
         """The PTX text; empty for the C target."""
-        return self._small.compiled.ptx if isinstance(self._small, _CudaBackend) else ""
+        return self._small.compiled.ptx if isinstance(self._small, CudaBackend) else ""
 
     @property
     def cubin(self) -> bytes:
         """The machine code; empty for the C target."""
-        return self._small.compiled.cubin if isinstance(self._small, _CudaBackend) else b""
+        return self._small.compiled.cubin if isinstance(self._small, CudaBackend) else b""
 
     @functools.cached_property
     def resources(self) -> Mapping[str, Resources]:
@@ -210,26 +101,103 @@ class CompiledKernel:
         CompilerError
             ``no-gpu``: a CUDA kernel was called where there is no GPU.
         """
+        key = call_key(arguments) if self._may_repeat and not poison else None
+        if key is not None and (known := self._repeats.get(key)) is not None and known.is_ready():
+            known.run(self._small.stream(self.program.kernel, stream))
+            return Result({name: arguments[name] for name in self._outputs})
+        backend, binding = self._bind(arguments, poison)
+        if binding.launches:
+            backend.launch(binding, stream)
+            if key is not None and not binding.fresh and (packed := backend.repeatable(binding)) is not None:
+                if len(self._repeats) >= MOST_REPEATS:
+                    self._repeats.clear()
+                self._repeats[key] = packed
+        return binding.result()
+
+    def bind(self, **arguments: object) -> BoundCall:
+        """Return the call with these arguments, to be repeated at the cost of the launches alone.
+
+        The arguments are checked once.  Outputs that are not passed, and the workspace of the kernel, are allocated
+        once and kept, so that nothing is allocated when the call is repeated: it can be captured in a CUDA graph.
+
+        ::
+
+            step = run.bind(u=u, v=v)
+            for _ in range(1000):
+                step()                        # works on the same arrays each time
+
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                step()
+            graph.replay()
+
+        Parameters
+        ----------
+        **arguments
+            As in a call; arrays for a CUDA kernel are in the GPU's memory.
+
+        Raises
+        ------
+        ArgumentError
+            As in a call; ``wrong-device`` for NumPy arrays where the kernel runs on the GPU.
+        """
+        backend, binding = self._bind(arguments, None)
+        packed, kept = backend.bound(binding)
+        return BoundCall(backend, binding, packed, kept)
+
+    def _bind(self, arguments: Mapping[str, object], poison: bool | None) -> tuple[Backend, Binding]:
         backend = self._small
         try:
-            binding = backend.binder.bind(arguments, poison=poison)
+            return backend, backend.binder.bind(arguments, poison=poison)
         except IndexTooSmall as signal:
             backend = self._wide(signal)
             try:
-                binding = backend.binder.bind(arguments, poison=poison)
+                return backend, backend.binder.bind(arguments, poison=poison)
             except IndexTooSmall as again:
                 raise index_overflow(self.program.kernel, again) from None
-        if binding.launches:
-            backend.launch(binding, stream)
-        return binding.result()
 
-    def _wide(self, signal: IndexTooSmall) -> _CBackend | _CudaBackend:
+    def _wide(self, signal: IndexTooSmall) -> Backend:
         """Return the program with 64-bit indices, generating it the first time."""
         if self._large is None:
             if self.regenerate is None or self.program.index_bits == 64:
                 raise index_overflow(self.program.kernel, signal) from None
-            self._large = _backend(self.regenerate(64), self.architecture)
+            self._large = make_backend(self.regenerate(64), self.architecture)
         return self._large
+
+
+class BoundCall:
+    """A call of a compiled kernel with its arguments, to be repeated; made by :meth:`CompiledKernel.bind`.
+
+    Attributes
+    ----------
+    result
+        The outputs, the same arrays at each repetition.
+    """
+
+    def __init__(
+        self, backend: Backend, binding: Binding, packed: PackedCall, kept: object
+    ) -> None:
+        self.result = binding.result()
+        self._backend, self._binding, self._packed, self._kept = backend, binding, packed, kept
+
+    def __repr__(self) -> str:
+        program = self._binding.program
+        return f"<call of '{program.kernel}' for {program.target}, with its arguments>"
+
+    def __call__(self, *, stream: object = None) -> Result:
+        """Run the kernel again, by default on the stream that the arrays' library is using.
+
+        Raises
+        ------
+        CompilerError
+            ``no-stream``: a stream for a kernel that runs on the CPU.
+        """
+        handle = self._backend.stream(self._binding.program.kernel, stream)
+        if self._packed.is_ready():
+            self._packed.run(handle)
+        else:
+            self._backend.run_elsewhere(self._packed, self._binding, handle)
+        return self.result
 
 
 def load(program: GeneratedProgram, regenerate: Callable[[int], GeneratedProgram] | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -141,15 +141,22 @@ class FakeRaw:
 
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
+        self.context = 99
 
     def load(self, cubin: bytes, names: list[str]) -> tuple[int, dict[str, str]]:
         self.calls.append(("load", *names))
         return 1, {name: name for name in names}
 
-    def launch(self, function: str, grid: tuple[int, int, int], block: tuple[int, int, int], *, shared: int,
-               stream: int, parameters: bytes) -> None:
-        self.calls.append(("launch", function, grid, shared, stream))
-        run_axpy(grid, block, parameters)
+    def prepared(self, function: str, grid: tuple[int, int, int], block: tuple[int, int, int], *, shared: int,
+                 parameters: bytes) -> Callable[[int], None]:
+        def launch(stream: int) -> None:
+            self.calls.append(("launch", function, grid, shared, stream))
+            run_axpy(grid, block, parameters)
+
+        return launch
+
+    def current_context(self) -> int:
+        return self.context
 
     def synchronize(self, stream: int) -> None:
         self.calls.append(("synchronize", stream))

@@ -1,0 +1,191 @@
+"""Programs of each target, compiled: what a call binds its arguments with, and launches."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
+from polyloop.errors import CompilerError, Diagnostic
+from polyloop.expr.dtypes import computed
+from polyloop.expr.records import field_dtype, field_names, field_offset, is_record, record_name
+from polyloop.kernel.arrays import ArrayArg, ValueArg
+from polyloop.runtime.arguments import Binder, Binding
+from polyloop.runtime.ccompile import build_library, load_library
+from polyloop.runtime.gpu import GpuModule, resolve_stream
+from polyloop.runtime.gpuarrays import DeviceMemory
+from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
+from polyloop.runtime.repeat import PackedCall
+from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, call_error
+
+__all__ = ["Backend", "CBackend", "CudaBackend", "make_backend"]
+
+
+class _ComplexFloat(ctypes.Structure):
+    _fields_ = (("re", ctypes.c_float), ("im", ctypes.c_float))
+
+
+class _ComplexDouble(ctypes.Structure):
+    _fields_ = (("re", ctypes.c_double), ("im", ctypes.c_double))
+
+
+# A C complex number is passed like a structure of two: System V AMD64 ABI section 3.2.3, AAPCS64 section 6.8.2.
+_COMPLEX: Final[Mapping[str, type[ctypes.Structure]]] = {"F": _ComplexFloat, "D": _ComplexDouble}
+
+
+def _c_type(kernel: str, argument: ValueArg) -> type[Any]:
+    assert argument.dtype is not None, f"'{argument.name}' has no type"
+    dtype: Any = computed(argument.dtype)
+    if (structure := _COMPLEX.get(dtype.char)) is not None:
+        return structure
+    try:
+        if is_record(dtype):
+            return _structure(dtype)
+        found: type[Any] = np.ctypeslib.as_ctypes_type(dtype)
+    except NotImplementedError:
+        raise CompilerError("compile", kernel, [Diagnostic(
+            "unsupported-argument-type", f"'{argument.name}' of type {dtype} cannot be passed by value to C",
+            (), ("pass it as an array of one element",))]) from None
+    return found
+
+
+class CBackend:
+    """A program of the C target, as functions of a shared library."""
+
+    def __init__(self, program: GeneratedProgram) -> None:
+        self._library = load_library(build_library(program.device_code))
+        self.binder = Binder(program, HostMemory())
+        arrays = (*program.arguments, *program.workspace)
+        self._arrays = frozenset(a.name for a in arrays if isinstance(a, ArrayArg))
+        types = {a.name: _c_type(program.kernel, a) for a in program.arguments if isinstance(a, ValueArg)}
+        self._functions = {}
+        for launch in program.launches:
+            function = getattr(self._library, launch.name)
+            function.restype = None
+            function.argtypes = [types.get(name, ctypes.c_void_p) for name in launch.arguments]
+            self._functions[launch.name] = function
+
+    def launch(self, binding: Binding, stream: object) -> None:
+        """Run all launches of *binding*."""
+        if stream is not None:
+            raise_no_stream(binding.program.kernel)
+        self.packed(binding, binding.host_workspace()).run(None)
+
+    def packed(self, binding: Binding, workspace: Mapping[str, ArrayView]) -> PackedCall:
+        """Return the launches of *binding*, to be repeated as they are."""
+        views = {**binding.views, **workspace}
+
+        def prepared(launch: DeviceLaunch) -> Callable[[int], None]:
+            function = self._functions[launch.name]
+            arguments = [binding.address(name, views[name].pointer) if name in self._arrays
+                         else _c_value(binding.scalars[name]) for name in launch.arguments]
+
+            def run(_: int) -> None:
+                function(*arguments)
+
+            return run
+
+        return PackedCall([prepared(launch) for launch, _ in binding.launches])
+
+    def repeatable(self, binding: Binding) -> PackedCall | None:
+        """Return the launches of *binding* for later calls with the same key."""
+        return self.packed(binding, {}) if not binding.workspace else None
+
+    def bound(self, binding: Binding) -> tuple[PackedCall, object]:
+        """Return the launches of *binding*, and what has to live as long as they are repeated."""
+        workspace = binding.host_workspace()
+        return self.packed(binding, workspace), workspace
+
+    def run_elsewhere(self, packed: PackedCall, binding: Binding, stream: int | None) -> None:
+        """Refuse: the CPU has no contexts."""
+        raise AssertionError(f"'{binding.program.kernel}' runs on the CPU, {packed} on stream {stream}")
+
+    def stream(self, kernel: str, stream: object) -> int | None:
+        """Return the handle of a stream: there is none."""
+        if stream is not None:
+            raise_no_stream(kernel)
+        return None
+
+
+def raise_no_stream(kernel: str) -> None:
+    """Refuse a stream for a kernel that runs on the CPU."""
+    raise CompilerError("call", kernel, [Diagnostic(
+        "no-stream", "a kernel of the C target has no stream", (), ("leave out stream=, or compile for CUDA",))])
+
+
+@functools.cache
+def _structure(dtype: np.dtype[Any]) -> type[ctypes.Structure]:
+    """Return the ctypes structure for a record that is passed by value; its layout must be C's own."""
+    fields = [(name, _structure(kind) if is_record(kind := field_dtype(dtype, name)) else
+               np.ctypeslib.as_ctypes_type(kind)) for name in field_names(dtype)]
+    found = type(record_name(dtype), (ctypes.Structure,), {"_fields_": fields})
+    offsets = [field_offset(dtype, name) for name in field_names(dtype)]
+    if ctypes.sizeof(found) != dtype.itemsize or offsets != [getattr(found, name).offset for name, _ in fields]:
+        raise NotImplementedError(f"C lays out '{record_name(dtype)}' otherwise")  # as as_ctypes_type does
+    return found
+
+
+def _c_value(scalar: np.generic) -> object:
+    if is_record(scalar.dtype):
+        return _structure(scalar.dtype).from_buffer_copy(scalar.tobytes())
+    structure = _COMPLEX.get(scalar.dtype.char)
+    if structure is not None:
+        value = complex(scalar)
+        return structure(value.real, value.imag)
+    return scalar.item()
+
+
+class CudaBackend:
+    """A program of the CUDA target: a cubin, loaded at the first call."""
+
+    def __init__(self, program: GeneratedProgram, architecture: str) -> None:
+        self.compiled: CompiledCuda = compile_cuda(program.device_code, architecture)
+        self.binder = Binder(program, DeviceMemory())
+        self._module = GpuModule(program, self.compiled.cubin)
+
+    def launch(self, binding: Binding, stream: object) -> None:
+        """Run all launches of *binding*."""
+        self._module.launch(binding, stream)
+
+    def repeatable(self, binding: Binding) -> PackedCall | None:
+        """Return the launches of *binding* for later calls with the same key, None where each needs work of its own."""
+        kinds = {view.kind for view in binding.views.values()}
+        one = len(kinds) == 1 and kinds <= {ArrayKind.TORCH, ArrayKind.CUPY, ArrayKind.PYCUDA}
+        return self._module.packed(binding) if one and not binding.workspace else None
+
+    def bound(self, binding: Binding) -> tuple[PackedCall, object]:
+        """Return the launches of *binding*, and what has to live as long as they are repeated."""
+        for name, view in binding.views.items():
+            if view.kind is ArrayKind.NUMPY:
+                raise call_error(binding.program.kernel, Diagnostic(
+                    "wrong-device", f"'{name}' is in host memory, and a bound call copies nothing", (),
+                    ("pass arrays in the GPU's memory, outputs too",)))
+        workspace = self._module.kept_workspace(binding)
+        return self._module.packed(binding, {name: int(memory) for name, memory in workspace.items()}), workspace
+
+    def run_elsewhere(self, packed: PackedCall, binding: Binding, stream: int | None) -> None:
+        """Run *packed* where the context of its arrays is not current."""
+        self._module.run_elsewhere(packed, binding, stream)
+
+    def stream(self, kernel: str, stream: object) -> int | None:
+        """Return the handle of a stream, None for that of the arrays' library."""
+        return None if stream is None else resolve_stream(kernel, stream).handle
+
+
+Backend: TypeAlias = CBackend | CudaBackend
+
+
+def make_backend(program: GeneratedProgram, architecture: str) -> Backend:
+    """Compile *program* for its target."""
+    match program.target:
+        case "c":
+            return CBackend(program)
+        case "cuda":
+            return CudaBackend(program, architecture)
+        case other:
+            raise CompilerError("compile", program.kernel, [Diagnostic(
+                "unknown-target", f"no way to run a program for '{other}'", (), ("targets: c, cuda",))])
