@@ -11,6 +11,7 @@ __all__ = [
     "Assign",
     "Block",
     "Call",
+    "Carve",
     "Comment",
     "Declare",
     "For",
@@ -96,8 +97,21 @@ class Union:
 
 
 @dataclass(frozen=True)
+class Carve:
+    """``type (&name)[dims] = *(type (*)[dims])(memory + start);``: a variable in a piece of memory."""
+
+    type: str
+    name: str
+    dims: tuple[int, ...]
+    memory: str
+    start: int
+
+    uses = frozenset[str]()
+
+
+@dataclass(frozen=True)
 class Sync:
-    """A barrier."""
+    """A barrier, or another statement that uses no temporary."""
 
     text: str
 
@@ -164,7 +178,7 @@ class Group:
         return frozenset[str]().union(*(node.uses for node in self.body))
 
 
-Node: TypeAlias = Assign | Call | Verbatim | Declare | Union | Sync | Comment | For | If | Group
+Node: TypeAlias = Assign | Call | Verbatim | Declare | Union | Carve | Sync | Comment | For | If | Group
 Block: TypeAlias = tuple[Node, ...]
 
 

@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import dedent
 
-from polyloop.codegen.c_ast import Assign, Block, Call, Comment, Declare, For, Group, If, Node, Sync, Union, Verbatim
+from polyloop.codegen.c_ast import (
+    Assign,
+    Block,
+    Call,
+    Carve,
+    Comment,
+    Declare,
+    For,
+    Group,
+    If,
+    Node,
+    Sync,
+    Union,
+    Verbatim,
+)
 
 __all__ = ["print_block"]
 
@@ -40,10 +54,8 @@ class _Printer:
                 yield f"{indent}{text};{self.comment(instruction)}"
             case Verbatim():
                 yield from self.verbatim(node, indent)
-            case Declare(ctype, name, dims, value, storage):
-                extents = "".join(f"[{extent}]" for extent in dims)
-                init = "" if value is None else f" = {value}"
-                yield f"{indent}{storage}{ctype} {name}{extents}{init};"
+            case Declare() | Carve():
+                yield f"{indent}{_declaration(node)}"
             case Union(name, members, storage):
                 yield f"{indent}{storage}union {{"
                 yield from self.block(members, indent + _STEP)
@@ -102,6 +114,16 @@ class _Printer:
         yield f"{indent}}}"
 
 
+def _declaration(node: Declare | Carve) -> str:
+    extents = "".join(f"[{extent}]" for extent in node.dims)
+    if isinstance(node, Declare):
+        init = "" if node.value is None else f" = {node.value}"
+        return f"{node.storage}{node.type} {node.name}{extents}{init};"
+    declared, pointer = (f"(&{node.name}){extents}", f"(*){extents}") if extents else (f"&{node.name}", "*")
+    place = f"({node.memory} + {node.start})" if node.start else node.memory
+    return f"{node.type} {declared} = *({node.type} {pointer}){place};"
+
+
 def _declares(node: Node) -> bool:
     """Return whether a statement is a declaration, which C does not take as the body of a loop or condition."""
-    return isinstance(node, Declare | Union) or (isinstance(node, Assign) and bool(node.type))
+    return isinstance(node, Declare | Union | Carve) or (isinstance(node, Assign) and bool(node.type))

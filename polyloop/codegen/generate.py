@@ -10,16 +10,16 @@ from math import prod
 
 import numpy as np
 
-from polyloop.codegen.c_ast import Block, Declare, Group, Union
+from polyloop.codegen.c_ast import Block, Group
 from polyloop.codegen.checks import assumption_checks, condition_check, index_checks
 from polyloop.codegen.context import Context
 from polyloop.codegen.cprinter import print_block
-from polyloop.codegen.declare import declare_private, declare_shared
 from polyloop.codegen.grid import GridAxis, grid_axes
 from polyloop.codegen.helpers import OPERATIONS
 from polyloop.codegen.language import AXIS_NAMES, Language
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.magnitude import Magnitudes
+from polyloop.codegen.memory import asks_for_shared, declare_temporaries
 from polyloop.codegen.parts import is_split, parts_of
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
 from polyloop.codegen.regions import sequential_tree
@@ -83,6 +83,7 @@ class _Function:
     launch: Launch
     scope: Scope
     body: Block
+    dynamic_shared: int
     axes: Sequence[GridAxis]
 
 
@@ -224,7 +225,7 @@ class _Program:
         for name in bounds:
             self.magnitudes.define(name, ((Affine((), 2 ** (8 * self.bounds[name].itemsize) - 1),),))
         shared: dict[str, list[str]] = {}
-        for temporary in launch.temporaries:
+        for temporary in launch.temporaries if not asks_for_shared(launch, self.language) else ():
             if temporary.pool is not None:
                 shared.setdefault(temporary.pool, []).append(temporary.name)
         pools = {m: own for pool, many in shared.items() if len(many) > 1 for own in [names.fresh(pool)] for m in many}
@@ -246,13 +247,13 @@ class _Program:
         is_empty = any(all(axis not in s.dims for s in statements) for axis in launch.group_axes)
         if is_empty or not used:
             nothing = [GridAxis(axis, _ZERO, _ZERO, 0, ()) for axis in launch.group_axes]
-            return _Function(launch, self._scope(launch, {}, ()), (), nothing)
+            return _Function(launch, self._scope(launch, {}, ()), (), 0, nothing)
         extents = {f"l.{n}": size for n, size in enumerate(launch.local_size)}
         if not self.language.has_axes:
             sequential = sequential_tree(replace(launch, tree=tree), self.statements)
             scope = self._scope(launch, sequential.expanded, used)
             body = Walker(scope, self.schedule, (), extents).run(sequential.tree, self.context)
-            return _Function(launch, scope, self._declared(launch, scope, body), ())
+            return _Function(launch, scope, *declare_temporaries(body, launch, scope), ())
         scope = self._scope(launch, {}, used)
         axes = grid_axes(launch.group_axes, statements, self.context, self.divisibility)
         context = self.context.add(row for axis in axes for row in axis.rows)
@@ -263,44 +264,7 @@ class _Program:
             self.magnitudes.define(name, ((Affine((), size),),))
         walker = Walker(scope, self.schedule, (*launch.group_axes, *extents), extents)
         body = walker.run(tree, context)
-        return _Function(launch, scope, self._declared(launch, scope, body), axes)
-
-    def _declared(self, launch: Launch, scope: Scope, body: Block) -> Block:
-        """Return *body* with declarations of the temporaries that it uses."""
-        declarations = {t.name: self._declaration(t, scope, launch) for t in launch.temporaries}
-        private = [
-            t.name
-            for t in launch.temporaries
-            if t.address_space is AddressSpace.PRIVATE and t.name not in scope.expanded
-        ]
-        body = declare_private(body, private, declarations.__getitem__)
-        others = [t.name for t in launch.temporaries if t.name not in private]
-        together: dict[str, list[str]] = {}
-        for name in others:
-            if any(name in node.uses for node in body):
-                together.setdefault(scope.pools.get(name, name), []).append(name)
-        shared = [
-            (frozenset(names), self._union(pool, [declarations[name] for name in names], scope))
-            for pool, names in together.items()
-        ]
-        if self.language.has_axes:
-            return (*(declaration for _, declaration in shared), *body)
-        for names, declaration in shared:
-            body = declare_shared(body, names, declaration)
-        return body
-
-    def _union(self, pool: str, members: Sequence[Declare], scope: Scope) -> Declare | Union:
-        """Return the declaration of storage: of one variable, or of several at one address."""
-        if pool not in scope.pools.values():
-            return members[0]
-        return Union(pool, tuple(replace(member, storage="") for member in members), members[0].storage)
-
-    def _declaration(self, storage: Storage, scope: Scope, launch: Launch) -> Declare:
-        threads = tuple(launch.local_size[int(axis[2:])] for axis in scope.expanded.get(storage.name, ()))
-        qualifier = self.language.shared if storage.address_space is AddressSpace.LOCAL else ""
-        if qualifier and storage.name in scope.aligned:
-            qualifier += f"{self.language.aligned.format(bytes=scope.aligned[storage.name])} "
-        return Declare(scope.ctype(storage.dtype), storage.name, threads + storage.dims, None, qualifier)
+        return _Function(launch, scope, *declare_temporaries(body, launch, scope), axes)
 
     def _check_launch(self, launch: Launch) -> None:
         limits = self.language.limits
@@ -437,7 +401,9 @@ class _Program:
         grid = (extents.get("g.0", 1), extents.get("g.1", 1), extents.get("g.2", 1))
         sizes = (*launch.local_size, 1, 1, 1)
         names = tuple(argument.name for argument in self._arguments_of(launch))
-        return DeviceLaunch(launch.name, grid, (sizes[0], sizes[1], sizes[2]), shared_bytes(launch.temporaries), names)
+        block = (sizes[0], sizes[1], sizes[2])
+        shared = function.dynamic_shared or shared_bytes(launch.temporaries)
+        return DeviceLaunch(launch.name, grid, block, shared, names, function.dynamic_shared)
 
     # }}}
 

@@ -48,6 +48,9 @@ class Language:
         Expression for each hardware axis; empty where axes are to become loops.
     shared
         Storage class of memory shared by a block.
+    dynamic_shared
+        Declaration of memory shared by a block of which the launch says the size: a format with the fields ``{name}``
+        and ``{bytes}``, of which its address is a multiple.
     block_barrier, warp_barrier
         Statements.
     unroll, unroll_hint
@@ -118,6 +121,7 @@ class Language:
     aligned: str = ""
     """What aligns a variable or a structure, with a field ``{bytes}``; empty where vectors are left to the compiler."""
     static_assert: str = "_Static_assert"
+    dynamic_shared: str = ""
     results: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property

@@ -25,9 +25,11 @@ class DeviceLaunch:
     block
         Threads along x, y, z.
     shared_bytes
-        Statically declared shared memory [bytes].
+        Shared memory of a block [bytes].
     arguments
         Names of the arguments, in the order of the function's parameters.
+    dynamic_shared_bytes
+        What of it the launch has to ask for, because the text does not declare its size [bytes].
     """
 
     name: str
@@ -35,6 +37,7 @@ class DeviceLaunch:
     block: tuple[int, int, int]
     shared_bytes: int
     arguments: tuple[str, ...]
+    dynamic_shared_bytes: int = 0
 
 
 @dataclass(frozen=True)

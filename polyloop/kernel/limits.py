@@ -11,9 +11,8 @@ __all__ = ["DeviceLimits"]
 class DeviceLimits:
     """Limits that schedules and generated code must respect.
 
-    The defaults hold for every CUDA device of compute capability 5.0 to 10.0: CUDA C++ Programming Guide,
-    "Technical Specifications per Compute Capability"; ``shared_bytes`` is the limit of statically declared
-    shared memory (same guide, "Shared Memory" of each capability), not what can be had dynamically.
+    The defaults hold for every CUDA device of compute capability 5.0 to 12.1: CUDA C++ Programming Guide,
+    "Technical Specifications per Compute Capability", and "Shared Memory" of each capability.
 
     Attributes
     ----------
@@ -22,7 +21,10 @@ class DeviceLimits:
     max_block_dims
         Extent of a block along x, y, z [threads].
     shared_bytes
-        Statically declared shared memory of one block [bytes].
+        Shared memory of one block, with what a launch has to ask for [bytes].
+    static_shared_bytes
+        Shared memory that can be declared; a kernel with more takes it as one array of which the launch says the size
+        [bytes].
     warp_size
         Threads in a row that are a warp, which can wait for each other by themselves; 1 where there are no warps.
     """
@@ -30,4 +32,5 @@ class DeviceLimits:
     max_threads_per_block: int = 1024
     max_block_dims: tuple[int, int, int] = (1024, 1024, 64)
     shared_bytes: int = 48 * 1024
+    static_shared_bytes: int = 48 * 1024
     warp_size: int = 32

@@ -184,11 +184,11 @@ def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Resul
         values = [_value(name, guarded, binding) for name in launch.arguments]
         _check_sizes(library, launch, values)
         pointers = (ctypes.c_void_p * max(1, len(values)))(*(v.__array_interface__["data"][0] for v in values))
-        dynamic = launch.shared_bytes if _DYNAMIC.search(program.device_code) else 0
         report = _Report()
         three = ctypes.c_int * 3
+        shared = ctypes.c_size_t(launch.dynamic_shared_bytes)
         getattr(library, f"polyloop_run_{launch.name}")(
-            pointers, three(*grid), three(*launch.block), ctypes.c_size_t(dynamic), ctypes.c_int(order),
+            pointers, three(*grid), three(*launch.block), shared, ctypes.c_int(order),
             ctypes.c_uint64(seed + 1), ctypes.byref(report))
         if report.fault:
             raise VerificationError("run_on_fibres", program.kernel, [_explain(program, launch, report)])

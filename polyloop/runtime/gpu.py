@@ -249,9 +249,7 @@ class GpuModule:
         self.program = program
         self.cubin = cubin
         self.images: dict[str, KernelImage] = read_cubin(cubin)
-        dynamic = "extern __shared__" in program.device_code
-        self._dynamic = {k.name: max(0, k.shared_bytes - self.images[k.name].shared_bytes) if dynamic else 0
-                         for k in program.launches}
+        self._dynamic = {k.name: k.dynamic_shared_bytes for k in program.launches}
         self._loaded: list[_Loaded] = []
         _modules.add(self)
 

@@ -77,7 +77,7 @@ class CompiledKernel:
         if not self.cubin:
             return {}
         threads = {k.name: k.block[0] * k.block[1] * k.block[2] for k in self.program.launches}
-        dynamic = {k.name: k.shared_bytes for k in self.program.launches if "extern __shared__" in self.source}
+        dynamic = {k.name: k.dynamic_shared_bytes for k in self.program.launches}
         return resources(self.cubin, threads, dynamic)
 
     def __call__(self, *, stream: object = None, poison: bool | None = None, **arguments: object) -> Result:

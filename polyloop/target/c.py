@@ -11,6 +11,9 @@ from polyloop.target.mathtable import C_FUNCTIONS, bit_definitions, c_definition
 
 __all__ = ["C_LANGUAGE", "CTarget"]
 
+_LIMITS: Final = DeviceLimits(shared_bytes=227 * 1024)
+"""As much shared memory as the largest GPU has: here it is nothing else than memory."""
+
 _TYPES: Final = {
     "bool": "bool",
     "int8": "int8_t",
@@ -56,4 +59,4 @@ C_LANGUAGE: Final = Language(
 
 def CTarget() -> Target:  # noqa: N802 - reads as the class that it is to users
     """Return the C target; kernels that are tagged for a GPU run on it too, as loops."""
-    return Target("c", C_LANGUAGE, DeviceLimits())
+    return Target("c", C_LANGUAGE, _LIMITS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import Final
 
 from polyloop.codegen.language import Language
@@ -13,6 +15,11 @@ from polyloop.target.mathtable import CUDA_FAST_FUNCTIONS, CUDA_FUNCTIONS, bit_d
 __all__ = ["CUDA_LANGUAGE", "CudaTarget"]
 
 _LIMITS: Final = DeviceLimits()
+_SHARED_KIB: Final = {
+    "sm_70": 96, "sm_72": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_87": 163, "sm_88": 99, "sm_89": 99,
+    "sm_90": 227, "sm_100": 227, "sm_103": 227, "sm_110": 227, "sm_120": 99, "sm_121": 99,
+}  # fmt: skip
+"""CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": shared memory per block [KiB]."""
 _EXTREME_TYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 _ULL: Final = "unsigned long long"
@@ -71,6 +78,7 @@ CUDA_LANGUAGE: Final = Language(
         "l.2": "threadIdx.z",
     },
     shared="__shared__ ",
+    dynamic_shared="extern __shared__ __align__({bytes}) char {name}[];",
     block_barrier="__syncthreads();",
     warp_barrier="__syncwarp();",
     unroll="#pragma unroll",
@@ -105,6 +113,12 @@ CUDA_LANGUAGE: Final = Language(
 )
 
 
+@cache
+def _language(shared: int) -> Language:
+    """Return the language for devices of which a block can have *shared* KiB of shared memory."""
+    return replace(CUDA_LANGUAGE, limits=replace(_LIMITS, shared_bytes=shared * 1024))
+
+
 def CudaTarget(arch: str = "sm_90") -> Target:  # noqa: N802 - reads as the class that it is to users
     """Return the CUDA target.
 
@@ -113,4 +127,6 @@ def CudaTarget(arch: str = "sm_90") -> Target:  # noqa: N802 - reads as the clas
     arch
         Architecture to compile for, such as ``"sm_80"``.
     """
-    return Target("cuda", CUDA_LANGUAGE, _LIMITS, arch)
+    language = _language(_SHARED_KIB.get(arch.rstrip("af"), 48))
+    assert language.limits is not None, "the CUDA language has limits"
+    return Target("cuda", language, language.limits, arch)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,8 @@ def test_shared_memory_is_poisoned_in_every_block() -> None:
 def test_dynamic_shared_memory() -> None:
     program = reverse()
     source = program.device_code.replace("__shared__ float s[64];", "extern __shared__ float s[];")
-    outputs = run_on_fibres(GeneratedProgram("k", "cuda", source, program.launches, program.arguments), {"a": A})
+    launches = (replace(program.launches[0], dynamic_shared_bytes=256),)
+    outputs = run_on_fibres(GeneratedProgram("k", "cuda", source, launches, program.arguments), {"a": A})
     assert agree(outputs)
     np.testing.assert_array_equal(outputs["forward"].b[:64], A[63::-1])
 

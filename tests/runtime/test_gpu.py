@@ -206,7 +206,7 @@ def test_work_waits_for_the_stream_that_an_array_becomes_ready_on(
 def test_dynamic_shared_memory_beyond_48_kib_is_asked_for(driver: FakeDriver) -> None:
     program = reverse()
     source = program.device_code.replace("__shared__ float s[64];", "extern __shared__ float s[];")
-    large = replace(program, device_code=source, launches=(replace(program.launches[0], shared_bytes=100_000),))
+    large = replace(program, device_code=source, launches=(replace(program.launches[0], dynamic_shared_bytes=100_000),))
     load(large)(a=np.zeros(64, F4))
     assert "set 8 100000" in driver.log
     assert "launch reverse (1, 1, 1) (64, 1, 1) 100000 default" in driver.log

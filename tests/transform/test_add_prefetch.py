@@ -266,7 +266,7 @@ def test_private_memory_cannot_hold_what_others_fetch(golden: Golden) -> None:
 def test_shared_memory_has_an_end(golden: Golden) -> None:
     knl = pl.split_iname(matmul(), "i", 16, outer_tag="g.1", inner_tag="l.1")
     knl = pl.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
-    knl = pl.add_prefetch(pl.split_iname(knl, "k", 1024), "a", "i_inner, k_inner")
+    knl = pl.add_prefetch(pl.split_iname(knl, "k", 4096), "a", "i_inner, k_inner")
     golden("messages/schedule_shared_too_large.txt",
            refused(knl, pl.generate_code, "shared-too-large", pl.VerificationError))  # fmt: skip
 

@@ -1,0 +1,84 @@
+"""The memory of a launch: declarations of its temporaries, and shared memory that the launch asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from polyloop.codegen.c_ast import Block, Carve, Declare, Sync, Union
+from polyloop.codegen.declare import declare_private, declare_shared
+from polyloop.codegen.language import Language
+from polyloop.codegen.scope import Scope
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.schedule.plan import Launch, Storage, shared_bytes
+
+__all__ = ["asks_for_shared", "declare_temporaries"]
+
+_ALIGNMENT: Final = 16
+"""Of what the address of an array in shared memory is a multiple, if its size is not declared [bytes]."""
+
+
+def asks_for_shared(launch: Launch, language: Language) -> bool:
+    """Return whether *launch* has more shared memory than can be declared."""
+    limits = language.limits
+    if limits is None or not language.dynamic_shared:
+        return False
+    return shared_bytes(launch.temporaries) > limits.static_shared_bytes
+
+
+def declare_temporaries(body: Block, launch: Launch, scope: Scope) -> tuple[Block, int]:
+    """Return *body* with declarations of the temporaries that it uses, and the shared memory to ask for [bytes]."""
+    declarations = {t.name: _declaration(t, scope, launch) for t in launch.temporaries}
+    private = [
+        t.name for t in launch.temporaries if t.address_space is AddressSpace.PRIVATE and t.name not in scope.expanded
+    ]
+    body = declare_private(body, private, declarations.__getitem__)
+    others = [t for t in launch.temporaries if t.name not in private and any(t.name in node.uses for node in body)]
+    if asks_for_shared(launch, scope.language):
+        return _carved(body, [t for t in others if t.address_space is AddressSpace.LOCAL], scope)
+    together: dict[str, list[str]] = {}
+    for storage in others:
+        together.setdefault(scope.pools.get(storage.name, storage.name), []).append(storage.name)
+    shared = [
+        (frozenset(names), _union(pool, [declarations[name] for name in names], scope.pools))
+        for pool, names in together.items()
+    ]
+    if scope.language.has_axes:
+        return (*(declaration for _, declaration in shared), *body), 0
+    for names, declaration in shared:
+        body = declare_shared(body, names, declaration)
+    return body, 0
+
+
+def _carved(body: Block, storages: Iterable[Storage], scope: Scope) -> tuple[Block, int]:
+    """Return *body* with *storages* as parts of one piece of shared memory, and the size of that [bytes]."""
+    memory = scope.names.fresh("shared_memory")
+    parts: list[Carve] = []
+    pools: dict[str, int] = {}
+    size = alignment = 0
+    for storage in sorted(storages, key=lambda s: s.pool or ""):
+        own = max(_ALIGNMENT, scope.aligned.get(storage.name, 0), storage.dtype.alignment)
+        alignment = max(alignment, own)
+        start = pools.get(storage.pool or "", -(-size // own) * own)
+        if storage.pool is not None:
+            pools[storage.pool] = start
+        parts.append(Carve(scope.ctype(storage.dtype), storage.name, storage.dims, memory, start))
+        size = max(size, start + storage.nbytes)
+    text = scope.language.dynamic_shared.format(name=memory, bytes=alignment)
+    return (Sync(text), *parts, *body), size
+
+
+def _union(pool: str, members: Sequence[Declare], pools: Mapping[str, str]) -> Declare | Union:
+    """Return the declaration of storage: of one variable, or of several at one address."""
+    if pool not in pools.values():
+        return members[0]
+    return Union(pool, tuple(replace(member, storage="") for member in members), members[0].storage)
+
+
+def _declaration(storage: Storage, scope: Scope, launch: Launch) -> Declare:
+    threads = tuple(launch.local_size[int(axis[2:])] for axis in scope.expanded.get(storage.name, ()))
+    qualifier = scope.language.shared if storage.address_space is AddressSpace.LOCAL else ""
+    if qualifier and storage.name in scope.aligned:
+        qualifier += f"{scope.language.aligned.format(bytes=scope.aligned[storage.name])} "
+    return Declare(scope.ctype(storage.dtype), storage.name, threads + storage.dims, None, qualifier)
