@@ -6,16 +6,17 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from benchmarks import codegen, creation, examples, verification
+from benchmarks import codegen, creation, examples, launch, verification
 from benchmarks.gpu import run
 
-__all__ = ["main"]
+__all__ = ["BENCHMARKS", "main"]
 
 BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "codegen": codegen.main,
     "creation": creation.main,
     "examples": examples.main,
     "gpu": run.main,
+    "launch": launch.main,
     "verification": verification.main,
 }
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from polyloop.kernel.reductions import ReductionOperation
     from polyloop.kernel.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
-    from polyloop.runtime.invoke import CompiledKernel
+    from polyloop.runtime.invoke import BoundCall, CompiledKernel
     from polyloop.target.base import Target
     from polyloop.target.budget import operation_budget
     from polyloop.target.c import CTarget
@@ -106,6 +106,7 @@ __all__ = [
     "Assignment",
     "Assumption",
     "BarrierInstruction",
+    "BoundCall",
     "CInstruction",
     "CTarget",
     "Certificate",
@@ -241,6 +242,7 @@ _LATER = {
     "Assignment": "kernel.objects",
     "Assumption": "target.certificate",
     "BarrierInstruction": "kernel.objects",
+    "BoundCall": "runtime.invoke",
     "CInstruction": "kernel.cinstruction",
     "CTarget": "target.c",
     "Certificate": "target.certificate",

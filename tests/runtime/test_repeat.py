@@ -1,0 +1,249 @@
+"""Calls that were checked before, and calls with their arguments bound."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.errors import ArgumentError, CompilerError
+from polyloop.runtime.arguments import Binder
+from polyloop.runtime.invoke import CompiledKernel, load
+from polyloop.runtime.repeat import call_key
+from tests.runtime.programs import F4, axpy
+
+X = np.arange(1, 6, dtype=F4)
+
+
+@pytest.fixture
+def run() -> CompiledKernel:
+    return load(axpy("c"))
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets an entry for each call that is checked."""
+    found: list[str] = []
+    bind = Binder.bind
+
+    def counted(self: Binder, *arguments: Any, **options: Any) -> Any:
+        found.append(self.program.kernel)
+        return bind(self, *arguments, **options)
+
+    monkeypatch.setattr(Binder, "bind", counted)
+    return found
+
+
+def test_the_same_call_is_checked_once(run: CompiledKernel, checked: list[str]) -> None:
+    x, z = X.copy(), np.empty(5, F4)
+    for step in range(3):
+        x[:] = X + step
+        result = run(alpha=2, x=x, y=X, z=z)
+        np.testing.assert_array_equal(z, 2 * x + X)
+        assert result.z is z
+        assert tuple(result) == (z,)
+    assert len(checked) == 1
+    run(x=x, alpha=2, y=X, z=z)  # in another order: checked again, and right
+    np.testing.assert_array_equal(z, 2 * x + X)
+
+
+@pytest.mark.parametrize("other", [-0.0, 1.0, np.float32(2), np.float64(2), 3, np.array(2.5), float("nan")])
+def test_another_number_is_another_call(run: CompiledKernel, other: Any) -> None:
+    z = np.empty(5, F4)
+    for alpha in (0.0, 2, other, 0.0, other):
+        run(alpha=alpha, x=X, y=-0.0 * X, z=z)
+        expected = (np.float32(alpha) * X + -0.0 * X).astype(F4)
+        np.testing.assert_array_equal(z, expected)
+        np.testing.assert_array_equal(np.signbit(z), np.signbit(expected))
+
+
+def test_an_array_of_no_axes_passed_as_a_number_is_read_each_time(run: CompiledKernel) -> None:
+    alpha, z = np.array(2, F4), np.empty(5, F4)
+    for value in (2, 3):
+        alpha[...] = value
+        run(alpha=alpha, x=X, y=X, z=z)
+        np.testing.assert_array_equal(z, (value + 1) * X)
+
+
+def test_a_call_that_was_wrong_stays_wrong(run: CompiledKernel) -> None:
+    z = np.empty(5, F4)
+    run(alpha=2, x=X, y=X, z=z)
+    wrongs: tuple[dict[str, Any], ...] = (
+        {"x": X.astype(np.float64)}, {"alpha": True}, {"alpha": "2"}, {"x": X[:4]}, {"x": z}, {"x": X[::-1]})
+    for wrong in wrongs:
+        for _ in range(2):
+            with pytest.raises(ArgumentError):
+                run(**dict[str, Any](alpha=2, x=X, y=X, z=z) | wrong)
+    z.flags.writeable = False
+    with pytest.raises(ArgumentError) as error:
+        run(alpha=2, x=X, y=X, z=z)
+    assert error.value.codes == ("read-only-output",)
+    with pytest.raises(CompilerError):
+        run(alpha=2, x=X, y=X, z=np.empty(5, F4), stream=3)
+
+
+def test_outputs_that_are_not_passed_are_new_at_each_call(run: CompiledKernel) -> None:
+    first, second = run(alpha=2, x=X, y=X).z, run(alpha=2, x=X, y=X).z
+    assert first is not second
+    np.testing.assert_array_equal(first, second)
+
+
+def test_no_array_is_kept_alive(run: CompiledKernel) -> None:
+    z = np.empty(5, F4)
+    run(alpha=2, x=X, y=X, z=z)
+    seen = weakref.ref(z)
+    del z
+    assert seen() is None
+
+
+def test_what_has_no_key() -> None:
+    assert call_key({"x": X, "n": None}) is None
+    assert call_key({"x": np.zeros((), F4)}) is None
+    assert call_key({"x": X, "n": 1}) == call_key({"x": X, "n": 1}) != call_key({"x": X, "n": True})
+
+
+def test_a_bound_call_is_repeated_on_the_same_arrays(run: CompiledKernel, checked: list[str]) -> None:
+    x = X.copy()
+    step = run.bind(alpha=2, x=x, y=X)
+    for number in range(3):
+        x[:] = X + number
+        assert step() is step.result
+        np.testing.assert_array_equal(step.result.z, 2 * x + X)
+    assert len(checked) == 1
+    assert repr(step) == "<call of 'axpy' for c, with its arguments>"
+    with pytest.raises(CompilerError) as error:
+        step(stream=1)
+    assert error.value.codes == ("no-stream",)
+
+
+def _steps() -> pl.LoopKernel:
+    """Two launches on CUDA, with a workspace between them."""
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        """
+        <> t[i] = 2*u[i] {id=first}
+        v[j] = t[n - 1 - j] + 1 {id=second}
+        """,
+        [pl.GlobalArg("u, v", F4, shape="n"), pl.TemporaryVariable("t", shape="n", address_space="global"), ...],
+        name="steps",
+    )
+    return pl.tag_inames(pl.split_iname(pl.split_iname(knl, "i", 32), "j", 32),
+                         "i_outer:g.0, j_outer:g.0, i_inner:l.0, j_inner:l.0")
+
+
+def test_a_bound_call_keeps_its_workspace() -> None:
+    u = np.arange(70, dtype=F4)
+    step = pl.compile(_steps(), pl.CTarget()).bind(u=u)
+    for number in range(2):
+        u += number
+        np.testing.assert_array_equal(step().v, 2 * u[::-1] + 1)
+
+
+# {{{ on a GPU
+
+
+@pytest.mark.gpu
+def test_gpu_repeated_calls_of_each_library() -> None:
+    kernel = pl.compile(_steps(), pl.CudaTarget())
+    torch: Any = importlib.import_module("torch")
+    cupy: Any = importlib.import_module("cupy")
+    for make in (lambda values: torch.as_tensor(values, device="cuda"), cupy.asarray):
+        u, v = make(np.arange(70, dtype=F4)), make(np.zeros(70, F4))
+        plain = load_axpy()
+        for number in range(4):
+            u += number
+            kernel(u=u, v=v)
+            assert bool((v == 2 * u[list(range(69, -1, -1))] + 1).all())
+            z = plain(alpha=2.0, x=u, y=v).z
+            plain(alpha=3.0, x=u, y=v, z=z)
+            assert bool((z == 3 * u + v).all())
+
+
+def load_axpy() -> CompiledKernel:
+    return load(axpy("cuda"))
+
+
+@pytest.mark.gpu
+def test_gpu_repeated_calls_follow_the_stream_of_torch() -> None:
+    torch = pytest.importorskip("torch")
+    plain = load_axpy()
+    n = 1 << 22
+    x = torch.ones(n, device="cuda")
+    y, z = torch.zeros_like(x), torch.zeros_like(x)
+    plain(alpha=2.0, x=x, y=y, z=z)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(20):
+            x.add_(1)
+            plain(alpha=2.0, x=x, y=y, z=z)
+    side.synchronize()
+    assert bool((z == 42).all())
+    x.fill_(3)
+    torch.cuda.synchronize()
+    plain(alpha=2.0, x=x, y=y, z=z, stream=side)
+    side.synchronize()
+    assert bool((z == 6).all())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("bound", [False, True])
+def test_gpu_calls_are_captured_in_a_graph(bound: bool) -> None:
+    torch: Any = pytest.importorskip("torch")
+    plain = load_axpy()
+    x = torch.ones(1000, device="cuda")
+    y, z = torch.zeros_like(x), torch.zeros_like(x)
+    plain(alpha=2.0, x=x, y=y, z=z)
+    arguments: dict[str, Any] = {"alpha": 2.0, "x": x, "y": y, "z": z}
+    step: Callable[[], object] = plain.bind(**arguments) if bound else functools.partial(plain, **arguments)
+    graph: Any = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+        y.copy_(z)
+        step()
+    for value in (1, 5):
+        x.fill_(value)
+        y.fill_(0)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert bool((z == 4 * value).all())
+
+
+@pytest.mark.gpu
+def test_gpu_a_bound_call_with_a_workspace_is_captured() -> None:
+    torch: Any = pytest.importorskip("torch")
+    u = torch.arange(70, dtype=torch.float32, device="cuda")
+    step = pl.compile(_steps(), pl.CudaTarget()).bind(u=u)
+    step()
+    graph: Any = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    u += 5
+    graph.replay()
+    torch.cuda.synchronize()
+    assert bool((step.result.v == 2 * u.flip(0) + 1).all())
+    with pytest.raises(ArgumentError) as error:
+        load_axpy().bind(alpha=2.0, x=X, y=X)
+    assert error.value.codes == ("wrong-device",)
+
+
+@pytest.mark.gpu
+def test_gpu_lazy_views_of_torch_are_refused() -> None:
+    torch = pytest.importorskip("torch")
+    plain = load_axpy()
+    x = torch.ones(10, dtype=torch.complex64, device="cuda").conj().imag[::1]
+    values = torch.view_as_real(torch.ones(10, dtype=torch.complex64, device="cuda"))[:, 1].contiguous()
+    z = torch.zeros_like(values)
+    plain(alpha=2.0, x=values, y=values, z=z)
+    assert x.is_neg()
+    with pytest.raises(ArgumentError) as error:
+        plain(alpha=2.0, x=x, y=values, z=z)
+    assert "wrong-type" in error.value.codes
+
+# }}}
