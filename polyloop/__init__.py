@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from polyloop.transform.simplify import fold_constants, simplify_indices
     from polyloop.transform.specialize import add_dtypes, assume, fix_parameters, set_temporary_address_space
     from polyloop.transform.split import split_iname
+    from polyloop.transform.swizzle import get_bank_conflicts, swizzle
     from polyloop.transform.tag import tag_inames
     from polyloop.transform.unchecked import unchecked
     from polyloop.transform.untag import peel, untag_inames
@@ -174,6 +175,7 @@ __all__ = [
     "fuse_kernels",
     "fuse_loops",
     "generate_code",
+    "get_bank_conflicts",
     "get_kennedy_unweighted_fusion_candidates",
     "int8",
     "int16",
@@ -217,6 +219,7 @@ __all__ = [
     "simplify_indices",
     "split_array_axis",
     "split_iname",
+    "swizzle",
     "tag_array_axes",
     "tag_inames",
     "tag_instructions",
@@ -271,6 +274,7 @@ _LATER = {
     "domain": "frontend.intrinsics",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",
+    "get_bank_conflicts": "transform.swizzle",
     "get_kennedy_unweighted_fusion_candidates": "transform.fusion",
     "interpret": "target.interpreter",
     "kernel": "frontend.python",

@@ -45,7 +45,7 @@ def contracted_axes(placement: Placement) -> dict[str, frozenset[int]]:
 
 
 def _axes_of_length_1(temporary: TemporaryVariable) -> frozenset[int]:
-    if temporary.dim_tags is not None or temporary.padding:
+    if temporary.dim_tags is not None or temporary.padding or temporary.swizzle is not None:
         return frozenset()
     return frozenset(axis for axis, extent in enumerate(temporary.shape or ()) if extent == 1)
 

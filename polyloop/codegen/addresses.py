@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pymbolic.primitives as p
@@ -12,6 +12,8 @@ from polyloop.codegen.operands import Operands
 from polyloop.codegen.parts import part_reference
 from polyloop.codegen.scope import PRODUCT, SUM, Scope, Text
 from polyloop.expr.nodes import Expression
+from polyloop.kernel.swizzle import Swizzle
+from polyloop.schedule.plan import Storage
 
 __all__ = ["Addresses"]
 
@@ -45,11 +47,32 @@ class Addresses(Operands):
                 return f"{own}[{self._address(indices, storage.strides, 0)}]"
             if storage is not None and storage.nesting is not None:
                 indices = [indices[axis] for axis in storage.nesting]
+            if storage is not None and storage.swizzle is not None:
+                return own + "".join(f"[{part}]" for part in self._swizzled(storage, storage.swizzle, indices))
             return own + "".join(f"[{self._index(part).text}]" for part in indices)
         assert array.strides is not None, f"'{name}' has no strides"
         if name in self.scope.split:
             return part_reference(self.scope, name, indices, self._index, self._address)
         return f"{name}[{self._address(indices, array.strides, array.offset)}]"
+
+    def _swizzled(self, storage: Storage, swizzle: Swizzle, indices: Sequence[Expression]) -> Iterator[str]:
+        """Yield the subscripts of an element of which the place in its row depends on the row."""
+        *slow, last = indices
+        *extents, row = storage.dims
+        down = swizzle.base + swizzle.shift - (row.bit_length() - 1)
+        number, step = [], 1
+        for index, extent in zip(reversed(slow), reversed(extents), strict=True):
+            if step < 1 << (down + swizzle.bits):  # what comes after has no bits in the mask
+                number.append(index if step == 1 else p.Product((step, index)))
+            step *= extent
+        text = self._index(p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0]).within(PRODUCT)
+        turned = f"{text} >> {down}" if down else text
+        if step > 1 << (down + swizzle.bits):
+            turned += f" & {(1 << swizzle.bits) - 1}"
+        turned = f"({turned})" if " " in turned and turned is not text else turned
+        turned = f"({turned} << {swizzle.base})" if swizzle.base else turned
+        yield from (self._index(part).text for part in slow)
+        yield f"{self._index(last).within(PRODUCT)} ^ {turned}"
 
     def _address(self, indices: Sequence[Expression], strides: Sequence[Expression], offset: Expression) -> str:
         first = self._index(offset).within(SUM)

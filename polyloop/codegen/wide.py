@@ -152,6 +152,9 @@ def _wide(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | _Reason:
         strides, offset = _strides(scope.storage[name]), 0
     forms = [affine_of(index) for index in access.index_tuple]
     elements = min(lanes.count, _BYTES // dtype.itemsize)
+    swizzle = None if array is not None else scope.storage[name].swizzle
+    if swizzle is not None and not swizzle.keeps(elements):
+        return _Reason(f"the {swizzle} of '{name}' moves its elements apart")
     reason = _spread(forms, strides, lanes.iname)
     reason = reason or _misplaced(scope, forms, strides, offset, lanes, elements)
     return reason or Wide(access, dtype, elements * dtype.itemsize)

@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.layout import Auto, DimTag, Nested, order_tags, packed, strides_of
+from polyloop.kernel.swizzle import Swizzle
 
 __all__ = ["AddressSpace", "Argument", "ArrayArg", "Table", "TemporaryVariable", "ValueArg"]
 
@@ -109,7 +110,8 @@ class TemporaryVariable:
     the end of each row (last axis), which changes addresses but not meaning.  With an ``initializer`` it is a
     constant table that no instruction writes; ``is_constant`` says that none may.  ``dim_tags`` say how each axis is
     stored, where that is not in C order; then the padding ends the axis that is stored contiguously.  Temporaries with
-    one ``base_storage`` lie at one address.
+    one ``base_storage`` lie at one address.  With a ``swizzle`` the elements of each row change
+    places in shared memory.
     """
 
     name: str
@@ -121,6 +123,7 @@ class TemporaryVariable:
     is_constant: bool = False
     dim_tags: tuple[DimTag, ...] | None = None
     base_storage: str | None = None
+    swizzle: Swizzle | None = None
 
     def strides(self) -> tuple[Expression, ...]:
         """Return the distance between neighbours along each axis [elements]; the shape must be known."""
@@ -140,6 +143,11 @@ class TemporaryVariable:
         if len(levels) < len(tags):
             return None
         return tuple(levels[level] for level in sorted(levels, reverse=True))
+
+    def row(self) -> Expression:
+        """Return the length of a row: the axis that is stored contiguously, with its padding [elements]."""
+        nesting = self.nesting()
+        return _longer((self.shape or (1,))[nesting[-1] if nesting else -1], self.padding)
 
 
 def _longer(extent: Expression, count: int) -> Expression:

@@ -313,4 +313,5 @@ def _show_temporary(temporary: TemporaryVariable) -> str:
     dtype = dtype_name(temporary.dtype) if temporary.dtype is not None else "?"
     shape = "?" if temporary.shape is None else ", ".join(show(extent) for extent in temporary.shape)
     where = temporary.address_space if temporary.initializer is None else "table"
-    return f"{temporary.name}: {dtype}" + (f"[{shape}]" if shape else "") + f" ({where})"
+    layout = "" if temporary.swizzle is None else f", {temporary.swizzle}"
+    return f"{temporary.name}: {dtype}" + (f"[{shape}]" if shape else "") + f" ({where}{layout})"

@@ -25,6 +25,7 @@ from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import order_tags
 from polyloop.kernel.limits import DeviceLimits
+from polyloop.kernel.swizzle import swizzle_problem
 from polyloop.kernel.tags import InameTag, Interleave, Unroll, UnrollHint, Vectorize
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.poly.affine import to_expression
@@ -182,8 +183,17 @@ def _storages(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[
             storage = replace(storage, padding=0, strides=tuple(s for k in kept if isinstance(s := strides[k], int)))
         elif nesting != tuple(range(len(nesting))):
             storage = replace(storage, nesting=tuple(kept.index(axis) for axis in nesting if axis in kept))
+        if temporary.swizzle is not None and space is AddressSpace.LOCAL:
+            if found_problem := swizzle_problem(temporary.swizzle, temporary.row(), nesting):
+                raise VerificationError("schedule", kernel.name, [_not_swizzled(name, found_problem)])
+            storage = replace(storage, swizzle=temporary.swizzle)
         found[name] = storage
     return found
+
+
+def _not_swizzled(name: str, problem: str) -> Diagnostic:
+    hints = ("swizzle after the transforms that change the shape or the layout of an array",)
+    return Diagnostic("bad-swizzle", f"'{name}' cannot be swizzled", (problem,), hints)
 
 
 def _workspace(placement: Placement) -> tuple[ArrayArg, ...]:

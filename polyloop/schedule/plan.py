@@ -13,6 +13,7 @@ import numpy as np
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, Table
 from polyloop.kernel.kernel import Condition
+from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Tree
 
@@ -83,6 +84,8 @@ class Storage:
         Distances along each axis [elements] where the elements lie in one row with gaps.
     pool
         Name of the storage that it shares with other temporaries.
+    swizzle
+        How the elements of each row change places.
     """
 
     name: str
@@ -93,6 +96,7 @@ class Storage:
     nesting: tuple[int, ...] | None = None
     strides: tuple[int, ...] | None = None
     pool: str | None = None
+    swizzle: Swizzle | None = None
 
     @property
     def dims(self) -> tuple[int, ...]:

@@ -260,6 +260,13 @@ def _tag_axes(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"ary_names": _temporaries(rng, kernel)[0], "dim_tags": rng.choice(("F", "N0,N1", "N1,N0", "C"))}
 
 
+def _swizzle(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    found: dict[str, Any] = {"ary_name": _temporaries(rng, kernel)[0]}
+    if rng.random() < 0.5:
+        found |= {"bits": rng.choice((1, 2)), "base": rng.choice((0, 1))}
+    return found
+
+
 def _priority(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"insn_match": f"id:{rng.choice(kernel.instructions).id}", "priority": rng.choice((-1, 1, 2))}
 
@@ -329,6 +336,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "simplify_indices": _nothing,
     "split_array_axis": _split_axis,
     "split_iname": _split,
+    "swizzle": _swizzle,
     "tag_array_axes": _tag_axes,
     "tag_inames": _tag,
     "tag_instructions": _instruction_tag,

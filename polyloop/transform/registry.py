@@ -62,6 +62,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "simplify_indices": "simplify",
     "split_array_axis": "layout",
     "split_iname": "split",
+    "swizzle": "swizzle",
     "tag_array_axes": "layout",
     "tag_inames": "tag",
     "tag_instructions": "instructions",
