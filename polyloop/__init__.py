@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from polyloop.transform.privatize import privatize_temporaries_with_inames, unprivatize_temporaries_with_inames
     from polyloop.transform.rename import rename_iname, rename_inames
     from polyloop.transform.reorder import interchange, prioritize_loops
+    from polyloop.transform.replacing import map_instructions, replace_instruction_ids
     from polyloop.transform.rules import expand_subst, extract_subst, find_rules_matching
     from polyloop.transform.save import save_and_reload_temporaries
     from polyloop.transform.simplify import fold_constants, simplify_indices
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
     from polyloop.transform.split import split_iname
     from polyloop.transform.swizzle import get_bank_conflicts, swizzle
     from polyloop.transform.tag import tag_inames
+    from polyloop.transform.tile import tile
     from polyloop.transform.unchecked import unchecked
     from polyloop.transform.untag import peel, untag_inames
 
@@ -192,6 +194,7 @@ __all__ = [
     "make_kernel",
     "make_reduction_inames_unique",
     "map_domain",
+    "map_instructions",
     "merge",
     "operation_budget",
     "options",
@@ -209,6 +212,7 @@ __all__ = [
     "rename_iname",
     "rename_inames",
     "rename_inames_in_batch",
+    "replace_instruction_ids",
     "replay",
     "reverse",
     "save_and_reload_temporaries",
@@ -223,6 +227,7 @@ __all__ = [
     "tag_array_axes",
     "tag_inames",
     "tag_instructions",
+    "tile",
     "trace_from_json",
     "uint8",
     "uint16",

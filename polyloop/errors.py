@@ -164,6 +164,8 @@ class Diagnostic:
         The statements concerned.
     witness
         The instances that the notes name, where they name some.
+    subject
+        The name that something is unknown by, where that is what is wrong.
     """
 
     code: str
@@ -173,6 +175,7 @@ class Diagnostic:
     span: Span | None = None
     sites: tuple[Site, ...] = ()
     witness: Witness | None = None
+    subject: str = ""
 
 
 _SITE_COLUMN = 52
@@ -318,4 +321,4 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> Diagnostic:
         hint = f"known: {', '.join(names)}"
     else:
         hint = f"the kernel has no {kind}"
-    return Diagnostic(f"unknown-{kind.replace(' ', '-')}", f"no {kind} '{name}'", hints=(hint,))
+    return Diagnostic(f"unknown-{kind.replace(' ', '-')}", f"no {kind} '{name}'", hints=(hint,), subject=str(name))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import islpy as isl
 
@@ -210,6 +210,14 @@ class Instruction:
         """Name of the variable that the instruction assigns, which is one."""
         (name,) = self.writes
         return name
+
+    def copy(self, **changes: Any) -> Instruction:  # noqa: ANN401 - the fields, as in Loopy
+        """Return the instruction with fields changed: for a function given to :func:`polyloop.map_instructions`."""
+        return replace(self, **changes)
+
+    def with_transformed_expressions(self, f: Callable[[Expression], Expression]) -> Instruction:
+        """Return the instruction with *f* applied to its left and its right side."""
+        return replace(self, assignee=f(self.assignee), expression=f(self.expression))
 
     def site(self) -> Site:
         """Return the place for a diagnostic."""

@@ -5,13 +5,40 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
-__all__ = ["Step", "Trace"]
+__all__ = ["Change", "Kind", "Step", "Trace"]
+
+
+class Kind(Enum):
+    """What a name in a kernel stands for."""
+
+    INAME = "iname"
+    INSTRUCTION = "instruction"
+    VARIABLE = "variable"
+
+
+@dataclass(frozen=True)
+class Change:
+    """The names of one kind that a step took away, and those that it made."""
+
+    kind: Kind
+    gone: tuple[str, ...]
+    made: tuple[str, ...]
 
 
 class Step(Protocol):
     """One applied transform; see ``polyloop.transform.base``."""
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The names that went and came with it."""
+        ...
+
+    def call(self) -> str:
+        """Return the call as a message shows it."""
+        ...
 
     def script(self) -> str:
         """Return the call as a line of Python."""

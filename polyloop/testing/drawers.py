@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from polyloop.expr.dtypes import dtype_name
+from polyloop.expr.printer import show
 from polyloop.kernel.kernel import LoopKernel
 
 __all__ = ["DRAWERS", "NOT_DRAWN", "Drawer"]
@@ -271,6 +272,28 @@ def _priority(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"insn_match": f"id:{rng.choice(kernel.instructions).id}", "priority": rng.choice((-1, 1, 2))}
 
 
+def _ids(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"replacements": {rng.choice(kernel.instructions).id: f"id{rng.randint(0, 99)}"}}
+
+
+def _instructions(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    """Draw another value for an instruction of the program, or a value for another element."""
+    base = kernel if kernel.reference is None else kernel.reference.kernel
+    chosen = rng.choice(base.instructions)
+    left, right = show(chosen.assignee), show(chosen.expression)
+    text = rng.choice((f"{left} = 2*({right})", f"{left} = {right} + {left}", f"{left} = -({right})"))
+    return {"instructions": {chosen.id: text}}
+
+
+def _tile(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    inames = _some(rng, kernel, rng.choice((1, 2, 2, 3)))
+    found: dict[str, Any] = {"lengths": {iname: rng.choice((1, 2, 3, 4)) for iname in inames}}
+    for side, axes in (("outer_tags", ("g.0", "g.1")), ("inner_tags", ("l.0", "l.1"))):
+        if rng.random() < 0.4:
+            found[side] = dict(zip(inames, axes, strict=False))
+    return found | _within(rng, kernel, 0.1)
+
+
 def _extract(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     del kernel
     template, parameters = rng.choice((("x[p]", "p"), ("y[p]", "p"), ("a[p, q]", "p, q"), ("2*x[p]", "p")))
@@ -316,6 +339,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "join_inames": _join,
     "make_reduction_inames_unique": _nothing,
     "map_domain": _map,
+    "map_instructions": _instructions,
     "peel": _peel,
     "precompute": _precompute,
     "prioritize_loops": _reorder,
@@ -327,6 +351,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "rename_iname": _rename,
     "rename_inames": _same_name,
     "rename_inames_in_batch": _batch,
+    "replace_instruction_ids": _ids,
     "reverse": _one_iname("iname"),
     "save_and_reload_temporaries": _nothing,
     "set_argument_order": _order,
@@ -340,6 +365,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "tag_array_axes": _tag_axes,
     "tag_inames": _tag,
     "tag_instructions": _instruction_tag,
+    "tile": _tile,
     "unprivatize_temporaries_with_inames": _unprivatize,
     "untag_inames": _one_iname("iname_to_untag"),
 }

@@ -13,22 +13,31 @@ import numpy as np
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import differs
+from polyloop.kernel.trace import Change
+from polyloop.transform.history import changes_of, with_history
 
 __all__ = ["Applied", "Transform", "iname_violations", "new_name_violations"]
 
 
 @dataclass(frozen=True)
 class Applied:
-    """A transform as it was applied: the value, and what it chose by itself."""
+    """A transform as it was applied: the value, what it chose by itself, and which names went and came."""
 
     transform: Transform
     note: str = ""
+    changes: tuple[Change, ...] = ()
 
     def script(self, variable: str = "knl") -> str:
         """Return the call as a line of Python, its choices as a comment above it."""
-        arguments = [f"{name}={_literal(value)}" for name, value in self.transform.given().items()]
-        line = f"{variable} = pl.{self.transform.name}({', '.join([variable, *arguments])})"
+        line = f"{variable} = pl.{self.transform.name}({', '.join([variable, *self._arguments()])})"
         return f"# {self.note}\n{line}" if self.note else line
+
+    def call(self) -> str:
+        """Return the call for a message: ``split_iname(split_iname='i', inner_length=16)``."""
+        return f"{self.transform.name}({', '.join(self._arguments())})"
+
+    def _arguments(self) -> list[str]:
+        return [f"{name}={_literal(value)}" for name, value in self.transform.given().items()]
 
     def data(self) -> Mapping[str, object]:
         """Return the step as JSON values."""
@@ -112,7 +121,7 @@ class Transform(ABC):
             raise self._refusal(kernel, found)
         try:
             result = self.rewrite(kernel)
-            step = Applied(self, self.note(kernel, result))
+            step = Applied(self, self.note(kernel, result), changes_of(kernel, result))
             result = replace(result, trace=kernel.trace.followed_by(step))
             found = tuple(self.consequences(kernel, result))
         except VerificationError as error:
@@ -122,19 +131,15 @@ class Transform(ABC):
         return result
 
     def _refusal(self, kernel: LoopKernel, found: tuple[Diagnostic, ...]) -> TransformError:
-        error = TransformError(self.name, kernel.name, found)
+        error = TransformError(self.name, kernel.name, [with_history(kernel.trace, finding) for finding in found])
         error.transform = self
         return error
 
 
 def iname_violations(kernel: LoopKernel, iname: str) -> Iterator[Diagnostic]:
-    """Yield that *iname* does not exist, with the step that consumed it or the nearest name."""
-    if iname in kernel.inames:
-        return
-    finding = unknown_name("iname", iname, kernel.inames)
-    if iname in kernel.gone:
-        finding = replace(finding, notes=(f"it was consumed by {kernel.gone[iname]}",))
-    yield finding
+    """Yield that *iname* does not exist."""
+    if iname not in kernel.inames:
+        yield unknown_name("iname", iname, kernel.inames)
 
 
 def new_name_violations(kernel: LoopKernel, names: Iterable[str]) -> Iterator[Diagnostic]:

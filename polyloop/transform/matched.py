@@ -28,7 +28,7 @@ def match_violations(kernel: LoopKernel, texts: Iterable[str], operation: str) -
             yield from error.found
             continue
         ids = ", ".join(instruction.id for instruction in kernel.instructions)
-        yield Diagnostic("unknown-instruction", f"'{text}' means no instruction", hints=(f"ids: {ids}",))
+        yield Diagnostic("unknown-instruction", f"'{text}' means no instruction", hints=(f"ids: {ids}",), subject=text)
 
 
 def reference_id(instruction: Instruction) -> str:
