@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from polyloop.transform.precompute import precompute
     from polyloop.transform.prefetch import add_prefetch
     from polyloop.transform.privatize import privatize_temporaries_with_inames, unprivatize_temporaries_with_inames
+    from polyloop.transform.reduction import split_reduction_inward, split_reduction_outward
     from polyloop.transform.rename import rename_iname, rename_inames
     from polyloop.transform.reorder import interchange, prioritize_loops
     from polyloop.transform.replacing import map_instructions, replace_instruction_ids
@@ -223,6 +224,8 @@ __all__ = [
     "simplify_indices",
     "split_array_axis",
     "split_iname",
+    "split_reduction_inward",
+    "split_reduction_outward",
     "swizzle",
     "tag_array_axes",
     "tag_inames",

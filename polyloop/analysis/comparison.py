@@ -31,7 +31,7 @@ class Comparison:
         self.kernel = kernel
         self.old = place(reference.kernel)
         self.flows: dict[str, Flow] = {}
-        self.counterparts: dict[str, Placed] = {}
+        self.counterparts: dict[str, Placed | None] = {}
 
     @cached_property
     def new(self) -> Placement:
@@ -48,23 +48,37 @@ class Comparison:
         return self.flows[array]
 
     def counterpart(self, statement: Placed) -> Placed:
-        """Return the reference statement that plays the same part."""
+        """Return the reference statement that plays the same part; one that combines partial results has none."""
+        found = self._counterpart(statement)
+        assert found is not None, f"{statement.name} combines partial results, as no statement of the program does"
+        return found
+
+    def combines(self, statement: Placed) -> bool:
+        """Return whether *statement*, a copy, begins or collects what the program has no accumulator for.
+
+        That is so for a reduction of the results of partial ones, which a transform made.
+        """
+        return self._counterpart(statement) is None
+
+    def _counterpart(self, statement: Placed) -> Placed | None:
         lowered = statement.lowered
         origin = lowered.instruction.origin
         assert isinstance(origin, Copy), "only a copy has a counterpart"
         if statement.name not in self.counterparts:
             old = [s for s in self.old.statements.values() if s.lowered.instruction.id == origin.instruction]
+            found: Placed | None
             if lowered.role == "plain":
                 found = next(s for s in old if s.lowered.role == "plain")
             else:
-                update = self._update_like(statement, [s for s in old if s.lowered.role == "update"])
-                array = update.lowered.write.array
-                found = next(s for s in old if s.lowered.role == lowered.role and s.lowered.writes_to(array))
+                found = self._update_like(statement, [s for s in old if s.lowered.role == "update"])
+                if found is not None and lowered.role == "init":
+                    array = found.lowered.write.array
+                    found = next(s for s in old if s.lowered.role == "init" and s.lowered.writes_to(array))
             self.counterparts[statement.name] = found
         return self.counterparts[statement.name]
 
-    def _update_like(self, statement: Placed, candidates: list[Placed]) -> Placed:
-        """Return the reference reduction that an init or update belongs to.
+    def _update_like(self, statement: Placed, candidates: list[Placed]) -> Placed | None:
+        """Return the reference reduction that an init or update belongs to, None where it combines partial results.
 
         Another reduction of the instruction may have been moved into a temporary, so their order alone tells
         nothing: the inames do, and where they do not, the reads.
@@ -76,8 +90,13 @@ class Comparison:
         updates = [s for s in group if s.lowered.role == "update"]
         mine = next(s for s in updates if s.lowered.writes_to(array))
         inames = set(mine.lowered.inames)
+        operation = mine.lowered.operation
+        assert operation is not None, "an update belongs to a reduction"
+        candidates = [c for c in candidates if _has_states(c) == operation.of_states]
         used = {c.name: {x for i in c.lowered.inames for x in origin.forms[i].names()} & inames for c in candidates}
         inside = [c for c in candidates if all(_known(origin.forms[i], inames, mine) for i in c.lowered.inames)]
+        if operation.of_states:
+            return next((c for c in inside if used[c.name].issuperset(mine.lowered.own)), None)
         most = max((len(used[c.name]) for c in inside), default=0)
         fitting = [c for c in inside if len(used[c.name]) == most]
         if len(fitting) == 1:
@@ -122,6 +141,11 @@ def _written(placement: Placement, source: Placed, link: isl.Map) -> tuple[list[
             found += written
             lost = lost.union(unwritten)
     return found, lost
+
+
+def _has_states(update: Placed) -> bool:
+    operation = update.lowered.operation
+    return operation is not None and operation.of_states
 
 
 def _known(form: Affine, inames: Collection[str], statement: Placed) -> bool:
@@ -201,5 +225,5 @@ def copies(comparison: Comparison, reference: Placed) -> Iterator[Placed]:
     for statement in comparison.new.statements.values():
         origin = statement.lowered.instruction.origin
         same = isinstance(origin, Copy) and origin.instruction == reference.lowered.instruction.id
-        if same and comparison.counterpart(statement) is reference:
+        if same and not comparison.combines(statement) and comparison.counterpart(statement) is reference:
             yield statement

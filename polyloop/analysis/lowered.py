@@ -88,6 +88,8 @@ class Lowered:
     """Of an init or update: which reduction of the instruction, in the order of its ``terms``."""
     own: tuple[str, ...] = ()
     """The inames of that reduction."""
+    partial_of: int | None = None
+    """Which reduction combines the results of that one, if they are partial and combined where they are."""
     joined: Mapping[str, int | None] = field(default_factory=dict)
     """Reduction inames in whose loops something is set that the reduction reads, with the ``for`` block of each."""
     atomic: str | None = None

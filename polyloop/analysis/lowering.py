@@ -75,6 +75,7 @@ class _Lowering:
         self.accumulators: list[Accumulator] = []
         self.leaf = 0
         self.number = 0
+        self.combiner: int | None = None
         self.arrays = kernel.arrays()
         self.guards: tuple[Guard, ...] = ()
         self.exact_parameters = exact_parameters(kernel)
@@ -192,6 +193,9 @@ class _Lowering:
         term = next(self.terms)
         domain, all_inames = term.domain, term.inames
         number, self.number = self.number, self.number + 1
+        partial_of, self.combiner = self.combiner, None
+        if expr.operation.of_states and isinstance(expr.expr, Reduction):
+            self.combiner = number
         reads: list[Access] = []
         nested_from = len(self.before)
         around_term, self.guards = self.guards, ()
@@ -200,7 +204,7 @@ class _Lowering:
         nested = self.before[nested_from:]
         del self.before[nested_from:]
         nest = lanes_last(self.kernel, loop_order(all_inames, self.kernel.loop_priority))
-        name = self.names("acc")
+        name = self.names("acc" if partial_of is None else "part")
         variable, shape = self.accumulator_element(name, nest, inames, expr.inames)
         write = access_of(variable, self.visible(inames))
         self.accumulators.append(Accumulator(name, expr.operation, inner, shape, self.instruction.id))
@@ -218,7 +222,10 @@ class _Lowering:
             self.names(f"{base}_update"), "update", nest, reorder(domain, all_inames, nest),
             variable, inner, (write,), (*reads, write), expr.operation,
         )  # fmt: skip
-        init, update = (replace(part, number=number, own=expr.inames, joined=joined) for part in (init, update))
+        init, update = (
+            replace(part, number=number, own=expr.inames, joined=joined, partial_of=partial_of)
+            for part in (init, update)
+        )
         if joined:
             nested = [replace(statement, joined={**joined, **statement.joined}) for statement in nested]
         self.before += [init, *nested, update]

@@ -17,6 +17,7 @@ from polyloop.analysis.comparison import Comparison, copies, leaf_count, referen
 from polyloop.analysis.dataflow import flow_of, is_exact, readers_of, writers_of
 from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access, Lowered
+from polyloop.analysis.partials import combiner, identity, partial_obligations, result_of
 from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.witness import element, instance, pair, point_set, witness
@@ -74,6 +75,7 @@ def value_obligations(comparison: Comparison) -> Iterator[Obligation]:
         says = f"the reduction of '{accumulator.instruction}' in '{name}' collects the terms of one instance"
         by = "loops that initialization, terms and readers share, or their dataflow"
         yield Obligation(Claim.REDUCTION, f"'{name}'", says, by, partial(_accumulator, comparison, name))
+    yield from partial_obligations(comparison)
     yield from buffer_obligations(comparison)
 
 
@@ -149,8 +151,14 @@ def _moved_reductions(comparison: Comparison) -> frozenset[str]:
     """Return the accumulators of reductions that are computed ahead; :func:`_all_terms` proves their terms."""
     moved: set[str] = set()
     for read in _staged_reads(comparison):
-        mine = comparison.counterpart(read.statement).lowered
-        moved.update(o.write.array for o, _ in read.originals if o is not mine and o.role == "update")
+        mine = None if comparison.combines(read.statement) else comparison.counterpart(read.statement).lowered
+        for original in (o for o, _ in read.originals if o.role == "update"):
+            around = original
+            while around is not mine:
+                moved.add(around.write.array)
+                if around.partial_of is None:
+                    break
+                around = combiner(comparison.old, around)
     return frozenset(moved)
 
 
@@ -166,7 +174,7 @@ def _evaluations(comparison: Comparison, reads: Sequence[_Staged]) -> Iterator[D
     for read in reads:
         statement = read.statement
         leaves: list[_Leaf | None] = []
-        for found in _resolve(comparison, statement, read.access, _identity(statement)):
+        for found in _resolve(comparison, statement, read.access, identity(statement)):
             if isinstance(found, Diagnostic):
                 yield found
                 return
@@ -178,11 +186,6 @@ def _evaluations(comparison: Comparison, reads: Sequence[_Staged]) -> Iterator[D
             elif not before.domain_of(wanted).is_empty():
                 site = (statement.lowered.instruction.site(),)
                 yield _not_proven(f"a read of '{wanted.array}' is made nowhere any more", site)
-
-
-def _identity(statement: Placed) -> isl.Map:
-    forms = [Affine.variable(name) for name in statement.dims]
-    return map_from_forms(statement.domain, statement.dims, forms)
 
 
 def _resolve(
@@ -241,7 +244,7 @@ def _same_value(
     assert array == wanted.array, f"read {wanted.array} became a read of {array}"
     looking_at(statement, leaf.access, original, wanted)
     site = (statement.lowered.instruction.site(),)
-    moved = comparison.counterpart(statement) is not original
+    moved = comparison.combines(statement) or comparison.counterpart(statement) is not original
     operation = original.lowered.operation
     if moved and operation is not None and operation.ordered:
         yield _not_proven(f"the order of the terms of '{operation}' is lost where they are computed ahead", site)
@@ -251,7 +254,7 @@ def _same_value(
         if reached is None:
             yield _not_proven(f"'{array}' is read in a reduction that is computed ahead inside another one", site)
             return
-        yield from _all_terms(statement, leaf, original, reached)
+        yield from _all_terms(comparison, statement, leaf, original, reached)
         got = leaf.relation.range_map().apply_range(_elements(leaf.statement, leaf.access))
     else:
         reached = reference_map(statement, original)
@@ -339,16 +342,26 @@ def _known_inames(statement: Placed, original: Placed) -> dict[str, Affine]:
     return {iname: form for iname, form in found.items() if form is not None and form.names() <= own}
 
 
-def _all_terms(statement: Placed, leaf: _Leaf, original: Placed, to_reference: isl.Map) -> Iterator[Diagnostic]:
+def _all_terms(
+    comparison: Comparison, statement: Placed, leaf: _Leaf, original: Placed, to_reference: isl.Map
+) -> Iterator[Diagnostic]:
     """Yield that a reduction computed ahead does not have each of its terms exactly once for each reading instance.
 
-    Those are the terms that agree with the instance: inside of another reduction, with its term.
+    Those are the terms that agree with the instance: inside of another reduction, with its term.  Where *statement*
+    combines partial results, they are those of its result, which all of its instances for one result have together.
     """
-    reached = leaf.relation.domain_map().reverse().apply_range(to_reference)
-    keep = [Affine.variable(name) for name in _known_inames(statement, original)]
-    outer = map_from_forms(original.domain, original.dims, keep)
+    known = _known_inames(statement, original)
+    result = identity(statement)
+    whole = comparison.combines(statement)
+    if whole:
+        known = {name: form for name, form in known.items() if name not in original.lowered.own}
+        result = result_of(comparison, statement)
+    counted = leaf.relation.domain_map().apply_range(result)
+    reached = counted.reverse().apply_range(to_reference)
+    outer = map_from_forms(original.domain, original.dims, [Affine.variable(name) for name in known])
     complete = reached.apply_range(outer).apply_range(outer.reverse())
-    if not complete.is_subset(reached) or not to_reference.range_product(leaf.relation.domain_map()).is_injective():
+    lost = whole and not set(original.lowered.inames) <= {*known, *original.lowered.own}
+    if lost or not complete.is_subset(reached) or not to_reference.range_product(counted).is_injective():
         yield Diagnostic(
             "term-twice",
             f"the reduction in '{original.lowered.instruction.id}' would not count each of its terms once",
@@ -370,7 +383,7 @@ def _same_write(
     if not is_exact(new, array) or not is_exact(old, array):
         yield _not_proven(f"'{array}' is written and copied ahead of its use, and not all accesses are exact", site)
         return
-    if comparison.counterpart(statement) is not original:
+    if comparison.combines(statement) or comparison.counterpart(statement) is not original:
         yield _not_proven(f"'{array}' is written and read in a reduction that is computed ahead", site)
         return
     sources, initial = comparison.flow(array).of(leaf.statement, leaf.access)

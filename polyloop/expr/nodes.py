@@ -75,6 +75,8 @@ class Operation:
         Whether the terms are combined in their order. If not, the operation is commutative too.
     text
         How kernels spell it, if not by its name: ``ordered(sum)``.
+    of_states
+        Whether what it combines are states: results of partial reductions, which the transforms made of one reduction.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Operation:
     record: str = ""
     ordered: bool = False
     text: str = ""
+    of_states: bool = False
 
     def __str__(self) -> str:
         return self.text or self.name
@@ -93,8 +96,10 @@ class Operation:
 class Reduction(ExpressionNode):
     """``operation`` over all values of ``inames`` of ``expr``: ``sum(k, a[k])``.
 
-    ``expr`` is :class:`Terms` where the state of the operation has fields. The order of the terms is free, unless the
-    operation is ``ordered``: then it is that of the values of ``inames``, the last of which runs fastest.
+    ``expr`` is :class:`Terms` where the state of the operation has fields, and the state itself where the operation is
+    ``of_states``: ``sum(k_outer, sum(k_inner, a[..]))``, of which the inner one is a partial reduction. The order of
+    the terms is free, unless the operation is ``ordered``: then it is that of the values of ``inames``, the last of
+    which runs fastest.
     """
 
     operation: Operation

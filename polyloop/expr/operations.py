@@ -15,7 +15,16 @@ from polyloop.expr.nodes import Expression, Extreme, Lookup, Neutral, Operation,
 from polyloop.expr.records import component, field_dtype, field_names, is_vector
 from polyloop.expr.rewrite import substitute
 
-__all__ = ["MODIFIERS", "OPERATIONS", "find_operation", "neutral_element", "neutral_value", "ordered", "segmented"]
+__all__ = [
+    "MODIFIERS",
+    "OPERATIONS",
+    "combining",
+    "find_operation",
+    "neutral_element",
+    "neutral_value",
+    "ordered",
+    "segmented",
+]
 
 _A: Final = p.Variable("a")
 _B: Final = p.Variable("b")
@@ -57,6 +66,11 @@ _NODES: Final[Mapping[str, Any]] = {
 def ordered(operation: Operation) -> Operation:
     """Return *operation*, which combines its terms in their order: ``ordered(sum)``."""
     return operation if operation.ordered else replace(operation, ordered=True, text=f"ordered({operation})")
+
+
+def combining(operation: Operation) -> Operation:
+    """Return *operation* on the results of partial reductions: it combines states, not terms."""
+    return operation if operation.of_states else replace(operation, of_states=True)
 
 
 def segmented(operation: Operation) -> Operation:

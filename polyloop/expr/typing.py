@@ -267,6 +267,9 @@ class _Inference:
             raise TypeConflictError(Diagnostic("bad-constant", message, hints=(hint,)))
 
     def reduction(self, expr: Reduction) -> ScalarType | None:
+        if expr.operation.of_states:
+            state = self.visit(expr.expr)
+            return None if state is None else settle(state)
         if not expr.operation.combine:
             return self.operation(expr, (expr.expr,), [self.visit(expr.expr)])
         terms = children(expr.expr) if type(expr.expr) is Terms else (expr.expr,)

@@ -389,7 +389,8 @@ class _Machine:
         elif lowered.role == "update":
             bounds = seen[: len(lowered.bounds)]
             symbol = self.symbols.of("term", *bounds, value.symbol) if bounds else value.symbol
-            self.accumulate(target, index, Value(symbol, value.number))
+            assert lowered.operation is not None, "an update belongs to a reduction"
+            self.accumulate(target, index, Value(symbol, value.number), of_states=lowered.operation.of_states)
         elif instance is None:
             self.write(target, index, value, value.symbol)
         else:
@@ -399,12 +400,13 @@ class _Machine:
             else:
                 self.update(target, index, lowered.atomic, written)
 
-    def accumulate(self, array: str, index: tuple[int, ...], term: Value) -> None:
+    def accumulate(self, array: str, index: tuple[int, ...], term: Value, *, of_states: bool) -> None:
         bag = self.memory.get(self.cell(array, index))
         if not isinstance(bag, Bag):
             self.problem("accumulator", f"{self.event[1]}{self.event[2]} has no neutral element to begin with")
             return
-        bag.add(term)
+        if not (of_states and bag.merge(term, self.symbols)):
+            bag.add(term)
         self.note(self.cell(array, index), array, index, term.symbol, is_write=True)
 
     def update(self, array: str, index: tuple[int, ...], operation: str, term: Value) -> None:

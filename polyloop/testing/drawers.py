@@ -304,6 +304,11 @@ def _assigned(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"lhs_name": _temporaries(rng, kernel)[0]}
 
 
+def _split_reduction(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    over = [x for i in kernel.instructions for r in i.terms for x in r.inames if x not in i.inames]
+    return {"inames": rng.choice(over or _inames(kernel))} | _within(rng, kernel, 0.1)
+
+
 def _expand(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return _within(rng, kernel, 0.5)
 
@@ -361,6 +366,8 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "simplify_indices": _nothing,
     "split_array_axis": _split_axis,
     "split_iname": _split,
+    "split_reduction_inward": _split_reduction,
+    "split_reduction_outward": _split_reduction,
     "swizzle": _swizzle,
     "tag_array_axes": _tag_axes,
     "tag_inames": _tag,

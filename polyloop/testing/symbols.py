@@ -119,6 +119,23 @@ class Bag:
         else:
             self.number = None
 
+    def merge(self, partial: Value, symbols: Symbols) -> bool:
+        """Combine the terms of *partial* into it, if that is what a reduction by the same operation has collected."""
+        key = symbols.key(partial.symbol)
+        if key[0] != "collected" or key[1] != self.operation or key[2] is not None:
+            return False
+        number = self.number
+        found: list[int] = []
+        for entry in key[3]:
+            symbol, count = entry if isinstance(entry, tuple) else (entry, 1)
+            found += [symbol] * count
+        self.add(partial)
+        del self.terms[-1]
+        self.terms += found
+        if not found:
+            self.number = number
+        return True
+
     def value(self, symbols: Symbols) -> Value:
         """Return what a read of it sees."""
         terms: Hashable = tuple(self.terms)

@@ -242,9 +242,10 @@ class Mapper:
         """Return a reduction whose operation is written out."""
         terms = expr.expr.children if type(expr.expr) is Terms else (expr.expr,)
         types = tuple(settle(self.kind(term)) for term in terms)
-        state = state_dtype(expr.operation, types)
+        state = types[0] if expr.operation.of_states else state_dtype(expr.operation, types)
         fields = [field_dtype(state, name) for name in field_names(state)] if expr.operation.fields else [state]
-        new = tuple(self._exactly(term, dtype) for term, dtype in zip(terms, fields, strict=True))
+        wanted = [state] if expr.operation.of_states else fields
+        new = tuple(self._exactly(term, dtype) for term, dtype in zip(terms, wanted, strict=True))
         operation = _changed_operation(expr.operation, state, fields, self.function)
         return Reduction(operation, expr.inames, Terms(new) if type(expr.expr) is Terms else new[0])
 

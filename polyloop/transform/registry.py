@@ -64,6 +64,8 @@ _HOMES: Final[Mapping[str, str]] = {
     "simplify_indices": "simplify",
     "split_array_axis": "layout",
     "split_iname": "split",
+    "split_reduction_inward": "reduction",
+    "split_reduction_outward": "reduction",
     "swizzle": "swizzle",
     "tag_array_axes": "layout",
     "tag_inames": "tag",

@@ -1,0 +1,126 @@
+"""Partial results of reductions: each is combined exactly once, where it is and through temporaries.
+
+A transform makes two reductions of one, ``sum(k_outer, sum(k_inner, a[..]))``; the operation of the outer one is
+``of_states``.  The inner one has the terms, which :mod:`polyloop.analysis.values` counts: each exactly once among all
+partial results.  What is shown here is that the outer one combines each of these exactly once for its result, and
+nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.analysis.comparison import Comparison
+from polyloop.analysis.lowering import Lowered
+from polyloop.analysis.placement import Placed, Placement
+from polyloop.analysis.proof import Claim, Obligation
+from polyloop.errors import Diagnostic
+from polyloop.expr.nodes import Operation, array_name
+from polyloop.expr.printer import show
+from polyloop.kernel.instruction import Copy
+from polyloop.poly.affine import Affine
+from polyloop.poly.budget import looking_at
+from polyloop.poly.sets import map_from_forms, project_onto
+
+__all__ = ["combiner", "identity", "partial_obligations", "result_of"]
+
+
+def partial_obligations(comparison: Comparison) -> Iterator[Obligation]:
+    """Yield what has to hold of each reduction that combines the results of partial ones."""
+    for statement in comparison.new.statements.values():
+        lowered = statement.lowered
+        if lowered.role == "update" and lowered.operation is not None and lowered.operation.of_states:
+            name = lowered.write.array
+            says = f"the reduction of '{lowered.instruction.id}' in '{name}' combines each partial result exactly once"
+            by = "instances that combine, against those that begin a partial result"
+            yield Obligation(Claim.REDUCTION, f"partial results of '{name}'", says, by,
+                             partial(_combined, comparison, statement))  # fmt: skip
+
+
+def identity(statement: Placed) -> isl.Map:
+    """Return ``{ instance -> the same instance }``."""
+    forms = [Affine.variable(name) for name in statement.dims]
+    return map_from_forms(statement.domain, statement.dims, forms)
+
+
+def combiner(placement: Placement, part: Lowered) -> Lowered:
+    """Return the update that combines the results of *part*, a partial reduction."""
+    return next(
+        s.lowered
+        for s in placement.statements.values()
+        if s.lowered.instruction is part.instruction
+        and s.lowered.role == "update"
+        and s.lowered.number == part.partial_of
+    )
+
+
+def result_of(comparison: Comparison, statement: Placed) -> isl.Map:
+    """Return ``{ instance that combines a partial result -> result }``: the loops around the stages it is part of."""
+    own = {*statement.lowered.own}
+    around = statement.lowered
+    while around.partial_of is not None:
+        around = combiner(comparison.new, around)
+        is_copy = isinstance(around.instruction.origin, Copy)
+        if is_copy and not comparison.combines(comparison.new.statements[around.name]):
+            break
+        own.update(around.own)
+    keep = [Affine.variable(name) for name in statement.dims if name not in own]
+    return map_from_forms(statement.domain, statement.dims, keep)
+
+
+def _combined(comparison: Comparison, statement: Placed) -> Iterator[Diagnostic]:
+    """Yield that *statement* would not combine each partial result once."""
+    new = comparison.new
+    operation = statement.lowered.operation
+    assert operation is not None, f"{statement.name} belongs to no reduction"
+    operand = statement.lowered.rhs
+    site = (statement.lowered.instruction.site(),)
+    if not _holds_states(comparison, operation, statement.lowered.rhs):
+        yield Diagnostic(
+            "not-proven",
+            f"'{show(operand)}', which '{operation}' combines, is not seen to be a partial result",
+            hints=("leave the results of the inner reduction as they are",),
+            sites=site,
+        )
+        return
+    name = array_name(operand)
+    if name in new.program.accumulators:
+        inner = next(
+            s for s in new.statements.values() if s.lowered.role == "update" and s.lowered.write.array == name
+        )
+        looking_at(statement, inner)
+        begun = project_onto(inner.exact, inner.dims, statement.dims)
+        once = bool(begun.is_subset(statement.exact))
+    else:
+        access = next(read for read in statement.lowered.reads if read.array == name)
+        looking_at(statement, access)
+        sources, _ = comparison.flow(name).of(statement, access)
+        result = result_of(comparison, statement)
+        once = all(link.range_product(result).is_injective() for _, link in sources)
+    if not once:
+        yield Diagnostic(
+            "term-twice",
+            f"the reduction in '{statement.lowered.instruction.id}' would not count each of its terms once",
+            (f"its partial results '{show(operand)}' would not be combined once each",),
+            sites=site,
+        )
+
+
+def _holds_states(comparison: Comparison, operation: Operation, value: object) -> bool:
+    """Return whether *value* is what a reduction by *operation* has collected, in an accumulator or a temporary."""
+    if not isinstance(value, p.Variable | p.Subscript):
+        return False
+    name = array_name(value)
+    accumulator = comparison.new.program.accumulators.get(name)
+    if accumulator is not None:
+        return replace(accumulator.operation, of_states=operation.of_states) == operation
+    filler = comparison.kernel.evaluations.get(name)
+    if filler is None:
+        return False
+    written = [s.lowered for s in comparison.new.statements.values() if s.lowered.instruction.id == filler]
+    return all(_holds_states(comparison, operation, s.rhs) for s in written if s.role == "plain")
