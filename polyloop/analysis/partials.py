@@ -27,7 +27,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms, project_onto
 
-__all__ = ["combiner", "identity", "partial_obligations", "result_of"]
+__all__ = ["combiner", "identity", "outermost", "partial_obligations", "result_of"]
 
 
 def partial_obligations(comparison: Comparison) -> Iterator[Obligation]:
@@ -49,26 +49,36 @@ def identity(statement: Placed) -> isl.Map:
 
 
 def combiner(placement: Placement, part: Lowered) -> Lowered:
-    """Return the update that combines the results of *part*, a partial reduction."""
+    """Return the statement that does for the reduction of partial results what *part* does for a partial one."""
     return next(
         s.lowered
         for s in placement.statements.values()
         if s.lowered.instruction is part.instruction
-        and s.lowered.role == "update"
+        and s.lowered.role == part.role
         and s.lowered.number == part.partial_of
     )
 
 
+def _stages(comparison: Comparison, statement: Placed) -> Iterator[Placed]:
+    """Yield what combines the partial results of *statement*, of what that collects, and so on, in one instruction.
+
+    Reductions of partial results that the program has itself are not among them.
+    """
+    while statement.lowered.partial_of is not None:
+        statement = comparison.new.statements[combiner(comparison.new, statement.lowered).name]
+        if isinstance(statement.lowered.instruction.origin, Copy) and not comparison.combines(statement):
+            return
+        yield statement
+
+
+def outermost(comparison: Comparison, statement: Placed) -> Placed:
+    """Return what *statement*, of a reduction of the program, is for the whole one, of which its own is a part."""
+    return [statement, *_stages(comparison, statement)][-1]
+
+
 def result_of(comparison: Comparison, statement: Placed) -> isl.Map:
     """Return ``{ instance that combines a partial result -> result }``: the loops around the stages it is part of."""
-    own = {*statement.lowered.own}
-    around = statement.lowered
-    while around.partial_of is not None:
-        around = combiner(comparison.new, around)
-        is_copy = isinstance(around.instruction.origin, Copy)
-        if is_copy and not comparison.combines(comparison.new.statements[around.name]):
-            break
-        own.update(around.own)
+    own = {name for stage in (statement, *_stages(comparison, statement)) for name in stage.lowered.own}
     keep = [Affine.variable(name) for name in statement.dims if name not in own]
     return map_from_forms(statement.domain, statement.dims, keep)
 

@@ -17,7 +17,7 @@ from polyloop.analysis.comparison import Comparison, copies, leaf_count, referen
 from polyloop.analysis.dataflow import flow_of, is_exact, readers_of, writers_of
 from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access, Lowered
-from polyloop.analysis.partials import combiner, identity, partial_obligations, result_of
+from polyloop.analysis.partials import combiner, identity, outermost, partial_obligations, result_of
 from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.witness import element, instance, pair, point_set, witness
@@ -88,7 +88,7 @@ def _coverage(comparison: Comparison, references: Sequence[Placed]) -> Iterator[
             continue
         looking_at(reference)
         covered = None
-        for statement in instances:
+        for statement in (outermost(comparison, s) if s.lowered.role == "init" else s for s in instances):
             relation = reference_map(statement, reference, exact=True)
             if statement.repeated:
                 relation = _drop_repeated(relation, statement)
