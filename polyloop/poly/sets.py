@@ -18,6 +18,7 @@ from polyloop.poly.affine import Affine, Floor, Var
 __all__ = [
     "Row",
     "add_rows",
+    "apart",
     "bounding_interval",
     "constant_bounds",
     "floor_of",
@@ -194,6 +195,14 @@ def increasing(space: isl.Space, position: int, least: int) -> isl.Map:
     constraint = constraint.set_coefficient_val(IN, position, -1).set_coefficient_val(OUT, position, 1)
     ordered = isl.BasicMap.universe(map_space).add_constraint(constraint.set_constant_val(-least))
     return result.intersect(ordered.to_map())
+
+
+def apart(domain: isl.Set) -> Sequence[isl.BasicSet]:
+    """Return disjoint parts of *domain*, all quotients of which are known."""
+    domain = domain.compute_divs()
+    if domain.n_basic_set() > 1:
+        domain = domain.make_disjoint().compute_divs()
+    return domain.get_basic_sets()
 
 
 def gcd_normal(form: Affine) -> Affine:
