@@ -22,7 +22,7 @@ from polyloop.expr.nodes import Expression, Record, Terms
 from polyloop.expr.operations import neutral_element
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.layout import order_tags
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.swizzle import swizzle_problem
@@ -36,17 +36,19 @@ from polyloop.schedule.trust import taken_on_trust
 from polyloop.schedule.waits import Wait, wait_obligations, waits
 from polyloop.transform.staging import assign_auto
 
-__all__ = ["Verified", "build_schedule", "build_verified"]
+__all__ = ["Verified", "build_schedule", "build_verified", "prepared"]
 
 
 @dataclass(frozen=True, eq=False)
 class Verified:
     """A schedule, and what was proven of it.
 
-    ``waits`` says what keeps apart the threads that use one element; ``assumed`` is what was taken on the user's word.
+    ``waits`` says what keeps apart the threads that use one element; ``assumed`` is what was taken on the user's word;
+    ``placement`` is the program on its threads that the schedule was made of.
     """
 
     schedule: Schedule
+    placement: Placement
     proofs: tuple[Proof, ...]
     waits: tuple[Wait, ...]
     assumed: tuple[str, ...]
@@ -81,10 +83,22 @@ def build_verified(kernel: LoopKernel, limits: DeviceLimits) -> Verified:
     return verified
 
 
+@memoised
+def prepared(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* as schedules are made of it: every axis decided, every type known, lanes as loops.
+
+    Raises
+    ------
+    VerificationError
+        ``unknown-dtype``.
+    """
+    expanded = with_lanes(assign_auto(kernel))
+    typed = require_dtypes(expanded)
+    return expanded if _same_types(expanded, typed) else typed
+
+
 def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
-    kernel = with_lanes(assign_auto(original))
-    typed = require_dtypes(kernel)
-    kernel = kernel if _same_types(kernel, typed) else typed
+    kernel = prepared(original)
     placement = place(kernel)
     proofs = [*discharge(kernel, obligations(placement, limits))]
     found = [need for array in shared_arrays(placement) for need in needs(placement, array, limits.warp_size)]
@@ -132,7 +146,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         index_dtype=kernel.index_dtype,
         unchecked=_unchecked(kernel, proofs),
     )
-    return Verified(schedule, tuple(proofs), found_waits, tuple(taken_on_trust(placement)))
+    return Verified(schedule, placement, tuple(proofs), found_waits, tuple(taken_on_trust(placement)))
 
 
 def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:

@@ -1,0 +1,334 @@
+"""What a kernel does, counted: operations, accesses, barriers, launches, footprints, as functions of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polyloop.analysis.census import Census, block_size, grid_of
+from polyloop.analysis.operations import operations
+from polyloop.analysis.place import place
+from polyloop.analysis.placement import Placed, Placement
+from polyloop.analysis.proof import within_budget
+from polyloop.analysis.tally import CountGranularity, MemAccess, Op, Sync, ToCountMap
+from polyloop.analysis.traffic import Footprint, Traffic, address_of, axis_stride, footprints, traffic, varying_axes
+from polyloop.errors import Diagnostic, VerificationError
+from polyloop.expr.dtypes import DType
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.limits import DeviceLimits
+from polyloop.kernel.match import matches, parse_match
+from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
+from polyloop.poly.counting import UncountableError, count_points
+from polyloop.poly.polynomial import PiecewisePolynomial
+from polyloop.poly.sets import project_onto
+from polyloop.schedule.build import build_verified, prepared
+from polyloop.schedule.plan import Launch
+
+__all__ = [
+    "census_of",
+    "gather_access_footprint_bytes",
+    "gather_access_footprints",
+    "get_mem_access_map",
+    "get_op_map",
+    "get_synchronization_map",
+    "sync_counts",
+]
+
+
+def get_op_map(
+    kernel: LoopKernel,
+    count_redundant_work: bool = False,
+    count_within_subscripts: bool = True,
+    subgroup_size: int | None = None,
+    *,
+    within: str | None = None,
+    reference: bool = False,
+) -> ToCountMap[Op]:
+    """Return how many operations of each kind and type *kernel* executes, as polynomials in its parameters.
+
+    ::
+
+        ops = pl.get_op_map(knl)
+        print(ops)                                               # float32 mul : n**3, ..
+        ops.filter_by(dtype=[np.float32]).eval_and_sum({"n": 1024})
+
+    Reductions count as the updates that they are.  Operations of an instruction whose condition depends on data are
+    counted as if the condition always held; a loop whose bounds depend on data leaves the names of the bounds in the
+    count.  Negations, comparisons and conversions are not counted.
+
+    Parameters
+    ----------
+    count_redundant_work
+        Whether work that several threads repeat (each for a private variable of its own) counts as often as it is
+        done.  That takes a schedule, and so a kernel that is legal.
+    count_within_subscripts
+        Whether index arithmetic that the text spells out counts.
+    subgroup_size
+        Threads of a warp, by default 32; of no meaning to operations, each of which is a thread's.
+    within
+        Count only instructions that this match expression means: ``"writes:c"``.
+    reference
+        Count the reference program, as if no transform had been applied.
+
+    Raises
+    ------
+    VerificationError
+        ``uncountable``, ``unknown-dtype``.
+
+    Notes
+    -----
+    Points of a domain are counted by summation (Faulhaber), or with the extra ``count`` by Barvinok's algorithm
+    (Verdoolaege et al., Algorithmica 48(1), 2007) where that does not do.
+    """
+    census = census_of(kernel, redundant=count_redundant_work, reference=reference, subgroup_size=subgroup_size)
+    wanted = None if within is None else parse_match(within, "get_op_map")
+
+    def found() -> Iterator[tuple[Op, PiecewisePolynomial]]:
+        for placed in census.placement.statements.values():
+            if wanted is not None and not matches(wanted, placed.lowered.instruction):
+                continue
+            for entry in operations(census.kernel, placed.lowered, within_subscripts=count_within_subscripts):
+                count = census.count(placed, census.under(placed, entry.guards))
+                yield Op(entry.dtype, entry.name, kernel_name=census.kernel.name), count * entry.times
+
+    return ToCountMap(found())
+
+
+def get_mem_access_map(
+    kernel: LoopKernel,
+    count_redundant_work: bool = False,
+    subgroup_size: int | None = None,
+    *,
+    within: str | None = None,
+    reference: bool = False,
+) -> ToCountMap[MemAccess]:
+    """Return how often *kernel* accesses global and shared memory, by array, direction, type and strides.
+
+    ::
+
+        print(pl.get_mem_access_map(knl))
+        # global load of a float32 {l.0: 1, l.1: n} {g.0: 0, g.1: 16*n} : n**3/16, ..
+
+    Each access that the text of a statement makes counts, also where one element is accessed twice.  Where all threads
+    of a warp access one element, ``count_granularity`` is ``SUBGROUP``, and warps are counted.
+
+    Parameters
+    ----------
+    count_redundant_work, subgroup_size, within, reference
+        As for :func:`get_op_map`.
+
+    Raises
+    ------
+    VerificationError
+        ``uncountable``, ``unknown-dtype``.
+    """
+    census = census_of(kernel, redundant=count_redundant_work, reference=reference, subgroup_size=subgroup_size)
+    wanted = None if within is None else parse_match(within, "get_mem_access_map")
+
+    def found() -> Iterator[tuple[MemAccess, PiecewisePolynomial]]:
+        for entry in traffic(census.placement):
+            if wanted is None or matches(wanted, entry.placed.lowered.instruction):
+                key = _mem_access(census, entry)
+                assert key.count_granularity is not None, "each access has a granularity"
+                domain = census.of_access(entry.placed, entry.access)
+                yield key, census.count(entry.placed, domain, key.count_granularity)
+
+    return ToCountMap(found())
+
+
+def _mem_access(census: Census, entry: Traffic) -> MemAccess:
+    axes = census.placement.axes
+    address = address_of(census.kernel, entry)
+    local = {axis: axis_stride(address, axis) for axis in axes.local}
+    group = {axis: axis_stride(address, axis) for axis in axes.group}
+    varying = varying_axes(axes.local, census.warp_size)
+    by_thread = varying and all(axis in entry.placed.own | entry.placed.repeated for axis in varying)
+    is_uniform = by_thread and block_size(axes.local) is not None and all(local[axis] == 0 for axis in varying)
+    granularity = CountGranularity.SUBGROUP if is_uniform else CountGranularity.WORKITEM
+    return MemAccess(
+        entry.space,
+        entry.dtype,
+        tuple((int(axis[2]), stride) for axis, stride in local.items()),
+        tuple((int(axis[2]), stride) for axis, stride in group.items()),
+        entry.direction,
+        entry.access.array,
+        granularity,
+        census.kernel.name,
+    )
+
+
+def census_of(
+    kernel: LoopKernel, *, redundant: bool, reference: bool = False, subgroup_size: int | None = None
+) -> Census:
+    """Return counts of the instances of *kernel*; see :func:`get_op_map`."""
+    if reference and kernel.reference is not None:
+        kernel = kernel.reference.kernel
+    warp_size = subgroup_size or DeviceLimits().warp_size
+    if not redundant:
+        return Census(place(prepared(kernel)), None, warp_size)
+    verified = build_verified(kernel, DeviceLimits())
+    grids: dict[str, Mapping[str, isl.Set]] = {}
+    for launch in verified.schedule.launches:
+        names = tuple(runs(launch.tree))
+        grids.update(dict.fromkeys(names, grid_of(verified.placement, names)))
+    return Census(verified.placement, grids, warp_size)
+
+
+# {{{ barriers
+
+
+def get_synchronization_map(kernel: LoopKernel, subgroup_size: int | None = None) -> ToCountMap[Sync]:
+    """Return how often a thread of *kernel* waits for others, and how many launches there are.
+
+    ::
+
+        print(pl.get_synchronization_map(knl))
+        # barrier_local : 2*floor((n + 15)/16), kernel_launch : 1
+
+    Where the blocks of a launch wait differently often, it is the most that any of them may.
+
+    Raises
+    ------
+    VerificationError
+        What :func:`polyloop.verify` finds; ``uncountable``.
+    """
+    del subgroup_size
+    verified = build_verified(kernel, DeviceLimits())
+    counts = [entry for launch in verified.schedule.launches for entry in sync_counts(verified.placement, launch)]
+    return ToCountMap((Sync(kind, verified.schedule.name), count) for kind, count in counts)
+
+
+@dataclass(frozen=True)
+class _Meeting:
+    barrier: Barrier
+    loops: tuple[str, ...]
+    inside: tuple[str, ...]
+
+
+def sync_counts(placement: Placement, launch: Launch) -> Iterator[tuple[str, PiecewisePolynomial]]:
+    """Yield the kinds of synchronization of one launch, with counts."""
+    yield "kernel_launch", PiecewisePolynomial.of(1)
+    kinds = {Scope.BLOCK: "barrier_local", Scope.WARP: "barrier_warp"}
+    for meeting in _meetings(launch.tree, (), tuple(runs(launch.tree))):
+        if meeting.barrier.scope in kinds:
+            yield kinds[meeting.barrier.scope], _passes(placement, meeting)
+
+
+def _meetings(tree: Tree, loops: tuple[str, ...], inside: tuple[str, ...]) -> Iterator[_Meeting]:
+    node: Node
+    for node in tree:
+        if isinstance(node, Barrier):
+            yield _Meeting(node, loops, inside)
+        elif isinstance(node, Loop):
+            yield from _meetings(node.body, (*loops, node.iname), tuple(runs((node,))))
+
+
+def _passes(placement: Placement, meeting: _Meeting) -> PiecewisePolynomial:
+    """Return how often control comes by: the passes of the loops around, over all blocks."""
+    if not meeting.loops:
+        return PiecewisePolynomial.of(1)
+    whole: isl.Set | None = None
+    placed: Placed | None = None
+    for name in meeting.inside:
+        placed = placement.statements[name]
+        own = project_onto(placed.exact, placed.dims, meeting.loops).coalesce()
+        whole = own if whole is None else whole.union(own).coalesce()
+    assert whole is not None, "a loop has statements inside"
+    assert placed is not None, "a loop has statements inside"
+    return Census(placement).points(whole, placed)
+
+
+# }}}
+# {{{ footprints
+
+
+def gather_access_footprints(
+    kernel: LoopKernel, ignore_uncountable: bool = False, *, reference: bool = False
+) -> dict[tuple[str, str], isl.Set]:
+    """Return which elements of each array in global memory are read and written.
+
+    ::
+
+        pl.gather_access_footprints(knl)[("a", "read")]          # [n] -> { a[i0, i1] : 0 <= i0 < n and .. }
+
+    Parameters
+    ----------
+    ignore_uncountable
+        Leave out arrays where data decides which elements are touched, instead of refusing.
+    reference
+        Look at the reference program.
+
+    Returns
+    -------
+    dict
+        By name and ``"read"`` or ``"write"``, a set of subscripts.
+
+    Raises
+    ------
+    VerificationError
+        ``uncountable``.
+    """
+    kernel = prepared(kernel.reference.kernel if reference and kernel.reference is not None else kernel)
+    found = _footprints(place(kernel))
+    inexact = [f"'{name}' ({direction})" for (name, direction), entry in found.items() if not entry.is_exact]
+    if inexact and not ignore_uncountable:
+        problem = Diagnostic(
+            "uncountable",
+            f"data decides which elements are touched of {', '.join(inexact)}",
+            hints=("leave them out: ignore_uncountable=True",),
+        )
+        raise VerificationError("gather_access_footprints", kernel.name, [problem])
+    return {key: entry.elements for key, entry in found.items() if entry.is_exact}
+
+
+def _footprints(placement: Placement) -> dict[tuple[str, str], Footprint]:
+    with within_budget(placement.program.kernel, "which elements of arrays are touched"):
+        return footprints(placement)
+
+
+def gather_access_footprint_bytes(
+    kernel: LoopKernel, ignore_uncountable: bool = False, *, reference: bool = False
+) -> dict[tuple[str, str], PiecewisePolynomial]:
+    """Return how many bytes of each array in global memory are read and written, each counted once.
+
+    It is the least that has to be moved between memory and chip by a launch that finds nothing in caches.
+
+    Parameters
+    ----------
+    ignore_uncountable, reference
+        As for :func:`gather_access_footprints`.
+
+    Raises
+    ------
+    VerificationError
+        ``uncountable``.
+    """
+    found = gather_access_footprints(kernel, ignore_uncountable, reference=reference)
+    kernel = prepared(kernel)
+    return {
+        key: footprint_size(kernel, key[0], elements) * _dtype(kernel, key[0]).itemsize
+        for key, elements in found.items()
+    }
+
+
+def footprint_size(kernel: LoopKernel, name: str, elements: isl.Set) -> PiecewisePolynomial:
+    """Return the number of *elements* of the array *name*."""
+    try:
+        with within_budget(kernel, f"how many elements of '{name}' are touched"):
+            return count_points(elements, kernel.assumptions)
+    except UncountableError as error:
+        message = f"the elements of '{name}' that are touched are not counted: the set of them has no polynomial here"
+        hints = ("install Barvinok's algorithm: pip install 'polyloop[count]'",)
+        problem = Diagnostic("uncountable", message, (error.reason,), hints)
+        raise VerificationError("count", kernel.name, [problem]) from error
+
+
+def _dtype(kernel: LoopKernel, name: str) -> DType:
+    dtype = kernel.arrays()[name].dtype
+    assert dtype is not None, f"{name} has no type"
+    return dtype
+
+
+# }}}
