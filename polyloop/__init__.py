@@ -28,6 +28,7 @@ from polyloop.transform.registry import install_methods, replay, trace_from_json
 if TYPE_CHECKING:
     from polyloop.analysis.creation import make_kernel
     from polyloop.analysis.dependences import Dependence, DependenceKind, Dependences, dependences
+    from polyloop.analysis.tally import CountGranularity, MemAccess, Op, Sync
     from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
     from polyloop.expr import vec
     from polyloop.frontend.copy import make_copy_kernel
@@ -45,6 +46,13 @@ if TYPE_CHECKING:
     from polyloop.kernel.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
     from polyloop.runtime.invoke import BoundCall, CompiledKernel
+    from polyloop.schedule.counts import (
+        gather_access_footprint_bytes,
+        gather_access_footprints,
+        get_mem_access_map,
+        get_op_map,
+        get_synchronization_map,
+    )
     from polyloop.target.base import Target
     from polyloop.target.budget import operation_budget
     from polyloop.target.c import CTarget
@@ -118,6 +126,7 @@ __all__ = [
     "CompiledKernel",
     "CompilerError",
     "ConstantArg",
+    "CountGranularity",
     "CudaTarget",
     "Dependence",
     "DependenceKind",
@@ -132,10 +141,13 @@ __all__ = [
     "KernelError",
     "LaunchCheck",
     "LoopKernel",
+    "MemAccess",
     "NoOpInstruction",
+    "Op",
     "PolyloopError",
     "PolyloopWarning",
     "ReductionOperation",
+    "Sync",
     "Target",
     "TemporaryVariable",
     "Trace",
@@ -177,9 +189,14 @@ __all__ = [
     "fold_constants",
     "fuse_kernels",
     "fuse_loops",
+    "gather_access_footprint_bytes",
+    "gather_access_footprints",
     "generate_code",
     "get_bank_conflicts",
     "get_kennedy_unweighted_fusion_candidates",
+    "get_mem_access_map",
+    "get_op_map",
+    "get_synchronization_map",
     "int8",
     "int16",
     "int32",
@@ -246,6 +263,15 @@ __all__ = [
 install_methods()
 
 _LATER = {
+    "CountGranularity": "analysis.tally",
+    "MemAccess": "analysis.tally",
+    "Op": "analysis.tally",
+    "Sync": "analysis.tally",
+    "gather_access_footprint_bytes": "schedule.counts",
+    "gather_access_footprints": "schedule.counts",
+    "get_mem_access_map": "schedule.counts",
+    "get_op_map": "schedule.counts",
+    "get_synchronization_map": "schedule.counts",
     "find_padding_multiple": "transform.layout",
     "find_rules_matching": "transform.rules",
     "find_instructions": "transform.instructions",

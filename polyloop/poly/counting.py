@@ -79,11 +79,11 @@ class _Counter:
 
     def count(self) -> PiecewisePolynomial:
         dims = [next(self.fresh) for _ in range(self.domain.dim(_SET))]
-        found = [self.basic(basic.detect_equalities(), dims) for basic in apart(self.domain.coalesce())]
+        found = [self.basic(basic, dims) for basic in apart(self.domain.coalesce())]
         return self.tidied(PiecewisePolynomial.total(found))
 
     def basic(self, basic: isl.BasicSet, dims: Sequence[str]) -> PiecewisePolynomial:
-        system = self.linear(rows_of(basic, dims), dims)
+        system = self.linear(rows_of(basic.detect_equalities().remove_redundancies(), dims), dims)
         solved = self.solved(system)
         if solved is None:
             return ZERO

@@ -1,0 +1,192 @@
+"""What a kernel does, counted, against enumeration and against what is known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from time import perf_counter
+
+import islpy as isl
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.analysis.census import Census
+from polyloop.analysis.place import place
+from polyloop.cli.kernels import DEMO_KERNELS
+from polyloop.kernel.domains import parameters_of
+from polyloop.schedule.build import prepared
+from tests.gallery import GALLERY
+
+F = np.float32
+Golden = Callable[[str, str], None]
+
+
+def _matmul() -> pl.LoopKernel:
+    return DEMO_KERNELS["matmul"].build()
+
+
+def test_operations_of_a_tiled_product() -> None:
+    ops = pl.get_op_map(_matmul())
+    assert str(ops.filter_by(dtype=[F])) == "float32 mul : n**3\nfloat32 add : n**3"
+    assert ops[pl.Op(np.dtype(F), "mul", kernel_name="matmul")].eval_with_dict({"n": 10}) == 1000
+    assert ops[pl.Op(np.dtype(F), "div", kernel_name="matmul")].is_zero
+    assert ops.filter_by(dtype=[F]).eval_and_sum({"n": 3}) == 54
+    assert str(pl.get_op_map(_matmul(), count_within_subscripts=False).sum()) == "2*n**3"
+
+
+def test_accesses_of_a_tiled_product() -> None:
+    accesses = pl.get_mem_access_map(_matmul())
+    loads = accesses.filter_by(address_space=[pl.AddressSpace.GLOBAL], direction=["load"])
+    assert str(loads) == (
+        "global load of a float32 {l.0: 1, l.1: n} {g.0: 0, g.1: 16*n} : floor((n + 15)/16)*n**2\n"
+        "global load of b float32 {l.0: 1, l.1: n} {g.0: 16, g.1: 0}   : floor((n + 15)/16)*n**2"
+    )
+    assert accesses.to_bytes().filter_by(variable=["c"]).eval_and_sum({"n": 5}) == 100
+    assert str(accesses.group_by("address_space", "direction")).splitlines()[-1] == "global store : n**2"
+    reference = pl.get_mem_access_map(_matmul(), reference=True)
+    assert reference.filter_by(direction=["load"]).eval_and_sum({"n": 10}) == 2000
+
+
+def test_barriers_and_launches_of_a_tiled_product() -> None:
+    assert str(pl.get_synchronization_map(_matmul())) == "kernel_launch : 1\nbarrier_local : 2*floor((n + 15)/16)"
+
+
+def test_footprints_of_a_tiled_product() -> None:
+    footprints = pl.gather_access_footprint_bytes(_matmul())
+    assert {key: str(size) for key, size in footprints.items()} == {
+        ("a", "read"): "4*n**2", ("b", "read"): "4*n**2", ("c", "write"): "4*n**2",
+    }  # fmt: skip
+
+
+def test_a_product_is_counted_quickly() -> None:
+    pl.get_op_map(_matmul())
+    knl = _matmul()
+    begin = perf_counter()
+    pl.get_op_map(knl)
+    assert perf_counter() - begin < 0.25  # 10 ms on an idle core
+
+
+def test_a_warp_that_reads_one_element_counts_once() -> None:
+    knl = pl.make_kernel(
+        "{ [i, j]: 0 <= i < n and 0 <= j < 100 }",
+        "out[i, j] = a[i] * b[j]",
+        [pl.GlobalArg("a", F, shape="n"), pl.GlobalArg("b", F, shape="100"), ...],
+        assumptions="n >= 1",
+        name="outer",
+    )
+    knl = pl.tag_inames(knl, {"i": "g.0", "j": "l.0"})
+    loads = pl.get_mem_access_map(knl).filter_by(direction=["load"])
+    assert str(loads) == (
+        "global load of a float32 {l.0: 0} {g.0: 1} by subgroup : 4*n\n"
+        "global load of b float32 {l.0: 1} {g.0: 0}             : 100*n"
+    )
+
+
+def test_repeated_work_counts_on_request() -> None:
+    knl = pl.make_kernel(
+        "{ [i, j]: 0 <= i < n and 0 <= j < 64 }",
+        """
+        <> scale = 1 / w[i]
+        out[i, j] = scale * a[i, j]
+        """,
+        [pl.GlobalArg("a", F, shape="n, 64"), pl.GlobalArg("w", F, shape="n"), ...],
+        assumptions="n >= 1",
+        name="rows",
+    )
+    knl = pl.tag_inames(knl, {"i": "g.0", "j": "l.0"})
+    once, always = pl.get_op_map(knl), pl.get_op_map(knl, count_redundant_work=True)
+    assert str(once.filter_by(name=["div"])) == "float32 div : n"
+    assert str(always.filter_by(name=["div"])) == "float32 div : 64*n"
+    assert str(pl.get_op_map(knl, within="writes:out")) == "float32 mul : 64*n"
+
+
+def test_work_that_every_block_repeats() -> None:
+    knl = pl.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        """
+        <> scale = 1 / w[0]
+        out[i] = scale * a[i]
+        """,
+        [pl.GlobalArg("a", F, shape="n"), pl.GlobalArg("w", F, shape="1"), ...],
+        assumptions="n >= 1",
+        name="scaled",
+    )
+    knl = pl.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    always = pl.get_op_map(knl, count_redundant_work=True)
+    assert str(always.filter_by(name=["div"])) == "float32 div : 64*floor((n + 63)/64)"
+
+
+def test_operations_have_kinds_and_types() -> None:
+    knl = pl.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        """
+        x[i] = -a[i]**2 + sqrt(a[i]) / 3 - a[i]
+        k[i] = (m[i] << 2) + (m[i] & 7) % 3
+        y[i] = max(a[i], b[i], 1) if i > 3 else 0
+        """,
+        [pl.GlobalArg("a, x, y", F, shape="n"), pl.GlobalArg("b", np.float64, shape="n"),
+         pl.GlobalArg("m, k", np.int64, shape="n"), ...],
+        assumptions="n >= 5",
+        name="kinds",
+    )  # fmt: skip
+    assert str(pl.get_op_map(knl)) == (
+        "float32 add       : 2*n\n"
+        "float32 pow       : n\n"
+        "float32 div       : n\n"
+        "float32 func:sqrt : n\n"
+        "int64 add         : n\n"
+        "int64 shift       : n\n"
+        "int64 div         : n\n"
+        "int64 bw          : n\n"
+        "float64 maxmin    : 2*n - 8"
+    )
+
+
+def test_a_loop_that_data_bounds_leaves_their_names_in_the_count() -> None:
+    knl = pl.make_kernel(
+        ["{ [row]: 0 <= row < n }", "[begin, end] -> { [j]: begin <= j < end }"],
+        """
+        <> begin = starts[row]
+        <> end = starts[row + 1]
+        y[row] = sum(j, values[j])
+        """,
+        [pl.GlobalArg("starts", np.int32, shape="n + 1"), pl.GlobalArg("values", F, shape="nnz"), ...],
+        name="rows",
+    )
+    ops = pl.get_op_map(knl)
+    count = ops.filter_by(name=["add"], dtype=[F]).sum()
+    assert count.names() == {"begin", "end", "n"}
+    assert count.eval_with_dict({"n": 10, "begin": 0, "end": 7}) == 70
+
+
+def test_a_footprint_that_data_decides_is_refused_or_left_out(golden: Golden) -> None:
+    knl = pl.make_kernel(
+        "{ [i]: 0 <= i < n }",
+        "y[i] = x[idx[i]]",
+        [pl.GlobalArg("x", F, shape="m"), pl.GlobalArg("idx", np.int32, shape="n"), ...],
+        name="gather",
+    )
+    with pytest.raises(pl.VerificationError) as caught:
+        pl.gather_access_footprints(knl)
+    golden("messages/uncountable_footprint.txt", str(caught.value))
+    assert set(pl.gather_access_footprints(knl, ignore_uncountable=True)) == {("idx", "read"), ("y", "write")}
+
+
+@pytest.mark.parametrize("name", sorted(GALLERY)[::5])
+def test_instances_of_the_gallery_are_those_of_enumeration(name: str) -> None:
+    knl = prepared(GALLERY[name].build())
+    census = Census(place(knl))
+    for placed in census.placement.statements.values():
+        domain = census.executed(placed)
+        names = parameters_of(domain)
+        if len(names) > 3 or domain.is_empty():
+            continue
+        counted = census.count(placed, domain)
+        for values in product((1, 2, 5), repeat=len(names)):
+            sizes = dict(zip(names, values, strict=True))
+            conditions = " and ".join(f"{name} = {value}" for name, value in sizes.items()) or "true"
+            fixed = isl.Set(f"[{', '.join(names)}] -> {{ : {conditions} }}")
+            if not fixed.is_disjoint(knl.assumptions):
+                expected = domain.intersect_params(fixed).count_val().to_python()
+                assert counted.eval_with_dict(sizes) == expected, placed.name
