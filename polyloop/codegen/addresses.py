@@ -80,6 +80,8 @@ class Addresses(Operands):
         for index, stride in zip(indices, strides, strict=bool(indices)):
             if type(index) is int and type(stride) is int:
                 index, stride = index * stride, 1  # noqa: PLW2901 - a number is written as one
+            elif type(index) is int and index == 1:
+                index, stride = stride, 1  # noqa: PLW2901 - once a stride is the stride
             text = self._index(index)
             if text.text == "0":
                 continue

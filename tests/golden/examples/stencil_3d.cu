@@ -5,7 +5,7 @@ extern "C" __global__ void __launch_bounds__(256) stencil_3d(const float *__rest
     __shared__ float plane_value[10][34];
     if (8 * by + 9 < n && 32 * bx + 33 < n) {
         float below = u[(8 * by + ty + 1) * n + 32 * bx + tx + 1];  // insn
-        float here = u[1 * n * n + (8 * by + ty + 1) * n + 32 * bx + tx + 1];  // insn_1
+        float here = u[n * n + (8 * by + ty + 1) * n + 32 * bx + tx + 1];  // insn_1
         for (int k = 1; k < m - 1; ++k) {
             float above = u[(k + 1) * n * n + (8 * by + ty + 1) * n + 32 * bx + tx + 1];  // insn_2
             #pragma unroll
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(256) stencil_3d(const float *__rest
         float here;
         if (8 * by + ty + 2 < n && 32 * bx + tx + 2 < n) {
             below = u[(8 * by + ty + 1) * n + 32 * bx + tx + 1];  // insn
-            here = u[1 * n * n + (8 * by + ty + 1) * n + 32 * bx + tx + 1];  // insn_1
+            here = u[n * n + (8 * by + ty + 1) * n + 32 * bx + tx + 1];  // insn_1
         }
         float above;
         for (int k = 1; k < m - 1; ++k) {

@@ -7,7 +7,7 @@ extern "C" __global__ void __launch_bounds__(32) every_update(long long *__restr
     const int tx = threadIdx.x;
     if (32 * bx + tx < n) {
         v[32 * bx + tx] = v[32 * bx + tx] + 3;  // insn
-        v[1 * n + 32 * bx + tx] = v[1 * n + 32 * bx + tx] - 3;  // insn_1
+        v[n + 32 * bx + tx] = v[n + 32 * bx + tx] - 3;  // insn_1
         v[2 * n + 32 * bx + tx] = v[2 * n + 32 * bx + tx] * 3;  // insn_2
         v[3 * n + 32 * bx + tx] = floordiv_int64(v[3 * n + 32 * bx + tx], 3);  // insn_3
         v[4 * n + 32 * bx + tx] = floormod_int64(v[4 * n + 32 * bx + tx], 3);  // insn_4
@@ -17,6 +17,6 @@ extern "C" __global__ void __launch_bounds__(32) every_update(long long *__restr
         v[8 * n + 32 * bx + tx] = v[8 * n + 32 * bx + tx] | 3;  // insn_8
         v[9 * n + 32 * bx + tx] = v[9 * n + 32 * bx + tx] ^ 3;  // insn_9
         f[32 * bx + tx] = f[32 * bx + tx] / 4.0;  // insn_10
-        f[1 * n + 32 * bx + tx] = f[1 * n + 32 * bx + tx] * f[1 * n + 32 * bx + tx];  // insn_11
+        f[n + 32 * bx + tx] = f[n + 32 * bx + tx] * f[n + 32 * bx + tx];  // insn_11
     }
 }
