@@ -6,9 +6,10 @@ other write; every term of a reduction exactly once.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import islpy as isl
 
@@ -40,12 +41,32 @@ class _Leaf:
     """One read of an instruction, found through the temporaries that transforms put in between.
 
     ``relation`` leads from instances of the reading statement to those of ``statement``,
-    which makes the access.
+    which makes the access; ``steps`` are the statements on the way with the relation from each to the next.
     """
 
     statement: Placed
     access: Access
     relation: isl.Map
+    steps: tuple[tuple[Placed, isl.Map], ...] = ()
+
+    @cached_property
+    def names(self) -> list[tuple[str, ...]]:
+        """A name for each dimension of each step: of :attr:`path`, in its order."""
+        return [tuple(f"{x}'{number}" for x in step.dims) for number, (step, _) in enumerate(self.steps)]
+
+    @cached_property
+    def path(self) -> isl.Map:
+        """From instances of the reading statement to those of all steps, one behind the other."""
+        _, path = self.steps[0]
+        for (before, _), (_, link) in itertools.pairwise(self.steps):
+            unused = path.dim(_OUT) - len(before.dims)
+            path = path.apply_range(link.insert_dims(_IN, 0, unused).domain_map().reverse()).flatten_range()
+        return path
+
+    def flattened(self) -> tuple[isl.Set, list[str], isl.Map]:
+        """Return ``[instance, path]`` as one tuple, its names, and the map from it to the wrapped pair."""
+        pairs = self.path.wrap()
+        return pairs.flatten(), [x for step in self.names for x in step], pairs.flatten_map().reverse()
 
 
 def value_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -189,7 +210,11 @@ def _evaluations(comparison: Comparison, reads: Sequence[_Staged]) -> Iterator[D
 
 
 def _resolve(
-    comparison: Comparison, statement: Placed, access: Access, relation: isl.Map
+    comparison: Comparison,
+    statement: Placed,
+    access: Access,
+    relation: isl.Map,
+    steps: tuple[tuple[Placed, isl.Map], ...] = (),
 ) -> Iterator[_Leaf | Diagnostic | None]:
     """Yield the reads that stand behind a read of a transform-made temporary, through any number of them.
 
@@ -197,7 +222,7 @@ def _resolve(
     """
     filler = comparison.kernel.evaluations.get(access.array)
     if filler is None:
-        yield _Leaf(statement, access, relation)
+        yield _Leaf(statement, access, relation, steps)
         return
     looking_at(statement, access)
     sources, initial = comparison.flow(access.array).of(statement, access)
@@ -210,7 +235,8 @@ def _resolve(
         inside = comparison.new.statements[lowered.name]
         for source, link in sources:
             step = link if source is inside else link.apply_range(_same_instance(source, inside))
-            yield from _resolve(comparison, inside, inner, relation.apply_range(step))
+            through = (*steps, (inside, step))
+            yield from _resolve(comparison, inside, inner, relation.apply_range(step), through)
 
 
 def _same_instance(outer: Placed, inner: Placed) -> isl.Map:
@@ -255,7 +281,7 @@ def _same_value(
             yield _not_proven(f"'{array}' is read in a reduction that is computed ahead inside another one", site)
             return
         yield from _all_terms(comparison, statement, leaf, original, reached)
-        got = leaf.relation.range_map().apply_range(_elements(leaf.statement, leaf.access))
+        got = _elements_on_path(statement, leaf)
     else:
         reached = reference_map(statement, original)
         got = leaf.relation.apply_range(_elements(leaf.statement, leaf.access))
@@ -283,7 +309,9 @@ def _wrong_element(
     wrong, to_reference = found
     notes = []
     if to_reference is None:
-        at, inner = pair(wrong.domain().unwrap(), statement, leaf.statement)
+        pairs = wrong.domain().unwrap()
+        pairs = pairs.project_out(_OUT, 0, pairs.dim(_OUT) - len(leaf.statement.dims))
+        at, inner = pair(pairs, statement, leaf.statement)
     else:
         elements = _elements(leaf.statement, leaf.access)
         at, inner = pair(leaf.relation.intersect(wrong.apply_range(elements.reverse())), statement, leaf.statement)
@@ -312,25 +340,42 @@ def _same_condition(to_reference: isl.Map, leaf: _Leaf, original: Placed, wanted
 
 
 def _reference_instances(statement: Placed, leaf: _Leaf, original: Placed) -> isl.Map | None:
-    """Return ``{ [instance -> leaf instance] -> instance of the reference statement }``.
+    """Return ``{ [instance -> path to the leaf] -> instance of the reference statement }``.
 
-    Loop inames follow from the reading statement, inames of reductions from the statement that the leaf is in; None
-    where neither knows an iname.
+    Loop inames follow from the reading statement, inames of reductions from the last step that runs over them; None
+    where no step knows an iname.
     """
-    inner = leaf.statement.lowered.instruction.origin
-    primed = {name: Affine.variable(f"{name}'") for name in leaf.statement.dims}
     known = _known_inames(statement, original)
     forms: list[Affine] = []
     for iname in original.lowered.inames:
-        if iname in known:
-            forms.append(known[iname].substitute(statement.forms))
-        elif isinstance(inner, Evaluation) and iname in inner.forms:
-            forms.append(inner.forms[iname].substitute(leaf.statement.forms).substitute(primed))
-        else:
+        form = known[iname].substitute(statement.forms) if iname in known else _reduced(leaf, iname)
+        if form is None:
             return None
-    names = (*statement.dims, *(f"{name}'" for name in leaf.statement.dims))
-    pairs = leaf.relation.wrap()
-    return map_from_forms(pairs.flatten(), names, forms).apply_domain(pairs.flatten_map().reverse())
+        forms.append(form)
+    flat, names, wrapped = leaf.flattened()
+    return map_from_forms(flat, (*statement.dims, *names), forms).apply_domain(wrapped)
+
+
+def _reduced(leaf: _Leaf, iname: str) -> Affine | None:
+    """Return the iname of a reduction that is computed ahead, as a form of the path to *leaf*."""
+    for (step, _), names in zip(reversed(leaf.steps), reversed(leaf.names), strict=True):
+        origin = step.lowered.instruction.origin
+        form = origin.forms.get(iname) if isinstance(origin, Evaluation) else None
+        if form is not None and form.names() <= {*step.lowered.inames, *parameters_of(step.domain)}:
+            return form.substitute(step.forms).substitute(_renaming(step, names))
+    return None
+
+
+def _renaming(step: Placed, names: tuple[str, ...]) -> dict[str, Affine]:
+    return {old: Affine.variable(new) for old, new in zip(step.dims, names, strict=True)}
+
+
+def _elements_on_path(statement: Placed, leaf: _Leaf) -> isl.Map:
+    """Return ``{ [instance -> path to the leaf] -> element }``."""
+    renaming = _renaming(leaf.statement, leaf.names[-1])
+    forms = [None if form is None else form.substitute(renaming) for form in leaf.statement.indices(leaf.access)]
+    flat, names, wrapped = leaf.flattened()
+    return map_from_forms(flat, (*statement.dims, *names), forms).apply_domain(wrapped)
 
 
 def _known_inames(statement: Placed, original: Placed) -> dict[str, Affine]:
@@ -356,7 +401,7 @@ def _all_terms(
     if whole:
         known = {name: form for name, form in known.items() if name not in original.lowered.own}
         result = result_of(comparison, statement)
-    counted = leaf.relation.domain_map().apply_range(result)
+    counted = leaf.path.domain_map().apply_range(result)
     reached = counted.reverse().apply_range(to_reference)
     outer = map_from_forms(original.domain, original.dims, [Affine.variable(name) for name in known])
     complete = reached.apply_range(outer).apply_range(outer.reverse())

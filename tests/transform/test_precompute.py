@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.expr.parser import parse_expression
+from polyloop.expr.printer import show
 from tests.transform.checking import check, cuda, refused, same_after_replay, vectors
 from tests.transform.kernels import F, check_rule, rule, spread
 
@@ -317,3 +320,55 @@ def test_a_use_is_found_inside_the_sum_that_it_is_in() -> None:
         other = "q" if sweep == "p" else "p"
         names = {"precompute_inames": "x", "temporary_name": "rest", "compute_insn_id": "compute_rest"}
         check(pl.precompute(staged, "f", other, **names), {"a": a, "n": 6}, {"y": y})
+
+
+def sweeps() -> pl.LoopKernel:
+    """A product with one matrix along each axis, whose sums are nested in rules."""
+    return pl.make_kernel(
+        "{[e, a, b, c, i, j, k]: 0 <= e < n and 0 <= a, b, c < 3 and 0 <= i, j, k < 2}",
+        """
+        first(a_, j_, k_) := sum(i, p[a_, i]*u[e, i, j_, k_])
+        second(a_, b_, k_) := sum(j, p[b_, j]*first(a_, j, k_))
+        v[e, a, b, c] = sum(k, p[c, k]*second(a, b, k))
+        """,
+        [pl.GlobalArg("p", F, shape="3, 2"), pl.GlobalArg("u", F, shape="n, 2, 2, 2"), ...],
+        name="sweeps",
+        assumptions="n >= 1",
+    )
+
+
+def in_sweeps() -> pl.LoopKernel:
+    knl = pl.tag_inames(sweeps(), "e:g.0, a:l.2, b:l.1, c:l.0")
+    knl = pl.precompute(knl, "second", "a, b, k", precompute_inames="a_, b_, k_")
+    return pl.precompute(knl, "first", "a_, j, k_", precompute_inames="a2, j2, k2")
+
+
+def test_sums_inside_of_sums_inside_of_sums() -> None:
+    base, knl = sweeps(), in_sweeps()
+    for n in (1, 3):
+        p, u = np.random.default_rng(n).integers(-3, 4, (3, 2)), np.random.default_rng(n).integers(-3, 4, (n, 2, 2, 2))
+        v = np.einsum("ai,bj,ck,eijk->eabc", p, p, p, u)
+        check(knl, {"p": p.astype(F), "u": u.astype(F)}, {"v": v})
+    same_after_replay(base, knl)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "old", "new", "code"),
+    [
+        ("compute_first", "u[e, i, j2, k2]", "u[e, i, k2, j2]", "copy-wrong-element"),
+        ("compute_first", "u[e, i, j2, k2]", "u[e, 0, j2, k2]", "copy-wrong-element"),
+        ("compute_first", "p[a2, i]", "p[a2, 1 - i]", "copy-wrong-element"),
+        ("compute_second", "p[b_, j]", "p[b_, k_]", "copy-wrong-element"),
+        ("compute_second", "first_value[a_, j, k_]", "first_value[a_, k_, j]", "copy-wrong-element"),
+        ("insn", "second_value[a, b, k]", "second_value[a, b, 0]", "copy-wrong-element"),
+    ],
+)
+def test_a_wrong_step_of_nested_sums_is_found(instruction: str, old: str, new: str, code: str) -> None:
+    knl = in_sweeps()
+    found = [i for i in knl.instructions if i.id == instruction]
+    assert old in str(found[0])
+    expression = parse_expression(show(found[0].expression).replace(old, new))
+    changed = [replace(i, expression=expression) if i.id == instruction else i for i in knl.instructions]
+    with pytest.raises(pl.VerificationError) as refusal:
+        pl.generate_code(replace(knl, instructions=tuple(changed)))
+    assert code in refusal.value.codes
