@@ -39,7 +39,10 @@ def check(name: str, run: Run) -> None:
 def _compare(got: Any, want: np.ndarray[Any, Any], what: str, rtol: float) -> None:
     got = np.asarray(got)
     assert got.shape == want.shape, f"{what}: shape {got.shape}, must be {want.shape}"
-    if want.dtype.kind in "biu":
+    if want.dtype.names:
+        for field in want.dtype.names:
+            _compare(got[field], want[field], f"{what}.{field}", rtol)
+    elif want.dtype.kind in "biu":
         np.testing.assert_array_equal(got, want, err_msg=what)
     else:
         np.testing.assert_allclose(got, want, rtol, rtol * np.max(np.abs(want), initial=0.0), err_msg=what)

@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 
 from polyloop.analysis.bounds import bounds_conditions, bounds_violations
 from polyloop.analysis.infer import infer_dtypes
-from polyloop.analysis.lowering import loop_order
+from polyloop.analysis.lowering import loop_order, lower
 from polyloop.analysis.placement import axes_of
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression, Reduction
@@ -284,6 +284,16 @@ def _reduction_forms(kernel: LoopKernel, bound: set[str], uses: Sequence[Use]) -
     return forms
 
 
+def _blocks_around(kernel: LoopKernel, use: Use) -> Iterable[tuple[str, int]]:
+    """Return the written ``for`` block of each loop around a use, also where a reduction shares a loop (rule 4)."""
+    blocks = dict(use.instruction.blocks)
+    if not set(use.inames) <= set(use.instruction.inames):
+        for statement in lower(kernel).statements.values():
+            if statement.instruction is use.instruction and set(statement.inames) <= set(use.inames):
+                blocks.update((iname, number) for iname, number in statement.joined.items() if number is not None)
+    return blocks.items()
+
+
 def _new_instruction(
     kernel: LoopKernel, plan: Plan, footprint: Footprint, new: tuple[str, ...], uses: Sequence[Use]
 ) -> Instruction:
@@ -302,7 +312,7 @@ def _new_instruction(
     expanded = expand_rules(expression, kernel.substitutions)
     space = parameter_space(kernel.parameters)
     terms = term_domains((*kernel.domains, new_domain(footprint, new, domain)), inames, domain, expanded, space)
-    blocks = tuple(entry for entry in uses[0].instruction.blocks if entry[0] in footprint.outer)
+    blocks = tuple(entry for entry in _blocks_around(kernel, uses[0]) if entry[0] in footprint.outer)
     bound = {iname for term in terms for iname in term.inames}
     return Instruction(
         id=plan.instruction,

@@ -224,7 +224,7 @@ def _race(placement: Placement, need: Need, axes: Mapping[str, str]) -> Diagnost
     elif both and culprits and need.first.array in kernel.temporaries:
         iname = next(iter(culprits))
         call = f"pl.privatize_temporaries_with_inames(knl, {iname!r}, {need.first.array!r})"
-        hints = (f"give each {iname!r} one of its own before the tag: {call}", "keep the loop sequential")
+        hints = (f"give each {iname!r} one of its own before the tag: {call}; or keep the loop sequential",)
     shown = witness(WitnessKind.RACE, (first, need.first, left), (first, left), (second, right))
     notes = (f"{note}, and both would run at the same time",)
     return Diagnostic(code, listed, notes, hints, sites=tuple(sites), witness=shown)

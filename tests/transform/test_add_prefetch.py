@@ -281,3 +281,30 @@ def test_an_atomic_update_keeps_its_own_read(rule: bool) -> None:
     assert caught.value.codes == ("staged-atomic",)
     assert "updates between the two would be lost" in str(caught.value)
     pl.add_prefetch(knl, "x", ())
+
+
+@pytest.mark.parametrize("array", ["m", "p"])
+def test_a_sum_that_shares_its_loop_with_a_written_one(array: str) -> None:
+    """The copy belongs to the written loop, into which the terms of the sum go (rule 4), not to one beside it."""
+    base = pl.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        """
+        for i
+            <> here = p[i]
+            for j
+                <> away = p[j] - here
+            end
+            a[i] = sum(j, m[j]*away)
+        end
+        """,
+        [pl.GlobalArg("p, a, m", F, shape="n"), ...],
+        name="pairs",
+        assumptions="n >= 1",
+    )
+    knl = pl.split_iname(base, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.split_iname(knl, "j", 4)
+    knl = pl.add_prefetch(knl, array, "j_inner")
+    for n in (1, 4, 9):
+        p, m = vectors(n, 2)
+        check(knl, {"p": p, "m": m}, {"a": (m[None] * (p[None] - p[:, None])).sum(1)})
+    same_after_replay(base, knl)

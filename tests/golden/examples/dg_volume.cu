@@ -1,0 +1,112 @@
+extern "C" __global__ void __launch_bounds__(80) dg_volume(const float *__restrict__ d, const float *__restrict__ u, const float *__restrict__ drdx, float *__restrict__ grad, int elements)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    __shared__ float u_fetch[16][20];
+    __shared__ float d_fetch[3][20][21];
+    if (16 * bx + 15 < elements) {
+        #pragma unroll
+        for (int u_dim_0_outer = 0; u_dim_0_outer < 4; ++u_dim_0_outer)
+            u_fetch[4 * u_dim_0_outer + ty][tx] = u[(16 * bx + 4 * u_dim_0_outer + ty) * 20 + tx];  // fetch_u
+        #pragma unroll
+        for (int d_dim_0 = 0; d_dim_0 < 3; ++d_dim_0) {
+            #pragma unroll
+            for (int d_dim_1_outer = 0; d_dim_1_outer < 5; ++d_dim_1_outer)
+                d_fetch[d_dim_0][4 * d_dim_1_outer + ty][tx] = d[d_dim_0 * 400 + (4 * d_dim_1_outer + ty) * 20 + tx];  // fetch_d
+        }
+        __syncthreads();
+        float acc[4];
+        float along[4][3];
+        #pragma unroll
+        for (int r = 0; r < 3; ++r) {
+            #pragma unroll
+            for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner)
+                acc[e_inner_inner] = 0.0f;  // insn
+            for (int j = 0; j < 20; ++j) {
+                #pragma unroll
+                for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner)
+                    acc[e_inner_inner] += d_fetch[r][tx][j] * u_fetch[4 * ty + e_inner_inner][j];  // insn
+            }
+            #pragma unroll
+            for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner)
+                along[e_inner_inner][r] = acc[e_inner_inner];  // insn
+        }
+        float acc_0[4];
+        #pragma unroll
+        for (int x = 0; x < 3; ++x) {
+            #pragma unroll
+            for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner)
+                acc_0[e_inner_inner] = 0.0f;  // insn_1
+            #pragma unroll
+            for (int s = 0; s < 3; ++s) {
+                #pragma unroll
+                for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner)
+                    acc_0[e_inner_inner] += drdx[x * 3 * elements + s * elements + 16 * bx + 4 * ty + e_inner_inner] * along[e_inner_inner][s];  // insn_1
+            }
+            #pragma unroll
+            for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner)
+                grad[x * 20 * elements + (16 * bx + 4 * ty + e_inner_inner) * 20 + tx] = acc_0[e_inner_inner];  // insn_1
+        }
+    } else {
+        if (16 * bx + ty < elements) {
+            #pragma unroll
+            for (int u_dim_0_outer = 0; u_dim_0_outer < 4; ++u_dim_0_outer) {
+                if (16 * bx + 4 * u_dim_0_outer + ty < elements)
+                    u_fetch[4 * u_dim_0_outer + ty][tx] = u[(16 * bx + 4 * u_dim_0_outer + ty) * 20 + tx];  // fetch_u
+            }
+        }
+        #pragma unroll
+        for (int d_dim_0 = 0; d_dim_0 < 3; ++d_dim_0) {
+            #pragma unroll
+            for (int d_dim_1_outer = 0; d_dim_1_outer < 5; ++d_dim_1_outer)
+                d_fetch[d_dim_0][4 * d_dim_1_outer + ty][tx] = d[d_dim_0 * 400 + (4 * d_dim_1_outer + ty) * 20 + tx];  // fetch_d
+        }
+        __syncthreads();
+        if (16 * bx + 4 * ty < elements) {
+            float acc[4];
+            float along[4][3];
+            #pragma unroll
+            for (int r = 0; r < 3; ++r) {
+                #pragma unroll
+                for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner) {
+                    if (16 * bx + 4 * ty + e_inner_inner < elements)
+                        acc[e_inner_inner] = 0.0f;  // insn
+                }
+                for (int j = 0; j < 20; ++j) {
+                    #pragma unroll
+                    for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner) {
+                        if (16 * bx + 4 * ty + e_inner_inner < elements)
+                            acc[e_inner_inner] += d_fetch[r][tx][j] * u_fetch[4 * ty + e_inner_inner][j];  // insn
+                    }
+                }
+                #pragma unroll
+                for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner) {
+                    if (16 * bx + 4 * ty + e_inner_inner < elements)
+                        along[e_inner_inner][r] = acc[e_inner_inner];  // insn
+                }
+            }
+            float acc_0[4];
+            #pragma unroll
+            for (int x = 0; x < 3; ++x) {
+                #pragma unroll
+                for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner) {
+                    if (16 * bx + 4 * ty + e_inner_inner < elements)
+                        acc_0[e_inner_inner] = 0.0f;  // insn_1
+                }
+                #pragma unroll
+                for (int s = 0; s < 3; ++s) {
+                    #pragma unroll
+                    for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner) {
+                        if (16 * bx + 4 * ty + e_inner_inner < elements)
+                            acc_0[e_inner_inner] += drdx[x * 3 * elements + s * elements + 16 * bx + 4 * ty + e_inner_inner] * along[e_inner_inner][s];  // insn_1
+                    }
+                }
+                #pragma unroll
+                for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner) {
+                    if (16 * bx + 4 * ty + e_inner_inner < elements)
+                        grad[x * 20 * elements + (16 * bx + 4 * ty + e_inner_inner) * 20 + tx] = acc_0[e_inner_inner];  // insn_1
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+extern "C" __global__ void __launch_bounds__(256) matmul_bias_gelu(const float *__restrict__ a, const float *__restrict__ b, const float *__restrict__ bias, float *__restrict__ c, int m, int p, int n)
+{
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    __shared__ float a_fetch[64][16];
+    __shared__ float b_fetch[16][64];
+    if (64 * by + 63 < m && 64 * bx + 63 < n) {
+        float acc[4][4];
+        #pragma unroll
+        for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+            #pragma unroll
+            for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer)
+                acc[i_inner_outer][j_inner_outer] = 0.0f;  // insn
+        }
+        const int k_outer_full = p / 16;
+        for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
+            #pragma unroll
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+                a_fetch[16 * a_dim_0_outer + ty][tx] = a[(64 * by + 16 * a_dim_0_outer + ty) * p + 16 * k_outer + tx];  // fetch_a
+            #pragma unroll
+            for (int b_dim_1_outer = 0; b_dim_1_outer < 4; ++b_dim_1_outer)
+                b_fetch[ty][16 * b_dim_1_outer + tx] = b[(16 * k_outer + ty) * n + 64 * bx + 16 * b_dim_1_outer + tx];  // fetch_b
+            __syncthreads();
+            for (int k_inner = 0; k_inner < 16; ++k_inner) {
+                #pragma unroll
+                for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+                    #pragma unroll
+                    for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer)
+                        acc[i_inner_outer][j_inner_outer] += a_fetch[16 * i_inner_outer + ty][k_inner] * b_fetch[k_inner][16 * j_inner_outer + tx];  // insn
+                }
+            }
+            __syncthreads();
+        }
+        for (int k_outer = k_outer_full; k_outer < (p + 15) / 16; ++k_outer) {
+            if (16 * k_outer + tx < p) {
+                #pragma unroll
+                for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+                    a_fetch[16 * a_dim_0_outer + ty][tx] = a[(64 * by + 16 * a_dim_0_outer + ty) * p + 16 * k_outer + tx];  // fetch_a
+            }
+            if (16 * k_outer + ty < p) {
+                #pragma unroll
+                for (int b_dim_1_outer = 0; b_dim_1_outer < 4; ++b_dim_1_outer)
+                    b_fetch[ty][16 * b_dim_1_outer + tx] = b[(16 * k_outer + ty) * n + 64 * bx + 16 * b_dim_1_outer + tx];  // fetch_b
+            }
+            __syncthreads();
+            for (int k_inner = 0; k_inner < p - 16 * k_outer; ++k_inner) {
+                #pragma unroll
+                for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+                    #pragma unroll
+                    for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer)
+                        acc[i_inner_outer][j_inner_outer] += a_fetch[16 * i_inner_outer + ty][k_inner] * b_fetch[k_inner][16 * j_inner_outer + tx];  // insn
+                }
+            }
+            __syncthreads();
+        }
+        float s[4][4];
+        #pragma unroll
+        for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+            #pragma unroll
+            for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer)
+                s[i_inner_outer][j_inner_outer] = bias[64 * bx + 16 * j_inner_outer + tx] + acc[i_inner_outer][j_inner_outer];  // insn
+        }
+        #pragma unroll
+        for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+            #pragma unroll
+            for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer)
+                c[(64 * by + 16 * i_inner_outer + ty) * n + 64 * bx + 16 * j_inner_outer + tx] = 0.5f * s[i_inner_outer][j_inner_outer] * (1.0f + erff(0.70710677f * s[i_inner_outer][j_inner_outer]));  // insn_1
+        }
+    } else {
+        float acc[4][4];
+        if (64 * by + ty < m && 64 * bx + tx < n) {
+            #pragma unroll
+            for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+                if (64 * by + 16 * i_inner_outer + ty < m) {
+                    #pragma unroll
+                    for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer) {
+                        if (64 * bx + 16 * j_inner_outer + tx < n)
+                            acc[i_inner_outer][j_inner_outer] = 0.0f;  // insn
+                    }
+                }
+            }
+        }
+        for (int k_outer = 0; k_outer < (p + 15) / 16; ++k_outer) {
+            if (64 * by + ty < m && 16 * k_outer + tx < p) {
+                #pragma unroll
+                for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+                    if (64 * by + 16 * a_dim_0_outer + ty < m)
+                        a_fetch[16 * a_dim_0_outer + ty][tx] = a[(64 * by + 16 * a_dim_0_outer + ty) * p + 16 * k_outer + tx];  // fetch_a
+                }
+            }
+            if (16 * k_outer + ty < p && 64 * bx + tx < n) {
+                #pragma unroll
+                for (int b_dim_1_outer = 0; b_dim_1_outer < 4; ++b_dim_1_outer) {
+                    if (64 * bx + 16 * b_dim_1_outer + tx < n)
+                        b_fetch[ty][16 * b_dim_1_outer + tx] = b[(16 * k_outer + ty) * n + 64 * bx + 16 * b_dim_1_outer + tx];  // fetch_b
+                }
+            }
+            __syncthreads();
+            if (64 * by + ty < m && 64 * bx + tx < n) {
+                for (int k_inner = 0; k_inner < min(p - 16 * k_outer, 16); ++k_inner) {
+                    #pragma unroll
+                    for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+                        if (64 * by + 16 * i_inner_outer + ty < m) {
+                            #pragma unroll
+                            for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer) {
+                                if (64 * bx + 16 * j_inner_outer + tx < n)
+                                    acc[i_inner_outer][j_inner_outer] += a_fetch[16 * i_inner_outer + ty][k_inner] * b_fetch[k_inner][16 * j_inner_outer + tx];  // insn
+                            }
+                        }
+                    }
+                }
+            }
+            __syncthreads();
+        }
+        if (64 * by + ty < m && 64 * bx + tx < n) {
+            float s[4][4];
+            #pragma unroll
+            for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+                if (64 * by + 16 * i_inner_outer + ty < m) {
+                    #pragma unroll
+                    for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer) {
+                        if (64 * bx + 16 * j_inner_outer + tx < n)
+                            s[i_inner_outer][j_inner_outer] = bias[64 * bx + 16 * j_inner_outer + tx] + acc[i_inner_outer][j_inner_outer];  // insn
+                    }
+                }
+            }
+            #pragma unroll
+            for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
+                if (64 * by + 16 * i_inner_outer + ty < m) {
+                    #pragma unroll
+                    for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer) {
+                        if (64 * bx + 16 * j_inner_outer + tx < n)
+                            c[(64 * by + 16 * i_inner_outer + ty) * n + 64 * bx + 16 * j_inner_outer + tx] = 0.5f * s[i_inner_outer][j_inner_outer] * (1.0f + erff(0.70710677f * s[i_inner_outer][j_inner_outer]));  // insn_1
+                    }
+                }
+            }
+        }
+    }
+}
