@@ -2,56 +2,56 @@ static __device__ __forceinline__ float3 operator-(float3 a, float3 b) { return 
 static __device__ __forceinline__ float3 operator*(float a, float3 b) { return make_float3(a * b.x, a * b.y, a * b.z); }
 static __device__ __forceinline__ float3 operator+(float3 a, float3 b) { return make_float3(a.x + b.x, a.y + b.y, a.z + b.z); }
 
-extern "C" __global__ void __launch_bounds__(128) nbody(const float3 *__restrict__ p, float3 *__restrict__ a, const float *__restrict__ mass, float softening, int n)
+extern "C" __global__ void __launch_bounds__(64) nbody(const float3 *__restrict__ p, float3 *__restrict__ a, const float *__restrict__ mass, float softening, int n)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    __shared__ float mass_fetch[128];
-    __shared__ float3 p_fetch[128];
-    if (128 * bx + 127 < n) {
-        float3 here = p[128 * bx + tx];  // insn
+    __shared__ float mass_fetch[64];
+    __shared__ float3 p_fetch[64];
+    if (64 * bx + 63 < n) {
+        float3 here = p[64 * bx + tx];  // insn
         float3 acc = make_float3(0.0f, 0.0f, 0.0f);  // insn_3
-        const int j_outer_full = n / 128;
+        const int j_outer_full = n / 64;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
-            p_fetch[tx] = p[128 * j_outer + tx];  // fetch_p
-            mass_fetch[tx] = mass[128 * j_outer + tx];  // fetch_mass
+            p_fetch[tx] = p[64 * j_outer + tx];  // fetch_p
+            mass_fetch[tx] = mass[64 * j_outer + tx];  // fetch_mass
             __syncthreads();
-            for (int j_inner = 0; j_inner < 128; ++j_inner) {
+            for (int j_inner = 0; j_inner < 64; ++j_inner) {
                 float3 away = p_fetch[j_inner] - here;  // insn_1
                 float inverse = rsqrtf(away.x * away.x + away.y * away.y + away.z * away.z + softening);  // insn_2
                 acc = acc + mass_fetch[j_inner] * inverse * inverse * inverse * away;  // insn_3
             }
             __syncthreads();
         }
-        for (int j_outer = j_outer_full; j_outer < (n + 127) / 128; ++j_outer) {
-            if (128 * j_outer + tx < n) {
-                p_fetch[tx] = p[128 * j_outer + tx];  // fetch_p
-                mass_fetch[tx] = mass[128 * j_outer + tx];  // fetch_mass
+        for (int j_outer = j_outer_full; j_outer < (n + 63) / 64; ++j_outer) {
+            if (64 * j_outer + tx < n) {
+                p_fetch[tx] = p[64 * j_outer + tx];  // fetch_p
+                mass_fetch[tx] = mass[64 * j_outer + tx];  // fetch_mass
             }
             __syncthreads();
-            for (int j_inner = 0; j_inner < n - 128 * j_outer; ++j_inner) {
+            for (int j_inner = 0; j_inner < n - 64 * j_outer; ++j_inner) {
                 float3 away = p_fetch[j_inner] - here;  // insn_1
                 float inverse = rsqrtf(away.x * away.x + away.y * away.y + away.z * away.z + softening);  // insn_2
                 acc = acc + mass_fetch[j_inner] * inverse * inverse * inverse * away;  // insn_3
             }
             __syncthreads();
         }
-        a[128 * bx + tx] = acc;  // insn_3
+        a[64 * bx + tx] = acc;  // insn_3
     } else {
         float3 acc;
         float3 here;
-        if (128 * bx + tx < n) {
-            here = p[128 * bx + tx];  // insn
+        if (64 * bx + tx < n) {
+            here = p[64 * bx + tx];  // insn
             acc = make_float3(0.0f, 0.0f, 0.0f);  // insn_3
         }
-        for (int j_outer = 0; j_outer < (n + 127) / 128; ++j_outer) {
-            if (128 * j_outer + tx < n) {
-                p_fetch[tx] = p[128 * j_outer + tx];  // fetch_p
-                mass_fetch[tx] = mass[128 * j_outer + tx];  // fetch_mass
+        for (int j_outer = 0; j_outer < (n + 63) / 64; ++j_outer) {
+            if (64 * j_outer + tx < n) {
+                p_fetch[tx] = p[64 * j_outer + tx];  // fetch_p
+                mass_fetch[tx] = mass[64 * j_outer + tx];  // fetch_mass
             }
             __syncthreads();
-            if (128 * bx + tx < n) {
-                for (int j_inner = 0; j_inner < min(n - 128 * j_outer, 128); ++j_inner) {
+            if (64 * bx + tx < n) {
+                for (int j_inner = 0; j_inner < min(n - 64 * j_outer, 64); ++j_inner) {
                     float3 away = p_fetch[j_inner] - here;  // insn_1
                     float inverse = rsqrtf(away.x * away.x + away.y * away.y + away.z * away.z + softening);  // insn_2
                     acc = acc + mass_fetch[j_inner] * inverse * inverse * inverse * away;  // insn_3
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(128) nbody(const float3 *__restrict
             }
             __syncthreads();
         }
-        if (128 * bx + tx < n)
-            a[128 * bx + tx] = acc;  // insn_3
+        if (64 * bx + tx < n)
+            a[64 * bx + tx] = acc;  // insn_3
     }
 }
