@@ -21,6 +21,7 @@ from polyloop.codegen.linear import form_text
 from polyloop.codegen.magnitude import Magnitudes
 from polyloop.codegen.memory import asks_for_shared, declare_temporaries
 from polyloop.codegen.parts import is_split, parts_of
+from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
 from polyloop.codegen.regions import sequential_tree
 from polyloop.codegen.rows import hull, residues, rows_of
@@ -309,6 +310,8 @@ class _Program:
         """Return the parameters of a function, and lines that narrow or widen integer ones."""
         written = self._written(launches)
         exchanged = frozenset(name for launch in launches for name in launch.exchanged) & written
+        arrays = frozenset(self.whole.get(a.name, a.name) for a in arguments if isinstance(a, ArrayArg))
+        merged = may_merge_loads(self._statements_of(launches), arrays)
         texts, lines = [], []
         for argument in arguments:
             dtype = _held(argument)
@@ -319,7 +322,7 @@ class _Program:
                 const = "" if whole in written else "const "
                 # Told that no other pointer reaches the array, the compiler would keep a loaded value across a barrier
                 # behind which another thread has stored a new one.
-                shared = self.language.has_axes and whole in exchanged
+                shared = self.language.has_axes and (whole in exchanged or (const and merged))
                 restrict = "" if shared else f"{self.language.restrict} "
                 texts.append(f"{const}{ctype} *{restrict}{argument.name}")
             elif argument.name in self.schedule.parameters and argument.dtype != scope.index_dtype:

@@ -1,4 +1,4 @@
-extern "C" __global__ void collected_statements(const float *__restrict__ x, float *__restrict__ y0, float *__restrict__ y1, float *__restrict__ y2, float *__restrict__ total, int n)
+extern "C" __global__ void collected_statements(const float *x, float *__restrict__ y0, float *__restrict__ y1, float *__restrict__ y2, float *__restrict__ total, int n)
 {
     for (int i = 0; i < n; ++i) {
         y0[i] = x[i] + 0.0f;  // power0

@@ -1,4 +1,4 @@
-extern "C" __global__ void fused_pipeline(const int *__restrict__ a, int *__restrict__ edge, int *__restrict__ bend, int *__restrict__ size, int n)
+extern "C" __global__ void fused_pipeline(const int *a, int *__restrict__ edge, int *__restrict__ bend, int *__restrict__ size, int n)
 {
     for (int i = 0; i <= n; ++i) {
         edge[i] = a[i + 1] - a[i];  // insn

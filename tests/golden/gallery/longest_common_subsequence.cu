@@ -1,6 +1,6 @@
 static __device__ __forceinline__ int floordiv_int32(int a, int b) { int q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q; }
 
-extern "C" __global__ void __launch_bounds__(32) longest_common_subsequence(const int *__restrict__ x, const int *__restrict__ y, int *length, int n, int m)
+extern "C" __global__ void __launch_bounds__(32) longest_common_subsequence(const int *x, const int *y, int *length, int n, int m)
 {
     const int tx = threadIdx.x;
     for (int diagonal = 2; diagonal <= m + n; ++diagonal) {

@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, int n)
+extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float *a, const float *b, float *__restrict__ c, int n)
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;

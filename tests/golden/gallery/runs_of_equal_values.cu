@@ -1,4 +1,4 @@
-extern "C" __global__ void runs_of_equal_values(const int *__restrict__ a, int *__restrict__ s, int *__restrict__ c, int n)
+extern "C" __global__ void runs_of_equal_values(const int *a, int *__restrict__ s, int *__restrict__ c, int n)
 {
     for (int i = 0; i < n; ++i) {
         s[i] = i == 0 || a[i] != a[i - 1] ? 1 : 0;  // insn

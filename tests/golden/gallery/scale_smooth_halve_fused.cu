@@ -8,7 +8,7 @@ extern "C" __global__ void __launch_bounds__(32) scale_smooth_halve_fused_0(cons
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32) scale_smooth_halve_fused_1(const float *__restrict__ scaled, int n, float *__restrict__ y, float *__restrict__ s)
+extern "C" __global__ void __launch_bounds__(32) scale_smooth_halve_fused_1(const float *scaled, int n, float *__restrict__ y, float *__restrict__ s)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;

@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(16) shortest_paths(const int *__restrict__ d, int *e, int n, int *__restrict__ f)
+extern "C" __global__ void __launch_bounds__(16) shortest_paths(const int *d, int *e, int n, int *__restrict__ f)
 {
     const int tx = threadIdx.x;
     if (n >= 1) {

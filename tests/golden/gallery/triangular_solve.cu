@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(20) triangular_solve(const float *__restrict__ l, const float *__restrict__ b, float *__restrict__ x, int n)
+extern "C" __global__ void __launch_bounds__(20) triangular_solve(const float *l, const float *b, float *__restrict__ x, int n)
 {
     const int tx = threadIdx.x;
     for (int i = 0; i < n; ++i) {

@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(16) weights(const float *__restrict__ q, float *__restrict__ total, float *__restrict__ mean, int n)
+extern "C" __global__ void __launch_bounds__(16) weights(const float *q, float *__restrict__ total, float *__restrict__ mean, int n)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
