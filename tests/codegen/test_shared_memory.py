@@ -146,4 +146,5 @@ def test_it_compiles(arch: str) -> None:
 def test_it_runs_on_a_gpu() -> None:
     x = np.random.default_rng(4).random((5, 28 * 1024), dtype=F)
     knl = reversed_rows(28 * 1024, "u")
-    np.testing.assert_array_equal(pl.compile(knl, target=pl.CudaTarget())(x=x).y, 2 * x[:, ::-1] + 1)
+    got = pl.compile(knl, target=pl.CudaTarget())(x=x).y  # one rounding fewer, where the GPU fuses
+    np.testing.assert_allclose(got, 2 * x[:, ::-1] + 1, rtol=2e-7)
