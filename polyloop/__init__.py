@@ -100,9 +100,11 @@ if TYPE_CHECKING:
     from polyloop.transform.replacing import map_instructions, replace_instruction_ids
     from polyloop.transform.rules import expand_subst, extract_subst, find_rules_matching
     from polyloop.transform.save import save_and_reload_temporaries
+    from polyloop.transform.scan import realize_scan
     from polyloop.transform.simplify import fold_constants, simplify_indices
     from polyloop.transform.specialize import add_dtypes, assume, fix_parameters, set_temporary_address_space
     from polyloop.transform.split import split_iname
+    from polyloop.transform.split_scan import split_scan
     from polyloop.transform.swizzle import get_bank_conflicts, swizzle
     from polyloop.transform.tag import tag_inames
     from polyloop.transform.tile import tile
@@ -221,6 +223,7 @@ __all__ = [
     "prioritize_loops",
     "privatize_temporaries_with_inames",
     "product",
+    "realize_scan",
     "record",
     "reduce",
     "remove_instructions",
@@ -243,6 +246,7 @@ __all__ = [
     "split_iname",
     "split_reduction_inward",
     "split_reduction_outward",
+    "split_scan",
     "swizzle",
     "tag_array_axes",
     "tag_inames",

@@ -9,17 +9,17 @@ import islpy as isl
 import numpy as np
 
 from polyloop.analysis.dataflow import Flow, flow_of, is_exact, readers_of, writes_of
-from polyloop.analysis.lowering import Access
+from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.unbuffered import unbuffered
 from polyloop.expr.records import leaf_fields
 from polyloop.kernel.domains import parameters_of
-from polyloop.kernel.instruction import Carry, Copy
+from polyloop.kernel.instruction import Carry, Copy, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine
 
-__all__ = ["Comparison", "copies", "initial_reads", "leaf_count", "original_read", "reference_flow"]
+__all__ = ["Comparison", "copies", "initial_reads", "leaf_count", "original_leaves", "original_read", "reference_flow"]
 
 
 class Comparison:
@@ -63,11 +63,13 @@ class Comparison:
     def _counterpart(self, statement: Placed) -> Placed | None:
         lowered = statement.lowered
         origin = lowered.instruction.origin
-        assert isinstance(origin, Copy), "only a copy has a counterpart"
+        assert isinstance(origin, Copy | Partial), "only a copy has a counterpart"
         if statement.name not in self.counterparts:
             old = [s for s in self.old.statements.values() if s.lowered.instruction.id == origin.instruction]
             found: Placed | None
-            if lowered.role == "plain":
+            if isinstance(origin, Partial):
+                found = next(s for s in old if s.lowered.role == lowered.role and s.lowered.number == origin.number)
+            elif lowered.role == "plain":
                 found = next(s for s in old if s.lowered.role == "plain")
             else:
                 found = self._update_like(statement, [s for s in old if s.lowered.role == "update"])
@@ -89,7 +91,7 @@ class Comparison:
         group = [s for s in self.new.statements.values() if s.lowered.instruction is statement.lowered.instruction]
         updates = [s for s in group if s.lowered.role == "update"]
         mine = next(s for s in updates if s.lowered.writes_to(array))
-        inames = set(mine.lowered.inames)
+        inames = {*mine.lowered.inames, *mine.lowered.fixed}
         operation = mine.lowered.operation
         assert operation is not None, "an update belongs to a reduction"
         candidates = [c for c in candidates if _has_states(c) == operation.of_states]
@@ -104,7 +106,7 @@ class Comparison:
         for access in mine.lowered.reads:
             if access.leaf is not None and access.array not in self.kernel.evaluations:
                 return original_read(self, mine, access)[0]
-        alike = [u for u in updates if set(u.lowered.inames) == inames]
+        alike = [u for u in updates if {*u.lowered.inames, *u.lowered.fixed} == inames]
         return fitting[alike.index(mine)]
 
 
@@ -197,7 +199,7 @@ def original_read(comparison: Comparison, reader: Placed, access: Access) -> tup
     """Return the reference program's read for a read that a transform left in its place."""
     instruction = reader.lowered.instruction
     origin = instruction.origin
-    assert isinstance(origin, Copy), "only a copy has a reference read"
+    assert isinstance(origin, Copy | Partial), "only a copy has a reference read"
     if access.is_bound:
         same = comparison.counterpart(reader)
         found = next((a for a in same.lowered.reads if a.is_bound and a.array == access.array), None)
@@ -208,8 +210,16 @@ def original_read(comparison: Comparison, reader: Placed, access: Access) -> tup
         if candidate is access:
             break
         number += leaf_count(comparison, candidate)
-    statement, original = comparison.old.program.leaves(origin.instruction)[number]
+    statement, original = original_leaves(comparison, origin)[number]
     return comparison.old.statements[statement.name], original
+
+
+def original_leaves(comparison: Comparison, origin: Copy | Partial) -> list[tuple[Lowered, Access]]:
+    """Return the numbered reads of the reference program that those of a copy, or of a partial sum, stand for."""
+    leaves = comparison.old.program.leaves(origin.instruction)
+    if isinstance(origin, Partial):
+        return [entry for entry in leaves if entry[0].number == origin.number]
+    return leaves
 
 
 def leaf_count(comparison: Comparison, access: Access) -> int:

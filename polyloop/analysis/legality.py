@@ -27,7 +27,7 @@ from polyloop.analysis.terms import term_order_obligations
 from polyloop.analysis.witness import element, instance, pair, point_set, witness
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.kernel.arrays import ArrayArg
-from polyloop.kernel.instruction import Copy
+from polyloop.kernel.instruction import Copy, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms
@@ -99,7 +99,7 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
     known = reference_flow(old, array)
     found = comparison.flow(array)
     for (reader, access), sources, initial in zip(found.reads, found.sources, found.initial, strict=True):
-        if not isinstance(reader.lowered.instruction.origin, Copy):
+        if not isinstance(reader.lowered.instruction.origin, Copy | Partial):
             continue
         if access.leaf is None and not access.is_bound:
             continue

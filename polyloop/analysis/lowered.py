@@ -36,6 +36,8 @@ class Access:
         such an assignment reads and writes the whole element.
     is_bound
         Whether it is the read of a bound variable: a scalar that the statement's domain depends on.
+    is_start
+        Whether it is the read of the state that a reduction begins with.
     guards
         Conditions under which the statement makes the access, if it runs.
     domain
@@ -47,6 +49,7 @@ class Access:
     indices: tuple[Affine | None, ...]
     leaf: int | None = None
     is_bound: bool = False
+    is_start: bool = False
     fields: tuple[str, ...] = ()
     keeps: bool = False
     guards: tuple[Guard, ...] = ()
@@ -92,6 +95,10 @@ class Lowered:
     """Which reduction combines the results of that one, if they are partial and combined where they are."""
     joined: Mapping[str, int | None] = field(default_factory=dict)
     """Reduction inames in whose loops something is set that the reduction reads, with the ``for`` block of each."""
+    along: tuple[str, ...] = ()
+    """Of a scan: the loops along which its accumulator is kept."""
+    fixed: Mapping[str, Affine] = field(default_factory=dict)
+    """Inames that are no loops of the statement, as forms of those that are: that of the one new term of a scan."""
     atomic: str | None = None
     """Operation of an atomic update, which combines ``rhs`` into ``lhs``; its read of ``lhs`` is not in ``reads``."""
 

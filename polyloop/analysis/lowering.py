@@ -9,7 +9,7 @@ the order of its text (*leaves*), and a transform keeps that order.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -36,7 +36,7 @@ from polyloop.expr.nodes import (
     targets_of,
 )
 from polyloop.expr.printer import show
-from polyloop.expr.rewrite import children, expand_rules, rebuild, variables
+from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
 from polyloop.expr.updates import update_of
 from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Instruction, Move, Term
@@ -44,8 +44,8 @@ from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
 from polyloop.kernel.tags import axis_name, is_lane
 from polyloop.kernel.tree import paths
-from polyloop.poly.affine import Affine, affine_of
-from polyloop.poly.sets import constant_bounds, reorder
+from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
 
 __all__ = ["Access", "Accumulator", "Lowered", "Program", "loop_order", "lower"]
 
@@ -72,6 +72,7 @@ class _Lowering:
         self.names = names
         self.terms: Iterator[Term] = iter(instruction.terms)
         self.before: list[Lowered] = []
+        self.behind: list[Lowered] = []
         self.accumulators: list[Accumulator] = []
         self.leaf = 0
         self.number = 0
@@ -105,7 +106,7 @@ class _Lowering:
             instruction.id, "plain", instruction.inames, instruction.domain, lhs, rhs, writes, reads,
             predicates=predicates,
         )  # fmt: skip
-        return [*self.before, replace(own, atomic=atomic)]
+        return [*self.before, replace(own, atomic=atomic), *self.behind]
 
     def target(self, lhs: Expression, reads: list[Access]) -> Expression:
         """Return the left-hand side of the instruction, noting the reads in its subscripts."""
@@ -190,6 +191,8 @@ class _Lowering:
         return self.leaf - 1
 
     def reduce(self, expr: Reduction, inames: tuple[str, ...], outer_reads: list[Access]) -> Expression:
+        if expr.along:
+            return self.scan(expr, inames, outer_reads)
         term = next(self.terms)
         domain, all_inames = term.domain, term.inames
         number, self.number = self.number, self.number + 1
@@ -216,7 +219,7 @@ class _Lowering:
         joined = self.joined(expr.inames, inside)
         init = self.lowered(
             self.names(f"{base}_init"), "init", outer, reorder(around, inames, outer),
-            variable, None, (write,), (), expr.operation,
+            variable, expr.start, (write,), self.starting(expr, inames), expr.operation,
         )  # fmt: skip
         update = self.lowered(
             self.names(f"{base}_update"), "update", nest, reorder(domain, all_inames, nest),
@@ -229,6 +232,52 @@ class _Lowering:
         if joined:
             nested = [replace(statement, joined={**joined, **statement.joined}) for statement in nested]
         self.before += [init, *nested, update]
+        outer_reads.append(write)
+        return variable
+
+    def starting(self, expr: Reduction, inames: tuple[str, ...]) -> tuple[Access, ...]:
+        """Return the reads of the state that a reduction begins with, which are no reads of the text."""
+        if expr.start is None:
+            return ()
+        return (replace(access_of(expr.start, self.visible(inames)), is_start=True),)
+
+    def scan(self, expr: Reduction, inames: tuple[str, ...], outer_reads: list[Access]) -> Expression:
+        """Return the accumulator that a scan keeps along loops: each iteration adds its own terms."""
+        term = next(self.terms)
+        number, self.number = self.number, self.number + 1
+        reads: list[Access] = []
+        around_term, self.guards = self.guards, ()
+        inner = self.rewrite(expr.expr, term.inames, term.domain, reads)
+        self.guards = around_term
+        nest = lanes_last(self.kernel, loop_order(inames, self.kernel.loop_priority))
+        own = tuple(x for x in term.inames if x not in inames)
+        domain, fixed = single_values(reorder(term.domain, term.inames, (*nest, *own)), nest, own)
+        left = () if fixed else own
+        if fixed:
+            forms = {name: to_expression(form) for name, form in fixed.items()}
+            inner = substitute(inner, forms)
+            reads = [replace(read, indices=_substituted(read.indices, fixed)) for read in reads]
+        name = self.names("acc")
+        variable, shape = self.accumulator_element(name, nest, inames, expr.along)
+        write = access_of(variable, self.visible(inames))
+        self.accumulators.append(Accumulator(name, expr.operation, inner, shape, self.instruction.id))
+        outer = tuple(x for x in nest if x not in expr.along)
+        base = self.instruction.id
+        around = project_onto(self.around(inames), inames, outer)
+        if expr.start is None:  # a total that nobody uses may be set too
+            around = around.drop_constraints_not_involving_dims(isl.dim_type.set, 0, len(outer)).coalesce()
+        init = self.lowered(
+            self.names(f"{base}_init"), "init", outer, around,
+            variable, expr.start, (write,), self.starting(expr, inames), expr.operation,
+        )  # fmt: skip
+        update = self.lowered(
+            self.names(f"{base}_update"), "update", (*nest, *left), domain,
+            variable, inner, (write,), (*reads, write), expr.operation,
+        )  # fmt: skip
+        init, update = (replace(part, number=number, own=own, along=expr.along) for part in (init, update))
+        update = replace(update, fixed=fixed)
+        self.before.append(init)
+        (self.behind if expr.after else self.before).append(update)
         outer_reads.append(write)
         return variable
 
@@ -257,7 +306,7 @@ class _Lowering:
     ) -> tuple[Expression, tuple[int, ...]]:
         """Return the accumulator's element for one instance, expanded over loops inside the reduction's."""
         first = min(nest.index(x) for x in own)
-        inside = [x for x in nest[first:] if x in inames and axis_name(self.kernel.tag(x)) is None]
+        inside = [x for x in nest[first:] if x in inames and x not in own and axis_name(self.kernel.tag(x)) is None]
         if not inside:
             return p.Variable(name), ()
         around = self.around(inames)  # the terms may leave out instances, whose value is the neutral element
@@ -298,6 +347,12 @@ def _not_constant(kernel: LoopKernel, instruction: Instruction, iname: str, own:
             )
         ],
     )
+
+
+def _substituted(
+    indices: tuple[Affine | None, ...], values: Mapping[str, Affine]
+) -> tuple[Affine | None, ...]:
+    return tuple(None if form is None else form.substitute(values) for form in indices)
 
 
 def access_of(expr: Expression, visible: frozenset[str]) -> Access:

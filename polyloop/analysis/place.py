@@ -175,11 +175,11 @@ def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) ->
         if access.array == name
     ]
     reference = None if kernel.reference is None else place(kernel.reference.kernel)
-    made = name in kernel.evaluations or name in kernel.buffers
+    made = name in kernel.evaluations or name in kernel.buffers or name in kernel.partials
     if made or reference is None or not is_exact(reference, name):
         for writer, write in writes:
             for reader, access in readers:
-                yield _meetings(writer, write, reader, access)
+                yield _meetings(writer, write, reader, access, by_element=name in kernel.partials)
         return
     flow = flow_of(reference, name)
     for (original, _), sources in zip(flow.reads, flow.sources, strict=True):
@@ -207,9 +207,12 @@ def _constant(pairs: isl.Map) -> isl.Map:
     return pairs
 
 
-def _meetings(left: Placed, write: Access, right: Placed, read: Access) -> _Meant:
-    """Return the pairs that touch one element in the same iteration of the inames that both have."""
-    common = [x for x in left.lowered.inames if x in right.lowered.inames]
+def _meetings(left: Placed, write: Access, right: Placed, read: Access, *, by_element: bool) -> _Meant:
+    """Return the pairs that touch one element in the same iteration of the inames that both have.
+
+    In an array that has an element for each iteration, *by_element*, the iteration may be another one.
+    """
+    common = [] if by_element else [x for x in left.lowered.inames if x in right.lowered.inames]
     a = [*(left.forms.get(x) or Affine.variable(x) for x in common), *left.indices(write)]
     b = [*(right.forms.get(x) or Affine.variable(x) for x in common), *right.indices(read)]
     equal = tuple((x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None)

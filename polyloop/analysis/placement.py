@@ -19,13 +19,23 @@ from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.domains import bound_variables, without_bound_variables
-from polyloop.kernel.instruction import Copy, Instruction
+from polyloop.kernel.instruction import Copy, Instruction, Partial
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.kernel.tags import axis_name
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, map_from_forms
 
-__all__ = ["Axes", "Placed", "Placement", "axes_of", "common_loops", "place_statement", "reference_map", "storage_map"]
+__all__ = [
+    "Axes",
+    "Placed",
+    "Placement",
+    "axes_of",
+    "common_loops",
+    "free_inames",
+    "place_statement",
+    "reference_map",
+    "storage_map",
+]
 
 _SET = isl.dim_type.set
 
@@ -235,6 +245,7 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
         if axis is not None:
             own[axis] = position
             forms[iname] = Affine(((axis, 1),), axes.first[axis])
+    forms.update({iname: form.substitute(forms) for iname, form in statement.fixed.items()})
     repeated = frozenset(axes.all) - owned - own.keys()
     order = (*axes.all, *(x for x in dims if "." not in x))
 
@@ -304,12 +315,34 @@ def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[t
 def reference_map(statement: Placed, reference: Placed, *, exact: bool = False) -> isl.Map:
     """Return ``{ instance -> instance of the reference statement }``, for a statement that copies one.
 
-    With *exact* the instances are those for given values of the bound variables.
+    With *exact* the instances are those for given values of the bound variables.  The term of a scan stands for the
+    same term of several results.
     """
     origin = statement.lowered.instruction.origin
-    assert isinstance(origin, Copy), "only a copy has a reference instance"
-    forms = [origin.forms[iname].substitute(statement.forms) for iname in reference.lowered.inames]
-    return map_from_forms(statement.exact if exact else statement.domain, statement.dims, forms)
+    assert isinstance(origin, Copy | Partial), "only a copy has a reference instance"
+    free = free_inames(statement, reference)
+    domain = statement.exact if exact else statement.domain
+    forms = [
+        None if iname in free else origin.forms[iname].substitute(statement.forms) for iname in reference.lowered.inames
+    ]
+    relation = map_from_forms(domain, statement.dims, forms)
+    return relation.intersect_range(reference.exact if exact else reference.domain) if free else relation
+
+
+def free_inames(statement: Placed, reference: Placed) -> frozenset[str]:
+    """Return the inames of a reference statement about which *statement*, which holds for several values, says nothing.
+
+    They are those of the results that a term of a scan, or a partial sum, belongs to.
+    """
+    origin = statement.lowered.instruction.origin
+    match origin:
+        case Partial():
+            return frozenset(reference.lowered.inames) - origin.forms.keys()
+        case Copy() if statement.lowered.along:
+            along = set(statement.lowered.along)
+            return frozenset(x for x in reference.lowered.inames if not along.isdisjoint(origin.forms[x].names()))
+        case _:
+            return frozenset()
 
 
 def storage_map(placement: Placement, placed: Placed, access: Access, space: AddressSpace) -> isl.Map:

@@ -44,7 +44,7 @@ def _may_follow(reader: Lowered, writer: Lowered, write: Access, loops: Sequence
     """Return whether *reader* reads nothing too early if it shares *loops* with the writer, which comes first."""
     waits = reader.role == "update" and loops[-1] not in (*reader.instruction.inames, *reader.joined)
     for access in reader.reads:
-        if access.array != write.array or (access.leaf is None and not access.is_bound):
+        if access.array != write.array or (access.leaf is None and not (access.is_bound or access.is_start)):
             continue
         same = access.indices == write.indices and set(writer.inames) <= set(reader.inames)
         if same and (not waits or Affine.variable(loops[-1]) in access.indices):

@@ -11,6 +11,7 @@ from polyloop.analysis.comparison import Comparison, copies
 from polyloop.analysis.order import conflicts, equal_on
 from polyloop.analysis.placement import Placed, reference_map
 from polyloop.analysis.proof import Claim, Obligation
+from polyloop.analysis.scan_terms import reduction_of, reductions_in_parts
 from polyloop.analysis.witness import instance, pair, witness
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.poly.sets import lex_relation
@@ -20,9 +21,12 @@ __all__ = ["term_order_obligations"]
 
 def term_order_obligations(comparison: Comparison) -> Iterator[Obligation]:
     """Yield the reductions with an ordered operation, whose terms must be combined in the order of the program."""
+    in_parts = reductions_in_parts(comparison)
     for reference in comparison.old.statements.values():
         operation = reference.lowered.operation
-        if reference.lowered.role == "update" and operation is not None and operation.ordered:
+        if reference.lowered.role != "update" or operation is None or not operation.ordered:
+            continue
+        if reduction_of(reference) not in in_parts:
             says = f"the terms of '{operation}' in '{reference.lowered.instruction.id}' are combined in their order"
             by = "pairs of terms of one result, against the program's"
             yield Obligation(Claim.TERMS, f"'{reference.name}'", says, by, partial(_reordered, comparison, reference))

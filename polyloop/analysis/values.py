@@ -14,17 +14,18 @@ from functools import cached_property, partial
 import islpy as isl
 
 from polyloop.analysis.buffers import buffer_obligations
-from polyloop.analysis.comparison import Comparison, copies, leaf_count, reference_flow
+from polyloop.analysis.comparison import Comparison, copies, leaf_count, original_leaves, reference_flow
 from polyloop.analysis.dataflow import flow_of, is_exact, readers_of, writers_of
 from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.partials import combiner, identity, outermost, partial_obligations, result_of
 from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
+from polyloop.analysis.scan_terms import reduction_of, reductions_in_parts, scan_obligations
 from polyloop.analysis.witness import element, instance, pair, point_set, witness
 from polyloop.errors import Diagnostic, Site, WitnessKind
 from polyloop.kernel.domains import parameters_of
-from polyloop.kernel.instruction import Copy, Evaluation
+from polyloop.kernel.instruction import Copy, Evaluation, Partial
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
@@ -93,17 +94,23 @@ def value_obligations(comparison: Comparison) -> Iterator[Obligation]:
         by = "dataflow through the temporary, against the program's reads"
         yield Obligation(Claim.VALUES, f"'{name}'", says, by, partial(_evaluations, comparison, reads))
     for name, accumulator in comparison.new.program.accumulators.items():
+        if any(s.lowered.along for s in writers_of(comparison.new, name)):
+            continue  # scan_obligations
         says = f"the reduction of '{accumulator.instruction}' in '{name}' collects the terms of one instance"
         by = "loops that initialization, terms and readers share, or their dataflow"
         yield Obligation(Claim.REDUCTION, f"'{name}'", says, by, partial(_accumulator, comparison, name))
     yield from partial_obligations(comparison)
+    yield from scan_obligations(comparison)
     yield from buffer_obligations(comparison)
 
 
 def _coverage(comparison: Comparison, references: Sequence[Placed]) -> Iterator[Diagnostic]:
     """Every reference instance is executed; terms of a reduction exactly once."""
     moved = _moved_reductions(comparison)
+    in_parts = reductions_in_parts(comparison)
     for reference in references:
+        if reference.lowered.number is not None and reduction_of(reference) in in_parts:
+            continue
         instances = list(copies(comparison, reference))
         if not instances and any(write.array in moved for write in reference.lowered.writes):
             continue
@@ -157,9 +164,9 @@ def _staged_reads(comparison: Comparison) -> Iterator[_Staged]:
     if not comparison.kernel.evaluations:
         return
     for instruction in comparison.kernel.instructions:
-        if not isinstance(instruction.origin, Copy):
+        if not isinstance(instruction.origin, Copy | Partial):
             continue
-        originals = comparison.old.program.leaves(instruction.origin.instruction)
+        originals = original_leaves(comparison, instruction.origin)
         number = 0
         for lowered, access in comparison.new.program.leaves(instruction.id):
             count = leaf_count(comparison, access)

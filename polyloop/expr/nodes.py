@@ -77,6 +77,8 @@ class Operation:
         How kernels spell it, if not by its name: ``ordered(sum)``.
     of_states
         Whether what it combines are states: results of partial reductions, which the transforms made of one reduction.
+    reassociable
+        Whether terms may be combined in groups, as associativity allows: not for ``ordered(sum)``.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Operation:
     ordered: bool = False
     text: str = ""
     of_states: bool = False
+    reassociable: bool = True
 
     def __str__(self) -> str:
         return self.text or self.name
@@ -100,11 +103,20 @@ class Reduction(ExpressionNode):
     ``of_states``: ``sum(k_outer, sum(k_inner, a[..]))``, of which the inner one is a partial reduction. The order of
     the terms is free, unless the operation is ``ordered``: then it is that of the values of ``inames``, the last of
     which runs fastest.
+    ``expr`` is :class:`Terms` where the state of the operation has fields. The order of the terms is free, unless the
+    operation is ``ordered``: then it is that of the values of ``inames``, the last of which runs fastest.
+
+    Transforms make reductions that begin with the state ``start``, and scans: there the accumulator is kept along the
+    loops over ``along``, inames of the instruction, and takes in the terms of each iteration before the instruction
+    uses it, or, with ``after``, after.
     """
 
     operation: Operation
     inames: tuple[str, ...]
     expr: Expression
+    start: Expression = None
+    along: tuple[str, ...] = ()
+    after: bool = False
 
 
 @expr_dataclass()

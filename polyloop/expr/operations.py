@@ -65,7 +65,9 @@ _NODES: Final[Mapping[str, Any]] = {
 
 def ordered(operation: Operation) -> Operation:
     """Return *operation*, which combines its terms in their order: ``ordered(sum)``."""
-    return operation if operation.ordered else replace(operation, ordered=True, text=f"ordered({operation})")
+    if not operation.reassociable:
+        return operation
+    return replace(operation, ordered=True, text=f"ordered({operation})", reassociable=False)
 
 
 def combining(operation: Operation) -> Operation:
@@ -88,7 +90,9 @@ def segmented(operation: Operation) -> Operation:
     combine = (p.If(flags[1], values[1], together), p.LogicalOr(flags))
     neutral = (*operation.neutral, False)
     text = f"segmented({operation})"
-    return Operation(f"segmented_{operation.name}", combine, neutral, ("value", "flag"), "value_flag", True, text)
+    name, fields = f"segmented_{operation.name}", ("value", "flag")
+    whole = Operation(name, combine, neutral, fields, "value_flag", True, text)
+    return replace(whole, reassociable=operation.reassociable)
 
 
 MODIFIERS: Final = MappingProxyType({"ordered": ordered, "segmented": segmented})

@@ -134,7 +134,10 @@ def _joined(expr: Expression) -> tuple[str, int]:
 def _reduction(expr: Expression) -> tuple[str, int]:
     inames = expr.inames[0] if len(expr.inames) == 1 else f"({', '.join(expr.inames)})"
     head = f"reduce({expr.operation}, " if expr.operation.text else f"{expr.operation}("
-    return f"{head}{inames}, {_show(expr.expr, _LOWEST)})", _ATOM
+    more = "" if expr.start is None else f", start={_show(expr.start, _LOWEST)}"
+    if expr.along:
+        more += f", along={':'.join(expr.along)}{' (after)' if expr.after else ''}"
+    return f"{head}{inames}, {_show(expr.expr, _LOWEST)}{more})", _ATOM
 
 
 _RENDERERS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {

@@ -7,6 +7,7 @@ subscript, are not nodes: the former are never touched, the latter can only be r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import pymbolic.primitives as p
@@ -48,7 +49,6 @@ _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     TypeCast: ("child",),
     Shared: ("child",),
     Lookup: ("aggregate",),
-    Reduction: ("expr",),
 }
 
 
@@ -67,6 +67,8 @@ def children(expr: Expression) -> tuple[Expression, ...]:
         return tuple(expr.elements)
     if kind is CText:
         return (*expr.values, *expr.reads)
+    if kind is Reduction:
+        return (expr.expr,) if expr.start is None else (expr.expr, expr.start)
     fields = _FIELDS.get(kind)
     if fields is not None:
         return tuple(getattr(expr, field) for field in fields)
@@ -101,7 +103,7 @@ def _rebuild_c(expr: CText, new: tuple[Expression, ...]) -> CText:
 _OWN: Final[dict[type, Callable[[Any, tuple[Expression, ...]], Expression]]] = {
     Record: lambda expr, new: Record(expr.dtype, new),
     Shared: lambda expr, new: Shared(new[0], expr.name),
-    Reduction: lambda expr, new: Reduction(expr.operation, expr.inames, new[0]),
+    Reduction: lambda expr, new: replace(expr, expr=new[0], start=new[1] if len(new) > 1 else None),
     Targets: lambda _, new: Targets(new),
     CText: _rebuild_c,
 }
@@ -184,9 +186,18 @@ def _substitute_reduction(
         body = substitute(node.expr, {k: v for k, v in mapping.items() if k not in shadowed}, bound)
     else:
         body = visit(node.expr)
-    if body is node.expr and tuple(inames) == node.inames:
+    start = None if node.start is None else visit(node.start)
+    along = tuple(name for iname in node.along for name in _renamed(iname, mapping, bound))
+    if body is node.expr and tuple(inames) == node.inames and start is node.start and along == node.along:
         return node
-    return Reduction(node.operation, tuple(inames), body)
+    return replace(node, inames=tuple(inames), expr=body, start=start, along=along)
+
+
+def _renamed(
+    iname: str, mapping: Mapping[str, Expression], bound: Mapping[str, tuple[str, ...]]
+) -> tuple[str, ...]:
+    value = mapping.get(iname)
+    return bound.get(iname) or ((value.name,) if type(value) is p.Variable else (iname,))
 
 
 def rename_reduction_inames(expr: Expression, renamed: Mapping[str, tuple[str, ...]]) -> Expression:
@@ -196,7 +207,7 @@ def rename_reduction_inames(expr: Expression, renamed: Mapping[str, tuple[str, .
         if type(node) is not Reduction or not any(iname in renamed for iname in node.inames):
             return node
         inames = tuple(new for old in node.inames for new in renamed.get(old, (old,)))
-        return Reduction(node.operation, inames, node.expr)
+        return replace(node, inames=inames)
 
     return map_nodes(expr, visit)
 

@@ -271,7 +271,8 @@ class _Inference:
             state = self.visit(expr.expr)
             return None if state is None else settle(state)
         if not expr.operation.combine:
-            return self.operation(expr, (expr.expr,), [self.visit(expr.expr)])
+            parts = children(expr)
+            return self.operation(expr, parts, [self.visit(part) for part in parts])
         terms = children(expr.expr) if type(expr.expr) is Terms else (expr.expr,)
         types = [self.visit(term) for term in terms]
         known = tuple(settle(kind) for kind in types if kind is not None)

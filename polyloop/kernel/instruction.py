@@ -26,6 +26,7 @@ __all__ = [
     "Move",
     "MoveRole",
     "Origin",
+    "Partial",
     "SubstitutionRule",
     "Term",
     "renested",
@@ -101,7 +102,20 @@ class Carry:
     forms: Mapping[str, Affine] = field(default_factory=dict)
 
 
-Origin: TypeAlias = Copy | Evaluation | Move | Carry
+@dataclass(frozen=True)
+class Partial:
+    """The instruction combines some terms of reduction ``number`` of a reference instruction, for several results.
+
+    ``forms`` gives the inames of that reduction, and those loops of the reference instruction that are the same for all
+    of these results, as affine forms of the present inames.
+    """
+
+    instruction: str
+    number: int
+    forms: Mapping[str, Affine]
+
+
+Origin: TypeAlias = Copy | Evaluation | Move | Carry | Partial
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,6 +122,9 @@ class LoopKernel:
         The barriers that the user wrote, in their order.
     evaluations
         Temporary -> id of the instruction that fills it ahead of its use.
+    partials
+        Temporary -> instruction of the reference program, and number of its reduction: the states of which results are
+        combined.
     buffers
         Temporary -> array that it holds a part of while instructions work on that part.
     tile_inames
@@ -160,6 +163,7 @@ class LoopKernel:
     loop_priority: tuple[tuple[str, ...], ...] = ()
     barriers: tuple[ExplicitBarrier, ...] = ()
     evaluations: Mapping[str, str] = field(default_factory=dict)
+    partials: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     buffers: Mapping[str, str] = field(default_factory=dict)
     tile_inames: frozenset[str] = frozenset()
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)

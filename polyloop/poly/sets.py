@@ -35,6 +35,7 @@ __all__ = [
     "rows_of",
     "sample_pair",
     "sample_set",
+    "single_values",
     "universe",
 ]
 
@@ -319,6 +320,29 @@ def _upper_limits(domain: isl.Set) -> Iterator[Affine]:
             rest = Affine(tuple(t for t in form.terms if t[0] != "x'"), form.const).scale(-coefficient)
             if all(isinstance(name, str) for name, _ in rest.terms) and "x'" not in rest.names():
                 yield rest
+
+
+def single_values(
+    domain: isl.Set, around: Sequence[str], own: Sequence[str]
+) -> tuple[isl.Set, dict[str, Affine]]:
+    """Return *domain*, over *around* and *own*, without *own*, and these as forms of *around*.
+
+    Where the equalities of the domain do not show such forms, the domain itself is returned, and nothing.
+    """
+    dims = (*around, *own)
+    pieces = domain.coalesce().get_basic_sets()
+    if len(pieces) != 1:
+        return domain, {}
+    forms: dict[str, Affine] = {}
+    for form, is_equality in rows_of(pieces[0].remove_unknown_divs().detect_equalities(), dims):
+        for name in own:
+            coefficient = form.coefficient(name)
+            rest = Affine(tuple(term for term in form.terms if term[0] != name), form.const).scale(-coefficient)
+            if is_equality and abs(coefficient) == 1 and rest.names().isdisjoint(own) and name not in forms:
+                forms[name] = rest
+    if len(forms) < len(own):
+        return domain, {}
+    return project_onto(domain, dims, around), forms
 
 
 def sample_set(domain: isl.Set, dims: Sequence[str]) -> dict[str, int] | None:

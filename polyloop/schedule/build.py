@@ -323,7 +323,7 @@ def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[
         domain = domain.move_dims(isl.dim_type.set, len(dims), isl.dim_type.param, position, 1)
         domain = domain.set_dim_name(isl.dim_type.set, len(dims), name)
         dims.append(name)
-    if lowered.role == "init":
+    if lowered.role == "init" and lowered.rhs is None:
         assert lowered.operation is not None, "an init belongs to a reduction"
         rhs = neutral_element(lowered.operation, accumulator_dtypes(kernel)[lowered.write.array])
     else:

@@ -246,7 +246,7 @@ class _Machine:
             reference = self.kernel if self.kernel.reference is None else self.kernel.reference.kernel
             forms = [origin.forms[x] for x in reference.instruction(origin.instruction).inames]
         subscripts = [] if not hasattr(lowered.lhs, "index_tuple") else [compiled(e) for e in lowered.lhs.index_tuple]
-        rhs = None if lowered.role == "init" else compiled(lowered.rhs)
+        rhs = None if lowered.rhs is None else compiled(lowered.rhs)
         points, allowed = self.points(placed)
         predicates = [compiled(e) for e in lowered.predicates]
         return _Code(placed, points, predicates, subscripts, array_name(lowered.lhs), rhs, forms, named, allowed)
@@ -386,6 +386,12 @@ class _Machine:
         if value is None:
             assert lowered.operation is not None, "only the neutral element is no value"
             self.write(target, index, Bag.of(lowered.operation), -1)
+        elif lowered.role == "init":
+            assert lowered.operation is not None, "a reduction has an operation"
+            bag = Bag.of(lowered.operation)
+            if not bag.merge(value, self.symbols):
+                bag.add(value)
+            self.write(target, index, bag, value.symbol)
         elif lowered.role == "update":
             bounds = seen[: len(lowered.bounds)]
             symbol = self.symbols.of("term", *bounds, value.symbol) if bounds else value.symbol

@@ -318,6 +318,18 @@ def _nothing(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {}
 
 
+def _scan(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"sweep_iname": rng.choice(_inames(kernel))} if rng.random() < 0.3 else {}
+
+
+def _split_scan(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    found: dict[str, Any] = {"split_iname": rng.choice(_inames(kernel)), "inner_length": rng.choice((1, 2, 3, 4))}
+    if rng.random() < 0.3:
+        found["carry_iname"] = f"c{rng.randint(0, 9)}"
+    tag = rng.choice((None, None, "g.0", "l.0"))
+    return found if tag is None else {**found, "outer_tag": tag}
+
+
 DRAWERS: Final[Mapping[str, Drawer]] = {
     "add_barrier": _barrier,
     "add_dependency": _dependency,
@@ -349,6 +361,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "precompute": _precompute,
     "prioritize_loops": _reorder,
     "privatize_temporaries_with_inames": _privatize,
+    "realize_scan": _scan,
     "remove_instructions": _remove,
     "remove_unused_arguments": _nothing,
     "remove_unused_inames": _nothing,
@@ -368,6 +381,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "split_iname": _split,
     "split_reduction_inward": _split_reduction,
     "split_reduction_outward": _split_reduction,
+    "split_scan": _split_scan,
     "swizzle": _swizzle,
     "tag_array_axes": _tag_axes,
     "tag_inames": _tag,

@@ -181,7 +181,8 @@ class Mapper:
     def _reduction(self, expr: Expression) -> Expression:
         if expr.operation.combine:
             return self._collected(expr)
-        return Reduction(expr.operation, expr.inames, self.integer(expr.expr))
+        start = None if expr.start is None else self.integer(expr.start)
+        return replace(expr, expr=self.integer(expr.expr), start=start)
 
     # }}}
     # {{{ of another type
@@ -247,7 +248,9 @@ class Mapper:
         wanted = [state] if expr.operation.of_states else fields
         new = tuple(self._exactly(term, dtype) for term, dtype in zip(terms, wanted, strict=True))
         operation = _changed_operation(expr.operation, state, fields, self.function)
-        return Reduction(operation, expr.inames, Terms(new) if type(expr.expr) is Terms else new[0])
+        start = None if expr.start is None else self._exactly(expr.start, state)
+        body = Terms(new) if type(expr.expr) is Terms else new[0]
+        return replace(expr, operation=operation, expr=body, start=start)
 
     def _exactly(self, expr: Expression, dtype: DType) -> Expression:
         """Return *expr* as :meth:`stored`, constants with a type of their own."""

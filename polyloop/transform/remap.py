@@ -138,10 +138,17 @@ class Remap:
         """Return *expr* with new inames in the heads of its reductions; their bodies keep the old ones."""
         if isinstance(expr, Reduction):
             inames = self.dims(expr.inames, around)
-            return Reduction(expr.operation, inames, self._reductions(expr.expr, (*around, *expr.inames)))
+            body = self._reductions(expr.expr, (*around, *expr.inames))
+            return replace(expr, inames=inames, expr=body, along=self._along(expr.along, around))
         old = children(expr)
         new = tuple(self._reductions(child, around) for child in old)
         return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
+
+    def _along(self, along: tuple[str, ...], around: Sequence[str]) -> tuple[str, ...]:
+        """Return the new loops along which an accumulator is kept: those that the old ones become."""
+        kept = tuple(name for name in along if name not in self.old)
+        found = self.image(along)
+        return kept + ((self.image(around) or ()) if found is None else found)
 
     def origin(self, origin: Origin) -> Origin:
         """Return *origin* in terms of the new names."""

@@ -71,7 +71,7 @@ def _order_consequences(
         hints += (f"keep '{inner}' outside: its iterations depend on each other in this order",)
         yield replace(finding, message=f"loop '{outer}' cannot be outside '{inner}'", hints=hints)
         return
-    if after.evaluations or after.buffers:
+    if after.evaluations or after.buffers or after.partials:
         yield from value_violations(after)
 
 

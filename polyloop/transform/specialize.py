@@ -18,7 +18,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.declare import fixed_argument, fixed_extents, fixed_set
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, parameters_of
-from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Origin, SubstitutionRule, Term
+from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Origin, Partial, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
@@ -192,7 +192,7 @@ def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
 
 def _fixed_origin(origin: Origin, numbers: Mapping[str, Affine]) -> Origin:
     """Return *origin* with numbers in the place of parameters, which a reversal or a shift may have put there."""
-    if isinstance(origin, Copy | Evaluation):
+    if isinstance(origin, Copy | Evaluation | Partial):
         return replace(origin, forms={iname: form.substitute(numbers) for iname, form in origin.forms.items()})
     return origin
 

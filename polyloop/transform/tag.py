@@ -15,6 +15,7 @@ from polyloop.analysis.lowering import Lowered
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need, needs, shared_arrays
+from polyloop.analysis.scans import carried_violations
 from polyloop.analysis.values import value_violations
 from polyloop.analysis.witness import element, instance, pair, witness
 from polyloop.errors import Diagnostic, WitnessKind
@@ -155,11 +156,11 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
     if not axes:
         return
     for iname, text in axes.items():
-        if found := tuple(_reduction_violations(kernel, iname, text)):
+        if found := (*_reduction_violations(kernel, iname, text), *carried_violations(kernel, iname, text)):
             yield from found
             return
     placement = place(kernel)
-    made = {*kernel.evaluations, *kernel.buffers}
+    made = {*kernel.evaluations, *kernel.buffers, *kernel.partials}
     for array in shared_arrays(placement):
         if array in made:
             continue

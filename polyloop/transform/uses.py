@@ -136,6 +136,8 @@ class _Collector:
             number = len(self.inside)
             self.inside.append(use)
             self.visit(expr.expr, number, (), use)
+            if expr.start is not None:
+                self.visit(expr.start, term, guards, use)
             return
         applied = self._applied(expr)
         if applied is not None:

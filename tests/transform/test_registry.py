@@ -61,9 +61,9 @@ def test_a_transform_is_loaded_when_it_is_first_used() -> None:
     ("text", "code", "message"),
     [
         (
-            '[{"name": "split", "arguments": {}}]',
+            '[{"name": "split_in", "arguments": {}}]',
             "unknown-transform",
-            "trace_from_json: no transform 'split' [unknown-transform]\n  Hint: did you mean 'split_iname'?",
+            "trace_from_json: no transform 'split_in' [unknown-transform]\n  Hint: did you mean 'split_iname'?",
         ),
         (
             "no JSON",

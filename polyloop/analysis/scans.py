@@ -1,0 +1,216 @@
+"""Which reductions are scans: the terms of a result are those of the result before it, and some new ones.
+
+That is a fact about the domains alone; where it does not hold, two results and a term show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import islpy as isl
+
+from polyloop.errors import Diagnostic
+from polyloop.expr.nodes import Expression, Reduction
+from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions, variables
+from polyloop.kernel.domains import bound_variables
+from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import constant_bounds, lex_relation, map_from_forms, reorder, sample_pair
+
+__all__ = ["Scan", "carried_violations", "find_scans", "replace_reduction"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """A reduction whose results can be computed one from the other.
+
+    Attributes
+    ----------
+    number
+        Which reduction of the instruction.
+    sweep
+        The iname of the results: each takes its terms over from the one before.
+    new
+        ``{ result -> term }``: the terms that the result has and no result before it.
+    terms
+        ``{ result -> term }``: all of them.
+    shift
+        The new term of each result, less the number of the result; None unless there is one such number.
+    """
+
+    instruction: Instruction
+    number: int
+    reduction: Reduction
+    sweep: str
+    new: isl.Map
+    terms: isl.Map
+    shift: int | None
+    is_exclusive: bool
+    """Whether the new term of each result has the number of the result before it."""
+
+    @property
+    def term(self) -> Term:
+        """The domain of the reduction."""
+        return self.instruction.terms[self.number]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Loops of the instruction besides the one over the results."""
+        return tuple(name for name in self.instruction.inames if name != self.sweep)
+
+
+def find_scans(kernel: LoopKernel, instruction: Instruction, sweep: str | None = None) -> list[Scan | Diagnostic]:
+    """Return, for each reduction of *instruction*, the scan that it is, or why it is none (along *sweep*)."""
+    expanded = expand_rules(instruction.expression, kernel.substitutions)
+    found: list[Scan | Diagnostic] = []
+    for number, reduction in enumerate(reductions(expanded)):
+        candidates = instruction.inames if sweep is None else (sweep,)
+        answers = [_scan_along(kernel, instruction, number, reduction, name) for name in reversed(candidates)]
+        scans = [answer for answer in answers if isinstance(answer, Scan)]
+        if scans or answers:
+            found.append((scans or answers)[0])
+        else:
+            found.append(_none(instruction, None, "there is no loop over results"))
+    return found
+
+
+def _scan_along(
+    kernel: LoopKernel, instruction: Instruction, number: int, reduction: Reduction, sweep: str
+) -> Scan | Diagnostic:
+    term = instruction.terms[number]
+    own = term.inames[len(instruction.inames) :]
+    if sweep not in instruction.inames:
+        return _none(instruction, sweep, f"'{instruction.id}' has no loop over '{sweep}'")
+    if reduction.along:
+        return _none(instruction, sweep, "it has been realized as a scan already")
+    if own != reduction.inames or reductions(reduction.expr):
+        return _none(instruction, sweep, "it stands inside of another reduction, or has one inside")
+    if sweep in variables(reduction.expr):
+        return _none(instruction, sweep, f"its terms use '{sweep}': each result has terms of its own")
+    if bound_variables(term.domain, (*kernel.parameters, *term.inames)):
+        return _none(instruction, sweep, "data decides which terms it has")
+    inames = instruction.inames
+    position = inames.index(sweep)
+    results = instruction.domain.intersect_params(kernel.assumptions)
+    equal = [(n, n) for n in range(len(inames)) if n != position]
+    later = lex_relation(results.get_space().map_from_set(), equal, (position, position))
+    before = later.intersect_domain(results).intersect_range(results).reverse()
+    terms = _relation(term.domain.intersect_params(kernel.assumptions), term.inames, inames, own)
+    earlier = before.apply_range(terms)
+    lost = earlier.subtract(terms)
+    if not lost.is_empty():
+        return _lost(instruction, sweep, own, before, (terms, lost))
+    new = terms.subtract(earlier).coalesce()
+    if new.intersect_domain(before.domain()).is_empty():
+        return _none(instruction, sweep, "no result has a term that the one before it has not")
+    if reduction.operation.ordered:
+        late = new.reverse().apply_range(earlier)
+        disorder = late.intersect(isl.Map.lex_le(late.range().get_space()))
+        if not disorder.is_empty():
+            found = sample_pair(disorder, own, own)
+            assert found is not None, "terms were found in another order"
+            why = f"term {_shown(found[1])} is new in a result after one that has term {_shown(found[2])} already"
+            return _none(instruction, sweep, f"its terms are combined in their order, and {why}")
+    shift = _shift(new, inames, own, position)
+    is_exclusive = shift == -1 and bool(new.domain().is_subset(before.domain()))
+    return Scan(instruction, number, reduction, sweep, new, terms, shift, is_exclusive)
+
+
+def _relation(domain: isl.Set, dims: Sequence[str], inames: Sequence[str], own: Sequence[str]) -> isl.Map:
+    """Return ``{ result -> term }`` of a set over *dims*, which are *inames* and *own*."""
+    results = map_from_forms(domain, dims, [Affine.variable(name) for name in inames])
+    return results.reverse().apply_range(map_from_forms(domain, dims, [Affine.variable(name) for name in own]))
+
+
+def _shift(new: isl.Map, inames: Sequence[str], own: Sequence[str], position: int) -> int | None:
+    if len(own) != 1:
+        return None
+    dims = (*inames, *own)
+    flat = reorder(new.wrap().flatten(), dims, dims)
+    form = Affine.variable(own[0]).add(Affine.variable(inames[position]), -1)
+    low, high = constant_bounds(map_from_forms(flat, dims, [form]).range(), 0)
+    return low if low == high else None
+
+
+def _shown(values: dict[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _none(instruction: Instruction, sweep: str | None, why: str, *notes: str) -> Diagnostic:
+    along = "" if sweep is None else f" along '{sweep}'"
+    return Diagnostic(
+        "not-a-scan",
+        f"the reduction in '{instruction.id}' is no scan{along}",
+        (why, *notes),
+        ("a scan is b[i] = sum(j, a[j]) where 0 <= j <= i: each result has the terms of the one before it, and more",),
+        sites=(instruction.site(),),
+    )
+
+
+def _lost(
+    instruction: Instruction, sweep: str, own: Sequence[str], before: isl.Map, found: tuple[isl.Map, isl.Map]
+) -> Diagnostic:
+    terms, lost = found
+    values = sample_pair(lost, instruction.inames, own)
+    assert values is not None, "a term was found lost"
+    parameters, late, term = values
+    point = isl.Map.from_domain_and_range(*_points(lost, values, instruction.inames, own))
+    early = sample_pair(before.intersect_domain(point.domain()).intersect_range(
+        terms.intersect_range(point.range()).domain()), instruction.inames, instruction.inames)
+    assert early is not None, "an earlier result has the term"
+    sizes = f" with {_shown(parameters)}" if parameters else ""
+    return _none(
+        instruction, sweep,
+        f"instance ({_shown(early[2])}) has the term {_shown(term)}, and instance ({_shown(late)}) has not{sizes}",
+    )  # fmt: skip
+
+
+def _points(
+    relation: isl.Map, values: tuple[dict[str, int], dict[str, int], dict[str, int]], first: Sequence[str],
+    second: Sequence[str],
+) -> tuple[isl.Set, isl.Set]:  # fmt: skip
+    parameters, left, right = values
+    found = []
+    for part, names, numbers in ((relation.domain(), first, left), (relation.range(), second, right)):
+        whole = isl.Set.universe(part.get_space())
+        for place in range(whole.dim(isl.dim_type.param)):
+            name = whole.get_dim_name(isl.dim_type.param, place) or ""
+            whole = whole.fix_val(isl.dim_type.param, place, parameters[name])
+        for place, name in enumerate(names):
+            whole = whole.fix_val(isl.dim_type.set, place, numbers[name])
+        found.append(whole)
+    return found[0], found[1]
+
+
+def carried_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator[Diagnostic]:
+    """Yield that *iname* carries a running total, so that its iterations cannot run at the same time as *text* says."""
+    for instruction in kernel.instructions:
+        for reduction in reductions(expand_rules(instruction.expression, kernel.substitutions)):
+            if iname in reduction.along:
+                yield Diagnostic(
+                    "parallel-scan",
+                    f"iname '{iname}' carries the running total of '{instruction.id}' and cannot be '{text}'",
+                    ("each iteration goes on from the total of the one before it",),
+                    (f"divide the scan before it is realized: pl.split_scan(knl, '{iname}', 256, outer_tag='{text}')",),
+                    sites=(instruction.site(),),
+                )
+                return
+
+
+def replace_reduction(expr: Expression, number: int, new: Expression) -> Expression:
+    """Return *expr* with *new* in the place of a reduction, counted from left to right, outer before inner."""
+    count = -1
+
+    def visit(node: Expression) -> Expression:
+        nonlocal count
+        if isinstance(node, Reduction):
+            count += 1
+            if count == number:
+                return new
+        old = children(node)
+        after = tuple(map(visit, old))
+        return node if all(a is b for a, b in zip(old, after, strict=True)) else rebuild(node, after)
+
+    return visit(expr)

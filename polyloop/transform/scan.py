@@ -1,0 +1,138 @@
+"""``realize_scan``: results computed one from the other, with a running total."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from polyloop.analysis.legality import order_violations
+from polyloop.analysis.scans import Scan, find_scans, replace_reduction
+from polyloop.analysis.values import value_violations
+from polyloop.errors import Diagnostic
+from polyloop.expr.nodes import Reduction
+from polyloop.expr.rewrite import expand_rules
+from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import Row, add_rows, insert_dims, reorder
+from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.matched import match_violations, meant
+from polyloop.transform.staging import out_of_bounds
+
+__all__ = ["RealizeScan", "realize_scan", "replaced", "scan_violations", "with_reduction"]
+
+
+@dataclass(frozen=True)
+class RealizeScan(Transform):
+    """Keep a running total along the loop over the results of a scan."""
+
+    name: ClassVar[str] = "realize_scan"
+    insn_id_filter: str | None = None
+    sweep_iname: str | None = None
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        yield from scan_violations(kernel, self.insn_id_filter, self.sweep_iname)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        for instruction in _chosen(kernel, self.insn_id_filter):
+            for found in find_scans(kernel, instruction, self.sweep_iname):
+                if isinstance(found, Scan):
+                    kernel = _realized(kernel, found)
+        return kernel
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        return tuple(value_violations(after)) or order_violations(after)
+
+    def note(self, before: LoopKernel, after: LoopKernel) -> str:
+        pairs = zip(before.instructions, after.instructions, strict=True)
+        return "realized in " + ", ".join(f"'{new.id}'" for old, new in pairs if old is not new)
+
+
+def _chosen(kernel: LoopKernel, insn_id_filter: str | None) -> tuple[Instruction, ...]:
+    return kernel.instructions if insn_id_filter is None else meant(kernel, insn_id_filter, RealizeScan.name)
+
+
+def scan_violations(kernel: LoopKernel, insn_id_filter: str | None, sweep: str | None) -> Iterator[Diagnostic]:
+    """Yield why the instructions that a filter means have no scan (along *sweep*)."""
+    if sweep is not None and (found := tuple(iname_violations(kernel, sweep))):
+        yield from found
+        return
+    if insn_id_filter is not None and (found := tuple(match_violations(kernel, [insn_id_filter], RealizeScan.name))):
+        yield from found
+        return
+    answers = [answer for i in _chosen(kernel, insn_id_filter) for answer in find_scans(kernel, i, sweep)]
+    if any(isinstance(answer, Scan) for answer in answers):
+        return
+    if not answers:
+        hints = ("write one as b[i] = sum(j, a[j]), with 0 <= j <= i in the domain",)
+        yield Diagnostic("not-a-scan", "there is no reduction that could be a scan", hints=hints)
+    yield from (answer for answer in answers[:1] if isinstance(answer, Diagnostic))
+
+
+def with_reduction(kernel: LoopKernel, scan: Scan, term: Term, reduction: Reduction) -> Instruction:
+    """Return the instruction of *scan*, as it is in *kernel*, with another reduction in its place."""
+    old = kernel.instruction(scan.instruction.id)
+    expression = expand_rules(old.expression, kernel.substitutions)
+    terms = list(old.terms)
+    terms[scan.number] = term
+    return replace(old, expression=replace_reduction(expression, scan.number, reduction), terms=tuple(terms))
+
+
+def _realized(kernel: LoopKernel, scan: Scan) -> LoopKernel:
+    """Return *kernel* with one scan realized; an exclusive one adds each term after its use, where it may read it."""
+    dims = scan.term.inames
+    new = replace(scan.reduction, along=(scan.sweep,), after=False)
+    if scan.is_exclusive:
+        own = Affine.variable(dims[-1]).add(Affine.variable(scan.sweep), -1)
+        domain = insert_dims(scan.instruction.domain, len(dims) - 1, dims[-1:])
+        domain = add_rows(domain, dims, [Row(own, True)])
+        later = with_reduction(kernel, scan, Term(dims, domain), replace(new, after=True))
+        result = replaced(kernel, later)
+        if out_of_bounds(kernel, result, later) is None:
+            return result
+    domain = reorder(scan.new.wrap().flatten(), dims, dims)
+    return replaced(kernel, with_reduction(kernel, scan, Term(dims, domain), new))
+
+
+def replaced(kernel: LoopKernel, new: Instruction) -> LoopKernel:
+    """Return *kernel* with *new* in the place of the instruction of its id."""
+    instructions = tuple(new if old.id == new.id else old for old in kernel.instructions)
+    return replace(kernel, instructions=instructions)
+
+
+def realize_scan(
+    kernel: LoopKernel, insn_id_filter: str | None = None, *, sweep_iname: str | None = None
+) -> LoopKernel:
+    """Compute the results of scans one from the other, instead of each from all of its terms.
+
+    ::
+
+        for i: b[i] = sum(j, a[j])                             (0 <= j <= i)
+        ->
+        acc = 0
+        for i: acc += a[i]; b[i] = acc
+
+    In an exclusive scan (``0 <= j < i``) the term is added after the result is used.  To divide a scan among threads
+    and blocks, see :func:`polyloop.split_scan`.
+
+    Parameters
+    ----------
+    insn_id_filter
+        A match expression for the instructions meant; by default all with a reduction that is a scan.
+    sweep_iname
+        The iname of the results; by default the innermost along which the reduction is a scan.
+
+    Raises
+    ------
+    TransformError
+        ``not-a-scan``, with two results and a term; ``scan-changing-term``, ``unknown-iname``, ``no-match``,
+        ``unknown-instruction``, ``not-proven``.
+
+    Notes
+    -----
+    Each result is proven to combine exactly its terms, in their order.  Source: Blelloch, "Prefix Sums and Their
+    Applications", 1990, https://www.cs.cmu.edu/~guyb/papers/Ble93.pdf.
+    """
+    return RealizeScan(insn_id_filter, sweep_iname)(kernel)

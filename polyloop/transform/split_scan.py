@@ -1,0 +1,436 @@
+"""``split_scan``: a scan over tiles, and one inside of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.analysis.comparison import Comparison
+from polyloop.analysis.infer import accumulator_dtypes, infer_dtypes, open_names
+from polyloop.analysis.legality import order_violations
+from polyloop.analysis.lowering import lower
+from polyloop.analysis.scans import Scan, find_scans
+from polyloop.analysis.values import value_violations
+from polyloop.errors import Diagnostic
+from polyloop.expr.nodes import Expression, Reduction
+from polyloop.expr.operations import combining
+from polyloop.expr.rewrite import substitute
+from polyloop.kernel.arrays import TemporaryVariable
+from polyloop.kernel.instruction import Copy, Instruction, Partial, Term
+from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.poly.affine import Affine, to_expression
+from polyloop.poly.maps import forms_of
+from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms, project_onto, reorder
+from polyloop.transform.base import iname_violations, new_name_violations
+from polyloop.transform.remap import remap_inames
+from polyloop.transform.scan import with_reduction
+from polyloop.transform.selection import selected, selection_violations
+from polyloop.transform.split import Splitting, parts_of, split_violations
+from polyloop.transform.staging import subscripted
+from polyloop.transform.tag import TagInames, parallel_violations
+
+__all__ = ["SplitScan", "split_scan"]
+
+_SET = isl.dim_type.set
+_PARAM = isl.dim_type.param
+
+
+@dataclass(frozen=True)
+class SplitScan(Splitting):
+    """Divide the results of a scan into tiles, which begin with the sum of the tiles before them."""
+
+    name: ClassVar[str] = "split_scan"
+    split_iname: str
+    inner_length: int
+    outer_iname: str | None = None
+    inner_iname: str | None = None
+    outer_tag: str | None = None
+    inner_tag: str | None = None
+    carry_iname: str | None = None
+    sum_name: str | None = None
+    carry_name: str | None = None
+    within: str | None = None
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if found := tuple(iname_violations(kernel, self.split_iname)):
+            yield from found
+            return
+        length: object = self.inner_length
+        if type(length) is not int or length < 1:
+            hints = ("inner_length is the number of results in a tile: an integer of at least 1",)
+            yield Diagnostic("bad-factor", f"cannot split by {length!r}", hints=hints)
+            return
+        yield from split_violations(kernel, self.outer, self.inner, (0, 0), self.tags())
+        named = (self.carry_iname, self.sum_name, self.carry_name)
+        yield from new_name_violations(kernel, [x for x in named if x is not None and x != self.outer])
+        if found := tuple(selection_violations(kernel, self.within, self.name, [self.split_iname])):
+            yield from found
+            return
+        yield from self._scan_violations(kernel)
+
+    def _scan_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        answers = list(self._answers(kernel))
+        scans = [answer for answer in answers if isinstance(answer, Scan)]
+        if not answers:
+            hints = ("the loop to split is the one over the results: i in b[i] = sum(j, a[j])",)
+            yield Diagnostic("not-a-scan", f"no reduction is inside of a loop over '{self.split_iname}'", hints=hints)
+        elif not scans:
+            yield from (answer for answer in answers[:1] if isinstance(answer, Diagnostic))
+        elif len(scans) > 1:
+            listed = ", ".join(dict.fromkeys(f"'{scan.instruction.id}'" for scan in scans))
+            hints = ('name one instruction: within="id:..."',)
+            yield Diagnostic("several-scans", f"'{self.split_iname}' is the loop of several scans: {listed}", (), hints)
+        else:
+            yield from _shape_violations(kernel, scans[0])
+
+    def _answers(self, kernel: LoopKernel) -> Iterator[Scan | Diagnostic]:
+        ids = selected(kernel, self.within, self.name)
+        for instruction in kernel.instructions:
+            if instruction.id in ids and self.split_iname in instruction.inames:
+                yield from find_scans(kernel, instruction, self.split_iname)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        scan = next(answer for answer in self._answers(kernel) if isinstance(answer, Scan))
+        result = _Split(self, kernel, scan).kernel()
+        return TagInames(self.tags()).rewrite(result) if self.tags() else result
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        found = tuple(value_violations(after)) or tuple(order_violations(after))
+        return found or parallel_violations(after, self.tags())
+
+
+def _shape_violations(kernel: LoopKernel, scan: Scan) -> Iterator[Diagnostic]:
+    site = (scan.instruction.site(),)
+    if not scan.reduction.operation.reassociable:
+        yield Diagnostic(
+            "ordered-reduction",
+            f"'{scan.reduction.operation}' combines one term after the other, so its scan cannot be divided",
+            (f"the sum of a tile would be combined of the terms of '{scan.instruction.id}' in another grouping",),
+            ("leave out 'ordered', or keep one running total: pl.realize_scan(knl)",),
+            sites=site,
+        )
+    if scan.shift not in (0, -1):
+        yield Diagnostic(
+            "scan-not-split",
+            f"result {scan.sweep} of the scan does not end with the term of its own number, or of the one before",
+            ("tiles of the results have to be tiles of the terms",),
+            ("shift the loop over the terms: pl.shift",),
+            sites=site,
+        )
+    for iname in scan.instruction.inames:
+        if _interval(scan, iname) is None or (iname == scan.sweep and _first(scan) is None):
+            yield Diagnostic(
+                "footprint-not-constant",
+                f"the loop '{iname}' does not begin at a constant, or has no extent in terms of the parameters",
+                ("an array of one sum for each of its iterations is needed",),
+                (f"shift '{iname}' to begin at 0, or state a bound with assumptions=",),
+                sites=site,
+            )
+            return
+
+
+def _interval(scan: Scan, iname: str) -> tuple[Affine, Affine] | None:
+    """Return the first value of a loop and its extent in terms of the parameters, None if they are not plain to see."""
+    values = project_onto(scan.instruction.domain, scan.instruction.inames, [iname])
+    low, high = constant_bounds(values, 0)
+    if low is not None and high is not None:
+        return Affine((), low), Affine((), high - low + 1)
+    ends = [forms_of(isl.Map.from_range(end), ()) for end in (values.lexmin(), values.lexmax())]
+    if None in ends:
+        return None
+    (first,), (last,) = (end or () for end in ends)
+    return first, last.add(first, -1).add(Affine((), 1))
+
+
+def _first(scan: Scan) -> int | None:
+    interval = _interval(scan, scan.sweep)
+    return interval[0].const if interval is not None and not interval[0].terms else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Split:
+    """The work of one ``split_scan``."""
+
+    step: SplitScan
+    before: LoopKernel
+    scan: Scan
+    names: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        kernel, step = self.before, self.step
+        target = self.scan.instruction.target
+        (own,) = self.scan.reduction.inames
+        names = {
+            "sum": step.sum_name or kernel.fresh(f"{target}_sum"),
+            "carry": step.carry_name or kernel.fresh(f"{target}_carry"),
+            "of sum": kernel.fresh(f"{own}_inner"),
+            "of carry": kernel.fresh(f"{own}_outer"),
+            "of tile": kernel.fresh(f"{own}_local"),
+        }
+        object.__setattr__(self, "names", names)
+
+    def kernel(self) -> LoopKernel:
+        """Return the kernel with the scan divided."""
+        scan, step = self.scan, self.step
+        users = [i.id for i in self.before.instructions if scan.sweep in i.inames or
+                 any(scan.sweep in term.inames for term in i.terms)]
+        only = None if users == [scan.instruction.id] else [scan.instruction.id]
+        change = parts_of(self.before, scan.sweep, step.inner_length, (step.outer, step.inner))
+        said = f"split_scan('{scan.sweep}', {step.inner_length})"
+        moved = remap_inames(self.before, change, said, only)
+        local = self._local(moved)
+        sums, carry = self._sums(), self._carry()
+        instructions: list[Instruction] = []
+        for instruction in moved.instructions:
+            if instruction.id == local.id:
+                instructions += [sums, carry, local]
+            else:
+                instructions.append(instruction)
+        result = replace(
+            moved,
+            instructions=tuple(instructions),
+            domains=tuple(self._domains(moved, (sums, carry, local))),
+            temporaries={**moved.temporaries, **self._temporaries()},
+            partials={**moved.partials, **dict.fromkeys((self.names["sum"], self.names["carry"]), self._reduction())},
+            tile_inames=moved.tile_inames | {step.outer},
+        )
+        return infer_dtypes(result)
+
+    @property
+    def _tile(self) -> tuple[Affine, Affine]:
+        """The tile of a result, and of a term."""
+        length = self.step.inner_length
+        (own,) = self.scan.reduction.inames
+        return Affine.variable(self.scan.sweep).floordiv(length), Affine.variable(own).floordiv(length)
+
+    def _image(self, domain: isl.Set, dims: Sequence[str], named: Sequence[tuple[str, Affine]]) -> isl.Set:
+        names = [name for name, _ in named]
+        return reorder(map_from_forms(domain, dims, [form for _, form in named]).range(), names, names).coalesce()
+
+    def _others(self) -> list[tuple[str, Affine]]:
+        return [(name, Affine.variable(name)) for name in self.scan.others]
+
+    def _sums(self) -> Instruction:
+        """Return the instruction that adds up the terms of each tile."""
+        scan, (of_result, tile) = self.scan, self._tile
+        (own,) = scan.reduction.inames
+        inner = self.names["of sum"]
+        rest = Affine.variable(own).add(tile, -self.step.inner_length)
+        named = [*self._others(), (self.step.outer, tile), (inner, rest)]
+        term = self._image(scan.term.domain, scan.term.inames, named)
+        inames = tuple(name for name, _ in named)
+        reduction = replace(scan.reduction, inames=(inner,), expr=self._moved(inner), start=None)
+        results = [*self._others(), (self.step.outer, of_result)]
+        tiles = self._image(scan.instruction.domain, scan.instruction.inames, results)
+        domain = project_onto(term, inames, inames[:-1]).union(tiles).coalesce()
+        return self._instruction("sum", inames, domain, reduction, term, {own: self._place(inner)})
+
+    def _carry(self) -> Instruction:
+        """Return the instruction that combines the sums of the tiles before each tile."""
+        scan, (tile, of_term) = self.scan, self._tile
+        outer, inner = self.step.carry_iname or self.step.outer, self.names["of carry"]
+        named = [*self._others(), (outer, tile), (inner, of_term)]
+        inames = tuple(name for name, _ in named)
+        term = self._image(scan.term.domain, scan.term.inames, named)
+        term = add_rows(term, inames, [Row(Affine(((outer, 1), (inner, -1)), -1))]).coalesce()
+        domain = self._image(scan.instruction.domain, scan.instruction.inames, named[:-1])
+        operation = combining(scan.reduction.operation)
+        reduction = replace(scan.reduction, operation=operation, inames=(inner,), expr=self._element("sum", inner))
+        return self._instruction("carry", inames, domain, reduction, term, {})
+
+    def _local(self, kernel: LoopKernel) -> Instruction:
+        """Return the instruction with the terms of each result's own tile; the reduction begins with the carry."""
+        scan, length = self.scan, self.step.inner_length
+        (own,) = scan.reduction.inames
+        inner = self.names["of tile"]
+        tile, of_term = self._tile
+        named: list[tuple[str, Affine]] = []
+        for name in scan.instruction.inames:
+            if name == scan.sweep:
+                named.append((self.step.outer, tile))
+                named.append((self.step.inner, Affine.variable(name).add(tile, -length)))
+            else:
+                named.append((name, Affine.variable(name)))
+        order = kernel.instruction(scan.instruction.id).inames
+        assert tuple(name for name, _ in named) == order, "a split puts two inames in the place of one"
+        named.append((inner, Affine.variable(own).add(of_term, -length)))
+        same = add_rows(scan.term.domain, scan.term.inames, [Row(tile.add(of_term, -1), True)])
+        domain = self._image(same, scan.term.inames, named)
+        start = self._element("carry", self.step.outer)
+        reduction = replace(scan.reduction, inames=(inner,), expr=self._moved(inner), start=start)
+        new = with_reduction(kernel, scan, Term((*order, inner), domain), reduction)
+        values = {own: self._place(inner)}
+        forms = {name: form.substitute(values) for name, form in new.origin.forms.items()}
+        reads = new.reads | {self.names["carry"]}
+        return replace(new, origin=replace(new.origin, forms=forms), reads=reads)
+
+    def _place(self, inner: str) -> Affine:
+        return Affine.make([(self.step.outer, self.step.inner_length), (inner, 1)])
+
+    def _moved(self, inner: str) -> Expression:
+        """Return the term in terms of its tile and its place *inner* there."""
+        (own,) = self.scan.reduction.inames
+        place = p.Sum((p.Product((self.step.inner_length, p.Variable(self.step.outer))), p.Variable(inner)))
+        return substitute(self.scan.reduction.expr, {own: place})
+
+    def _instruction(
+        self, role: str, inames: tuple[str, ...], domain: isl.Set, reduction: Reduction, term: isl.Set,
+        place: dict[str, Affine],
+    ) -> Instruction:  # fmt: skip
+        old = self.scan.instruction
+        (own,) = self.scan.reduction.inames
+        gone = {self.scan.sweep, *(() if place else (own,))}
+        forms = {name: form for name, form in old.origin.forms.items() if gone.isdisjoint(form.names())}
+        reference, number = self._reduction()
+        origin = Partial(reference, number, {name: form.substitute(place) for name, form in forms.items()})
+        reads = old.reads - {self.scan.sweep} if role == "sum" else frozenset({self.names["sum"]})
+        return Instruction(
+            id=self.names[role],
+            inames=inames[:-1],
+            domain=domain,
+            assignee=self._element(role, inames[-2]),
+            expression=reduction,
+            origin=origin,
+            terms=(Term(inames, term),),
+            blocks=tuple(entry for entry in old.blocks if entry[0] in inames),
+            fast=old.fast,
+            reads=reads,
+        )
+
+    def _element(self, role: str, tile: str) -> Expression:
+        """Return the element of a new temporary for a tile."""
+        indices = []
+        for name in self.scan.others:
+            interval = _interval(self.scan, name)
+            assert interval is not None, "extents were checked"
+            indices.append(to_expression(Affine.variable(name).add(interval[0], -1)))
+        first = (_first(self.scan) or 0) // self.step.inner_length
+        return subscripted(self.names[role], [*indices, to_expression(Affine(((tile, 1),), -first))])
+
+    def _reduction(self) -> tuple[str, int]:
+        """Return the reduction of the reference program that the scan is, or is a part of."""
+        origin = self.scan.instruction.origin
+        if isinstance(origin, Partial):
+            return origin.instruction, origin.number
+        assert isinstance(origin, Copy), "only a copy has terms of the program"
+        comparison = Comparison(self.before)
+        (update,) = (
+            s for s in comparison.new.statements.values()
+            if s.lowered.instruction.id == self.scan.instruction.id and s.lowered.number == self.scan.number
+            and s.lowered.role == "update"
+        )  # fmt: skip
+        number = comparison.counterpart(update).lowered.number
+        assert number is not None, "an update belongs to a reduction"
+        return origin.instruction, number
+
+    def _temporaries(self) -> dict[str, TemporaryVariable]:
+        shape = []
+        for name in self.scan.others:
+            interval = _interval(self.scan, name)
+            assert interval is not None, "extents were checked"
+            shape.append(interval[1])
+        interval, length = _interval(self.scan, self.scan.sweep), self.step.inner_length
+        assert interval is not None, "extents were checked"
+        first = interval[0].const // length
+        shape.append(interval[0].add(interval[1]).add(Affine((), length - 1)).floordiv(length).add(Affine((), -first)))
+        extents = tuple(to_expression(extent) if extent.terms else extent.const for extent in shape)
+        dtype = self._dtype()
+        return {
+            self.names[role]: TemporaryVariable(self.names[role], dtype, extents) for role in ("sum", "carry")
+        }
+
+    def _dtype(self) -> np.dtype[np.generic] | None:
+        """Return the type in which the reduction accumulates, None if it is not known yet."""
+        if open_names(self.before):
+            return None
+        own = [s for s in lower(self.before).statements.values() if s.instruction.id == self.scan.instruction.id]
+        update = next(s for s in own if s.number == self.scan.number and s.role == "update")
+        return accumulator_dtypes(self.before)[update.write.array]
+
+    def _domains(self, kernel: LoopKernel, new: tuple[Instruction, ...]) -> Iterator[Domain]:
+        """Yield the domains of the kernel with those of the new inames, without that of the terms if it is unused."""
+        (own,) = self.scan.reduction.inames
+        left = [i for i in kernel.instructions if i.id != self.scan.instruction.id]
+        used = {name for i in (*left, *new) for inames in (i.inames, *(t.inames for t in i.terms)) for name in inames}
+        for piece in kernel.domains:
+            if own not in piece.inames or own in used:
+                yield piece
+            elif len(piece.inames) > 1:
+                kept = tuple(name for name in piece.inames if name != own)
+                yield Domain(kept, project_onto(piece.set, piece.inames, kept))
+        known = {name for piece in kernel.domains for name in piece.inames}
+        for instruction in new:
+            number = self.scan.number if instruction is new[-1] else 0
+            for dims, domain in ((instruction.inames, instruction.domain),
+                                 (instruction.terms[number].inames, instruction.terms[number].domain)):
+                if dims[-1] not in known:
+                    known.add(dims[-1])
+                    count = len(dims) - 1
+                    inside = domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, 0, count) if count else domain
+                    yield Domain(dims[-1:], inside)
+
+
+def split_scan(
+    kernel: LoopKernel,
+    split_iname: str,
+    inner_length: int,
+    *,
+    outer_iname: str | None = None,
+    inner_iname: str | None = None,
+    outer_tag: str | None = None,
+    inner_tag: str | None = None,
+    carry_iname: str | None = None,
+    sum_name: str | None = None,
+    carry_name: str | None = None,
+    within: str | None = None,
+) -> LoopKernel:
+    """Divide a scan into tiles: the sum of each tile, a scan of these sums, and a scan inside of each tile.
+
+    ::
+
+        for i: b[i] = sum(j, a[j])                             (0 <= j <= i)
+        ->
+        for i_outer: b_sum[i_outer] = sum(j_inner, a[16*i_outer + j_inner])
+        for i_outer: b_carry[i_outer] = sum(j_outer, b_sum[j_outer])                     (j_outer < i_outer)
+        for i_outer: for i_inner:
+            b[16*i_outer + i_inner] = sum(j_local, a[16*i_outer + j_local], start=b_carry[i_outer])
+
+    The scan of the sums and those of the tiles can be split again, and realized: :func:`polyloop.realize_scan`.
+
+    Parameters
+    ----------
+    split_iname
+        The iname of the results.
+    inner_length
+        Results in a tile.
+    outer_iname, inner_iname, outer_tag, inner_tag
+        Names and tags of the loops over tiles, and inside of one; see :func:`polyloop.split_iname`.
+    carry_iname
+        A name of its own for the loop of the scan of the sums, so that it can run otherwise than the loop over tiles.
+    sum_name, carry_name
+        Names of the new temporaries, which are ids of the new instructions too.
+    within
+        A match expression for the instruction meant, where the loop has several scans.
+
+    Raises
+    ------
+    TransformError
+        ``not-a-scan``, ``several-scans``, ``ordered-reduction``, ``scan-not-split``, ``scan-changing-term``,
+        ``footprint-not-constant``, ``bad-factor``, ``name-taken``, ``unknown-iname``, ``no-match``, ``not-proven``;
+        ``illegal-parallel`` for a tag.
+
+    Notes
+    -----
+    Each result is proven to combine exactly its terms, in their order.  Source: Merrill, Grimshaw, "Parallel Scan for
+    Stream Architectures", University of Virginia, CS2009-14, 2009.
+    """
+    return SplitScan(
+        split_iname, inner_length, outer_iname, inner_iname, outer_tag, inner_tag, carry_iname, sum_name, carry_name,
+        within,
+    )(kernel)  # fmt: skip

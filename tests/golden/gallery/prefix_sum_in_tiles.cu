@@ -1,0 +1,46 @@
+extern "C" __global__ void __launch_bounds__(2) prefix_sum_in_tiles_0(const float *__restrict__ a, int n, float *__restrict__ b_sum)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (8 * bx + 7 < n) {
+        float acc = 0.0f;
+        for (int j_inner = 0; j_inner < 4; ++j_inner)
+            acc += a[8 * bx + 4 * tx + j_inner];
+        b_sum[2 * bx + tx] = acc;
+    } else if (8 * bx + 4 * tx < n) {
+        float acc = 0.0f;
+        for (int j_inner = 0; j_inner < min(4, n - 8 * bx - 4 * tx); ++j_inner)
+            acc += a[8 * bx + 4 * tx + j_inner];
+        b_sum[2 * bx + tx] = acc;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(2) prefix_sum_in_tiles_1(int n, const float *__restrict__ b_sum, float *__restrict__ b_carry)
+{
+    const int tx = threadIdx.x;
+    float acc_0 = 0.0f;
+    for (int before = 0; before < (n + 3) / 4; ++before) {
+        if (tx == 0)
+            b_carry[before] = acc_0;
+        acc_0 += b_sum[before];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(2) prefix_sum_in_tiles_2(const float *__restrict__ a, float *__restrict__ b, int n, const float *__restrict__ b_carry)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (8 * bx + 7 < n) {
+        float acc_1 = b_carry[2 * bx + tx];
+        for (int k = 0; k < 4; ++k) {
+            acc_1 += a[8 * bx + 4 * tx + k];
+            b[8 * bx + 4 * tx + k] = acc_1;
+        }
+    } else if (8 * bx + 4 * tx < n) {
+        float acc_1 = b_carry[2 * bx + tx];
+        for (int k = 0; k < min(4, n - 8 * bx - 4 * tx); ++k) {
+            acc_1 += a[8 * bx + 4 * tx + k];
+            b[8 * bx + 4 * tx + k] = acc_1;
+        }
+    }
+}

@@ -1,0 +1,248 @@
+"""``realize_scan`` and ``split_scan``: their text, numbers at edge sizes, refusals, and what the checker refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.analysis.values import value_violations
+from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.testing.brute import judge
+from tests.transform.checking import check, cuda, refused, same_after_replay, vectors
+
+Golden = Callable[[str, str], None]
+F = np.float32
+INCLUSIVE = "{[i, j]: 0 <= i < n and 0 <= j <= i}"
+BEFORE = ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < i}"]
+
+
+def prefix(text: str = "b[i] = sum(j, a[j])", domains: Any = INCLUSIVE, **more: Any) -> pl.LoopKernel:
+    return pl.make_kernel(domains, text, [pl.GlobalArg("a, b", F, shape="n"), ...], name="prefix", **more)
+
+
+def check_prefix(knl: pl.LoopKernel, sizes: tuple[int, ...]) -> None:
+    for n in sizes:
+        (a,) = vectors(n, 1)
+        check(knl, {"a": a}, {"b": np.cumsum(a)})
+
+
+def body(knl: pl.LoopKernel) -> str:
+    return cuda(knl).split("{", 1)[1]
+
+
+def test_one_running_total() -> None:
+    knl = pl.realize_scan(prefix())
+    assert body(knl) == """
+    float acc = 0.0f;
+    for (int i = 0; i < n; ++i) {
+        acc += a[i];
+        b[i] = acc;
+    }
+}
+"""
+    check_prefix(knl, (1, 2, 9))
+    same_after_replay(prefix(), knl)
+
+
+def test_an_exclusive_scan_adds_after_the_use() -> None:
+    knl = pl.realize_scan(prefix("b[i] = sum(j, a[j])", BEFORE))
+    assert body(knl) == """
+    float acc = 0.0f;
+    for (int i = 0; i < n; ++i) {
+        b[i] = acc;
+        acc += a[i];
+    }
+}
+"""
+    for n in (1, 2, 9):
+        (a,) = vectors(n, 1)
+        check(knl, {"a": a}, {"b": np.concatenate([[0], np.cumsum(a)[:-1]])})
+
+
+def test_a_term_that_cannot_be_read_for_nobody_is_not_read() -> None:
+    """An array without the last term: it is added only where a result follows."""
+    knl = pl.make_kernel(
+        BEFORE, "b[i] = sum(j, a[j])", [pl.GlobalArg("a", F, shape="n - 1"), pl.GlobalArg("b", F, shape="n")],
+        assumptions="n >= 1",
+    )  # fmt: skip
+    knl = pl.realize_scan(knl)
+    assert "acc += a[i - 1];" in cuda(knl)
+    for n in (1, 2, 9):
+        (a,) = vectors(n, 1)
+        check(knl, {"a": a[:-1]}, {"b": np.concatenate([[0], np.cumsum(a)[:-1]])})
+
+
+def test_several_new_terms_for_each_result() -> None:
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i < n and 0 <= j <= 2*i + 1}",
+        "b[i] = max(j, a[j])",
+        [pl.GlobalArg("a", F, shape="2*n"), pl.GlobalArg("b", F, shape="n")],
+    )
+    knl = pl.realize_scan(knl)
+    assert "for (int j = 2 * i; j < 2 * i + 2; ++j)" in cuda(knl)
+    for n in (1, 5):
+        (a,) = vectors(2 * n, 1)
+        check(knl, {"a": a}, {"b": np.maximum.accumulate(a)[1::2]})
+
+
+def test_a_scan_inside_of_which_rows_run_has_a_total_for_each() -> None:
+    knl = pl.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[r]: 0 <= r < 4}", "{[j]: 0 <= j <= i}"],
+        "b[i, r] = sum(j, a[j, r])",
+        [pl.GlobalArg("a, b", F, shape="n, 4")],
+        loop_priority=["i, r"],
+    )
+    knl = pl.realize_scan(knl)
+    assert "float acc[4];" in cuda(knl)
+    a = np.arange(20, dtype=F).reshape(5, 4)
+    check(knl, {"a": a}, {"b": np.cumsum(a, 0)})
+
+
+def test_a_realized_scan_is_split_as_any_loop() -> None:
+    check_prefix(pl.split_iname(pl.realize_scan(prefix()), "i", 4), (1, 3, 4, 5, 9))
+
+
+@pytest.mark.parametrize("length", [1, 4])
+def test_tiles(length: int) -> None:
+    knl = pl.split_scan(prefix(), "i", length)
+    same_after_replay(prefix(), knl)
+    check_prefix(knl, (1, 3, 4, 5))
+    check_prefix(pl.realize_scan(knl), (1, 3, 4, 5, 9))
+
+
+def test_tiles_of_tiles() -> None:
+    knl = pl.split_scan(pl.split_scan(prefix(), "i", 6, carry_iname="tile"), "i_inner", 3)
+    knl = pl.split_scan(knl, "tile", 2, within="id:b_carry")
+    check_prefix(pl.realize_scan(knl), (1, 2, 3, 5, 6, 7, 12, 13, 25))
+
+
+def test_three_launches(golden: Golden) -> None:
+    """Sums of tiles, a scan of these, tiles: the plan of a scan over a large array."""
+    knl = pl.split_scan(prefix(), "i", 4, outer_iname="tile", carry_iname="before")
+    knl = pl.split_iname(knl, "tile", 8, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.realize_scan(knl)
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    assert len(program.launches) == 3
+    golden("golden/prefix_three_launches.cu", program.device_code)
+    check_prefix(knl, (1, 3, 4, 5, 32, 33, 70))
+
+
+def test_ordered_sums_have_one_total_and_are_not_divided() -> None:
+    knl = prefix("b[i] = reduce(ordered(sum), j, a[j])")
+    check_prefix(pl.realize_scan(knl), (1, 5))
+    assert refused(knl, lambda k: pl.split_scan(k, "i", 4), "ordered-reduction") == (
+        "split_scan on kernel 'prefix': 'ordered(sum)' combines one term after the other, so its scan cannot be "
+        "divided [ordered-reduction]\n"
+        "  b[i] = reduce(ordered(sum), j, a[j])                 (line 1, instruction 'insn')\n"
+        "  Note: the sum of a tile would be combined of the terms of 'insn' in another grouping\n"
+        "  Hint: leave out 'ordered', or keep one running total: pl.realize_scan(knl)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("domain", "text", "why"),
+    [
+        ("{[i, j]: 0 <= i < n and i <= j < n}", "b[i] = sum(j, a[j])",
+         "instance (i=0) has the term j=0, and instance (i=1) has not with n=2"),
+        ("{[i, j]: 0 <= i < n and 0 <= j <= i and j >= i - 3}", "b[i] = sum(j, a[j])",
+         "instance (i=3) has the term j=0, and instance (i=4) has not with n=5"),
+        ("{[i, j]: 0 <= i < n and 0 <= j < n}", "b[i] = sum(j, a[j])",
+         "no result has a term that the one before it has not"),
+        (INCLUSIVE, "b[i] = sum(j, a[i]*a[j])", "its terms use 'i': each result has terms of its own"),
+    ],
+)  # fmt: skip
+def test_what_is_no_scan(domain: str, text: str, why: str) -> None:
+    message = refused(prefix(text, domain), pl.realize_scan, "not-a-scan")
+    assert f"  Note: {why}\n" in message
+    assert "the reduction in 'insn' is no scan along 'i' [not-a-scan]" in message
+
+
+def test_terms_in_the_wrong_order() -> None:
+    """Each result has a new term in front of the others: fine for a sum, not for segments."""
+    arguments = [pl.GlobalArg("a, b", F, shape="n"), pl.GlobalArg("f", np.bool_, shape="n")]
+    domain = "{[i, j]: 0 <= i < n and n - 1 - i <= j < n}"
+    knl = pl.make_kernel(domain, "b[i] = sum(j, a[j])", [pl.GlobalArg("a, b", F, shape="n")])
+    (a,) = vectors(5, 1)
+    check(pl.realize_scan(knl), {"a": a}, {"b": np.cumsum(a[::-1])})
+    knl = pl.make_kernel(domain, "b[i] = reduce(segmented(sum), j, a[j], f[j]).value", arguments)
+    assert "its terms are combined in their order, and term j=" in refused(knl, pl.realize_scan, "not-a-scan")
+
+
+def test_a_term_that_changes_between_results() -> None:
+    """In place: each result overwrites a term of the ones after it."""
+    knl = pl.make_kernel(INCLUSIVE, "a[i] = sum(j, a[j])", [pl.GlobalArg("a", F, shape="n")], name="in_place")
+    message = refused(knl, pl.realize_scan, "scan-changing-term")
+    assert "a term of 'insn' changes from result to result" in message
+
+
+def test_terms_computed_before() -> None:
+    knl = prefix("c[k] = a[k]*a[k]\nb[i] = sum(j, c[j])", [INCLUSIVE, "{[k]: 0 <= k < n}"])
+    for scanned in (pl.realize_scan(knl), pl.realize_scan(pl.split_scan(knl, "i", 4))):
+        for n in (1, 5, 9):
+            (a,) = vectors(n, 1)
+            check(scanned, {"a": a}, {"b": np.cumsum(a * a), "c": a * a})
+
+
+def test_split_scan_asks_for_the_loop_of_one_scan() -> None:
+    knl = prefix("b[i] = sum(j, a[j])\nc[i] = max(j, a[j])")
+    assert "several scans: 'insn', 'insn_1'" in refused(knl, lambda k: pl.split_scan(k, "i", 4), "several-scans")
+    split = pl.realize_scan(pl.split_scan(knl, "i", 4, within="writes:c"))
+    (a,) = vectors(9, 1)
+    check(split, {"a": a}, {"b": np.cumsum(a), "c": np.maximum.accumulate(a)})
+    refused(knl, lambda k: pl.split_scan(k, "j", 4), "not-a-scan")
+    refused(knl, lambda k: pl.split_scan(k, "i", 0, within="writes:c"), "bad-factor")
+    refused(prefix("b[i] = 2*a[i]", "{[i]: 0 <= i < n}"), pl.realize_scan, "not-a-scan")
+
+
+def test_results_that_lag_behind_are_not_split() -> None:
+    knl = prefix("b[i] = sum(j, a[j])", ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < i - 1}"])
+    refused(knl, lambda k: pl.split_scan(k, "i", 4), "scan-not-split")
+    for n in (1, 2, 3, 9):
+        (a,) = vectors(n, 1)
+        check(pl.realize_scan(knl), {"a": a}, {"b": np.concatenate([[0, 0], np.cumsum(a)])[:n]})
+
+
+def test_a_running_total_on_threads_or_blocks_is_refused() -> None:
+    knl = pl.split_iname(pl.realize_scan(prefix()), "i", 4)
+    assert refused(knl, lambda k: pl.tag_inames(k, "i_outer:g.0"), "parallel-scan") == (
+        "tag_inames on kernel 'prefix': iname 'i_outer' carries the running total of 'insn' and cannot be 'g.0' "
+        "[parallel-scan]\n"
+        "  b[i] = sum(j, a[j])                                  (line 1, instruction 'insn')\n"
+        "  Note: each iteration goes on from the total of the one before it\n"
+        "  Hint: divide the scan before it is realized: pl.split_scan(knl, 'i_outer', 256, outer_tag='g.0')"
+    )
+    refused(knl, lambda k: pl.tag_inames(k, "i_inner:ilp"), "illegal-parallel")
+    check_prefix(pl.tag_inames(knl, "i_inner:unr"), (1, 4, 5))
+
+
+def _spoilt(knl: pl.LoopKernel, change: Callable[[Any], Any]) -> pl.LoopKernel:
+    """Return *knl* with another reduction in its last instruction."""
+    *others, last = knl.instructions
+    return replace(knl, instructions=(*others, replace(last, expression=change(last.expression))))
+
+
+def test_the_checker_finds_wrong_scans() -> None:
+    """What a wrong transform would leave: no start, an update too late, a loop that begins anew."""
+    split = pl.split_scan(prefix(), "i", 4)
+    lost = _spoilt(split, lambda e: replace(e, start=None))
+    assert "scan-terms" in [finding.code for finding in value_violations(lost)]
+    late = _spoilt(pl.realize_scan(prefix()), lambda e: replace(e, after=True))
+    assert [finding.code for finding in value_violations(late)] == ["scan-terms"]
+    for wrong in (lost, late):
+        assert {entry.kind for entry in judge(wrong, {"n": 9}, {})} == {"value"}
+    for right in (split, pl.realize_scan(split), pl.realize_scan(prefix())):
+        assert not list(judge(right, {"n": 9}, {}))
+    early = _spoilt(pl.realize_scan(prefix(domains=BEFORE)), lambda e: replace(e, after=False))
+    assert [finding.code for finding in value_violations(early)] == ["scan-terms"]
+
+
+@pytest.mark.nvrtc
+def test_nvrtc_takes_scans() -> None:
+    for arch in ("sm_80", "sm_90"):
+        knl = pl.realize_scan(pl.split_scan(prefix(), "i", 4))
+        compile_cuda(pl.generate_code(knl, target=pl.CudaTarget()).device_code, arch)
