@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from polyloop.transform.precompute import precompute
     from polyloop.transform.prefetch import add_prefetch
     from polyloop.transform.privatize import privatize_temporaries_with_inames, unprivatize_temporaries_with_inames
+    from polyloop.transform.recipe import Recipe
     from polyloop.transform.reduction import split_reduction_inward, split_reduction_outward
     from polyloop.transform.rename import rename_iname, rename_inames
     from polyloop.transform.reorder import interchange, prioritize_loops
@@ -148,6 +149,7 @@ __all__ = [
     "Op",
     "PolyloopError",
     "PolyloopWarning",
+    "Recipe",
     "ReductionOperation",
     "Sync",
     "Target",
@@ -300,6 +302,7 @@ _LATER = {
     "GlobalArg": "kernel.specs",
     "LaunchCheck": "codegen.program",
     "NoOpInstruction": "kernel.objects",
+    "Recipe": "transform.recipe",
     "ReductionOperation": "kernel.reductions",
     "Target": "target.base",
     "TemporaryVariable": "kernel.specs",

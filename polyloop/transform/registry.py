@@ -12,7 +12,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Trace
 from polyloop.transform.base import Applied, Transform
 
-__all__ = ["FUNCTIONS", "TRANSFORMS", "install_methods", "replay", "trace_from_json"]
+__all__ = ["FUNCTIONS", "TRANSFORMS", "applied_of", "install_methods", "replay", "trace_from_json"]
 
 _T = TypeVar("_T")
 
@@ -146,11 +146,22 @@ def trace_from_json(text: str) -> Trace:
     for entry in entries:
         if not isinstance(entry, dict) or entry.keys() != {"name", "arguments"}:
             raise _bad_trace(f"no step: {json.dumps(entry)}")
-        kind = TRANSFORMS.get(entry["name"])
-        if kind is None:
-            raise TransformError("trace_from_json", None, [unknown_name("transform", entry["name"], TRANSFORMS)])
-        steps.append(Applied(_value(kind, entry["arguments"])))
+        steps.append(applied_of(entry["name"], entry["arguments"]))
     return Trace(tuple(steps))
+
+
+def applied_of(name: str, arguments: Mapping[str, Any]) -> Applied:
+    """Return the step with these arguments, JSON values as :meth:`Applied.data` gives them.
+
+    Raises
+    ------
+    TransformError
+        ``bad-trace``, ``unknown-transform``.
+    """
+    kind = TRANSFORMS.get(name)
+    if kind is None:
+        raise TransformError("trace_from_json", None, [unknown_name("transform", name, TRANSFORMS)])
+    return Applied(_value(kind, arguments))
 
 
 def _value(kind: type[Transform], arguments: Mapping[str, Any]) -> Transform:
