@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from polyloop.transform.tile import tile
     from polyloop.transform.unchecked import unchecked
     from polyloop.transform.untag import peel, untag_inames
+    from polyloop.transform.vectorize import vectorize
 
 __version__ = "0.1.0"
 
@@ -263,6 +264,7 @@ __all__ = [
     "unprivatize_temporaries_with_inames",
     "untag_inames",
     "vec",
+    "vectorize",
     "verify",
 ]
 

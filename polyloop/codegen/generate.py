@@ -24,7 +24,7 @@ from polyloop.codegen.parts import is_split, parts_of
 from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
 from polyloop.codegen.regions import sequential_tree
-from polyloop.codegen.rows import hull, residues, rows_of
+from polyloop.codegen.rows import hull, rows_of
 from polyloop.codegen.scope import Names, Scope
 from polyloop.codegen.tables import table_text, table_violations
 from polyloop.codegen.walk import Walker
@@ -37,6 +37,7 @@ from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine
+from polyloop.poly.residues import residues
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage, shared_bytes
 
 __all__ = ["generate"]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 
+from polyloop.analysis.contiguity import Lanes
 from polyloop.codegen.bounds import Bounds, minimal
 from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, Verbatim
 from polyloop.codegen.context import Context
@@ -15,7 +16,7 @@ from polyloop.codegen.linear import condition_text
 from polyloop.codegen.loops import Loops
 from polyloop.codegen.rows import negated, tightened
 from polyloop.codegen.scope import Scope
-from polyloop.codegen.wide import Lanes, Plan, Wide, plan_of, vector_type
+from polyloop.codegen.wide import Plan, Wide, plan_of, vector_type
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.expr.rewrite import accesses, variables

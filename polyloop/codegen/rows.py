@@ -7,21 +7,20 @@ pieces.  Parameters of which a residue is known, ``n = m * q + r``, are written 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import gcd
 from typing import Final, TypeAlias
 
 import islpy as isl
 
 from polyloop.poly.affine import Affine, Floor, Var
+from polyloop.poly.residues import Divisibility
 from polyloop.schedule.plan import Statement
 
-__all__ = ["Divisibility", "Piece", "hull", "negated", "pieces_of", "residues", "rewrite", "rows_of", "tightened"]
+__all__ = ["Divisibility", "Piece", "hull", "negated", "pieces_of", "rewrite", "rows_of", "tightened"]
 
 Terms: TypeAlias = tuple[tuple[Var, int], ...]
 Piece: TypeAlias = dict[Terms, int]
-Divisibility: TypeAlias = Mapping[str, tuple[int, int]]
-"""``n -> (m, r)`` where ``n mod m = r`` is known."""
 
 SET: Final = isl.dim_type.set
 PARAM: Final = isl.dim_type.param
@@ -191,22 +190,6 @@ def projected(statement: Statement, kept: Sequence[str]) -> isl.Set:
             domain = domain.project_out(SET, start, end - start)
         end = start - 1 if start else 0
     return domain
-
-
-def residues(assumptions: isl.Set) -> dict[str, tuple[int, int]]:
-    """Return the residues of single parameters that *assumptions* fix."""
-    if not any(basic.dim(DIV) for basic in assumptions.get_basic_sets()):
-        return {}
-    found: dict[str, tuple[int, int]] = {}
-    for position in range(assumptions.dim(PARAM)):
-        name = str(assumptions.get_dim_name(PARAM, position))
-        as_set = isl.Set.from_params(assumptions).move_dims(SET, 0, PARAM, position, 1)
-        info = as_set.get_stride_info(0)
-        modulus = info.get_stride().to_python()
-        offset = info.get_offset()
-        if modulus > 1 and offset.is_cst():
-            found[name] = (modulus, offset.get_constant_val().to_python() % modulus)
-    return found
 
 
 def mentions(var: Var, name: str) -> bool:

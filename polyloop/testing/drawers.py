@@ -294,6 +294,13 @@ def _tile(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return found | _within(rng, kernel, 0.1)
 
 
+def _vectors(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    found: dict[str, Any] = {"iname": rng.choice(_inames(kernel))}
+    found |= {"length": rng.choice((2, 4, 8))} if rng.random() < 0.5 else {}
+    found |= {"outer_tag": rng.choice(("g.0", "l.0", "unr", "ilp"))} if rng.random() < 0.5 else {}
+    return found | ({"slabs": (0, 1)} if rng.random() < 0.2 else {}) | _within(rng, kernel, 0.1)
+
+
 def _extract(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     del kernel
     template, parameters = rng.choice((("x[p]", "p"), ("y[p]", "p"), ("a[p, q]", "p, q"), ("2*x[p]", "p")))
@@ -389,6 +396,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "tile": _tile,
     "unprivatize_temporaries_with_inames": _unprivatize,
     "untag_inames": _one_iname("iname_to_untag"),
+    "vectorize": _vectors,
 }
 """By the name of the transform."""
 

@@ -76,6 +76,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "unchecked": "unchecked",
     "unprivatize_temporaries_with_inames": "privatize",
     "untag_inames": "untag",
+    "vectorize": "vectorize",
 }
 """The module of each transform, by the name of its public function.  It is loaded when first used."""
 
