@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import pymbolic.primitives as p
 
 from polyloop.codegen.context import Context
 from polyloop.codegen.expressions import Expressions
@@ -14,9 +15,11 @@ from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_vector
 
-__all__ = ["updated"]
+__all__ = ["compound", "updated"]
 
 _ASSIGNMENTS: Final = {"sum": "+=", "product": "*="}
+_WORD: Final = 4  # narrower types are computed as int and stored with a cast
+_OPERANDS: Final = 2
 
 
 def updated(
@@ -45,6 +48,23 @@ def updated(
             text = expressions.value(term, context, np.dtype("bool"))
             return "=", f"{left} || {text.within(3)}" if operation.name == "any" else f"{left} && {text.within(4)}"
     raise AssertionError(f"'{operation}' says not how it combines")
+
+
+def compound(
+    target: str, value: str, lhs: Expression, rhs: Expression, dtype: np.dtype[np.generic]
+) -> tuple[str, str]:
+    """Return ``target = target + x`` as an assignment operator and its right side, and anything else with ``=``.
+
+    Only a sum, difference or product of two operands, the first of them the target, is the same either way: another
+    grouping may round otherwise.
+    """
+    is_plain = dtype.names is None and dtype.kind in "iuf" and dtype.itemsize >= _WORD
+    if is_plain and isinstance(rhs, p.Sum | p.Product) and len(rhs.children) == _OPERANDS and rhs.children[0] == lhs:
+        for operator in "+-*":
+            start = f"{target} {operator} "
+            if value.startswith(start):
+                return f"{operator}=", value.removeprefix(start)
+    return "=", value
 
 
 def _function(expressions: Expressions, operation: Operation, dtype: np.dtype[np.generic]) -> str:

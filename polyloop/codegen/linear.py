@@ -21,8 +21,12 @@ _RANK: Final = {"g": 0, "l": 2}
 
 
 def join_terms(terms: Sequence[tuple[A, int]], const: int, atom: Callable[[A], Text]) -> Text:
-    """Return ``c * atom + ... + const`` for terms in the order in which they are to be read."""
-    out = ""
+    """Return ``c * atom + ... + const`` for terms in the order in which they are to be read.
+
+    A positive constant comes first where nothing else is positive: ``7 - i``.
+    """
+    leads = const > 0 and bool(terms) and all(coefficient < 0 for _, coefficient in terms)
+    out = str(const) if leads else ""
     for var, coefficient in terms:
         text = atom(var)
         size = abs(coefficient)
@@ -33,6 +37,8 @@ def join_terms(terms: Sequence[tuple[A, int]], const: int, atom: Callable[[A], T
             out += f" + {piece}" if coefficient > 0 else f" - {text.within(UNARY) if size == 1 else piece}"
     if not out:
         return Text(str(const), ATOM if const >= 0 else UNARY)
+    if leads:
+        return Text(out, SUM)
     if const:
         return Text(f"{out} + {const}" if const > 0 else f"{out} - {-const}", SUM)
     if len(terms) > 1:

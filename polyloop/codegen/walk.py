@@ -17,7 +17,7 @@ from polyloop.codegen.atomics import atomic_update
 from polyloop.codegen.bounds import minimal
 from polyloop.codegen.branches import Guarded, branches
 from polyloop.codegen.c_ast import Assign, Block, Call, If, Node, Sync, Verbatim
-from polyloop.codegen.combine import updated
+from polyloop.codegen.combine import compound, updated
 from polyloop.codegen.context import Context
 from polyloop.codegen.lanes import LaneLoops, merged
 from polyloop.codegen.linear import condition_text
@@ -242,7 +242,8 @@ class Walker(LaneLoops):
         target, name, dtype = self.expressions.target(statement.lhs, context)
         update = statement.update
         if update is None:
-            operator, value = "=", self.expressions.stored(statement.rhs, context, dtype).text
+            value = self.expressions.stored(statement.rhs, context, dtype).text
+            operator, value = compound(target, value, statement.lhs, statement.rhs, dtype)
         else:
             operator, value = updated(self.expressions, update, (target, dtype), statement.rhs, context)
             if name in self.scope.storage:

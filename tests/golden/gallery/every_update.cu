@@ -6,9 +6,9 @@ extern "C" __global__ void __launch_bounds__(32) every_update(long long *__restr
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     if (32 * bx + tx < n) {
-        v[32 * bx + tx] = v[32 * bx + tx] + 3;  // insn
-        v[n + 32 * bx + tx] = v[n + 32 * bx + tx] - 3;  // insn_1
-        v[2 * n + 32 * bx + tx] = v[2 * n + 32 * bx + tx] * 3;  // insn_2
+        v[32 * bx + tx] += 3;  // insn
+        v[n + 32 * bx + tx] -= 3;  // insn_1
+        v[2 * n + 32 * bx + tx] *= 3;  // insn_2
         v[3 * n + 32 * bx + tx] = floordiv_int64(v[3 * n + 32 * bx + tx], 3);  // insn_3
         v[4 * n + 32 * bx + tx] = floormod_int64(v[4 * n + 32 * bx + tx], 3);  // insn_4
         v[5 * n + 32 * bx + tx] = v[5 * n + 32 * bx + tx] << 3;  // insn_5

@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(32) horner(const double *__restrict
         for (int k = 0; k < 13; ++k) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
-                s[i_inner_outer] = s[i_inner_outer] * x[128 * bx + 32 * i_inner_outer + tx] + c[-k + 12];  // step
+                s[i_inner_outer] = s[i_inner_outer] * x[128 * bx + 32 * i_inner_outer + tx] + c[12 - k];  // step
         }
         #pragma unroll
         for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(32) horner(const double *__restrict
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
                 if (128 * bx + 32 * i_inner_outer + tx < n)
-                    s[i_inner_outer] = s[i_inner_outer] * x[128 * bx + 32 * i_inner_outer + tx] + c[-k + 12];  // step
+                    s[i_inner_outer] = s[i_inner_outer] * x[128 * bx + 32 * i_inner_outer + tx] + c[12 - k];  // step
             }
         }
         #pragma unroll

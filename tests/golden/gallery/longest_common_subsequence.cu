@@ -4,7 +4,7 @@ extern "C" __global__ void __launch_bounds__(32) longest_common_subsequence(cons
 {
     const int tx = threadIdx.x;
     for (int diagonal = 2; diagonal <= m + n; ++diagonal) {
-        for (int i_outer = max((-tx + 32) / 32, floordiv_int32(diagonal - m - tx + 31, 32)); i_outer < min((n - tx + 32) / 32, (diagonal - tx + 31) / 32); ++i_outer)
+        for (int i_outer = max((32 - tx) / 32, floordiv_int32(diagonal - m - tx + 31, 32)); i_outer < min((n - tx + 32) / 32, (diagonal - tx + 31) / 32); ++i_outer)
             length[(32 * i_outer + tx) * (m + 1) + diagonal - 32 * i_outer - tx] = max(max(x[32 * i_outer + tx - 1] == y[diagonal - 32 * i_outer - tx - 1] ? length[(32 * i_outer + tx - 1) * (m + 1) + diagonal - 32 * i_outer - tx - 1] + 1 : 0, length[(32 * i_outer + tx - 1) * (m + 1) + diagonal - 32 * i_outer - tx]), length[(32 * i_outer + tx) * (m + 1) + diagonal - 32 * i_outer - tx - 1]);
         __syncwarp();
     }

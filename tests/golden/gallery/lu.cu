@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(8) lu(float *a, int n)
             a[(8 * i_outer + tx) * n + k] = a[(8 * i_outer + tx) * n + k] / a[k * n + k];  // scale
         for (int i_outer = (k - tx + 8) / 8; i_outer < (n - tx + 7) / 8; ++i_outer) {
             for (int j = k + 1; j < n; ++j)
-                a[(8 * i_outer + tx) * n + j] = a[(8 * i_outer + tx) * n + j] - a[(8 * i_outer + tx) * n + k] * a[k * n + j];  // update
+                a[(8 * i_outer + tx) * n + j] -= a[(8 * i_outer + tx) * n + k] * a[k * n + j];  // update
         }
         __syncwarp();
     }

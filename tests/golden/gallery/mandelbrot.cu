@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(64) mandelbrot(const complex64 *__r
         int steps = 0;  // s0
         for (int t = 0; t < 12; ++t) {
             z = square_float32(z.re) + square_float32(z.im) <= 4.0f ? z * z + c[(8 * by + ty) * n + 8 * bx + tx] : z;  // z1
-            steps = steps + (square_float32(z.re) + square_float32(z.im) <= 4.0f);  // s1
+            steps += (square_float32(z.re) + square_float32(z.im) <= 4.0f);  // s1
         }
         count[(8 * by + ty) * n + 8 * bx + tx] = steps;  // insn
     }

@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
                 for (int ir = 0; ir < 2; ++ir) {
                     #pragma unroll
                     for (int jr = 0; jr < 2; ++jr)
-                        c_buf[ir][jr] = c_buf[ir][jr] + a_fetch[4 * ir + ty][kt] * b_fetch[kt][4 * jr + tx];  // insn
+                        c_buf[ir][jr] += a_fetch[4 * ir + ty][kt] * b_fetch[kt][4 * jr + tx];  // insn
                 }
             }
             __syncwarp();
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
                 for (int ir = 0; ir < 2; ++ir) {
                     #pragma unroll
                     for (int jr = 0; jr < 2; ++jr)
-                        c_buf[ir][jr] = c_buf[ir][jr] + a_fetch[4 * ir + ty][kt] * b_fetch[kt][4 * jr + tx];  // insn
+                        c_buf[ir][jr] += a_fetch[4 * ir + ty][kt] * b_fetch[kt][4 * jr + tx];  // insn
                 }
             }
             __syncwarp();
@@ -97,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
                             #pragma unroll
                             for (int jr = 0; jr < 2; ++jr) {
                                 if (8 * bx + 4 * jr + tx < n)
-                                    c_buf[ir][jr] = c_buf[ir][jr] + a_fetch[4 * ir + ty][kt] * b_fetch[kt][4 * jr + tx];  // insn
+                                    c_buf[ir][jr] += a_fetch[4 * ir + ty][kt] * b_fetch[kt][4 * jr + tx];  // insn
                             }
                         }
                     }

@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(32) packed_records(const record_fla
     const int tx = threadIdx.x;
     if (32 * bx + tx < n) {
         record_flag_value_count t = a[32 * bx + tx];  // load
-        t.value = t.value * t.flag;  // change
+        t.value *= t.flag;  // change
         b[32 * bx + tx] = t;  // insn
     }
 }

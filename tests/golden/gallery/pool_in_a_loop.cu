@@ -8,7 +8,7 @@ extern "C" __global__ void __launch_bounds__(8) pool_in_a_loop(const float *__re
     for (int s = 0; s < n; ++s) {
         mem.x[tx] = a[s * 8 + tx];  // insn
         __syncwarp();
-        float twice = 2.0f * mem.x[-tx + 7];  // insn_1
+        float twice = 2.0f * mem.x[7 - tx];  // insn_1
         __syncwarp();
         mem.y[tx] = twice;  // insn_2
         b[s * 8 + tx] = mem.y[tx];  // insn_3

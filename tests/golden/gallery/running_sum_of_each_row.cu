@@ -5,7 +5,7 @@ extern "C" __global__ void __launch_bounds__(32) running_sum_of_each_row(const i
     if (32 * bx + tx < n) {
         int total = 0;  // start
         for (int j = 0; j < n; ++j) {
-            total = total + a[(32 * bx + tx) * n + j];  // add
+            total += a[(32 * bx + tx) * n + j];  // add
             s[(32 * bx + tx) * n + j] = total;  // insn
         }
     }
