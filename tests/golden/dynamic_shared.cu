@@ -11,5 +11,5 @@ extern "C" __global__ void __launch_bounds__(128) reversed_rows(const float *__r
         u[128 * i1_outer + tx] = x[bx * 8192 + 128 * i1_outer + tx] + 1.0f;  // insn_1
     __syncthreads();
     for (int j_outer = 0; j_outer < 64; ++j_outer)
-        y[bx * 8192 + 128 * j_outer + tx] = t[-128 * j_outer - tx + 8191] + u[-128 * j_outer - tx + 8191];  // insn_2
+        y[bx * 8192 + 128 * j_outer + tx] = t[8191 - 128 * j_outer - tx] + u[8191 - 128 * j_outer - tx];  // insn_2
 }

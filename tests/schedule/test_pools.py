@@ -39,7 +39,7 @@ def test_tiles_in_turn_share_storage_with_a_barrier_between_them() -> None:
     text = program.device_code
     assert "__shared__ union {\n        float t[16];\n        double u[8];\n    } pool;" in text
     assert text.count("__syncwarp()") == 3
-    assert text.index("pool.t[-tx + 15]") < text.rindex("__syncwarp", 0, text.index("pool.u[tx] =")) > 0
+    assert text.index("pool.t[15 - tx]") < text.rindex("__syncwarp", 0, text.index("pool.u[tx] =")) > 0
     assert program.launches[0].shared_bytes == 64
 
 
