@@ -316,10 +316,11 @@ def _upper_limits(domain: isl.Set) -> Iterator[Affine]:
     basic = (pieces[0] if len(pieces) == 1 else domain.simple_hull()).remove_unknown_divs().detect_equalities()
     for form, is_equality in rows_of(basic, ("x'",)):
         coefficient = form.coefficient("x'")
-        if abs(coefficient) == 1 and (coefficient < 0 or is_equality):
-            rest = Affine(tuple(t for t in form.terms if t[0] != "x'"), form.const).scale(-coefficient)
-            if all(isinstance(name, str) for name, _ in rest.terms) and "x'" not in rest.names():
-                yield rest
+        if coefficient < 0 or (is_equality and coefficient == 1):
+            rest = Affine(tuple(t for t in form.terms if t[0] != "x'"), form.const)
+            rest = rest.scale(-1) if coefficient > 0 else rest
+            if all(isinstance(name, str) for name, _ in rest.terms):
+                yield rest.floordiv(abs(coefficient))
 
 
 def single_values(

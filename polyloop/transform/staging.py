@@ -19,7 +19,7 @@ from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, v
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.builder import term_domains
 from polyloop.kernel.domains import bound_variables
-from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Move
+from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Move, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.tags import AutoLocal, LocalAxis, Unroll, axis_name, is_lane, parse_tag
 from polyloop.poly.affine import Affine, affine_of, to_expression
@@ -272,16 +272,43 @@ def shifted(footprint: Footprint, new: tuple[str, ...]) -> isl.Set:
     return add_rows(domain, names, rows).coalesce()
 
 
-def _reduction_forms(kernel: LoopKernel, bound: set[str], uses: Sequence[Use]) -> dict[str, Affine]:
-    """Return the inames of reductions as forms of the present ones, *bound*, as the users of what is staged do."""
+def _reduction_forms(
+    kernel: LoopKernel, bound: set[str], uses: Sequence[Use], footprint: Footprint, new: Sequence[str]
+) -> dict[str, Affine]:
+    """Return the inames of reductions as forms of the present ones, as the users of what is staged do.
+
+    These are *bound* and, where only a part of a reduction is staged, the inames of the new instruction.
+    """
     forms = {name: Affine.variable(name) for name in sorted(bound)}
-    known = {*bound, *kernel.parameters}
+    known = {*bound, *kernel.parameters, *footprint.outer, *new}
+    doubtful: set[str] = set()
     for use in uses:
         origin = use.instruction.origin
-        if isinstance(origin, Copy):
-            own = {x: form for x, form in origin.forms.items() if not form.names().isdisjoint(bound)}
-            forms.update((x, form) for x, form in own.items() if form.names() <= known)
-    return forms
+        if not isinstance(origin, Copy):
+            continue
+        around = _solved(use, footprint, new)
+        for name, form in origin.forms.items():
+            if form.names().isdisjoint(bound):
+                continue
+            found = form.substitute(around)
+            if found.names() <= known:
+                if name not in bound and forms.get(name, found) != found:
+                    doubtful.add(name)
+                forms[name] = found
+    return {name: form for name, form in forms.items() if name not in doubtful}
+
+
+def _solved(use: Use, footprint: Footprint, new: Sequence[str]) -> dict[str, Affine]:
+    """Return inames around a use as forms of those of the new instruction, as far as the arguments tell."""
+    found: dict[str, Affine] = {}
+    for argument, base, name in zip(use.arguments, footprint.bases, new, strict=True):
+        left = [x for x in argument.names() & {*use.inames} if x not in footprint.outer]
+        if len(left) == 1 and abs(argument.coefficient(left[0])) == 1:
+            sign = argument.coefficient(left[0])
+            rest = argument.add(Affine.variable(left[0]), -sign)
+            if left[0] not in rest.names():
+                found[left[0]] = base.add(Affine.variable(name)).add(rest, -1).scale(sign)
+    return found
 
 
 def _blocks_around(kernel: LoopKernel, use: Use) -> Iterable[tuple[str, int]]:
@@ -312,6 +339,8 @@ def _new_instruction(
     expanded = expand_rules(expression, kernel.substitutions)
     space = parameter_space(kernel.parameters)
     terms = term_domains((*kernel.domains, new_domain(footprint, new, domain)), inames, domain, expanded, space)
+    if plan.is_rule:
+        terms = tuple(_as_used(term, number, footprint, inames, uses) for number, term in enumerate(terms))
     blocks = tuple(entry for entry in _blocks_around(kernel, uses[0]) if entry[0] in footprint.outer)
     bound = {iname for term in terms for iname in term.inames}
     return Instruction(
@@ -320,12 +349,35 @@ def _new_instruction(
         domain=domain,
         assignee=subscripted(plan.temporary, [p.Variable(name) for name in new]),
         expression=expression,
-        origin=Evaluation(plan.source, _reduction_forms(kernel, bound - set(inames), uses)),
+        origin=Evaluation(plan.source, _reduction_forms(kernel, bound - set(inames), uses, footprint, new)),
         terms=terms,
         blocks=blocks,
         line=None,
         reads=variables(expanded) - bound - set(inames),
     )
+
+
+def _as_used(term: Term, number: int, footprint: Footprint, inames: tuple[str, ...], uses: Sequence[Use]) -> Term:
+    """Return reduction *number* of a rule's value over those terms that it has where it is used.
+
+    The domains of the kernel tell what they are; where a part of a reduction is staged, its own inames alone do not.
+    """
+    own = term.inames[len(inames) :]
+    found: isl.Set | None = None
+    for use in uses:
+        inside = use.terms[number]
+        forms = [Affine.variable(name) for name in footprint.outer]
+        forms += [argument.add(base, -1) for argument, base in zip(use.arguments, footprint.bases, strict=True)]
+        forms += [Affine.variable(name) for name in own]
+        image = map_from_forms(inside.domain, inside.inames, forms).range()
+        found = image if found is None else found.union(image)
+    assert found is not None, "what is staged is used somewhere"
+    for position, name in enumerate(term.inames):
+        found = found.set_dim_name(_SET, position, name)
+    used = project_onto(found, term.inames, inames)
+    if term.domain.intersect(used.insert_dims(_SET, len(inames), len(own))).is_equal(found):
+        return term
+    return Term(term.inames, found.coalesce())
 
 
 def new_domain(footprint: Footprint, new: tuple[str, ...], domain: isl.Set) -> Domain:

@@ -24,7 +24,7 @@ class Use:
     """One occurrence of what is staged: its arguments as forms of the inames around it.
 
     ``domain`` are the instances that may evaluate it, which are fewer than those of its instruction or reduction if it
-    is ``guarded`` by a condition.
+    is ``guarded`` by a condition.  ``terms`` are those of the reductions in the value of a rule, there.
     """
 
     instruction: Instruction
@@ -32,6 +32,7 @@ class Use:
     inames: tuple[str, ...]
     domain: isl.Set
     guarded: bool = False
+    terms: tuple[Term, ...] = ()
 
 
 def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | Diagnostic]:
@@ -57,7 +58,7 @@ def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | 
                 sites=(instruction.site(),),
             )
             continue
-        for arguments, term, guards in collector.found:
+        for (arguments, term, guards), parts in zip(collector.found, collector.parts, strict=True):
             inames = instruction.inames if term is None else instruction.terms[term].inames
             domain = instruction.domain if term is None else instruction.terms[term].domain
             known = {*inames, *kernel.parameters}
@@ -72,7 +73,8 @@ def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | 
             else:
                 narrowed = guarded_domain(domain, inames, guards, exact_parameters(kernel))
                 known_forms = tuple(form for form in forms if form is not None)
-                yield Use(instruction, known_forms, inames, narrowed, narrowed is not domain)
+                terms = tuple(instruction.terms[number] for number in parts)
+                yield Use(instruction, known_forms, inames, narrowed, narrowed is not domain, terms)
 
 
 def _is_updated(kernel: LoopKernel, instruction: Instruction, source: str, is_rule: bool) -> bool:
@@ -118,7 +120,8 @@ class _Collector:
 
     Rules are expanded on the way, the staged one too: the terms of an instruction are numbered as in its expansion.
     ``inside`` has an entry for each: None where it is no part of the staged rule's value, otherwise the number of the
-    reduction around the use, -1 if there is none.
+    reduction around the use, -1 if there is none.  ``parts`` has the numbers of the reductions in the value of each
+    occurrence.
     """
 
     def __init__(self, rules: Mapping[str, SubstitutionRule], source: str, is_rule: bool) -> None:
@@ -127,6 +130,7 @@ class _Collector:
         self.is_rule = is_rule
         self.found: list[tuple[tuple[Expression, ...], int | None, tuple[Guard, ...]]] = []
         self.inside: list[int | None] = []
+        self.parts: list[list[int]] = []
 
     def visit(
         self, expr: Expression, term: int | None, guards: tuple[Guard, ...], use: int | None = None
@@ -135,6 +139,8 @@ class _Collector:
         if isinstance(expr, Reduction):
             number = len(self.inside)
             self.inside.append(use)
+            if use is not None:
+                self.parts[-1].append(number)
             self.visit(expr.expr, number, (), use)
             if expr.start is not None:
                 self.visit(expr.start, term, guards, use)
@@ -143,18 +149,22 @@ class _Collector:
         if applied is not None:
             rule, arguments = applied
             if self.is_rule and rule.name == self.source and use is None:
-                self.found.append((arguments, term, guards))
+                self._add(arguments, term, guards)
                 use = -1 if term is None else term
             value = substitute(rule.expression, dict(zip(rule.arguments, arguments, strict=True)))
             self.visit(value, term, guards, use)
             return
         if not self.is_rule:
             if isinstance(expr, p.Subscript) and array_name(expr) == self.source:
-                self.found.append((tuple(expr.index_tuple), term, guards))
+                self._add(tuple(expr.index_tuple), term, guards)
             elif isinstance(expr, p.Variable) and expr.name == self.source:
-                self.found.append(((), term, guards))
+                self._add((), term, guards)
         for child, more in guarded_children(expr):
             self.visit(child, term, (*guards, *more), use)
+
+    def _add(self, arguments: tuple[Expression, ...], term: int | None, guards: tuple[Guard, ...]) -> None:
+        self.found.append((arguments, term, guards))
+        self.parts.append([])
 
     def _applied(self, expr: Expression) -> tuple[SubstitutionRule, tuple[Expression, ...]] | None:
         """Return the rule that *expr* is a use of, and its arguments; None if it is none."""
