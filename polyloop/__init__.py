@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from polyloop.transform.specialize import add_dtypes, assume, fix_parameters, set_temporary_address_space
     from polyloop.transform.split import split_iname
     from polyloop.transform.split_scan import split_scan
+    from polyloop.transform.stage_reduction import stage_reduction
     from polyloop.transform.swizzle import get_bank_conflicts, swizzle
     from polyloop.transform.tag import tag_inames
     from polyloop.transform.tile import tile
@@ -250,6 +251,7 @@ __all__ = [
     "split_reduction_inward",
     "split_reduction_outward",
     "split_scan",
+    "stage_reduction",
     "swizzle",
     "tag_array_axes",
     "tag_inames",

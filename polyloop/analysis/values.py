@@ -306,7 +306,10 @@ def _same_value(
             sites=site,
         )
     elif writers_of(comparison.old, array):
-        yield from _same_write(comparison, statement, leaf, original, wanted)
+        if moved:
+            yield from _same_write_ahead(comparison, statement, leaf, (original, wanted), reached)
+        else:
+            yield from _same_write(comparison, statement, leaf, original, wanted)
 
 
 def _wrong_element(
@@ -435,9 +438,6 @@ def _same_write(
     if not is_exact(new, array) or not is_exact(old, array):
         yield _not_proven(f"'{array}' is written and copied ahead of its use, and not all accesses are exact", site)
         return
-    if comparison.combines(statement) or comparison.counterpart(statement) is not original:
-        yield _not_proven(f"'{array}' is written and read in a reduction that is computed ahead", site)
-        return
     sources, initial = comparison.flow(array).of(leaf.statement, leaf.access)
     known, known_initial = reference_flow(old, array).of(original, wanted)
     through = [(writer, leaf.relation.apply_range(link)) for writer, link in sources]
@@ -445,6 +445,44 @@ def _same_write(
     reference = (original, known, known_initial)
     to_reference = reference_map(statement, original)
     yield from compare(comparison, (statement, leaf.access), through, before, reference, to_reference)
+
+
+def _same_write_ahead(
+    comparison: Comparison, statement: Placed, leaf: _Leaf, read: tuple[Placed, Access], reached: isl.Map
+) -> Iterator[Diagnostic]:
+    """Yield where a term computed ahead comes from another write than it does in the program.
+
+    *reached* leads from pairs of a reading instance and the instance that has the term to that of the program, which
+    makes the *read*.
+    """
+    new, old, array = comparison.new, comparison.old, leaf.access.array
+    site = (statement.lowered.instruction.site(),)
+    if not is_exact(new, array) or not is_exact(old, array):
+        yield _not_proven(f"'{array}' is written and copied ahead of its use, and not all accesses are exact", site)
+        return
+    sources, initial = comparison.flow(array).of(leaf.statement, leaf.access)
+    known, known_initial = reference_flow(old, array).of(*read)
+    to_leaf = leaf.relation.range_map()
+    early = reached.intersect_domain(to_leaf.intersect_range(initial).domain())
+    wrong = early.subtract(early.intersect_range(known_initial)).domain()
+    for writer, link in sources:
+        counterpart = comparison.counterpart(writer)
+        got = to_leaf.apply_range(link).apply_range(reference_map(writer, counterpart))
+        for _, meant in (entry for entry in known if entry[0] is counterpart):
+            got = got.subtract(reached.apply_range(meant))
+        wrong = wrong.union(got.domain())
+    if not wrong.is_empty():
+        at, inner = pair(wrong.unwrap(), statement, leaf.statement)
+        by = f"instance {instance(leaf.statement, inner)} of '{leaf.statement.lowered.instruction.id}'"
+        cell = element(leaf.statement, leaf.access, inner)
+        yield Diagnostic(
+            "illegal-order",
+            f"'{array}' would be read before it is written, or after it is overwritten",
+            (f"{by} reads {cell} ahead, for instance {instance(statement, at)}",),
+            ("let the terms be computed later, inside the loops around the write: name them as outer inames",),
+            sites=site,
+            witness=witness(WitnessKind.EARLY, (leaf.statement, leaf.access, inner), (statement, at)),
+        )
 
 
 def _elements(statement: Placed, access: Access) -> isl.Map:

@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 from polyloop.codegen.linear import form_order, join_terms
 from polyloop.codegen.operands import Operands
 from polyloop.codegen.parts import part_reference
-from polyloop.codegen.scope import PRODUCT, SUM, Scope, Text
+from polyloop.codegen.scope import PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.schedule.plan import Storage
@@ -86,7 +86,9 @@ class Addresses(Operands):
             if text.text == "0":
                 continue
             if type(stride) is not int or stride != 1:
-                text = Text(f"{text.within(PRODUCT)} * {self._index(stride).within(PRODUCT)}", PRODUCT)
+                step = self._index(stride)
+                is_quotient = "/" in step.text or "%" in step.text
+                text = Text(f"{text.within(PRODUCT)} * {step.within(UNARY if is_quotient else PRODUCT)}", PRODUCT)
             if not out:
                 out = text.text
             elif text.text.startswith("-"):

@@ -316,6 +316,12 @@ def _split_reduction(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"inames": rng.choice(over or _inames(kernel))} | _within(rng, kernel, 0.1)
 
 
+def _stage_reduction(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    drawn = _split_reduction(rng, kernel)
+    found = {**drawn, "temporary_name": f"part{rng.randint(0, 99)}"} | _made(rng)
+    return found | ({"sweep_inames": _sweep(rng, kernel)} if rng.random() < 0.3 else {})
+
+
 def _expand(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return _within(rng, kernel, 0.5)
 
@@ -389,6 +395,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "split_reduction_inward": _split_reduction,
     "split_reduction_outward": _split_reduction,
     "split_scan": _split_scan,
+    "stage_reduction": _stage_reduction,
     "swizzle": _swizzle,
     "tag_array_axes": _tag_axes,
     "tag_inames": _tag,

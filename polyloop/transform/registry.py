@@ -67,6 +67,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "split_iname": "split",
     "split_reduction_inward": "reduction",
     "split_reduction_outward": "reduction",
+    "stage_reduction": "stage_reduction",
     "swizzle": "swizzle",
     "split_scan": "split_scan",
     "tag_array_axes": "layout",

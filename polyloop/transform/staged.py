@@ -10,6 +10,7 @@ from polyloop.analysis.legality import order_violations
 from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.expr.names import check_identifier
+from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.domains import bound_variables
@@ -195,7 +196,7 @@ def _placement_note(after: LoopKernel, instruction: str) -> str:
     elif any(isinstance(tag, LocalAxis) for tag in after.iname_tags.values()):
         parts.append("by one thread")
     shape = after.temporaries[new.target].shape or ()
-    return f"{new.target}{list(shape)} filled {'; '.join(parts)}"
+    return f"{new.target}[{', '.join(map(show, shape))}] filled {'; '.join(parts)}"
 
 
 def _own(kernel: LoopKernel, instruction: str) -> frozenset[str]:

@@ -70,6 +70,13 @@ class Plan:
     address_space: str
     tag: str | None
     bounding_box: bool = True
+    operation: str = ""
+    """What the user called, for messages."""
+
+    @property
+    def caller(self) -> str:
+        """Name of the transform that the user called."""
+        return self.operation or ("precompute" if self.is_rule else "add_prefetch")
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +200,7 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     outer = plan.outer if plan.outer is not None else _outer_inames(kernel, uses, plan.sweep, free)
     footprint = _footprint(kernel, plan, uses, outer)
     if isinstance(footprint, Diagnostic):
-        raise TransformError("precompute" if plan.is_rule else "add_prefetch", kernel.name, [footprint])
+        raise TransformError(plan.caller, kernel.name, [footprint])
     rank = len(footprint.bases)
     new = plan.inames or tuple(
         kernel.fresh(f"{plan.source}_dim_{number}") for number in range(rank)
@@ -201,13 +208,13 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     instruction = _new_instruction(kernel, plan, footprint, new, uses)
     if bounds := _bounds_of(kernel, instruction):
         found = data_footprint(plan.source, bounds, uses[0].instruction)
-        raise TransformError("precompute" if plan.is_rule else "add_prefetch", kernel.name, [found])
+        raise TransformError(plan.caller, kernel.name, [found])
     result = _with_instruction(kernel, plan, footprint, new, instruction, uses)
     checked = plan.is_rule or any(use.guarded for use in uses)
     if checked and (outside := out_of_bounds(kernel, result, instruction)) is not None:
         if plan.bounding_box:
             return stage(kernel, replace(plan, bounding_box=False))
-        raise TransformError("precompute" if plan.is_rule else "add_prefetch", kernel.name, [outside])
+        raise TransformError(plan.caller, kernel.name, [outside])
     chains = [(*footprint.outer, iname) for iname in plan.sweep if iname not in footprint.outer]
     result = add_priority(result, chains) if footprint.outer else result
     is_constant = not any(extent.terms for extent in footprint.extents)
@@ -284,7 +291,7 @@ def _reduction_forms(
     doubtful: set[str] = set()
     for use in uses:
         origin = use.instruction.origin
-        if not isinstance(origin, Copy):
+        if not isinstance(origin, Copy | Evaluation):
             continue
         around = _solved(use, footprint, new)
         for name, form in origin.forms.items():

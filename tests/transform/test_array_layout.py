@@ -189,3 +189,17 @@ def test_a_temporary_that_got_axes_is_padded_and_split() -> None:
     a = np.arange(8, dtype=F)
     check(pl.add_padding(knl, "t", 0, 20), {"a": a}, {"b": 2 * a})
     same_after_replay(base, knl)
+
+
+def test_a_row_whose_length_is_a_quotient() -> None:
+    """The stride is a quotient, by which an index is multiplied as a whole."""
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i < m and 0 <= 8*j < n}",
+        "a[i, j] = i + 2*j",
+        [pl.GlobalArg("a", np.int32, shape="m, (n + 7)//8"), ...],
+        assumptions="m >= 1 and n >= 1",
+    )
+    assert "i * ((n + 7) / 8) + j" in cuda(knl)
+    for m, n in ((5, 3), (4, 17)):
+        i, j = np.mgrid[:m, : -(-n // 8)]
+        check(knl, {"m": m, "n": n}, {"a": (i + 2 * j).astype(np.int32)})
