@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 from typing import Final
 
@@ -99,6 +99,14 @@ class Census:
                 counted = map_from_forms(domain, placed.dims, self._units(placed, granularity)).range()
             self._counts[key] = (domain, self.points(counted, placed))
         return self._counts[key][1]
+
+    def requests(self, placed: Placed, domain: isl.Set, dropped: Collection[str]) -> PiecewisePolynomial:
+        """Return how many warps execute *domain*, of the ``dims`` of a statement, if loops *dropped* run once."""
+        axes = self.placement.axes
+        kept = [Affine.variable(name) for name in placed.dims if name not in axes.local and name not in dropped]
+        if axes.local:
+            kept.append(thread_number(axes.local).floordiv(self.warp_size))
+        return self.points(map_from_forms(domain, placed.dims, kept).range(), placed)
 
     def points(self, domain: isl.Set, placed: Placed) -> PiecewisePolynomial:
         """Return how many points *domain*, which has to do with a statement, has."""

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["KernelImage", "Occupancy", "Resources", "StreamingMultiprocessor", "occupancy", "read_cubin", "resources"]
+from polyloop.analysis.occupancy import Occupancy, occupancy
+
+__all__ = ["KernelImage", "Occupancy", "Resources", "occupancy", "read_cubin", "resources"]
 
 _REGCOUNT: Final = 0x2F
 _FRAME_SIZE: Final = 0x11
@@ -19,48 +21,6 @@ _KPARAM_INFO: Final = 0x17
 _FORMAT_SIZED: Final = 0x04
 _SYMTAB: Final = 2
 _RESERVED_SHARED: Final = 1024  # counted in .nv.shared.* where the cubin has .nv.shared.reserved.0
-
-
-@dataclass(frozen=True, slots=True)
-class StreamingMultiprocessor:
-    """Limits of one multiprocessor; allocation happens in the granules given."""
-
-    threads: int
-    blocks: int
-    registers: int
-    shared_bytes: int
-    shared_reserved_per_block: int
-    register_granule: int = 256
-    shared_granule: int = 128
-    warp_granule: int = 4
-    warp_size: int = 32
-
-
-# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
-_MULTIPROCESSORS: Final[Mapping[int, StreamingMultiprocessor]] = {
-    80: StreamingMultiprocessor(2048, 32, 65536, 164 * 1024, 1024),
-    86: StreamingMultiprocessor(1536, 16, 65536, 100 * 1024, 1024),
-    89: StreamingMultiprocessor(1536, 24, 65536, 100 * 1024, 1024),
-    90: StreamingMultiprocessor(2048, 32, 65536, 228 * 1024, 1024),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Occupancy:
-    """How many threads one multiprocessor holds at a time.
-
-    Attributes
-    ----------
-    fraction
-        Resident warps as a part of the most that the hardware holds.
-    limited_by
-        ``"threads"``, ``"blocks"``, ``"registers"`` or ``"shared memory"``.
-    """
-
-    blocks: int
-    warps: int
-    fraction: float
-    limited_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,43 +130,6 @@ def _parameters(data: bytes) -> tuple[tuple[int, int], ...]:
             _, ordinal, offset, packed = struct.unpack_from("<IHHI", payload)
             found[ordinal] = (offset, packed >> 18)
     return tuple(found[k] for k in sorted(found))
-
-
-def occupancy(architecture: int, threads: int, registers: int, shared_bytes: int) -> Occupancy | None:
-    """Estimate how many blocks of a kernel one multiprocessor holds.
-
-    Parameters
-    ----------
-    architecture
-        Compute capability, such as 80 or 90.
-    threads
-        Threads per block.
-    registers
-        Per thread.
-    shared_bytes
-        Per block, static and dynamic.
-
-    Returns
-    -------
-    Occupancy or None
-        None for an architecture that is not in the table.
-    """
-    sm = _MULTIPROCESSORS.get(architecture)
-    if sm is None or threads < 1:
-        return None
-    warps = -(-threads // sm.warp_size)
-    per_warp = -(-max(1, registers) * sm.warp_size // sm.register_granule) * sm.register_granule
-    warps_by_registers = sm.registers // per_warp // sm.warp_granule * sm.warp_granule
-    shared = -(-(shared_bytes + sm.shared_reserved_per_block) // sm.shared_granule) * sm.shared_granule
-    limits = {
-        "threads": sm.threads // (warps * sm.warp_size),
-        "blocks": sm.blocks,
-        "registers": warps_by_registers // warps,
-        "shared memory": sm.shared_bytes // shared,
-    }
-    blocks = min(limits.values())
-    limited_by = next(name for name, limit in limits.items() if limit == blocks)
-    return Occupancy(blocks, blocks * warps, blocks * warps * sm.warp_size / sm.threads, limited_by)
 
 
 def resources(cubin: bytes, threads: Mapping[str, int] | None = None,

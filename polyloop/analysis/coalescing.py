@@ -1,0 +1,257 @@
+"""How many sectors of 32 bytes a warp touches with one access to global memory, against the fewest that would do.
+
+A warp's access is served by sectors: what its threads want of one sector comes at once.  For given sizes the addresses
+of all threads are computed, in every iteration of a small program and in samples of a large one.  Source: CUDA C++
+Best Practices Guide, "Coalesced Access to Global Memory".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final, TypeAlias
+
+import islpy as isl
+import numpy as np
+
+from polyloop.analysis.placement import Placed, Placement
+from polyloop.analysis.traffic import Address, Traffic
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import Interleave, Unroll, UnrollHint, Vectorize
+from polyloop.poly.affine import Affine, Floor
+from polyloop.poly.polynomial import Polynomial
+from polyloop.poly.sets import Row, rows_of
+
+__all__ = ["SECTOR", "Sectors", "repeating_loops", "sectors", "vector_lane", "vector_width"]
+
+SECTOR: Final = 32
+"""What global memory moves at once, at least [bytes]."""
+_LINE: Final = 128
+_WARP: Final = 32
+_MOST_SAMPLES: Final = 512
+_MOST_ADDRESSES: Final = 1 << 16
+_SET: Final = isl.dim_type.set
+_PARAM: Final = isl.dim_type.param
+
+_Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+
+
+@dataclass(frozen=True)
+class Sectors:
+    """What warps touch with one access.
+
+    Attributes
+    ----------
+    requests
+        Accesses of warps that were looked at.
+    sectors, least
+        Sectors that they touch, and that would be enough for as many different elements.
+    lines
+        Lines of 128 bytes that they touch, at least one each: turns of the first-level cache.
+    is_exact
+        Whether all iterations of all blocks were looked at, and not samples of them.
+    """
+
+    requests: int
+    sectors: int
+    least: int
+    lines: int
+    is_exact: bool
+
+    @property
+    def per_request(self) -> float:
+        """Sectors for each access of a warp."""
+        return self.sectors / self.requests
+
+    @property
+    def excess(self) -> float:
+        """Sectors for each one that would be enough."""
+        return self.sectors / self.least
+
+
+def sectors(
+    placement: Placement, entry: Traffic, address: Address, domain: isl.Set, sizes: Mapping[str, int], width: int = 1
+) -> Sectors | None:
+    """Return what warps touch with an access; None where no sample executes it, or the block has no constant size.
+
+    Parameters
+    ----------
+    domain
+        The instances that make the access, over the ``dims`` of its statement.
+    sizes
+        The value of each parameter.
+    width
+        Elements that a thread moves at once; only accesses of the first lane are looked at.
+    """
+    local = placement.axes.local
+    if any(extent is None for extent in local.values()):
+        return None
+    dims = entry.placed.dims
+    fixed = _with_sizes(domain, sizes)
+    if fixed.is_empty():
+        return None
+    others = [name for name in dims if name not in local]
+    lane = vector_lane(placement.program.kernel, entry.placed) if width > 1 else None
+    threads = prod(extent or 1 for extent in local.values())
+    values, is_exact = _samples(fixed, dims, others, lane, max(1, _MOST_ADDRESSES // threads))
+    values.update(_thread_values(local, threads))
+    values.update({name: np.asarray(size) for name, size in sizes.items()})
+    runs = _members(fixed, dims, values, (len(values["#"]), threads))
+    if not runs.any():
+        return None
+    first = _bytes(address, values, sizes) * entry.dtype.itemsize + np.zeros(runs.shape, np.int64)
+    return _touched(first, runs, entry.dtype.itemsize * width, is_exact)
+
+
+def _touched(first: _Integers, runs: np.ndarray[Any, Any], nbytes: int, is_exact: bool) -> Sectors:
+    """Return what is touched where threads access *nbytes* from *first* on; rows are iterations, columns threads."""
+    count, threads = runs.shape
+    warps = -(-threads // _WARP)
+    request = np.arange(count)[:, None] * warps + np.arange(threads)[None, :] // _WARP
+    request, first = request[runs], first[runs]
+    last = first + nbytes - 1
+    _, each = np.unique(_elements(request, first), return_counts=True)
+    both = np.concatenate([request, request])
+    touched = len(_pairs(both, np.concatenate([first // SECTOR, last // SECTOR])))
+    lines = len(_pairs(both, np.concatenate([first // _LINE, last // _LINE])))
+    return Sectors(len(each), touched, int(np.sum(-(-each * nbytes // SECTOR))), lines, is_exact)
+
+
+def _pairs(left: _Integers, right: _Integers) -> _Integers:
+    """Return a number for each different pair."""
+    low, high = int(right.min()), int(right.max())
+    return np.unique(left * (high - low + 1) + (right - low))
+
+
+def _elements(request: _Integers, first: _Integers) -> _Integers:
+    """Return the request of each different element that one asks for."""
+    span = int(first.max()) - int(first.min()) + 1
+    return np.asarray(_pairs(request, first) // span)
+
+
+def _with_sizes(domain: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
+    for position in range(domain.dim(_PARAM)):
+        name = domain.get_dim_name(_PARAM, position) or ""
+        assert name in sizes, f"no value for '{name}'"
+        domain = domain.fix_val(_PARAM, position, sizes[name])
+    return domain
+
+
+def _samples(
+    domain: isl.Set, dims: Sequence[str], others: Sequence[str], lane: str | None, most: int
+) -> tuple[dict[str, _Integers], bool]:
+    """Return values of the dimensions *others* (one row each): all of their box, or some of it, and whether all."""
+    bounds = {}
+    for name in others:
+        position = dims.index(name)
+        low = domain.dim_min_val(position).to_python()
+        high = low if name == lane else domain.dim_max_val(position).to_python()
+        bounds[name] = (low, high - low + 1)
+    total = prod(extent for _, extent in bounds.values())
+    most = min(most, _MOST_SAMPLES if total > _MOST_SAMPLES else total)
+    is_all = total <= most
+    if is_all:
+        chosen = np.arange(total)
+    else:  # spread evenly, whatever the extents are: multiples of the golden section
+        step = int(total * 0.6180339887498949) | 1
+        chosen = np.asarray([k * step % total for k in range(most)], dtype=object)
+    found: dict[str, _Integers] = {"#": np.zeros((len(chosen), 1), np.int64)}
+    for name, (low, extent) in bounds.items():
+        found[name] = np.asarray(chosen % extent + low, dtype=np.int64)[:, None]
+        chosen = chosen // extent
+    return found, is_all
+
+
+def _thread_values(local: Mapping[str, int | None], threads: int) -> Iterator[tuple[str, _Integers]]:
+    number = np.arange(threads)[None, :]
+    for axis in sorted(local):
+        extent = local[axis] or 1
+        yield axis, number % extent
+        number = number // extent
+
+
+def _members(
+    domain: isl.Set, dims: Sequence[str], values: Mapping[str, _Integers], shape: tuple[int, int]
+) -> np.ndarray[Any, Any]:
+    """Return where the points *values* are in *domain*."""
+    found = np.zeros(shape, bool)
+    for basic in domain.compute_divs().get_basic_sets():
+        inside = np.ones(shape, bool)
+        for row in rows_of(basic, dims):
+            inside &= _holds(row, values)
+        found |= inside
+    return found
+
+
+def _holds(row: Row, values: Mapping[str, _Integers]) -> np.ndarray[Any, Any]:
+    value = np.asarray(_evaluated(row.form, values))
+    return np.asarray(value == 0 if row.is_equality else value >= 0)
+
+
+def _evaluated(form: Affine, values: Mapping[str, _Integers]) -> _Integers:
+    total: Any = np.int64(form.const)
+    for var, factor in form.terms:
+        if isinstance(var, Floor):
+            total = total + factor * (_evaluated(Affine(var.terms, var.const), values) // var.den)
+        else:
+            total = total + factor * values[var]
+    return np.asarray(total)
+
+
+def _bytes(address: Address, values: Mapping[str, _Integers], sizes: Mapping[str, int]) -> _Integers:
+    """Return the addresses [elements] at the points *values*."""
+    total: Any = np.int64(0)
+    for form, step in address.parts:
+        total = total + _evaluated(form, values) * int(step.evaluate(sizes))
+    return np.asarray(total)
+
+
+# {{{ what the compiler does
+
+
+def vector_lane(kernel: LoopKernel, placed: Placed) -> str | None:
+    """Return the iname over the lanes of vectors, if a statement has one."""
+    return next((x for x in placed.dims if isinstance(kernel.tag(x), Vectorize)), None)
+
+
+def repeating_loops(placement: Placement, entry: Traffic) -> frozenset[str]:
+    """Return loops that do not change which element a statement reads, which is kept in a register there.
+
+    Those are the innermost loops, and unrolled ones, in which nothing writes the array.
+    """
+    kernel, placed = placement.program.kernel, entry.placed
+    if entry.direction != "load" or not entry.access.is_affine():
+        return frozenset()
+    used = frozenset[str]().union(*(form.names() for form in placed.indices(entry.access) if form is not None))
+    written: set[str] = set()
+    for other in placement.statements.values():
+        if other.lowered.writes_to(entry.access.array):
+            written.update(other.dims)
+    found, is_inner = set(), True
+    for name in reversed([x for x in placed.dims if "." not in x]):
+        is_unrolled = isinstance(kernel.tag(name), Unroll | UnrollHint | Interleave | Vectorize)
+        if name in used or name in written:
+            is_inner = False
+        elif is_inner or is_unrolled:
+            found.add(name)
+    return frozenset(found)
+
+
+def vector_width(placement: Placement, entry: Traffic, address: Address, limit: int = 16) -> int:
+    """Return how many neighbouring elements a thread moves at once: the lanes of a vector, or 1."""
+    lane = vector_lane(placement.program.kernel, entry.placed)
+    if lane is None or entry.direction == "atomic":
+        return 1
+    step = Polynomial({})
+    for form, stride in address.parts:
+        if any(isinstance(var, Floor) and lane in Affine.variable(var).names() for var, _ in form.terms):
+            return 1
+        step += stride.scale(form.coefficient(lane))
+    position = entry.placed.dims.index(lane)
+    domain = entry.placed.domain
+    extent = domain.dim_max_val(position).to_python() - domain.dim_min_val(position).to_python() + 1
+    return min(extent, max(1, limit // entry.dtype.itemsize)) if step.value == 1 else 1
+
+
+# }}}

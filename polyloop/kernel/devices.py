@@ -1,0 +1,143 @@
+"""What GPUs can do, as published: peak rates, bandwidths, and the limits of a multiprocessor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from polyloop.errors import ArgumentError, unknown_name
+
+__all__ = ["DEVICES", "MULTIPROCESSORS", "Device", "Figure", "StreamingMultiprocessor", "find_device"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number, and where it is published."""
+
+    value: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamingMultiprocessor:
+    """Limits of one multiprocessor; allocation happens in the granules given."""
+
+    threads: int
+    blocks: int
+    registers: int
+    shared_bytes: int
+    shared_reserved_per_block: int
+    register_granule: int = 256
+    shared_granule: int = 128
+    warp_granule: int = 4
+    warp_size: int = 32
+    registers_per_thread: int = 255
+
+
+MULTIPROCESSORS: Final[Mapping[int, StreamingMultiprocessor]] = MappingProxyType(
+    {
+        70: StreamingMultiprocessor(2048, 32, 65536, 96 * 1024, 0, shared_granule=256),
+        75: StreamingMultiprocessor(1024, 16, 65536, 64 * 1024, 0, shared_granule=256),
+        80: StreamingMultiprocessor(2048, 32, 65536, 164 * 1024, 1024),
+        86: StreamingMultiprocessor(1536, 16, 65536, 100 * 1024, 1024),
+        89: StreamingMultiprocessor(1536, 24, 65536, 100 * 1024, 1024),
+        90: StreamingMultiprocessor(2048, 32, 65536, 228 * 1024, 1024),
+        100: StreamingMultiprocessor(2048, 32, 65536, 228 * 1024, 1024),
+    }
+)
+"""By compute capability.  CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"; the granules
+are those of NVIDIA's occupancy calculator (in Nsight Compute)."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """One model of GPU.
+
+    Attributes
+    ----------
+    architecture
+        Compute capability, such as 90.
+    multiprocessors
+        How many it has.
+    clock
+        The highest clock of the multiprocessors [Hz], at which the peak rates hold.
+    dram
+        Bandwidth of its memory [bytes/s].
+    rates
+        Operations per second by kind: NumPy names of types (a fused multiplication and addition is two), and
+        ``"tensor tf32"``, ``"tensor float16"``, .. of the tensor cores, for dense operands.
+    """
+
+    name: str
+    architecture: int
+    multiprocessors: int
+    clock: Figure
+    dram: Figure
+    rates: Mapping[str, Figure]
+
+    @property
+    def wavefronts(self) -> float:
+        """Turns of shared memory and first-level cache, which are one [1/s]: one a clock on each multiprocessor.
+
+        A turn moves 128 bytes at most: 32 banks of 4 bytes (CUDA C++ Programming Guide, "Shared Memory" of 8.x, 9.x).
+        """
+        return self.multiprocessors * self.clock.value
+
+    @property
+    def multiprocessor(self) -> StreamingMultiprocessor:
+        """Limits of one multiprocessor."""
+        return MULTIPROCESSORS[self.architecture]
+
+    def rate(self, kind: str) -> Figure | None:
+        """Return the operations per second in the type *kind*, None where no figure is published."""
+        return self.rates.get(kind)
+
+
+_HOPPER: Final = "NVIDIA H100 Tensor Core GPU Architecture (white paper), table of the H100 SXM5"
+_H200: Final = "NVIDIA H200 Tensor Core GPU datasheet, SXM"
+_AMPERE: Final = "NVIDIA A100 Tensor Core GPU Architecture (white paper), table 1"
+_A100: Final = "NVIDIA A100 Tensor Core GPU datasheet, 80 GB SXM"
+
+
+def _rates(source: str, **teraops: float) -> Mapping[str, Figure]:
+    return MappingProxyType(
+        {name.replace("tensor_", "tensor "): Figure(value * 1e12, source) for name, value in teraops.items()}
+    )
+
+
+_HOPPER_CLOCK: Final = Figure(1.98e9, f"{_HOPPER}: 66.9 TFLOP/s from 132 multiprocessors with 128 lanes")
+_HOPPER_RATES: Final = _rates(
+    _HOPPER, float64=33.5, float32=66.9, float16=133.8, bfloat16=133.8, int32=33.5,
+    tensor_float64=66.9, tensor_tf32=494.7, tensor_float16=989.4, tensor_bfloat16=989.4,
+)  # fmt: skip
+_AMPERE_RATES: Final = _rates(
+    _AMPERE, float64=9.7, float32=19.5, float16=78.0, bfloat16=39.0, int32=19.5,
+    tensor_float64=19.5, tensor_tf32=156.0, tensor_float16=312.0, tensor_bfloat16=312.0,
+)  # fmt: skip
+
+DEVICES: Final[Mapping[str, Device]] = MappingProxyType(
+    {
+        "H200": Device("NVIDIA H200", 90, 132, _HOPPER_CLOCK, Figure(4.8e12, _H200), _HOPPER_RATES),
+        "H100": Device("NVIDIA H100 SXM", 90, 132, _HOPPER_CLOCK, Figure(3.35e12, _HOPPER), _HOPPER_RATES),
+        "A100": Device("NVIDIA A100", 80, 108, Figure(1.41e9, _AMPERE), Figure(2.039e12, _A100), _AMPERE_RATES),
+    }
+)
+"""By the names that ``explain`` takes."""
+
+
+def find_device(given: str | Device) -> Device:
+    """Return the device called *given*: one of :data:`DEVICES`, or a full name such as ``"NVIDIA H200"``.
+
+    Raises
+    ------
+    ArgumentError
+        ``unknown-device``.
+    """
+    if isinstance(given, Device):
+        return given
+    for short, device in DEVICES.items():
+        if short.lower() in given.lower():
+            return device
+    raise ArgumentError("explain", None, [unknown_name("device", given, DEVICES)])
