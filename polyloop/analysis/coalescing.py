@@ -16,18 +16,17 @@ import islpy as isl
 import numpy as np
 
 from polyloop.analysis.placement import Placed, Placement
-from polyloop.analysis.traffic import Address, Traffic
+from polyloop.analysis.traffic import Address, Traffic, axis_stride
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Interleave, Unroll, UnrollHint, Vectorize
 from polyloop.poly.affine import Affine, Floor
-from polyloop.poly.polynomial import Polynomial
-from polyloop.poly.sets import Row, rows_of
+from polyloop.poly.sets import Row, constant_bounds, rows_of
 
-__all__ = ["SECTOR", "Sectors", "repeating_loops", "sectors", "vector_lane", "vector_width"]
+__all__ = ["SECTOR", "Sectors", "merged_width", "repeating_loops", "sectors", "vector_lane", "vector_width"]
 
 SECTOR: Final = 32
 """What global memory moves at once, at least [bytes]."""
-_LINE: Final = 128
+_SECTORS_A_TURN: Final = 4
 _WARP: Final = 32
 _MOST_SAMPLES: Final = 512
 _MOST_ADDRESSES: Final = 1 << 16
@@ -47,8 +46,8 @@ class Sectors:
         Accesses of warps that were looked at.
     sectors, least
         Sectors that they touch, and that would be enough for as many different elements.
-    lines
-        Lines of 128 bytes that they touch, at least one each: turns of the first-level cache.
+    turns
+        Turns of the first-level cache: one for every four sectors of a request, and at least one.
     is_exact
         Whether all iterations of all blocks were looked at, and not samples of them.
     """
@@ -56,7 +55,7 @@ class Sectors:
     requests: int
     sectors: int
     least: int
-    lines: int
+    turns: int
     is_exact: bool
 
     @property
@@ -113,21 +112,16 @@ def _touched(first: _Integers, runs: np.ndarray[Any, Any], nbytes: int, is_exact
     last = first + nbytes - 1
     _, each = np.unique(_elements(request, first), return_counts=True)
     both = np.concatenate([request, request])
-    touched = len(_pairs(both, np.concatenate([first // SECTOR, last // SECTOR])))
-    lines = len(_pairs(both, np.concatenate([first // _LINE, last // _LINE])))
-    return Sectors(len(each), touched, int(np.sum(-(-each * nbytes // SECTOR))), lines, is_exact)
+    _, touched = np.unique(_elements(both, np.concatenate([first // SECTOR, last // SECTOR])), return_counts=True)
+    least = int(np.sum(-(-each * nbytes // SECTOR)))
+    return Sectors(len(each), int(touched.sum()), least, int(np.sum(-(-touched // _SECTORS_A_TURN))), is_exact)
 
 
-def _pairs(left: _Integers, right: _Integers) -> _Integers:
-    """Return a number for each different pair."""
-    low, high = int(right.min()), int(right.max())
-    return np.unique(left * (high - low + 1) + (right - low))
-
-
-def _elements(request: _Integers, first: _Integers) -> _Integers:
-    """Return the request of each different element that one asks for."""
-    span = int(first.max()) - int(first.min()) + 1
-    return np.asarray(_pairs(request, first) // span)
+def _elements(request: _Integers, places: _Integers) -> _Integers:
+    """Return the request of each different place that one asks for."""
+    low, high = int(places.min()), int(places.max())
+    span = high - low + 1
+    return np.asarray(np.unique(request * span + (places - low)) // span)
 
 
 def _with_sizes(domain: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
@@ -241,17 +235,27 @@ def repeating_loops(placement: Placement, entry: Traffic) -> frozenset[str]:
 def vector_width(placement: Placement, entry: Traffic, address: Address, limit: int = 16) -> int:
     """Return how many neighbouring elements a thread moves at once: the lanes of a vector, or 1."""
     lane = vector_lane(placement.program.kernel, entry.placed)
-    if lane is None or entry.direction == "atomic":
+    if lane is None or entry.direction == "atomic" or axis_stride(address, lane) != 1:
         return 1
-    step = Polynomial({})
-    for form, stride in address.parts:
-        if any(isinstance(var, Floor) and lane in Affine.variable(var).names() for var, _ in form.terms):
-            return 1
-        step += stride.scale(form.coefficient(lane))
-    position = entry.placed.dims.index(lane)
-    domain = entry.placed.domain
-    extent = domain.dim_max_val(position).to_python() - domain.dim_min_val(position).to_python() + 1
-    return min(extent, max(1, limit // entry.dtype.itemsize)) if step.value == 1 else 1
+    return min(_extent(entry.placed, lane), max(1, limit // entry.dtype.itemsize))
+
+
+def merged_width(placement: Placement, entry: Traffic, address: Address, limit: int = 16) -> int:
+    """Return how many reads of neighbours in shared memory, in iterations of a loop, a compiler may make one."""
+    if entry.direction != "load":
+        return 1
+    kernel = placement.program.kernel
+    for name in entry.placed.dims:
+        is_loop = "." not in name and not isinstance(kernel.tag(name), Vectorize)
+        if is_loop and axis_stride(address, name) == 1:
+            return min(_extent(entry.placed, name), max(1, limit // entry.dtype.itemsize))
+    return 1
+
+
+def _extent(placed: Placed, name: str) -> int:
+    """Return the most iterations of a loop, as far as that is a constant; many if it is none."""
+    low, high = constant_bounds(placed.domain, placed.dims.index(name))
+    return _MOST_SAMPLES if low is None or high is None else high - low + 1
 
 
 # }}}

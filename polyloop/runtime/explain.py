@@ -1,0 +1,312 @@
+"""``pl.explain``: what bounds a kernel on a device, found without running it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+
+from polyloop.analysis.banks import BankConflicts, bank_conflicts
+from polyloop.analysis.census import Census
+from polyloop.analysis.coalescing import merged_width, repeating_loops, sectors, vector_width
+from polyloop.analysis.occupancy import block_limits, occupancy
+from polyloop.analysis.operations import Operation, operations
+from polyloop.analysis.proof import within_budget
+from polyloop.analysis.traffic import Address, Traffic, address_of, footprints, traffic
+from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
+from polyloop.errors import ArgumentError, Diagnostic, VerificationError
+from polyloop.expr.dtypes import dtype_name, is_complex, is_inexact
+from polyloop.expr.printer import show
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.devices import Device, find_device
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import axis_name
+from polyloop.poly.affine import to_expression
+from polyloop.poly.polynomial import PiecewisePolynomial
+from polyloop.runtime.advice import advice
+from polyloop.runtime.evaluate import evaluate
+from polyloop.runtime.explanation import AccessFacts, Bound, Explanation, LaunchFacts
+from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.runtime.resources import Resources, resources
+from polyloop.schedule.build import build_verified
+from polyloop.schedule.counts import census_of, footprint_size, sync_counts
+from polyloop.target.cuda import CudaTarget
+from polyloop.target.source import generate_code
+
+__all__ = ["explain"]
+
+
+def explain(
+    kernel: LoopKernel,
+    sizes: Mapping[str, int] | None = None,
+    device: str | Device = "H200",
+    *,
+    compile: bool = False,  # noqa: A002 - what the function of that name does
+) -> Explanation:
+    """Return what bounds *kernel* on a GPU: the least time that each resource needs, and what wastes it.
+
+    ::
+
+        print(pl.explain(knl, {"n": 4096}, device="H100"))
+
+    Nothing is run, and no GPU is needed: times are lower bounds, from exact counts and published rates.
+
+    Parameters
+    ----------
+    sizes
+        A value for each integer parameter.
+    device
+        ``"H200"``, ``"H100"``, ``"A100"``, or a :class:`polyloop.kernel.devices.Device`.
+    compile
+        Compile with NVRTC, to know the registers of a thread. Without it, registers do not limit the blocks that a
+        multiprocessor holds.
+
+    Raises
+    ------
+    ArgumentError
+        ``bad-sizes``, ``assumption-violated``, ``unknown-device``.
+    VerificationError, CodegenError
+        What :func:`polyloop.generate_code` finds.
+    CompilerError
+        With *compile*: ``no-nvrtc``, ``nvrtc-failed``.
+
+    Notes
+    -----
+    The bound is the roofline (Williams, Waterman, Patterson, Comm. ACM 52(4), 2009) with one roof more, that of the
+    memory on a multiprocessor.
+    """
+    model = find_device(device)
+    target = CudaTarget(f"sm_{model.architecture}")
+    program = generate_code(kernel, target)
+    census = census_of(kernel, redundant=True)
+    known = _checked(census, program, dict(sizes or {}))
+    found = _Facts(census, known, model)
+    accesses = tuple(found.accesses())
+    used = {} if not compile else resources(compile_cuda(program.device_code, target.arch).cubin)
+    launches = tuple(found.launches(kernel, program, used))
+    kinds, flops = found.operations()
+    sizes_moved = found.footprints()
+    result = Explanation(
+        kernel.name, model.name, known, kinds, flops, sizes_moved,
+        tuple(sorted(_bounds(model, flops, sum(sizes_moved.values()), accesses), key=lambda b: -b.seconds)),
+        accesses, launches, model.multiprocessors, (), tuple(dict.fromkeys(found.notes)),
+    )  # fmt: skip
+    return advice(census.placement, result)
+
+
+def _checked(census: Census, program: GeneratedProgram, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the sizes of *kernel*, after a look at whether they are all there, and fulfil what it assumes."""
+    kernel = census.kernel
+    bounds = dict.fromkeys(name for s in census.placement.statements.values() for name in s.lowered.bounds)
+    wanted = (*kernel.parameters, *(name for name in bounds if name not in kernel.parameters))
+    missing = [name for name in wanted if name not in sizes]
+    if missing:
+        example = ", ".join(f'"{name}": {sizes.get(name, 1024)}' for name in wanted)
+        notes = [f"'{name}' is computed by the kernel: give a typical value" for name in missing if name in bounds]
+        message = f"no size for {', '.join(repr(name) for name in missing)}"
+        problem = Diagnostic("bad-sizes", message, tuple(notes), (f"pass sizes={{{example}}}",))
+        raise ArgumentError("explain", kernel.name, [problem])
+    for check in program.checks:
+        if not evaluate(check.condition, sizes):
+            raise ArgumentError("explain", kernel.name, [Diagnostic(check.code, check.message, hints=(check.hint,))])
+    return {name: int(value) for name, value in sizes.items()}
+
+
+def _bounds(model: Device, flops: Mapping[str, int], moved: int, accesses: tuple[AccessFacts, ...]) -> Iterator[Bound]:
+    yield Bound("DRAM", moved, "bytes", model.dram.value, model.dram.source)
+    turns = sum(access.turns * access.requests for access in accesses)
+    if turns:
+        yield Bound("L1 and shared memory", turns, "turns", model.wavefronts, model.clock.source)
+    for dtype, count in flops.items():
+        rate = model.rate(dtype)
+        if rate is not None:
+            yield Bound(dtype, count, "operations", rate.value, rate.source)
+
+
+class _Facts:
+    """The facts of one kernel for given sizes."""
+
+    def __init__(self, census: Census, sizes: Mapping[str, int], model: Device) -> None:
+        self.census = census
+        self.placement = census.placement
+        self.kernel = census.kernel
+        self.sizes = sizes
+        self.model = model
+        self.notes: list[str] = []
+
+    def number(self, count: PiecewisePolynomial) -> int:
+        return count.eval_with_dict(self.sizes)
+
+    # {{{ operations
+
+    def operations(self) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+        """Return operations by type and kind, and floating-point operations by type."""
+        kinds: dict[str, dict[str, int]] = {}
+        flops: dict[str, int] = {}
+        for placed in self.placement.statements.values():
+            if placed.lowered.instruction.is_c:
+                self.notes.append(f"the operations of C text are not counted: '{placed.lowered.instruction.id}'")
+            for entry in operations(self.kernel, placed.lowered, within_subscripts=False):
+                count = entry.times * self.number(self.census.count(placed, self.census.under(placed, entry.guards)))
+                name = dtype_name(entry.dtype)
+                kinds.setdefault(name, {})
+                kinds[name][entry.name] = kinds[name].get(entry.name, 0) + count
+                if is_inexact(entry.dtype):
+                    real = {"complex64": "float32", "complex128": "float64"}.get(name, name)
+                    flops[real] = flops.get(real, 0) + _weight(entry) * count
+            if placed.lowered.predicates:
+                self.notes.append(f"'{placed.lowered.instruction.id}' is counted as if its condition always held")
+        return kinds, flops
+
+    # }}}
+    # {{{ memory
+
+    def footprints(self) -> dict[str, int]:
+        """Return the bytes of each array that are read and written."""
+        found: dict[str, int] = {}
+        with within_budget(self.kernel, "which elements of arrays are touched"):
+            touched = footprints(self.placement)
+        for (name, direction), entry in touched.items():
+            dtype = self.kernel.arrays()[name].dtype
+            assert dtype is not None, f"{name} has no type"
+            if not entry.is_exact:
+                self.notes.append(f"data decides which elements of '{name}' are touched: they are not counted as moved")
+                continue
+            try:
+                count = self.number(footprint_size(self.kernel, name, entry.elements))
+            except VerificationError:
+                self.notes.append(f"the elements of '{name}' that are touched are not counted")
+                continue
+            found[f"{name} {direction}"] = count * dtype.itemsize
+        return found
+
+    def accesses(self) -> Iterator[AccessFacts]:
+        """Yield what each statement does to global and shared memory, equal accesses of one statement once."""
+        conflicts = {
+            (entry.instruction, entry.access, entry.is_write): entry for entry in bank_conflicts(self.kernel)
+        }
+        seen = set()
+        for entry in traffic(self.placement):
+            key = (entry.placed.name, entry.access.array, entry.access.indices, entry.direction)
+            if key in seen and entry.access.is_affine():
+                continue
+            seen.add(key)
+            if entry.space is AddressSpace.GLOBAL:
+                yield self.in_global(entry)
+            else:
+                own = (entry.placed.lowered.instruction.id, _text(entry), entry.direction != "load")
+                yield self.in_shared(entry, conflicts.get(own))
+
+    def in_global(self, entry: Traffic) -> AccessFacts:
+        address = address_of(self.kernel, entry)
+        if address is not None and any(not step.names() <= self.sizes.keys() for _, step in address.parts):
+            address = None
+        width = 1 if address is None else vector_width(self.placement, entry, address)
+        start = self.start(entry, width)
+        if address is None:
+            self.notes.append(f"where '{start.instruction}' accesses '{start.array}' is not known: one sector a warp")
+            return AccessFacts(*_who(start), sectors=1, least_sectors=1, is_known=False)
+        domain = self.census.of_access(entry.placed, entry.access)
+        found = sectors(self.placement, entry, address, domain, self.sizes, width)
+        if found is None:
+            return start
+        turns = found.turns / found.requests
+        return AccessFacts(
+            *_who(start), turns, turns, found.per_request, found.least / found.requests,
+            _inames(self.kernel, entry, address), found.is_exact,
+        )  # fmt: skip
+
+    def in_shared(self, entry: Traffic, conflicts: BankConflicts | None) -> AccessFacts:
+        if conflicts is None or not conflicts.requests:
+            return self.start(entry, 1)
+        width = max(1, conflicts.nbytes // entry.dtype.itemsize)
+        start = self.start(entry, width)
+        turns, least = conflicts.wavefronts / conflicts.requests, conflicts.least / conflicts.requests
+        address = address_of(self.kernel, entry)
+        merged = 1 if address is None or width > 1 else merged_width(self.placement, entry, address)
+        if address is None or merged == 1:
+            return AccessFacts(*_who(start), turns, least)
+        domain = self.census.of_access(entry.placed, entry.access)
+        found = sectors(self.placement, entry, address, domain, self.sizes)
+        words = 1.0 if found is None else found.least / found.requests / 4
+        return AccessFacts(*_who(start), max(words, turns / merged), max(words, least / merged))
+
+    def start(self, entry: Traffic, width: int) -> AccessFacts:
+        """Return who accesses what, how often, where a thread moves *width* elements at once."""
+        loops = repeating_loops(self.placement, entry)
+        domain = self.census.of_access(entry.placed, entry.access)
+        if any(extent is None for extent in self.placement.axes.local.values()):
+            count = self.number(self.census.count(entry.placed, domain)) // 32
+        else:
+            count = self.number(self.census.requests(entry.placed, domain, loops))
+        return AccessFacts(
+            entry.placed.lowered.instruction.id, _text(entry), entry.access.array, str(entry.space), entry.direction,
+            -(-count // width),
+        )  # fmt: skip
+
+    # }}}
+    # {{{ launches
+
+    def launches(
+        self, kernel: LoopKernel, program: GeneratedProgram, used: Mapping[str, Resources]
+    ) -> Iterator[LaunchFacts]:
+        """Yield what each launch asks of a multiprocessor."""
+        target = CudaTarget(f"sm_{self.model.architecture}")
+        verified = build_verified(kernel, target.limits)
+        for planned, launch in zip(verified.schedule.launches, program.launches, strict=True):
+            waits = {"barrier_local": 0, "barrier_warp": 0, "kernel_launch": 0}
+            for kind, count in sync_counts(verified.placement, planned):
+                waits[kind] += self.number(count)
+            yield self.launch(launch, used.get(launch.name), waits)
+
+    def launch(self, launch: DeviceLaunch, used: Resources | None, waits: Mapping[str, int]) -> LaunchFacts:
+        threads = prod(launch.block)
+        registers = None if used is None else used.registers
+        shared = launch.shared_bytes
+        blocks = prod(max(0, evaluate(extent, self.sizes)) for extent in launch.grid)
+        held = occupancy(self.model.architecture, threads, registers, shared)
+        assert held is not None, f"the limits of {self.model.name} are known"
+        limits = block_limits(self.model.multiprocessor, threads, registers, shared)
+        limited_by = " and ".join(name for name, limit in limits.items() if limit == held.blocks)
+        return LaunchFacts(
+            launch.name, blocks, threads, shared, registers, 0 if used is None else used.local_bytes,
+            held.blocks, held.fraction, limited_by, waits["barrier_local"], waits["barrier_warp"],
+        )  # fmt: skip
+
+    # }}}
+
+
+def _who(start: AccessFacts) -> tuple[str, str, str, str, str, int]:
+    """Return who accesses what, and how often."""
+    return start.instruction, start.text, start.array, start.space, start.direction, start.requests
+
+
+def _weight(entry: Operation) -> int:
+    """Return the floating-point operations that one operation is, at least."""
+    if entry.name == "pow":
+        return max(1, (abs(entry.power) - 1).bit_length()) if entry.power is not None else 1
+    if entry.name == "func:fma":
+        return 2
+    if is_complex(entry.dtype):
+        return {"mul": 6, "div": 6}.get(entry.name, 2)
+    return 1
+
+
+def _text(entry: Traffic) -> str:
+    access = entry.access
+    subscripts = ", ".join("?" if form is None else show(to_expression(form)) for form in access.indices)
+    return f"{access.array}[{subscripts}]" if access.indices else access.array
+
+
+def _inames(kernel: LoopKernel, entry: Traffic, address: Address) -> tuple[str, str]:
+    """Return the iname on the first thread axis, and the one whose neighbours are neighbours in memory."""
+    lowered = entry.placed.lowered
+    along = next((x for x in lowered.inames if axis_name(kernel.tag(x)) == "l.0"), "")
+    for iname in lowered.inames:
+        steps = [
+            step.scale(form.coefficient(iname))
+            for form, (_, step) in zip(entry.access.indices, address.parts, strict=True)
+            if form is not None and form.coefficient(iname)
+        ]
+        if len(steps) == 1 and steps[0].value in (1, -1):
+            return along, iname
+    return along, ""

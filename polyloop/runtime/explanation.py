@@ -1,0 +1,291 @@
+"""What bounds a kernel, as data and in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from html import escape
+from typing import Any
+
+__all__ = ["AccessFacts", "Bound", "Explanation", "LaunchFacts"]
+
+_SHOWN = 4
+_VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The least time that one resource needs.
+
+    Attributes
+    ----------
+    resource
+        ``"DRAM"``, ``"L1 and shared memory"``, or a type.
+    amount, unit, rate
+        How much is asked of it, and how much it does in a second.
+    source
+        Where the rate is published.
+    """
+
+    resource: str
+    amount: float
+    unit: str
+    rate: float
+    source: str
+
+    @property
+    def seconds(self) -> float:
+        """The least time."""
+        return self.amount / self.rate
+
+
+@dataclass(frozen=True)
+class AccessFacts:
+    """One access of an instruction to global or shared memory.
+
+    Attributes
+    ----------
+    requests
+        Accesses of warps, without those that read again what the compiler keeps in a register.
+    turns
+        Turns of the first-level cache (128 bytes each), or of shared memory, that one takes at least.
+    least_turns
+        Turns that would be enough.
+    sectors, least_sectors
+        In global memory, sectors of 32 bytes that one touches, and that would be enough; 0 for shared memory.
+    inames
+        What runs along the threads of a warp, and what walks along neighbours in memory, as far as there is one iname.
+    is_known
+        False where data decides which elements are touched: then nothing is said of sectors and turns.
+    """
+
+    instruction: str
+    text: str
+    array: str
+    space: str
+    direction: str
+    requests: int
+    turns: float = 1.0
+    least_turns: float = 1.0
+    sectors: float = 0.0
+    least_sectors: float = 0.0
+    inames: tuple[str, str] = ("", "")
+    is_exact: bool = True
+    is_known: bool = True
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes that are asked of the second-level cache, if the first has nothing."""
+        return 32 * self.sectors * self.requests
+
+    @property
+    def excess(self) -> float:
+        """How many times too much is asked for: sectors of global memory, turns of shared memory."""
+        if self.space == "global":
+            return self.sectors / self.least_sectors if self.least_sectors else 1.0
+        return self.turns / self.least_turns
+
+
+@dataclass(frozen=True)
+class LaunchFacts:
+    """One launch.
+
+    Attributes
+    ----------
+    registers
+        Of a thread; None where the kernel was not compiled.
+    resident
+        Blocks that a multiprocessor holds at a time.
+    """
+
+    name: str
+    blocks: int
+    threads: int
+    shared_bytes: int
+    registers: int | None
+    local_bytes: int
+    resident: int
+    occupancy: float
+    limited_by: str
+    barriers: int
+    warp_barriers: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What bounds a kernel for given sizes on one device; ``print`` it, or take :meth:`to_dict`.
+
+    Attributes
+    ----------
+    operations
+        How many of each kind, by type: ``{"float32": {"add": .., "mul": ..}}``; index arithmetic is not among them.
+    flops
+        Floating-point operations by type.
+    footprints
+        Bytes of each array in global memory that are read and written, each counted once.
+    bounds
+        The least times by resource, the longest first.
+    accesses
+        What each instruction does to global and shared memory.
+    suggestions, notes
+        What to try, and what is not known.
+    """
+
+    kernel: str
+    device: str
+    sizes: Mapping[str, int]
+    operations: Mapping[str, Mapping[str, int]]
+    flops: Mapping[str, int]
+    footprints: Mapping[str, int]
+    bounds: tuple[Bound, ...]
+    accesses: tuple[AccessFacts, ...]
+    launches: tuple[LaunchFacts, ...]
+    multiprocessors: int
+    suggestions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def bound(self) -> Bound | None:
+        """The resource that needs the longest."""
+        return self.bounds[0] if self.bounds and self.bounds[0].amount else None
+
+    @property
+    def seconds(self) -> float:
+        """The least time that the kernel can take."""
+        return 0.0 if self.bound is None else self.bound.seconds
+
+    @property
+    def dram_bytes(self) -> int:
+        """The least that is moved from and to memory, if caches hold nothing at the start."""
+        return sum(self.footprints.values())
+
+    @property
+    def requested_bytes(self) -> float:
+        """What is asked of the caches behind the first: 32 bytes for each sector."""
+        return sum(access.nbytes for access in self.accesses)
+
+    @property
+    def intensity(self) -> float:
+        """Floating-point operations for each byte that has to be moved."""
+        return sum(self.flops.values()) / self.dram_bytes if self.dram_bytes else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as numbers, strings, lists and dictionaries."""
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        for bound, entry in zip(self.bounds, found["bounds"], strict=True):
+            entry["seconds"] = bound.seconds
+        found.update(
+            seconds=self.seconds, dram_bytes=self.dram_bytes, requested_bytes=self.requested_bytes,
+            intensity=self.intensity, bound=None if self.bound is None else self.bound.resource,
+        )  # fmt: skip
+        return found
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        sizes = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
+        yield f"{self.kernel} on {self.device}{f', {sizes}' if sizes else ''}"
+        yield self._verdict()
+        yield from _table([_bound_row(bound) for bound in self.bounds])
+        yield from self._memory()
+        yield from self._too_much("global", "sectors of 32 bytes a warp")
+        yield from self._too_much("local", "turns a warp")
+        for launch in self.launches:
+            yield from _launch_lines(launch, self.multiprocessors, is_only=len(self.launches) == 1)
+        for note in self.notes:
+            yield f"Note: {note}"
+        for suggestion in self.suggestions:
+            yield f"Try: {suggestion}"
+
+    def _verdict(self) -> str:
+        if self.bound is None:
+            return "nothing to do"
+        second = f", {self.bound.seconds / self.bounds[1].seconds:.3g} times as long as {self.bounds[1].resource}"
+        is_close = len(self.bounds) > 1 and self.bounds[1].amount > 0
+        return f"bound by {self.bound.resource}: at least {_time(self.seconds)}{second if is_close else ''}"
+
+    def _memory(self) -> Iterator[str]:
+        if not self.dram_bytes:
+            return
+        yield f"intensity: {self.intensity:.3g} floating-point operations for each byte that has to be moved"
+        if self.requested_bytes:
+            ratio = self.requested_bytes / self.dram_bytes
+            again = "each element once" if ratio < 1.005 else f"{ratio:.3g} times what has to be moved"
+            yield f"asked of the caches: {_bytes(self.requested_bytes)}, {again}"
+
+    def _too_much(self, space: str, unit: str) -> Iterator[str]:
+        found = [access for access in self.accesses if access.space == space and access.excess > 1.02]
+        cost = _sector_cost if space == "global" else _turn_cost
+        for access in sorted(found, key=cost, reverse=True)[:_SHOWN]:
+            now, least = access.turns, access.least_turns
+            if space == "global":
+                now, least = access.sectors, access.least_sectors
+            does = f"{access.instruction} {_VERBS[access.direction]} {access.text}"
+            yield f"{does}: {'' if access.is_exact else 'about '}{now:.3g} {unit}, {least:.3g} would do"
+
+
+def _sector_cost(access: AccessFacts) -> float:
+    return (access.sectors - access.least_sectors) * access.requests
+
+
+def _turn_cost(access: AccessFacts) -> float:
+    return (access.turns - access.least_turns) * access.requests
+
+
+def _bound_row(bound: Bound) -> tuple[str, str, str]:
+    amount = _bytes(bound.amount) if bound.unit == "bytes" else f"{_count(bound.amount)} {bound.unit}"
+    rate = f"{_bytes(bound.rate)}/s" if bound.unit == "bytes" else f"{_count(bound.rate)}/s"
+    return bound.resource, _time(bound.seconds), f"{amount} at {rate}"
+
+
+def _table(rows: list[tuple[str, str, str]]) -> Iterator[str]:
+    first, second = (max((len(row[k]) for row in rows), default=0) for k in (0, 1))
+    for row in rows:
+        yield f"  {row[0]:<{first}}  {row[1]:>{second}}  {row[2]}"
+
+
+def _launch_lines(launch: LaunchFacts, multiprocessors: int, *, is_only: bool) -> Iterator[str]:
+    start = "" if is_only else f"{launch.name}: "
+    registers = "" if launch.registers is None else f", {launch.registers} registers a thread"
+    stack = f", {launch.local_bytes} bytes of stack" if launch.local_bytes else ""
+    yield (
+        f"{start}{launch.blocks} blocks of {launch.threads} threads{registers}{stack}, "
+        f"{launch.shared_bytes} bytes of shared memory"
+    )
+    many = "" if launch.resident == 1 else "s"
+    yield (
+        f"{start}{launch.resident} block{many} on a multiprocessor at a time ({launch.occupancy:.0%} of its warps), "
+        f"limited by {launch.limited_by}; {multiprocessors} multiprocessors"
+    )
+    if launch.barriers or launch.warp_barriers:
+        warps = f", {launch.warp_barriers} of a warp" if launch.warp_barriers else ""
+        yield f"{start}barriers a thread meets: {launch.barriers}{warps}"
+
+
+_PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def _count(value: float) -> str:
+    for size, prefix in _PREFIXES:
+        if value >= size:
+            return f"{value / size:.3g}{prefix}"
+    return f"{value:.3g}"
+
+
+def _bytes(value: float) -> str:
+    for size, prefix in _PREFIXES:
+        if value >= size:
+            return f"{value / size:.3g} {prefix}B"
+    return f"{value:.3g} bytes"
+
+
+def _time(seconds: float) -> str:
+    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
