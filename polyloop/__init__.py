@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from polyloop.kernel.reductions import ReductionOperation
     from polyloop.kernel.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
+    from polyloop.runtime.explain import explain
     from polyloop.runtime.invoke import BoundCall, CompiledKernel
     from polyloop.schedule.counts import (
         gather_access_footprint_bytes,
@@ -184,6 +185,7 @@ __all__ = [
     "domain",
     "duplicate_inames",
     "expand_subst",
+    "explain",
     "extract_subst",
     "find_instructions",
     "find_padding_multiple",
@@ -317,6 +319,7 @@ _LATER = {
     "check_equivalence": "testing.equivalence",
     "dependences": "analysis.dependences",
     "domain": "frontend.intrinsics",
+    "explain": "runtime.explain",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",
     "get_bank_conflicts": "transform.swizzle",

@@ -1,4 +1,4 @@
-"""The code in README and tutorial runs, and prints what is shown."""
+"""The code in README, tutorial and the page on performance runs, and prints what is shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 PAGES = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/performance.md"])
 def test_the_code_of_a_page_prints_what_is_shown(page: str) -> None:
     namespace: dict[str, object] = {"__name__": "page"}
     printed = ""

@@ -48,6 +48,8 @@ class Sectors:
         Sectors that they touch, and that would be enough for as many different elements.
     turns
         Turns of the first-level cache: one for every four sectors of a request, and at least one.
+    nbytes
+        Size of the different elements that they want.
     is_exact
         Whether all iterations of all blocks were looked at, and not samples of them.
     """
@@ -56,6 +58,7 @@ class Sectors:
     sectors: int
     least: int
     turns: int
+    nbytes: int
     is_exact: bool
 
     @property
@@ -114,7 +117,8 @@ def _touched(first: _Integers, runs: np.ndarray[Any, Any], nbytes: int, is_exact
     both = np.concatenate([request, request])
     _, touched = np.unique(_elements(both, np.concatenate([first // SECTOR, last // SECTOR])), return_counts=True)
     least = int(np.sum(-(-each * nbytes // SECTOR)))
-    return Sectors(len(each), int(touched.sum()), least, int(np.sum(-(-touched // _SECTORS_A_TURN))), is_exact)
+    turns = int(np.sum(-(-touched // _SECTORS_A_TURN)))
+    return Sectors(len(each), int(touched.sum()), least, turns, int(each.sum()) * nbytes, is_exact)
 
 
 def _elements(request: _Integers, places: _Integers) -> _Integers:

@@ -35,6 +35,17 @@ def _parser() -> argparse.ArgumentParser:
     show_parser.add_argument("kernel", metavar="FILE.py:NAME", help="a LoopKernel, or a function that returns one")
     show_parser.add_argument("--target", choices=("cuda", "c"), default="cuda", help="default: cuda")
 
+    explain_parser = commands.add_parser(
+        "explain",
+        help="print what bounds a kernel in a file on a GPU",
+        description="Print the least time that each resource of a GPU needs, and what wastes it. Nothing is run.",
+    )
+    explain_parser.add_argument("kernel", metavar="FILE.py:NAME", help="a LoopKernel, or a function that returns one")
+    explain_parser.add_argument("sizes", metavar="NAME=SIZE", nargs="*", help="a value for each integer parameter")
+    explain_parser.add_argument("--device", default="H200", help="H200, H100 or A100; default: H200")
+    explain_parser.add_argument("--compile", action="store_true", help="compile with NVRTC, to know the registers")
+    explain_parser.add_argument("--json", action="store_true", help="print all facts as JSON")
+
     commands.add_parser("doctor", help="print what was found: Python packages, compiler, NVRTC, PyCUDA, GPU")
     return parser
 
@@ -59,6 +70,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return _OK if demo.run(options.image, as_json=options.json) else _MISMATCH
             case "show":
                 print(show.source(options.kernel, options.target))
+            case "explain":
+                print(
+                    show.explanation(
+                        options.kernel, options.sizes, options.device, compiled=options.compile, as_json=options.json
+                    )
+                )
             case "doctor":
                 print(doctor.report())
     except PolyloopError as error:

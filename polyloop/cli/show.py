@@ -1,16 +1,18 @@
-"""``python -m polyloop show FILE.py:NAME``: the source that is generated for a kernel in a file."""
+"""``python -m polyloop show`` and ``explain FILE.py:NAME``: the source of a kernel in a file, and what bounds it."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
 import polyloop as pl
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 
-__all__ = ["load_kernel", "source"]
+__all__ = ["explanation", "load_kernel", "source"]
 
 
 def _refusal(*found: Diagnostic) -> ArgumentError:
@@ -81,3 +83,22 @@ def source(where: str, target: str) -> str:
     """Return the source text that *target* (``"c"`` or ``"cuda"``) gets for the kernel that *where* names."""
     language = pl.CudaTarget() if target == "cuda" else pl.CTarget()
     return pl.generate_code(load_kernel(where), target=language).device_code
+
+
+def explanation(where: str, sizes: Iterable[str], device: str, *, compiled: bool, as_json: bool) -> str:
+    """Return what bounds the kernel that *where* names, for *sizes* such as ``n=1024``.
+
+    Raises
+    ------
+    ArgumentError
+        ``bad-sizes``, and what :func:`load_kernel` and :func:`polyloop.explain` find.
+    """
+    given: dict[str, int] = {}
+    for text in sizes:
+        name, _, value = text.partition("=")
+        if not name.isidentifier() or not value.lstrip("-").isdigit():
+            problem = Diagnostic("bad-sizes", f"'{text}' is no size", hints=("write it NAME=SIZE, such as n=1024",))
+            raise ArgumentError("explain", None, [problem])
+        given[name] = int(value)
+    found = pl.explain(load_kernel(where), given, device, compile=compiled)
+    return json.dumps(found.to_dict(), indent=2) if as_json else str(found)

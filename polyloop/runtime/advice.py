@@ -8,7 +8,7 @@ from typing import Final
 
 from polyloop.analysis.placement import Placement
 from polyloop.kernel.instruction import Copy
-from polyloop.runtime.explanation import AccessFacts, Explanation
+from polyloop.runtime.explanation import AccessFacts, Explanation, short
 
 __all__ = ["advice"]
 
@@ -50,22 +50,29 @@ class _Adviser:
 
     def coalescing(self) -> Iterator[str]:
         """Yield what to do about warps that touch far more sectors than they need."""
-        found = []
+        found: dict[tuple[str, str], tuple[float, AccessFacts]] = {}
         for access in self.facts.accesses:
             wasted = 32 * (access.sectors - access.least_sectors) * access.requests
-            if access.space == "global" and access.excess > 1.5 and wasted > _MATTERS * self.facts.requested_bytes:
-                found.append((wasted, access))
-        for _, access in sorted(found, key=lambda entry: -entry[0])[:2]:
+            is_much = access.sectors > 4 or self.bound == "DRAM"
+            is_much = is_much and wasted > _MATTERS * self.facts.requested_bytes
+            if access.space == "global" and access.excess > 1.5 and is_much:
+                key = (access.array, access.direction)
+                found[key] = max(found.get(key, (0.0, access)), (wasted, access), key=lambda entry: entry[0])
+        for _, access in sorted(found.values(), key=lambda entry: -entry[0])[:2]:
             yield self._coalesced(access)
 
     def _coalesced(self, access: AccessFacts) -> str:
-        along, neighbours = access.inames
+        along, neighbours, idle = access.inames
         stage = f'fetch a tile of it through shared memory, pl.add_prefetch(knl, "{access.array}", [..])'
         store = f'store it the other way round, pl.tag_array_axes(knl, "{access.array}", ..)'
         start = f"{access.instruction} {'reads' if access.direction == 'load' else 'writes'} {access.text}"
+        if access.instruction in self.staging:
+            return f"{start} in short pieces: a tile that is longer along the last axis wastes less"
         if neighbours in {"", along}:
             return f"{start} with gaps from thread to thread: {stage if access.direction == 'load' else store}"
         other = stage if access.direction == "load" else store
+        if neighbours in self.reduced and idle:
+            return f"{start}: let warps run along '{idle}', on which it does not depend (tag it 'l.0'), or {other}"
         if neighbours in self.reduced:
             return f"{start}, neighbours in memory along '{neighbours}', and warps run along '{along}': {other}"
         return f"{start}: let warps run along '{neighbours}' instead of '{along}' (tag it 'l.0'), or {other}"
@@ -86,19 +93,19 @@ class _Adviser:
         """Yield what to do about elements that are asked for again and again."""
         loads = [a for a in self.facts.accesses if a.direction == "load"]
         most = max(loads, key=lambda a: a.turns * a.requests, default=None)
-        if self.bound != "L1 and shared memory" or most is None:
+        if self.bound != "L1 and shared memory" or most is None or most.sectors > 4:
             return
         whole = self.facts.footprints.get(f"{most.array} read", 0)
-        again = most.nbytes / whole if whole else 0.0
+        again = most.used_bytes * most.requests / whole if whole else 0.0
         if most.space == "global" and again > 4 and most.instruction not in self.staging:
             yield (
-                f"'{most.array}' is asked for {again:.3g} times over: keep a tile of it in shared memory, "
+                f"'{most.array}' is asked for {short(again)} times over: keep a tile of it in shared memory, "
                 f'pl.add_prefetch(knl, "{most.array}", [..]) over the loops that use it again'
             )
         elif most.space == "local":
             names = dict.fromkeys(a.array for a in loads if a.space == "local" and a.requests == most.requests)
             yield (
-                f"let a thread compute several results, so that it uses what it reads of {', '.join(names)} more "
+                f"let a thread compute more results, so that it uses what it reads of {', '.join(names)} more "
                 'often: split two loops once more, pl.split_iname(knl, .., inner_tag="unr")'
             )
 

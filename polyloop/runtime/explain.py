@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 
 from polyloop.analysis.banks import BankConflicts, bank_conflicts
@@ -77,7 +77,7 @@ def explain(
     model = find_device(device)
     target = CudaTarget(f"sm_{model.architecture}")
     program = generate_code(kernel, target)
-    census = census_of(kernel, redundant=True)
+    census = census_of(kernel, redundant=True, limits=target.limits)
     known = _checked(census, program, dict(sizes or {}))
     found = _Facts(census, known, model)
     accesses = tuple(found.accesses())
@@ -87,7 +87,7 @@ def explain(
     sizes_moved = found.footprints()
     result = Explanation(
         kernel.name, model.name, known, kinds, flops, sizes_moved,
-        tuple(sorted(_bounds(model, flops, sum(sizes_moved.values()), accesses), key=lambda b: -b.seconds)),
+        tuple(sorted(_bounds(model, launches, flops, sum(sizes_moved.values()), accesses), key=lambda b: -b.seconds)),
         accesses, launches, model.multiprocessors, (), tuple(dict.fromkeys(found.notes)),
     )  # fmt: skip
     return advice(census.placement, result)
@@ -111,15 +111,27 @@ def _checked(census: Census, program: GeneratedProgram, sizes: Mapping[str, int]
     return {name: int(value) for name, value in sizes.items()}
 
 
-def _bounds(model: Device, flops: Mapping[str, int], moved: int, accesses: tuple[AccessFacts, ...]) -> Iterator[Bound]:
+def _bounds(
+    model: Device,
+    launches: Iterable[LaunchFacts],
+    flops: Mapping[str, int],
+    moved: int,
+    accesses: Iterable[AccessFacts],
+) -> Iterator[Bound]:
+    """Yield what each resource needs; the multiprocessors that have no block do nothing."""
     yield Bound("DRAM", moved, "bytes", model.dram.value, model.dram.source)
+    busy = min(max((launch.blocks for launch in launches), default=0), model.multiprocessors)
+    part = max(busy, 1) / model.multiprocessors
     turns = sum(access.turns * access.requests for access in accesses)
     if turns:
-        yield Bound("L1 and shared memory", turns, "turns", model.wavefronts, model.clock.source)
+        yield Bound("L1 and shared memory", turns, "turns", model.wavefronts * part, model.clock.source)
     for dtype, count in flops.items():
         rate = model.rate(dtype)
         if rate is not None:
-            yield Bound(dtype, count, "operations", rate.value, rate.source)
+            yield Bound(dtype, count, "operations", rate.value * part, rate.source)
+
+
+_DONE = {"read": "read", "write": "written"}
 
 
 class _Facts:
@@ -169,12 +181,13 @@ class _Facts:
             dtype = self.kernel.arrays()[name].dtype
             assert dtype is not None, f"{name} has no type"
             if not entry.is_exact:
-                self.notes.append(f"data decides which elements of '{name}' are touched: they are not counted as moved")
+                what = f"data decides which elements of '{name}' are {_DONE[direction]}"
+                self.notes.append(f"{what}: they are not among what has to be moved")
                 continue
             try:
                 count = self.number(footprint_size(self.kernel, name, entry.elements))
-            except VerificationError:
-                self.notes.append(f"the elements of '{name}' that are touched are not counted")
+            except VerificationError as error:
+                self.notes.append(error.found[0].message)
                 continue
             found[f"{name} {direction}"] = count * dtype.itemsize
         return found
@@ -212,7 +225,7 @@ class _Facts:
         turns = found.turns / found.requests
         return AccessFacts(
             *_who(start), turns, turns, found.per_request, found.least / found.requests,
-            _inames(self.kernel, entry, address), found.is_exact,
+            found.nbytes / found.requests, _inames(self.kernel, entry, address), found.is_exact,
         )  # fmt: skip
 
     def in_shared(self, entry: Traffic, conflicts: BankConflicts | None) -> AccessFacts:
@@ -297,10 +310,16 @@ def _text(entry: Traffic) -> str:
     return f"{access.array}[{subscripts}]" if access.indices else access.array
 
 
-def _inames(kernel: LoopKernel, entry: Traffic, address: Address) -> tuple[str, str]:
-    """Return the iname on the first thread axis, and the one whose neighbours are neighbours in memory."""
+def _inames(kernel: LoopKernel, entry: Traffic, address: Address) -> tuple[str, str, str]:
+    """Return the iname that warps run along, one whose neighbours are neighbours in memory, one that is not used.
+
+    The last is on another thread axis.  Each is empty where there is none.
+    """
     lowered = entry.placed.lowered
-    along = next((x for x in lowered.inames if axis_name(kernel.tag(x)) == "l.0"), "")
+    axes = {x: axis for x in lowered.inames if (axis := axis_name(kernel.tag(x))) is not None}
+    along = next((x for x, axis in axes.items() if axis == "l.0"), "")
+    used = frozenset[str]().union(*(form.names() for form in entry.access.indices if form is not None))
+    idle = next((x for x, axis in axes.items() if axis in {"l.1", "l.2"} and x not in used), "")
     for iname in lowered.inames:
         steps = [
             step.scale(form.coefficient(iname))
@@ -308,5 +327,5 @@ def _inames(kernel: LoopKernel, entry: Traffic, address: Address) -> tuple[str, 
             if form is not None and form.coefficient(iname)
         ]
         if len(steps) == 1 and steps[0].value in (1, -1):
-            return along, iname
-    return along, ""
+            return along, iname, idle
+    return along, "", idle

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
-__all__ = ["AccessFacts", "Bound", "Explanation", "LaunchFacts"]
+__all__ = ["AccessFacts", "Bound", "Explanation", "LaunchFacts", "short"]
 
 _SHOWN = 4
 _VERBS = {"load": "reads", "store": "writes", "atomic": "updates"}
@@ -54,8 +54,11 @@ class AccessFacts:
         Turns that would be enough.
     sectors, least_sectors
         In global memory, sectors of 32 bytes that one touches, and that would be enough; 0 for shared memory.
+    used_bytes
+        In global memory, what the threads of one request want, each element once.
     inames
-        What runs along the threads of a warp, and what walks along neighbours in memory, as far as there is one iname.
+        What warps run along, what walks along neighbours in memory, and what is on another thread axis and not used, as
+        far as there is such an iname.
     is_known
         False where data decides which elements are touched: then nothing is said of sectors and turns.
     """
@@ -70,7 +73,8 @@ class AccessFacts:
     least_turns: float = 1.0
     sectors: float = 0.0
     least_sectors: float = 0.0
-    inames: tuple[str, str] = ("", "")
+    used_bytes: float = 0.0
+    inames: tuple[str, str, str] = ("", "", "")
     is_exact: bool = True
     is_known: bool = True
 
@@ -205,9 +209,11 @@ class Explanation:
     def _verdict(self) -> str:
         if self.bound is None:
             return "nothing to do"
-        second = f", {self.bound.seconds / self.bounds[1].seconds:.3g} times as long as {self.bounds[1].resource}"
-        is_close = len(self.bounds) > 1 and self.bounds[1].amount > 0
-        return f"bound by {self.bound.resource}: at least {_time(self.seconds)}{second if is_close else ''}"
+        verdict = f"bound by {self.bound.resource}: at least {_time(self.seconds)}"
+        second = self.bounds[1] if len(self.bounds) > 1 else self.bound
+        if second is self.bound or not second.amount:
+            return verdict
+        return f"{verdict}, {self.seconds / second.seconds:.3g} times as long as {second.resource}"
 
     def _memory(self) -> Iterator[str]:
         if not self.dram_bytes:
@@ -215,7 +221,7 @@ class Explanation:
         yield f"intensity: {self.intensity:.3g} floating-point operations for each byte that has to be moved"
         if self.requested_bytes:
             ratio = self.requested_bytes / self.dram_bytes
-            again = "each element once" if ratio < 1.005 else f"{ratio:.3g} times what has to be moved"
+            again = "each element once" if ratio < 1.005 else f"{short(ratio)} times what has to be moved"
             yield f"asked of the caches: {_bytes(self.requested_bytes)}, {again}"
 
     def _too_much(self, space: str, unit: str) -> Iterator[str]:
@@ -238,8 +244,8 @@ def _turn_cost(access: AccessFacts) -> float:
 
 
 def _bound_row(bound: Bound) -> tuple[str, str, str]:
-    amount = _bytes(bound.amount) if bound.unit == "bytes" else f"{_count(bound.amount)} {bound.unit}"
-    rate = f"{_bytes(bound.rate)}/s" if bound.unit == "bytes" else f"{_count(bound.rate)}/s"
+    amount = _bytes(bound.amount) if bound.unit == "bytes" else f"{short(bound.amount)} {bound.unit}"
+    rate = f"{_bytes(bound.rate)}/s" if bound.unit == "bytes" else f"{short(bound.rate)}/s"
     return bound.resource, _time(bound.seconds), f"{amount} at {rate}"
 
 
@@ -254,23 +260,26 @@ def _launch_lines(launch: LaunchFacts, multiprocessors: int, *, is_only: bool) -
     registers = "" if launch.registers is None else f", {launch.registers} registers a thread"
     stack = f", {launch.local_bytes} bytes of stack" if launch.local_bytes else ""
     yield (
-        f"{start}{launch.blocks} blocks of {launch.threads} threads{registers}{stack}, "
+        f"{start}{_plural(launch.blocks, 'block')} of {_plural(launch.threads, 'thread')}{registers}{stack}, "
         f"{launch.shared_bytes} bytes of shared memory"
     )
-    many = "" if launch.resident == 1 else "s"
-    yield (
-        f"{start}{launch.resident} block{many} on a multiprocessor at a time ({launch.occupancy:.0%} of its warps), "
-        f"limited by {launch.limited_by}; {multiprocessors} multiprocessors"
-    )
+    held = f"{_plural(launch.resident, 'block')} on a multiprocessor at a time ({launch.occupancy:.0%} of its warps)"
+    yield f"{start}{held}, limited by {launch.limited_by}; {multiprocessors} multiprocessors"
     if launch.barriers or launch.warp_barriers:
-        warps = f", {launch.warp_barriers} of a warp" if launch.warp_barriers else ""
-        yield f"{start}barriers a thread meets: {launch.barriers}{warps}"
+        warps = f"{_plural(launch.warp_barriers, 'barrier')} of its warp" if launch.warp_barriers else ""
+        blocks = f"{_plural(launch.barriers, 'barrier')} of its block" if launch.barriers else ""
+        yield f"{start}a thread meets {' and '.join(part for part in (blocks, warps) if part)}"
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 _PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-def _count(value: float) -> str:
+def short(value: float) -> str:
+    """Return a number with three digits and a letter for the thousands."""
     for size, prefix in _PREFIXES:
         if value >= size:
             return f"{value / size:.3g}{prefix}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import islpy as isl
 
@@ -35,6 +36,9 @@ __all__ = [
     "get_synchronization_map",
     "sync_counts",
 ]
+
+_LARGEST: Final = DeviceLimits(shared_bytes=227 * 1024)
+"""Of any device: counts ask for no particular one."""
 
 
 def get_op_map(
@@ -160,7 +164,12 @@ def _mem_access(census: Census, entry: Traffic) -> MemAccess:
 
 
 def census_of(
-    kernel: LoopKernel, *, redundant: bool, reference: bool = False, subgroup_size: int | None = None
+    kernel: LoopKernel,
+    *,
+    redundant: bool,
+    reference: bool = False,
+    subgroup_size: int | None = None,
+    limits: DeviceLimits | None = None,
 ) -> Census:
     """Return counts of the instances of *kernel*; see :func:`get_op_map`."""
     if reference and kernel.reference is not None:
@@ -168,7 +177,7 @@ def census_of(
     warp_size = subgroup_size or DeviceLimits().warp_size
     if not redundant:
         return Census(place(prepared(kernel)), None, warp_size)
-    verified = build_verified(kernel, DeviceLimits())
+    verified = build_verified(kernel, limits or _LARGEST)
     grids: dict[str, Mapping[str, isl.Set]] = {}
     for launch in verified.schedule.launches:
         names = tuple(runs(launch.tree))
@@ -195,7 +204,7 @@ def get_synchronization_map(kernel: LoopKernel, subgroup_size: int | None = None
         What :func:`polyloop.verify` finds; ``uncountable``.
     """
     del subgroup_size
-    verified = build_verified(kernel, DeviceLimits())
+    verified = build_verified(kernel, _LARGEST)
     counts = [entry for launch in verified.schedule.launches for entry in sync_counts(verified.placement, launch)]
     return ToCountMap((Sync(kind, verified.schedule.name), count) for kind, count in counts)
 

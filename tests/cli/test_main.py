@@ -193,3 +193,17 @@ def test_no_command_prints_the_usage(capsys: pytest.CaptureFixture[str]) -> None
         main([])
     assert stop.value.code == 2
     assert "demo" in shown(capsys)[1]
+
+
+def test_explain_prints_what_bounds_a_kernel(kernels: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", f"{kernels}:split", "n=100000", "--device", "A100"]) == 0
+    assert capsys.readouterr().out.startswith("twice on NVIDIA A100, n = 100000\nbound by DRAM: at least 392 ns")
+    assert main(["explain", f"{kernels}:split", "n=100000", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dram_bytes"] == 800000
+
+
+def test_explain_refuses_a_size_that_is_none(kernels: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", f"{kernels}:split", "n:100"]) == 2
+    assert capsys.readouterr().err == (
+        "explain: 'n:100' is no size [bad-sizes]\n  Hint: write it NAME=SIZE, such as n=1024\n"
+    )

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from itertools import product
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.analysis.coalescing import sectors
+from polyloop.analysis.occupancy import Occupancy, block_limits, occupancy
+from polyloop.analysis.traffic import address_of, traffic
+from polyloop.cli.kernels import DEMO_KERNELS
+from polyloop.kernel.devices import DEVICES, MULTIPROCESSORS
+from polyloop.schedule.counts import census_of
+
+F = np.float32
+Golden = Callable[[str, str], None]
+
+
+def _copy(along: str, other: str, text: str = "out[i, j] = a[i, j]", shape: str = "n, n") -> pl.LoopKernel:
+    data = [pl.GlobalArg("a, out", F, shape=shape), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", text, data, name="copied", assumptions="n >= 1")
+    knl = pl.split_iname(knl, along, 16, outer_tag="g.0", inner_tag="l.0")
+    return pl.split_iname(knl, other, 16, outer_tag="g.1", inner_tag="l.1")
+
+
+# {{{ sectors
+
+
+def _by_hand(n: int, nx: int, ny: int, address: Callable[[int, int], int]) -> tuple[int, int]:
+    """Return the requests and sectors of blocks of nx x ny threads over n x n points, thread by thread."""
+    touched = set()
+    for bx, by, tx, ty in product(range(-(-n // nx)), range(-(-n // ny)), range(nx), range(ny)):
+        x, y = bx * nx + tx, by * ny + ty
+        if x < n and y < n:
+            touched.add((bx, by, (tx + nx * ty) // 32, 4 * address(x, y) // 32))
+    return len({entry[:3] for entry in touched}), len(touched)
+
+
+@pytest.mark.parametrize("n", [1, 15, 33, 50])
+@pytest.mark.parametrize(
+    ("along", "text", "shape", "address"),
+    [
+        ("j", "out[i, j] = a[i, j]", "n, n", lambda x, y, n: y * n + x),
+        ("i", "out[i, j] = a[i, j]", "n, n", lambda x, y, n: x * n + y),
+        ("j", "out[i, j] = a[2*i, 3*j]", "2*n, 3*n", lambda x, y, n: 2 * y * 3 * n + 3 * x),
+        ("j", "out[i, j] = a[i, j // 4]", "n, n", lambda x, y, n: y * n + x // 4),
+    ],
+)
+def test_sectors_are_those_of_every_thread(
+    n: int, along: str, text: str, shape: str, address: Callable[[int, int, int], int]
+) -> None:
+    knl = _copy(along, "i" if along == "j" else "j", text, shape)
+    census = census_of(knl, redundant=True)
+    entry = next(entry for entry in traffic(census.placement) if entry.direction == "load")
+    where = address_of(census.kernel, entry)
+    assert where is not None
+    domain = census.of_access(entry.placed, entry.access)
+    found = sectors(census.placement, entry, where, domain, {"n": n})
+    assert found is not None
+    assert found.is_exact
+    assert (found.requests, found.sectors) == _by_hand(n, 16, 16, lambda x, y: address(x, y, n))
+    assert census.requests(entry.placed, domain, ()).eval_with_dict({"n": n}) == found.requests
+
+
+# }}}
+# {{{ occupancy
+
+
+@pytest.mark.parametrize(
+    ("architecture", "threads", "registers", "shared", "blocks", "limited_by"),
+    [
+        # CUDA C++ Best Practices Guide, "Calculating Occupancy": 37 registers a thread on devices of capability 7.0
+        (70, 128, 37, 0, 12, "registers"),
+        (70, 320, 37, 0, 4, "registers"),
+        (80, 128, 37, 0, 12, "registers"),
+        (90, 320, 37, 0, 4, "registers"),
+        # Ampere and Hopper Tuning Guides, "Occupancy": 64 warps and 32 blocks on a multiprocessor, 65536 registers
+        (80, 32, 16, 0, 32, "blocks"),
+        (90, 256, 32, 0, 8, "threads"),
+        (90, 256, 33, 0, 6, "registers"),
+        (90, 1024, 64, 0, 1, "registers"),
+        # the same, "Shared memory": 164 and 228 KiB, of which 1 KiB is reserved for each block
+        (80, 128, 32, 163 * 1024, 1, "shared memory"),
+        (90, 128, 32, 227 * 1024, 1, "shared memory"),
+        (80, 128, 32, 48 * 1024, 3, "shared memory"),
+        (90, 128, 32, 48 * 1024, 4, "shared memory"),
+    ],
+)
+def test_occupancy_is_as_published(
+    architecture: int, threads: int, registers: int, shared: int, blocks: int, limited_by: str
+) -> None:
+    warps = blocks * threads // 32
+    expected = Occupancy(blocks, warps, warps * 32 / MULTIPROCESSORS[architecture].threads, limited_by)
+    assert occupancy(architecture, threads, registers, shared) == expected
+
+
+def test_what_does_not_fit_has_no_block() -> None:
+    assert block_limits(MULTIPROCESSORS[90], 128, 256, 0)["registers"] == 0
+    assert block_limits(MULTIPROCESSORS[80], 128, 32, 164 * 1024)["shared memory"] == 0
+    assert occupancy(12, 128, 32, 0) is None
+
+
+def test_peak_rates_are_those_of_lanes_and_clock() -> None:
+    lanes = {"H200": 128, "H100": 128, "A100": 64}
+    for name, device in DEVICES.items():
+        peak = 2 * lanes[name] * device.multiprocessors * device.clock.value
+        assert device.rates["float32"].value == pytest.approx(peak, rel=0.01)
+        assert all(figure.source for figure in (device.clock, device.dram, *device.rates.values()))
+
+
+# }}}
+# {{{ the whole
+
+
+def test_a_tiled_product_is_explained() -> None:
+    facts = pl.explain(DEMO_KERNELS["matmul"].build(), {"n": 1024}, device="H200")
+    assert facts.flops == {"float32": 2 * 1024**3}
+    assert facts.operations == {"float32": {"add": 1024**3, "mul": 1024**3}}
+    assert facts.dram_bytes == 3 * 4 * 1024**2
+    assert facts.requested_bytes == 4 * (2 * 1024**3 // 16 + 1024**2)
+    assert facts.bound is not None
+    assert facts.bound.resource == "L1 and shared memory"
+    # of the products of a warp: a quarter of a turn for a (four of a row at once), one for b; stores and loads of tiles
+    assert facts.bound.amount == 1.25 * 1024**3 / 32 + 4 * 1024**3 / 16 / 32 + 1024**2 / 32
+    (launch,) = facts.launches
+    assert (launch.blocks, launch.threads, launch.barriers, launch.occupancy) == (64 * 64, 256, 128, 1.0)
+    assert json.loads(json.dumps(facts.to_dict()))["bound"] == "L1 and shared memory"
+    assert "<pre>matmul on NVIDIA H200" in facts._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("along", "sectors_a_warp", "words"),
+    [("j", 4, "wider loads"), ("i", 16, "let warps run along 'j_inner' instead of 'i_inner'")],
+)
+def test_advice_names_the_iname_that_warps_should_run_along(along: str, sectors_a_warp: int, words: str) -> None:
+    facts = pl.explain(_copy(along, "i" if along == "j" else "j"), {"n": 4096})
+    assert [access.sectors for access in facts.accesses] == [sectors_a_warp] * 2
+    assert words in facts.suggestions[0]
+
+
+def test_bank_conflicts_are_part_of_the_bound() -> None:
+    knl = DEMO_KERNELS["stencil"].build()
+    facts = pl.explain(knl, {"h": 4096, "w": 4096})
+    assert any("pl.swizzle" in line for line in facts.suggestions)
+    padded = pl.explain(pl.add_padding(knl, "u_fetch", 0, 192), {"h": 4096, "w": 4096})
+    assert padded.seconds < facts.seconds
+
+
+def test_loads_that_registers_hold_are_not_counted_again() -> None:
+    knl = pl.make_kernel(
+        "{[i, j, k]: 0 <= i < n and 0 <= j < 4 and 0 <= k < 8}",
+        "out[i, j] = sum(k, a[i] * w[k, j])",
+        [pl.GlobalArg("a", F, shape="n"), pl.GlobalArg("w", F, shape="8, 4"), ...],
+        name="spread",
+        assumptions="n >= 1",
+    )
+    knl = pl.tag_inames(pl.split_iname(knl, "i", 64, outer_tag="g.0", inner_tag="l.0"), {"j": "unr"})
+    facts = pl.explain(knl, {"n": 640})
+    assert {access.text: access.requests for access in facts.accesses if access.direction == "load"} == {
+        "a[i_inner + 64*i_outer]": 20,
+        "w[k, j]": 20 * 32,
+    }
+
+
+def test_what_data_decides_is_noted() -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}",
+        "y[i] = x[idx[i]]",
+        [pl.GlobalArg("x", F, shape="m"), pl.GlobalArg("idx", np.int32, shape="n"), ...],
+        name="gather",
+        assumptions="n >= 1",
+    )
+    facts = pl.explain(pl.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0"), {"n": 1024, "m": 10})
+    assert facts.dram_bytes == 8 * 1024
+    assert facts.notes == (
+        "where 'insn' accesses 'x' is not known: one sector a warp",
+        "data decides which elements of 'x' are read: they are not among what has to be moved",
+    )
+
+
+@pytest.mark.nvrtc
+def test_a_compiled_kernel_has_registers() -> None:
+    (launch,) = pl.explain(DEMO_KERNELS["matmul"].build(), {"n": 64}, "A100", compile=True).launches
+    assert launch.registers is not None
+    assert launch.registers > 16
+
+
+# }}}
+# {{{ refusals
+
+
+@pytest.mark.parametrize(
+    ("case", "sizes", "device"),
+    [("sizes", {}, "H200"), ("device", {"n": 4}, "H20"), ("assumption", {"n": 0}, "H200")],
+)
+def test_refusals(case: str, sizes: Mapping[str, int], device: str, golden: Golden) -> None:
+    with pytest.raises(pl.ArgumentError) as caught:
+        pl.explain(_copy("i", "j"), sizes, device)
+    golden(f"messages/explain_{case}.txt", str(caught.value))
+
+
+# }}}
