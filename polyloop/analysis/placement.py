@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from weakref import WeakKeyDictionary
 
 import islpy as isl
 
+from polyloop.analysis.digits import Digit, digit_form, digit_of, gaps, place_value_problem
 from polyloop.analysis.lowering import Access, Lowered, Program
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
@@ -21,9 +23,9 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Copy, Instruction, Partial
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
-from polyloop.kernel.tags import axis_name
+from polyloop.kernel.tags import LocalAxis, ThreadDigit, axis_name
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, map_from_forms
+from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, map_from_forms, universe
 
 __all__ = [
     "Axes",
@@ -60,6 +62,19 @@ class Axes:
 
 
 @dataclass(frozen=True, eq=False)
+class DigitView:
+    """A statement over digits of the thread number, without axes on which every index executes the instance.
+
+    ``extents`` are those of the digits among ``dims``.
+    """
+
+    dims: tuple[str, ...]
+    exact: isl.Set
+    forms: Mapping[str, Affine]
+    extents: Mapping[str, Digit]
+
+
+@dataclass(frozen=True, eq=False)
 class Placed:
     """A lowered statement on the threads that run it.
 
@@ -86,6 +101,8 @@ class Placed:
     forms: Mapping[str, Affine]
     repeated: frozenset[str]
     own: frozenset[str]
+    digits: DigitView | None = None
+    """The same where inames are digits of the thread number, as code generation sees it."""
     cells: dict[tuple[int, AddressSpace, tuple[Expression, ...]], isl.Map] = field(default_factory=dict)
     """Storage maps of the accesses, once somebody asked; by the identity of the access."""
     guarded: dict[int, isl.Set] = field(default_factory=dict)
@@ -140,6 +157,7 @@ def axes_of(kernel: LoopKernel) -> Axes:
     open_ended: set[str] = set()
     homes = {iname: domain for domain in kernel.domains for iname in domain.inames}
     done: set[str] = set()
+    digits: dict[str, tuple[ThreadDigit, int, Instruction]] = {}
     groups = [(i, inames) for i in kernel.instructions for inames in (i.inames, *(term.inames for term in i.terms))]
     for instruction, inames in groups:
         seen: dict[str, str] = {}
@@ -154,6 +172,10 @@ def axes_of(kernel: LoopKernel) -> Axes:
                 continue
             done.add(iname)
             least, most = _bounds(homes[iname], iname, kernel.assumptions)
+            tag = kernel.tag(iname)
+            if isinstance(tag, ThreadDigit):
+                digits[iname] = (tag, _digit_bound(kernel, iname, tag, (least, most), instruction), instruction)
+                continue
             if least is None or (axis[0] == "g" and most is None and not _is_bounded(kernel, homes[iname], iname)):
                 raise _error(kernel, _unbounded(kernel, homes[iname], iname, axis, instruction))
             low[axis] = min(low.get(axis, least), least)
@@ -163,7 +185,71 @@ def axes_of(kernel: LoopKernel) -> Axes:
     local_axes = sorted(axis for axis in low if axis[0] == "l")
     first = {axis: low[axis] if low[axis] < 0 or axis[0] == "l" else 0 for axis in low}
     local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
-    return Axes(group, local, first)
+    local = _with_digits(kernel, local, digits)
+    return Axes(group, local, dict.fromkeys(local, 0) | first)
+
+
+def _with_digits(
+    kernel: LoopKernel, local: dict[str, int | None], digits: Mapping[str, tuple[ThreadDigit, int, Instruction]]
+) -> dict[str, int | None]:
+    """Return the extents of the thread axes, of which *digits* of the thread number are given, too."""
+    sizes = {axis: size for axis, size in local.items() if size is not None}
+    if not digits or len(sizes) < len(local):
+        return local  # there is no number of threads, which is said where it matters
+    if not sizes:
+        threads = max(tag.stride * (tag.extent or most + 1) for tag, most, _ in digits.values())
+        return {"l.0": threads}
+    threads = prod(sizes.values())
+    for iname, (tag, most, instruction) in digits.items():
+        if tag.stride * (most + 1) > threads + tag.stride - 1:
+            problem = Diagnostic(
+                "bad-digit",
+                f"iname '{iname}' is tagged '{tag}' and has {most + 1} values, for which the block is too small",
+                (f"the thread axes make blocks of {' x '.join(map(str, sizes.values()))} threads",),
+                ("tag longer inames with the thread axes, or all inames on threads as digits",),
+                sites=(instruction.site(),),
+            )
+            raise _error(kernel, problem)
+    return local
+
+
+def _digit_bound(
+    kernel: LoopKernel,
+    iname: str,
+    tag: ThreadDigit,
+    bounds: tuple[int | None, int | None],
+    instruction: Instruction,
+) -> int:
+    """Return the greatest value of an iname that is a digit of the thread number."""
+    least, most = bounds
+    if iname not in instruction.inames:
+        raise _error(kernel, _digit_of_terms(iname, tag, instruction))
+    if least is None or most is None or least < 0 or (tag.extent is not None and most >= tag.extent):
+        raise _error(kernel, _no_digit(iname, tag, bounds, instruction))
+    return most
+
+
+def _digit_of_terms(iname: str, tag: ThreadDigit, instruction: Instruction) -> Diagnostic:
+    return Diagnostic(
+        "parallel-reduction",
+        f"iname '{iname}' is the iname of a reduction and cannot be '{tag}'",
+        hints=("keep the reduction's loop sequential or unrolled",),
+        sites=(instruction.site(),),
+    )
+
+
+def _no_digit(
+    iname: str, tag: ThreadDigit, bounds: tuple[int | None, int | None], instruction: Instruction
+) -> Diagnostic:
+    low, high = ("an unknown value" if bound is None else bound for bound in bounds)
+    length = tag.extent or 32
+    return Diagnostic(
+        "bad-digit",
+        f"iname '{iname}' is tagged '{tag}' and runs from {low} to {high}, which is no such part of a thread number",
+        (f"thread / {tag.stride}{'' if tag.extent is None else f' % {tag.extent}'} is all that it can be",),
+        (f'split it and tag the inner iname: pl.split_iname(knl, "{iname}", {length}, inner_tag="{tag}")',),
+        sites=(instruction.site(),),
+    )
 
 
 def _twice(first: str, second: str, axis: str, instruction: Instruction) -> Diagnostic:
@@ -235,7 +321,59 @@ _placed: WeakKeyDictionary[Lowered, dict[tuple[int, frozenset[str]], tuple[Axes,
 """Statements on their threads, by the axes (kept with their identity) and those that their first thread owns."""
 
 
+def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
+    """Return a statement of which inames are digits of the thread number on its threads."""
+    sizes = {axis: size for axis, size in axes.local.items() if size is not None}
+    used: dict[str, Digit] = {}
+    groups: dict[str, str] = {}
+    for iname in statement.inames:
+        digit = digit_of(kernel.tag(iname), sizes)
+        if digit is not None:
+            used[iname] = digit
+        elif (axis := axis_name(kernel.tag(iname))) is not None:
+            groups[iname] = axis
+    if problem := place_value_problem(list(used.items())):
+        raise _error(kernel, problem)
+    is_owned = any(axis in axes.local for axis in owned)
+    missing = gaps(used.values(), prod(sizes.values())) if is_owned else []
+    forms = {x: Affine(((axis, 1),), axes.first[axis]) for x, axis in groups.items()}
+    shown = forms | {x: Affine.variable(digit.axis) for x, digit in used.items()}
+    forms |= {x: digit_form(digit, sizes) for x, digit in used.items()}
+    for iname in used:  # axes may begin at another value than 0
+        begin = Affine((), axes.first[str(tag)] if isinstance(tag := kernel.tag(iname), LocalAxis) else 0)
+        forms[iname], shown[iname] = forms[iname].add(begin), shown[iname].add(begin)
+    loops = tuple(x for x in statement.inames if x not in forms)
+    repeated = frozenset(axes.group) - owned - frozenset(groups.values())
+    order = (*axes.all, *loops)
+    extra = [Row(Affine.variable(axis), True) for axis in axes.group if axis in owned]
+    rows = extra + [Row(digit_form(digit, sizes), True) for digit in missing]
+    for axis, size in sizes.items():
+        rows += [Row(Affine.variable(axis)), Row(Affine(((axis, -1),), size - 1))]
+    rows += [Row(Affine.variable(axis)) for axis in repeated]
+    kept = [axis for axis in axes.group if axis not in repeated]
+    own = [digit.axis for digit in sorted([*used.values(), *missing])]
+    dims = (*kept, *own, *loops)
+    digit_rows = [Row(Affine.variable(digit.axis), True) for digit in missing]
+
+    def over(names: Sequence[str], known: Mapping[str, Affine], domain: isl.Set, within: Sequence[Row]) -> isl.Set:
+        space = universe(domain.params(), names)
+        images = [known.get(x) or Affine.variable(x) for x in statement.inames]
+        domain = domain.intersect_params(kernel.assumptions)
+        found = map_from_forms(space, names, images).intersect_range(domain).domain()
+        return add_rows(found, names, within)
+
+    domain = over(order, forms, statement.domain, rows)
+    exact = over(order, forms, statement.exact, rows) if statement.bounds else domain
+    view = DigitView(
+        dims, over(dims, shown, statement.exact, [*extra, *digit_rows]), shown,
+        {digit.axis: digit for digit in (*used.values(), *missing)},
+    )  # fmt: skip
+    return Placed(statement, order, domain, exact, forms, repeated, frozenset({*groups.values(), *sizes}), view)
+
+
 def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
+    if any(isinstance(kernel.tag(iname), ThreadDigit) for iname in statement.inames):
+        return _place_digits(kernel, statement, axes, owned)
     dims: list[str] = []
     forms: dict[str, Affine] = {}
     own: dict[str, int] = {}

@@ -14,6 +14,7 @@ from polyloop.codegen.c_ast import Block, Group
 from polyloop.codegen.checks import assumption_checks, condition_check, index_checks
 from polyloop.codegen.context import Context
 from polyloop.codegen.cprinter import print_block
+from polyloop.codegen.digits import digit_lines, digits_of, without_digits
 from polyloop.codegen.grid import GridAxis, grid_axes
 from polyloop.codegen.helpers import OPERATIONS
 from polyloop.codegen.language import AXIS_NAMES, Language
@@ -124,6 +125,10 @@ class _Program:
             for name, statement in schedule.statements.items()
             if not statement.domain.intersect_params(schedule.assumptions).is_empty()
         }
+        if not language.has_axes:
+            block = max((launch.local_size for launch in schedule.launches), default=())
+            sizes = {f"l.{n}": size for n, size in enumerate(block)}
+            self.statements = {name: without_digits(s, sizes) for name, s in self.statements.items()}
         self.schedule = replace(schedule, statements=self.statements)
 
     def _taken_apart(self, kernel: str, given: Iterable[Argument]) -> tuple[Argument, ...]:
@@ -219,6 +224,8 @@ class _Program:
         names = Names(taken)
         values: dict[str, str | int] = {p: p for p in self.index_names}
         values |= {axis: names.fresh(AXIS_NAMES[axis]) for axis in _AXES}
+        digits = digits_of(self.statements[name] for name in used)
+        values |= {axis: names.fresh(self.schedule.digit_names.get(axis, "t")) for axis in digits}
         values |= {dim: dim for dim in own if dim[1:2] != "."}
         dtypes: dict[str, np.dtype[np.generic] | None] = {a.name: _held(a) for a in self.arguments}
         dtypes |= {name: array.dtype for name, array in self.arrays.items()}
@@ -261,6 +268,7 @@ class _Program:
         context = self.context.add(row for axis in axes for row in axis.rows)
         for axis in axes:
             self.magnitudes.define(axis.name, (*axis.upper, *axis.lower))
+        extents |= {axis: digit.extent for axis, digit in digits_of(statements).items()}
         for name, size in extents.items():
             context = context.add([Affine(((name, 1),), 0), Affine(((name, -1),), size - 1)])
             self.magnitudes.define(name, ((Affine((), size),),))
@@ -348,7 +356,10 @@ class _Program:
         """Return the definitions of the axes in use."""
         scope = function.scope
         shifts = {axis.name: axis for axis in function.axes if not axis.starts_at_zero}
-        lines = []
+        lines: list[str] = []
+        sizes = {f"l.{n}": size for n, size in enumerate(function.launch.local_size)}
+        digits = digits_of(self._statements_of([function.launch]))
+        digit_text = digit_lines(digits, sizes, scope)
         for kind in "gl":
             parts = []
             for axis in _AXES:
@@ -359,7 +370,7 @@ class _Program:
                     parts.append(f"{scope.values[axis]} = {text}")
             if parts:
                 lines.append(f"    const {scope.index_type} {', '.join(parts)};")
-        return lines
+        return lines + digit_text
 
     def _first_text(self, axis: GridAxis, scope: Scope) -> str:
         show = partial(form_text, scope=scope, context=self.context)

@@ -13,11 +13,13 @@ __all__ = [
     "Interleave",
     "LocalAxis",
     "Sequential",
+    "ThreadDigit",
     "Unroll",
     "UnrollHint",
     "Vectorize",
     "axis_name",
     "is_lane",
+    "is_thread",
     "parse_tag",
 ]
 
@@ -67,6 +69,21 @@ class LocalAxis:
 
 
 @dataclass(frozen=True)
+class ThreadDigit:
+    """``l%8``, ``l/8%4``, ``l/32``: a digit of the number of the thread in its block.
+
+    It is ``thread / stride % extent``; without an extent it is the last digit, ``thread / stride``.
+    """
+
+    stride: int
+    extent: int | None = None
+
+    def __str__(self) -> str:
+        over = f"/{self.stride}" if self.stride > 1 or self.extent is None else ""
+        return f"l{over}" + ("" if self.extent is None else f"%{self.extent}")
+
+
+@dataclass(frozen=True)
 class AutoLocal:
     """``l.auto``: spread over the threads of the block; resolved when the block size is known."""
 
@@ -92,7 +109,9 @@ class Vectorize:
         return "vec"
 
 
-InameTag: TypeAlias = Sequential | Unroll | UnrollHint | GroupAxis | LocalAxis | AutoLocal | Interleave | Vectorize
+InameTag: TypeAlias = (
+    Sequential | Unroll | UnrollHint | GroupAxis | LocalAxis | ThreadDigit | AutoLocal | Interleave | Vectorize
+)
 
 _PLAIN: Final[dict[str, InameTag]] = {
     "for": Sequential(),
@@ -106,6 +125,7 @@ _PLAIN: Final[dict[str, InameTag]] = {
     "vec": Vectorize(),
 }
 _AXIS = re.compile(r"([gl])\.([0-2])")
+_DIGIT = re.compile(r"l(?:/([1-9]\d*))?(?:%([1-9]\d*))?")
 
 
 def parse_tag(text: str) -> InameTag | None:
@@ -115,14 +135,24 @@ def parse_tag(text: str) -> InameTag | None:
         return plain
     match = _AXIS.fullmatch(text)
     if match is None:
-        return None
+        digit = _DIGIT.fullmatch(text)
+        if digit is None or text == "l":
+            return None
+        return ThreadDigit(int(digit[1] or 1), int(digit[2]) if digit[2] else None)
     number = int(match.group(2))
     return GroupAxis(number) if match.group(1) == "g" else LocalAxis(number)
 
 
 def axis_name(tag: InameTag) -> str | None:
-    """Return ``"g.N"`` or ``"l.N"`` for a hardware axis, None for a loop."""
+    """Return ``"g.N"`` or ``"l.N"`` for a hardware axis, ``"l.8.4"`` for a digit of the thread, None for a loop."""
+    if isinstance(tag, ThreadDigit):
+        return f"l.{tag.stride}.{tag.extent or ''}"
     return str(tag) if isinstance(tag, GroupAxis | LocalAxis) else None
+
+
+def is_thread(tag: InameTag) -> bool:
+    """Return whether the values of an iname are on different threads of a block."""
+    return isinstance(tag, LocalAxis | ThreadDigit)
 
 
 def is_lane(tag: InameTag) -> bool:

@@ -34,7 +34,7 @@ from polyloop.schedule.obligations import discharge, obligations, storage_obliga
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 from polyloop.schedule.trust import taken_on_trust
 from polyloop.schedule.waits import Wait, wait_obligations, waits
-from polyloop.transform.staging import assign_auto
+from polyloop.transform.spread import assign_auto
 
 __all__ = ["Verified", "build_schedule", "build_verified", "prepared"]
 
@@ -145,8 +145,19 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         preambles=kernel.preambles,
         index_dtype=kernel.index_dtype,
         unchecked=_unchecked(kernel, proofs),
+        digit_names=_digit_names(kernel, placement),
     )
     return Verified(schedule, placement, tuple(proofs), found_waits, tuple(taken_on_trust(placement)))
+
+
+def _digit_names(kernel: LoopKernel, placement: Placement) -> dict[str, str]:
+    """Return what to call digits of the thread number: an iname that is one."""
+    found: dict[str, str] = {}
+    for placed in placement.statements.values():
+        for iname, form in (() if placed.digits is None else placed.digits.forms.items()):
+            for name in form.names():
+                found.setdefault(name, iname)
+    return found
 
 
 def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:
@@ -314,6 +325,9 @@ def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[
     names = {iname: to_expression(form) for iname, form in placed.forms.items()}
     domain = placed.exact
     dims = list(placed.dims)
+    if placed.digits is not None:
+        names = {iname: to_expression(form) for iname, form in placed.digits.forms.items()}
+        domain, dims = placed.digits.exact, list(placed.digits.dims)
     for position in range(len(dims) - 1, -1, -1):
         if dims[position] in placed.repeated:
             domain = domain.project_out(isl.dim_type.set, position, 1)
@@ -341,6 +355,7 @@ def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[
         predicates=tuple(without_axes(substitute(predicate, names), axes) for predicate in lowered.predicates),
         atomic=lowered.atomic,
         bounds=lowered.bounds,
+        digits={} if placed.digits is None else dict(placed.digits.extents),
         fast=kernel.fast if lowered.instruction.fast is None else lowered.instruction.fast,
     )
 

@@ -85,7 +85,7 @@ def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Di
     kernel, axes = placement.program.kernel, placement.axes
     threads = 1
     for axis, extent in axes.local.items():
-        iname = next(x for x in kernel.inames if str(kernel.tag(x)) == axis)
+        iname = next((x for x in kernel.inames if str(kernel.tag(x)) == axis), axis)
         if extent is None:
             yield Diagnostic(
                 "local-size-not-constant",

@@ -10,6 +10,7 @@ from typing import Final
 import islpy as isl
 import numpy as np
 
+from polyloop.analysis.digits import Digit
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, Table
 from polyloop.kernel.kernel import Condition
@@ -53,6 +54,8 @@ class Statement:
         from their assignment on.
     fast
         Whether its functions may be approximations.
+    digits
+        Those of ``dims`` that are digits of the thread number: ``"l.8.4"`` is ``thread / 8 % 4``.
     """
 
     name: str
@@ -66,6 +69,7 @@ class Statement:
     atomic: str | None = None
     bounds: tuple[str, ...] = ()
     fast: bool = False
+    digits: Mapping[str, Digit] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,8 @@ class Schedule:
         Name and text of what stands in front of the generated functions, in order.
     unchecked
         What the user let pass, and why, as lines for people.
+    digit_names
+        What to call digits of the thread number.
     """
 
     name: str
@@ -196,3 +202,4 @@ class Schedule:
     tables: Mapping[str, Table] = field(default_factory=dict)
     index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))
     unchecked: tuple[str, ...] = ()
+    digit_names: Mapping[str, str] = field(default_factory=dict)

@@ -43,7 +43,7 @@ from polyloop.testing.symbols import UnsupportedError
 from polyloop.testing.witnesses import Verdict, check_witness
 from polyloop.transform.base import Transform
 from polyloop.transform.registry import TRANSFORMS
-from polyloop.transform.staging import assign_auto
+from polyloop.transform.spread import assign_auto
 
 __all__ = ["Failure", "Pair", "Tally", "check_pair", "check_pairs", "draw", "legality"]
 

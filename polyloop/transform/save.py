@@ -31,7 +31,7 @@ from polyloop.kernel.tree import Barrier, Scope
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.sets import Row, add_rows, map_from_forms, project_onto, rows_of
 from polyloop.transform.base import Transform
-from polyloop.transform.staging import assign_auto
+from polyloop.transform.spread import assign_auto
 
 __all__ = ["SaveAndReloadTemporaries", "save_and_reload_temporaries"]
 

@@ -15,7 +15,7 @@ from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import LocalAxis, axis_name
+from polyloop.kernel.tags import axis_name, is_thread
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.staging import Plan, data_footprint, stage
 from polyloop.transform.tag import tag_violations
@@ -193,7 +193,7 @@ def _placement_note(after: LoopKernel, instruction: str) -> str:
     parts.append(f"in loop {', '.join(inside)}" if inside else "before all loops")
     if spread:
         parts.append(", ".join(spread))
-    elif any(isinstance(tag, LocalAxis) for tag in after.iname_tags.values()):
+    elif any(map(is_thread, after.iname_tags.values())):
         parts.append("by one thread")
     shape = after.temporaries[new.target].shape or ()
     return f"{new.target}[{', '.join(map(show, shape))}] filled {'; '.join(parts)}"

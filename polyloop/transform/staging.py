@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold
 
@@ -12,30 +12,33 @@ import pymbolic.primitives as p
 from polyloop.analysis.bounds import bounds_conditions, bounds_violations
 from polyloop.analysis.infer import infer_dtypes
 from polyloop.analysis.lowering import loop_order, lower
-from polyloop.analysis.placement import axes_of
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
-from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
+from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.builder import term_domains
 from polyloop.kernel.domains import bound_variables
-from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Move, Term
+from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
-from polyloop.kernel.tags import AutoLocal, LocalAxis, Unroll, axis_name, is_lane, parse_tag
+from polyloop.kernel.tags import (
+    axis_name,
+    is_lane,
+    is_thread,
+    parse_tag,
+)
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import (
     Row,
     add_rows,
     bounding_interval,
-    constant_bounds,
     form_to_aff,
     map_from_forms,
     parameter_space,
     parametric_interval,
     project_onto,
 )
-from polyloop.transform.inames import Replacement, replace_iname
 from polyloop.transform.reorder import add_priority
+from polyloop.transform.spread import assign_auto
 from polyloop.transform.uses import Use, expanded_to, find_uses, free_inames, terms_outside
 
 __all__ = [
@@ -105,7 +108,7 @@ def _outer_inames(
             if iname in sweep:
                 inside = axis_name(kernel.tag(iname)) is None
             elif iname in needed or not (
-                isinstance(kernel.tag(iname), LocalAxis)
+                is_thread(kernel.tag(iname))
                 or is_lane(kernel.tag(iname))
                 or (inside and axis_name(kernel.tag(iname)) is None)
             ):
@@ -476,79 +479,3 @@ def replace_uses(
         if isinstance(expr, p.Variable) and not plan.is_rule and expr.name == plan.source:
             return staged(())
     return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
-
-
-def assign_auto(kernel: LoopKernel) -> LoopKernel:
-    """Return *kernel* with its ``l.auto`` inames spread over the threads of the block, where its size is known.
-
-    The inames of one instruction are taken from the last (contiguous) to the first, thread axes from ``l.0`` up.
-    An iname longer than its axis is split; what is left over goes to the next axis or is unrolled.  Where the
-    values depend on the thread already, each thread computes its own, and nothing is spread.
-    """
-    sizes = axes_of(kernel).local
-    if not sizes or any(extent is None for extent in sizes.values()):
-        return kernel
-    for instruction in kernel.instructions:
-        waiting = [x for x in instruction.inames if isinstance(kernel.iname_tags.get(x), AutoLocal)]
-        if waiting:
-            own_thread = any(isinstance(kernel.tag(x), LocalAxis) for x in instruction.inames)
-            axes = {} if own_thread else {axis: extent for axis, extent in sizes.items() if extent is not None}
-            kernel = _spread(kernel, instruction, waiting, axes)
-    return kernel
-
-
-def _spread(
-    kernel: LoopKernel, instruction: Instruction, waiting: list[str], sizes: Mapping[str, int]
-) -> LoopKernel:
-    tags = dict(kernel.iname_tags)
-    match instruction.origin:
-        case Evaluation(name) | Move(name):
-            array = kernel.arrays().get(name)
-        case _:
-            array = None
-    if not (isinstance(array, ArrayArg) and array.order == "F"):
-        waiting = waiting[::-1]
-    extents = {x: _extent(kernel, instruction, x) for x in waiting}
-    for name in waiting:
-        tags.pop(name)
-    kernel = replace(kernel, iname_tags=tags)
-    waiting = [x for x in waiting if extents[x] > 1]
-    for axis, size in sizes.items():
-        if not waiting:
-            break
-        iname = waiting.pop(0)
-        axis_tag = parse_tag(axis)
-        assert axis_tag is not None
-        extent = extents[iname]
-        if extent > size:
-            outer, inner = kernel.fresh(f"{iname}_outer"), kernel.fresh(f"{iname}_inner")
-            box = (Row(Affine.variable(inner)), Row(Affine(((inner, -1),), size - 1)))
-            text = p.Sum((p.Product((size, p.Variable(outer))), p.Variable(inner)))
-            change = Replacement(iname, (outer, inner), Affine.make([(outer, size), (inner, 1)]), box, text)
-            kernel = replace_iname(kernel, change, f"spreading '{iname}' over {axis}")
-            extents[outer] = -(-extent // size)
-            waiting.append(outer)
-            iname = inner
-        kernel = replace(kernel, iname_tags={**kernel.iname_tags, iname: axis_tag})
-    left = dict(kernel.iname_tags)
-    for iname in waiting:
-        if iname in kernel.inames and extents[iname] <= _UNROLLED:
-            left[iname] = Unroll()
-    return replace(kernel, iname_tags=left)
-
-
-_UNROLLED = 16
-"""Copy loops of at most this many iterations are unrolled, so that their loads are in flight together."""
-
-
-def _extent(kernel: LoopKernel, instruction: Instruction, iname: str) -> int:
-    if isinstance(instruction.origin, Move):
-        most = constant_bounds(instruction.domain, instruction.inames.index(iname))[1]
-        return 1 if most is None else most + 1  # None where no element is moved at all
-    temporary = kernel.temporaries[instruction.target]
-    form = instruction.assignee.index_tuple
-    position = next(i for i, index in enumerate(form) if variables(index) == {iname})
-    assert temporary.shape is not None
-    extent = temporary.shape[position]
-    assert isinstance(extent, int)
-    return extent

@@ -15,7 +15,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.swizzle import Swizzle as Layout
 from polyloop.kernel.swizzle import swizzle_problem
 from polyloop.transform.base import Transform
-from polyloop.transform.staging import assign_auto
+from polyloop.transform.spread import assign_auto
 
 __all__ = ["Swizzle", "get_bank_conflicts", "swizzle"]
 

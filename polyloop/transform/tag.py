@@ -55,7 +55,10 @@ def tag_violations(text: str) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "bad-tag",
             f"no tag '{text}'",
-            hints=("tags are for, ord, unr, unr_hint, ilp, ilp.seq, vec, g.0 to g.2, l.0 to l.2 and l.auto",),
+            hints=(
+                "tags are for, ord, unr, unr_hint, ilp, ilp.seq, vec, g.0 to g.2, l.0 to l.2, l.auto, and digits of "
+                "the thread number such as l%8, l/8%4 and l/32",
+            ),
         )
 
 
@@ -263,7 +266,8 @@ def tag_inames(
     iname_to_tag
         ``"i:g.0, j:l.0"``, or a mapping, or pairs.  An iname may be a pattern with ``*`` and ``?``:
         ``"*_inner:unr"``.  Tags: ``for`` and ``ord`` (a loop), ``unr`` (unrolled),
-        ``unr_hint`` (the compiler is asked to), ``g.N`` (block axis), ``l.N`` (thread axis), ``l.auto``; ``ilp`` and
+        ``unr_hint`` (the compiler is asked to), ``g.N`` (block axis), ``l.N`` (thread axis), ``l.auto``, ``l%8``,
+        ``l/8%4`` and ``l/32`` (a digit of the number of the thread: divided by 8, the remainder by 4); ``ilp`` and
         ``ilp.seq`` (each statement runs for all values before the next one, unrolled or in a loop, with temporaries and
         accumulators once for each value), ``vec`` (the same for 2, 4, 8 or 16 values).
     force
@@ -274,8 +278,9 @@ def tag_inames(
     Raises
     ------
     TransformError
-        ``unknown-iname``, ``bad-tag``, ``iname-tagged``, ``parallel-reduction``, ``bad-lanes``; ``write-race`` and
-        ``illegal-parallel``, with two concrete instances, where threads would conflict and no barrier could order them.
+        ``unknown-iname``, ``bad-tag``, ``bad-digit``, ``iname-tagged``, ``parallel-reduction``, ``bad-lanes``;
+        ``write-race`` and ``illegal-parallel``, with two concrete instances, where threads would conflict and no
+        barrier could order them.
 
     Notes
     -----

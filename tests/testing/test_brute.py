@@ -12,7 +12,7 @@ from polyloop.transform.affine import MapDomain
 from polyloop.transform.base import Transform
 from polyloop.transform.prefetch import AddPrefetch
 from polyloop.transform.reorder import PrioritizeLoops
-from polyloop.transform.staging import assign_auto
+from polyloop.transform.spread import assign_auto
 from polyloop.transform.tag import TagInames
 
 F = np.float32

@@ -1,0 +1,92 @@
+"""Digits of the thread number: inames tagged ``l%8``, ``l/8%4``, ``l/32``.
+
+The threads of a block are numbered with ``l.0`` running fastest.  Inames that are digits of that number, in a mixed
+radix, let one statement spread over the threads in another shape than the block has: ``row = tid / 8, col = tid % 8``.
+For every analysis a digit is a form of the thread axes, so that instances on one thread are known as such; code
+generation sees it as an axis of its own (``"l.8.4"``), with bounds and no division.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+
+from polyloop.errors import Diagnostic
+from polyloop.kernel.tags import InameTag, LocalAxis, ThreadDigit
+from polyloop.poly.affine import Affine
+
+__all__ = ["Digit", "digit_form", "digit_of", "gaps", "place_value_problem"]
+
+
+@dataclass(frozen=True, order=True)
+class Digit:
+    """``thread number / stride % extent``, of which ``extent`` values occur."""
+
+    stride: int
+    extent: int
+
+    @property
+    def axis(self) -> str:
+        """Name of the dimension that code generation has for it."""
+        return f"l.{self.stride}.{self.extent}"
+
+
+def digit_of(tag: InameTag, sizes: Mapping[str, int]) -> Digit | None:
+    """Return the digit that an iname with *tag* is in a block of these *sizes*; None if it is none."""
+    threads = prod(sizes.values())
+    if isinstance(tag, LocalAxis):
+        stride = prod(size for axis, size in sizes.items() if int(axis[2:]) < tag.axis)
+        return Digit(stride, sizes[str(tag)])
+    if isinstance(tag, ThreadDigit):
+        most = -(-threads // tag.stride)
+        return Digit(tag.stride, most if tag.extent is None else min(most, tag.extent))
+    return None
+
+
+def digit_form(digit: Digit, sizes: Mapping[str, int]) -> Affine:
+    """Return a digit as a form of the axes, which are in order."""
+    stride, reach = digit.stride, digit.stride * digit.extent
+    left = dict(sizes)
+    for axis, size in sizes.items():
+        if stride % size:
+            break
+        stride, reach = stride // size, reach // size
+        del left[axis]
+    number, step = Affine((), 0), 1
+    for axis, size in left.items():
+        if step % reach:
+            number = number.add(Affine.variable(axis), step)
+        step *= size
+    whole = number.floordiv(stride)
+    return whole if step <= reach or prod(left.values()) <= reach else whole.add(number.floordiv(reach), -digit.extent)
+
+
+def gaps(digits: Iterable[Digit], threads: int) -> list[Digit]:
+    """Return the digits that are missing between *digits* and above them."""
+    found, below = [], 1
+    for digit in sorted(digits):
+        if digit.stride > below:
+            found.append(Digit(below, digit.stride // below))
+        below = digit.stride * digit.extent
+    if below < threads:
+        found.append(Digit(below, -(-threads // below)))
+    return found
+
+
+def place_value_problem(digits: Sequence[tuple[str, Digit]]) -> Diagnostic | None:
+    """Return that two inames of one instruction share a part of the thread number, None if none do."""
+    ordered = sorted(digits, key=lambda entry: entry[1])
+    for (first, low), (second, high) in pairwise(ordered):
+        if high.stride % (low.stride * low.extent):
+            return Diagnostic(
+                "axis-twice",
+                f"inames '{first}' and '{second}' of one instruction are parts of the thread number that overlap",
+                (
+                    f"'{first}' is thread / {low.stride} % {low.extent}, "
+                    f"'{second}' is thread / {high.stride} % {high.extent}",
+                ),
+                (f"let '{second}' begin at a multiple of {low.stride * low.extent}",),
+            )
+    return None
