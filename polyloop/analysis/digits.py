@@ -32,6 +32,12 @@ class Digit:
         """Name of the dimension that code generation has for it."""
         return f"l.{self.stride}.{self.extent}"
 
+    @property
+    def title(self) -> str:
+        """A name that says how it is computed."""
+        over = f"_div_{self.stride}" if self.stride > 1 else ""
+        return f"t{over}_mod_{self.extent}"
+
 
 def digit_of(tag: InameTag, sizes: Mapping[str, int]) -> Digit | None:
     """Return the digit that an iname with *tag* is in a block of these *sizes*; None if it is none."""

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import islpy as isl
 
 from polyloop.analysis.contract import contracted_axes, without_axes
+from polyloop.analysis.digits import Digit
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
 from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.launches import launch_cuts, launch_of, passages
@@ -145,19 +146,22 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         preambles=kernel.preambles,
         index_dtype=kernel.index_dtype,
         unchecked=_unchecked(kernel, proofs),
-        digit_names=_digit_names(kernel, placement),
+        digit_names=_digit_names(placement),
     )
     return Verified(schedule, placement, tuple(proofs), found_waits, tuple(taken_on_trust(placement)))
 
 
-def _digit_names(kernel: LoopKernel, placement: Placement) -> dict[str, str]:
-    """Return what to call digits of the thread number: an iname that is one."""
-    found: dict[str, str] = {}
+def _digit_names(placement: Placement) -> dict[str, str]:
+    """Return what to call digits of the thread number: as the only iname that is one, or by how it is computed."""
+    found: dict[str, set[str]] = {}
+    digits: dict[str, Digit] = {}
     for placed in placement.statements.values():
-        for iname, form in (() if placed.digits is None else placed.digits.forms.items()):
-            for name in form.names():
-                found.setdefault(name, iname)
-    return found
+        if placed.digits is not None:
+            digits.update(placed.digits.extents)
+            for iname, form in placed.digits.forms.items():
+                for name in form.names():
+                    found.setdefault(name, set()).add(iname)
+    return {axis: min(names) if len(names := found.get(axis, set())) == 1 else d.title for axis, d in digits.items()}
 
 
 def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:
