@@ -69,7 +69,9 @@ if TYPE_CHECKING:
     from polyloop.transform.arguments import remove_unused_arguments, rename_argument, set_argument_order
     from polyloop.transform.assignment import assignment_to_subst
     from polyloop.transform.barrier import add_barrier
+    from polyloop.transform.batched import to_batched
     from polyloop.transform.buffer import buffer_array
+    from polyloop.transform.concatenate import concatenate_arrays
     from polyloop.transform.dependencies import add_dependency, add_nosync
     from polyloop.transform.distribution import distribute_loops
     from polyloop.transform.duplicate import duplicate_inames
@@ -180,6 +182,7 @@ __all__ = [
     "check_equivalence",
     "chunk_iname",
     "compile",
+    "concatenate_arrays",
     "dependences",
     "distribute_loops",
     "domain",
@@ -259,6 +262,7 @@ __all__ = [
     "tag_inames",
     "tag_instructions",
     "tile",
+    "to_batched",
     "trace_from_json",
     "uint8",
     "uint16",

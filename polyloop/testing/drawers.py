@@ -301,6 +301,21 @@ def _vectors(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return found | ({"slabs": (0, 1)} if rng.random() < 0.2 else {}) | _within(rng, kernel, 0.1)
 
 
+def _concatenate(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    kinds = (list(kernel.temporaries), [a.name for a in kernel.arguments if a.name not in ("idx", "cols", "rowptr")])
+    names = rng.choice(kinds)
+    found: dict[str, Any] = {"array_names": rng.sample(names, min(len(names), 2))}
+    return found | ({"axis_nr": 1} if rng.random() < 0.3 else {})
+
+
+def _batched(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    written = {name for instruction in kernel.instructions for name in instruction.writes}
+    names = [a.name for a in kernel.arguments if a.name not in ("n", "nnz", "idx", "cols", "rowptr")]
+    varying = [name for name in names if name in written or rng.random() < 0.5]
+    found: dict[str, Any] = {"nbatches": rng.choice((1, 2, 3)), "batch_varying_args": varying}
+    return found | ({"sequential": True} if rng.random() < 0.3 else {})
+
+
 def _extract(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     del kernel
     template, parameters = rng.choice((("x[p]", "p"), ("y[p]", "p"), ("a[p, q]", "p, q"), ("2*x[p]", "p")))
@@ -358,6 +373,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "assume": _assume,
     "buffer_array": _buffer,
     "chunk_iname": _chunk,
+    "concatenate_arrays": _concatenate,
     "distribute_loops": _distribute,
     "duplicate_inames": _duplicate,
     "expand_subst": _expand,
@@ -401,6 +417,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "tag_inames": _tag,
     "tag_instructions": _instruction_tag,
     "tile": _tile,
+    "to_batched": _batched,
     "unprivatize_temporaries_with_inames": _unprivatize,
     "untag_inames": _one_iname("iname_to_untag"),
     "vectorize": _vectors,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count as counted
 from typing import ClassVar
@@ -11,21 +11,21 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.analysis.bounds import bounds_conditions, bounds_violations
-from polyloop.analysis.layout import layout_violations, with_layouts
+from polyloop.analysis.layout import layout_violations
 from polyloop.analysis.legality import order_violations
-from polyloop.analysis.reference import reference_of
 from polyloop.analysis.values import value_violations
-from polyloop.errors import Diagnostic, KernelError, TransformError, unknown_name
+from polyloop.errors import Diagnostic, KernelError, TransformError
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import accesses, children, expand_rules, rebuild, variables
-from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
+from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
 from polyloop.kernel.instruction import Instruction, Move, Origin
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.layout import DimTag, Nested, Strided, apart_axes, order_tags, packed, parse_dim_tags
+from polyloop.kernel.layout import DimTag, Nested, Strided, apart_axes, order_tags, parse_dim_tags
 from polyloop.poly.affine import Affine, Floor, affine_of, to_expression
 from polyloop.poly.sets import form_to_aff
 from polyloop.transform.base import Transform
 from polyloop.transform.staged import names_of
+from polyloop.transform.storage import array_violations, on_both, tagged, tags_of, with_arrays
 
 __all__ = [
     "AddPadding",
@@ -38,70 +38,6 @@ __all__ = [
 ]
 
 
-def _on_both(
-    kernel: LoopKernel, names: Sequence[str], change: Callable[[LoopKernel, Sequence[str]], LoopKernel]
-) -> LoopKernel:
-    """Return *kernel* with a change to arrays; its reference program gets those to arguments, too."""
-    result = change(kernel, names)
-    arguments = [name for name in names if kernel.argument(name) is not None]
-    if kernel.reference is None or not arguments:
-        return replace(result, conditions=kernel.conditions)
-    base = change(kernel.reference.kernel, arguments)
-    return replace(result, conditions=base.conditions, reference=reference_of(base))
-
-
-def _array_violations(kernel: LoopKernel, names: Iterable[str]) -> Iterator[Diagnostic]:
-    """Yield arrays that do not exist, or whose layout cannot be chosen."""
-    arrays = kernel.arrays()
-    laid_out = {value.layout_of for value in kernel.arguments if isinstance(value, ValueArg)}
-    for name in names:
-        array = arrays.get(name)
-        if array is None:
-            yield unknown_name("array", name, arrays)
-        elif name in laid_out:
-            yield Diagnostic(
-                "bad-layout",
-                f"strides or offset of '{name}' are those of the array passed",
-                hints=("leave out stride:auto and offset=auto where a transform is to choose the layout",),
-            )
-        elif isinstance(array, TemporaryVariable) and array.initializer is not None:
-            message = f"'{name}' is a table, stored as its initializer is written"
-            yield Diagnostic("bad-layout", message, hints=(f"leave '{name}' out",))
-        elif not array.shape:
-            yield Diagnostic("bad-layout", f"'{name}' has no axes", hints=("name an array",))
-
-
-def _tags_of(array: ArrayArg | TemporaryVariable) -> tuple[DimTag, ...] | None:
-    """Return how the axes of an array are stored, None if numbers alone say so."""
-    rank = len(array.shape or ())
-    if isinstance(array.dim_tags, tuple):
-        return array.dim_tags
-    if isinstance(array, TemporaryVariable):
-        return order_tags(rank, "C")
-    return order_tags(rank, array.order) if array.is_packed else None
-
-
-def _tagged(array: ArrayArg | TemporaryVariable, tags: tuple[DimTag, ...]) -> ArrayArg | TemporaryVariable:
-    rank = len(array.shape or ())
-    if isinstance(array, TemporaryVariable):
-        return replace(array, dim_tags=None if tags == order_tags(rank, "C") else tags)
-    for order in "CF":
-        if tags == order_tags(rank, order):
-            return replace(array, dim_tags=None, order=order, strides=packed(array.shape or (), order))
-    return replace(array, dim_tags=tags, order="C", strides=None)
-
-
-def _with_arrays(kernel: LoopKernel, changed: dict[str, ArrayArg | TemporaryVariable]) -> LoopKernel:
-    arguments = tuple(
-        new if isinstance(new := changed.get(argument.name), ArrayArg) else argument for argument in kernel.arguments
-    )
-    temporaries = {
-        name: new if isinstance(new := changed.get(name), TemporaryVariable) else old
-        for name, old in kernel.temporaries.items()
-    }
-    return with_layouts(replace(kernel, arguments=arguments, temporaries=temporaries))
-
-
 @dataclass(frozen=True)
 class TagArrayAxes(Transform):
     """Say how the axes of arrays are stored."""
@@ -112,7 +48,7 @@ class TagArrayAxes(Transform):
     dim_tags: str
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        if found := tuple(_array_violations(kernel, self.ary_names)):
+        if found := tuple(array_violations(kernel, self.ary_names)):
             yield from found
             return
         for name in self.ary_names:
@@ -149,13 +85,13 @@ class TagArrayAxes(Transform):
         return order_tags(rank, order) if order in {"C", "F"} else parse_dim_tags(self.dim_tags)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        def tagged(old: LoopKernel, names: Sequence[str]) -> LoopKernel:
+        def with_tags(old: LoopKernel, names: Sequence[str]) -> LoopKernel:
             arrays = {name: old.arrays()[name] for name in names}
-            return _with_arrays(
-                old, {name: _tagged(array, self._tags(len(array.shape or ()))) for name, array in arrays.items()}
+            return with_arrays(
+                old, {name: tagged(array, self._tags(len(array.shape or ()))) for name, array in arrays.items()}
             )
 
-        return _on_both(kernel, self.ary_names, tagged)
+        return on_both(kernel, self.ary_names, with_tags)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
@@ -203,7 +139,7 @@ class AddPadding(Transform):
     align_bytes: int
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        if found := tuple(_array_violations(kernel, (self.variable,))):
+        if found := tuple(array_violations(kernel, (self.variable,))):
             yield from found
             return
         array = kernel.arrays()[self.variable]
@@ -220,7 +156,7 @@ class AddPadding(Transform):
                 hints=("give align_bytes as a multiple of the size of an element",),
             )
             return
-        tag = (_tags_of(array) or ())[self.axis]
+        tag = (tags_of(array) or ())[self.axis]
         if not isinstance(tag, Nested) or tag.level == 0:
             yield Diagnostic(
                 "bad-layout",
@@ -231,12 +167,12 @@ class AddPadding(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         def padded(old: LoopKernel, names: Sequence[str]) -> LoopKernel:
-            return _with_arrays(old, {name: self._padded(old.arrays()[name]) for name in names})
+            return with_arrays(old, {name: self._padded(old.arrays()[name]) for name in names})
 
-        return _on_both(kernel, (self.variable,), padded)
+        return on_both(kernel, (self.variable,), padded)
 
     def _padded(self, array: ArrayArg | TemporaryVariable) -> ArrayArg | TemporaryVariable:
-        tags = _tags_of(array)
+        tags = tags_of(array)
         assert tags is not None, "the layout was not checked"
         assert array.dtype is not None, "the type was not checked"
         tag = tags[self.axis]
@@ -247,7 +183,7 @@ class AddPadding(Transform):
         if isinstance(array, TemporaryVariable) and tag.level == 1 and isinstance(inner, int):
             return replace(array, padding=-(-(inner + array.padding) // step) * step - inner)
         changed = tuple(Nested(tag.level - 1, step) if n == below else t for n, t in enumerate(tags))
-        return _tagged(array, changed)
+        return tagged(array, changed)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
@@ -260,7 +196,7 @@ def _axis_violation(array: ArrayArg | TemporaryVariable, axis: object) -> Diagno
         return Diagnostic(
             "wrong-rank", f"'{array.name}' has {rank} axes, and no axis {axis!r}", hints=("axes count from 0",)
         )
-    if _tags_of(array) is None:
+    if tags_of(array) is None:
         return Diagnostic(
             "bad-layout",
             f"'{array.name}' has strides that are numbers",
@@ -323,7 +259,7 @@ def find_padding_multiple(
     To be used with :func:`split_array_axis` and :func:`add_padding`.  Source: Loopy's function of the same name, with
     all sizes in bytes.
     """
-    found = list(_array_violations(kernel, (variable,)))
+    found = list(array_violations(kernel, (variable,)))
     array = kernel.arrays().get(variable)
     if array is not None and not found:
         problem = _axis_violation(array, axis)
@@ -352,7 +288,7 @@ class SplitArrayAxis(Transform):
     order: str = "C"
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        if found := tuple(_array_violations(kernel, self.array_names)):
+        if found := tuple(array_violations(kernel, self.array_names)):
             yield from found
             return
         length: object = self.count
@@ -370,7 +306,7 @@ class SplitArrayAxis(Transform):
             yield from self._access_violations(kernel, name)
 
     def _layout_violation(self, array: ArrayArg | TemporaryVariable) -> Diagnostic | None:
-        tag = (_tags_of(array) or ())[self.axis_nr]
+        tag = (tags_of(array) or ())[self.axis_nr]
         padded = isinstance(array, TemporaryVariable) and array.padding
         if not isinstance(tag, Nested | Strided) or padded or (isinstance(tag, Nested) and tag.pad > 1):
             return Diagnostic(
@@ -421,14 +357,14 @@ class SplitArrayAxis(Transform):
                 old = self._split(old, name)
             return replace(old, conditions=bounds_conditions(old))
 
-        return _on_both(kernel, self.array_names, split)
+        return on_both(kernel, self.array_names, split)
 
     def _pair(self, outer: Expression, inner: Expression) -> tuple[Expression, Expression]:
         return (outer, inner) if self.order == "C" else (inner, outer)
 
     def _split(self, kernel: LoopKernel, name: str) -> LoopKernel:
         array = kernel.arrays()[name]
-        shape, tags = array.shape, _tags_of(array)
+        shape, tags = array.shape, tags_of(array)
         assert shape is not None, "the shape was not checked"
         assert tags is not None, "the layout was not checked"
         at = self.axis_nr
@@ -438,8 +374,8 @@ class SplitArrayAxis(Transform):
         else:
             extent = to_expression(whole.add(Affine((), self.count - 1)).floordiv(self.count))
         new_shape = (*shape[:at], *self._pair(extent, self.count), *shape[at + 1 :])
-        new = _tagged(replace(array, shape=new_shape), self._tags(tags))
-        kernel = _with_arrays(kernel, {name: new})
+        new = tagged(replace(array, shape=new_shape), self._tags(tags))
+        kernel = with_arrays(kernel, {name: new})
         instructions = tuple(self._instruction(kernel, old, name) for old in kernel.instructions)
         return replace(kernel, instructions=instructions)
 

@@ -35,7 +35,7 @@ def check(
     """Run on the reference interpreter, as C, and as CUDA C in three thread orders; all must give *expected*."""
 
     def copies() -> dict[str, Any]:
-        return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in given.items()}
+        return {name: value.copy("K") if isinstance(value, np.ndarray) else value for name, value in given.items()}
 
     def compare(result: Any, where: str) -> None:
         for name, want in expected.items():
