@@ -13,6 +13,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.operations import combining
 from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions
+from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.sets import project_onto, reorder
@@ -43,6 +44,10 @@ class _SplitReduction(Transform):
             if reduction.operation.ordered:
                 yield _ordered(instruction, reduction)
                 return
+            for term in instruction.terms:
+                if {*reduction.inames} <= {*term.inames} and bound_variables(term.domain, kernel.parameters):
+                    yield _by_data(instruction, bound_variables(term.domain, kernel.parameters))
+                    return
         if not any(self._fits(reduction) for _, reduction in meant):
             yield self._not_reduced(kernel, meant)
 
@@ -147,6 +152,16 @@ def _ordered(instruction: Instruction, reduction: Reduction) -> Diagnostic:
     )
 
 
+def _by_data(instruction: Instruction, names: Sequence[str]) -> Diagnostic:
+    return Diagnostic(
+        "data-decides",
+        "data decides how many terms the reduction has",
+        (f"its bounds use {', '.join(map(repr, names))}, which the kernel computes",),
+        ("leave the terms in one reduction",),
+        sites=(instruction.site(),),
+    )
+
+
 @dataclass(frozen=True)
 class SplitReductionInward(_SplitReduction):
     """Move inames of reductions into reductions of their own, inside."""
@@ -185,7 +200,7 @@ def split_reduction_inward(kernel: LoopKernel, inames: str | Sequence[str], with
     Raises
     ------
     TransformError
-        ``unknown-iname``, ``reduction-not-split``, ``ordered-reduction``, ``no-match``, ``syntax``,
+        ``unknown-iname``, ``reduction-not-split``, ``ordered-reduction``, ``data-decides``, ``no-match``, ``syntax``,
         ``unknown-instruction``.
 
     Notes
@@ -215,7 +230,7 @@ def split_reduction_outward(kernel: LoopKernel, inames: str | Sequence[str], wit
     Raises
     ------
     TransformError
-        ``unknown-iname``, ``reduction-not-split``, ``ordered-reduction``, ``no-match``, ``syntax``,
+        ``unknown-iname``, ``reduction-not-split``, ``ordered-reduction``, ``data-decides``, ``no-match``, ``syntax``,
         ``unknown-instruction``.
 
     Notes

@@ -197,6 +197,30 @@ def test_ordered_terms_stay_in_one_reduction() -> None:
     )
 
 
+def test_data_decides_how_many_terms_there_are() -> None:
+    knl = pl.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[j]: begin <= j < stop}"],
+        """
+        for i
+            <> begin = rowptr[i]
+            <> stop = rowptr[i + 1]
+            y[i] = sum(j, values[j]) {id=row}
+        end
+        """,
+        [
+            pl.GlobalArg("rowptr", np.int32, shape="n + 1"),
+            pl.GlobalArg("values", F, shape="nnz"),
+            pl.GlobalArg("y", F, shape="n"),
+            ...,
+        ],
+        name="rows",
+    )
+    knl = pl.split_iname(knl, "j", 4)
+    text = refused(knl, lambda k: pl.split_reduction_inward(k, "j_inner"), "data-decides")
+    assert text.endswith("  Note: its bounds use 'begin', 'stop', which the kernel computes\n"
+                         "  Hint: leave the terms in one reduction")
+
+
 def test_nothing_is_left_for_the_other_stage() -> None:
     assert refused(rows(), lambda k: pl.split_reduction_inward(k, "k"), "reduction-not-split") == (
         "split_reduction_inward on kernel 'rows': no reduction is over 'k' and another iname [reduction-not-split]\n"
