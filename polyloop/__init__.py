@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from polyloop.transform.alias import alias_temporaries
     from polyloop.transform.arguments import remove_unused_arguments, rename_argument, set_argument_order
     from polyloop.transform.assignment import assignment_to_subst
+    from polyloop.transform.atomically import reduce_atomically
     from polyloop.transform.barrier import add_barrier
     from polyloop.transform.batched import to_batched
     from polyloop.transform.buffer import buffer_array
@@ -235,6 +236,7 @@ __all__ = [
     "realize_scan",
     "record",
     "reduce",
+    "reduce_atomically",
     "remove_instructions",
     "remove_unused_arguments",
     "remove_unused_inames",

@@ -391,6 +391,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "prioritize_loops": _reorder,
     "privatize_temporaries_with_inames": _privatize,
     "realize_scan": _scan,
+    "reduce_atomically": _split_reduction,
     "remove_instructions": _remove,
     "remove_unused_arguments": _nothing,
     "remove_unused_inames": _nothing,

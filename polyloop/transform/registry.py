@@ -49,6 +49,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "prioritize_loops": "reorder",
     "privatize_temporaries_with_inames": "privatize",
     "realize_scan": "scan",
+    "reduce_atomically": "atomically",
     "remove_instructions": "instructions",
     "remove_unused_arguments": "arguments",
     "remove_unused_inames": "housekeeping",
