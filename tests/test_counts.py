@@ -15,6 +15,7 @@ from polyloop.analysis.census import Census
 from polyloop.analysis.place import place
 from polyloop.cli.kernels import DEMO_KERNELS
 from polyloop.kernel.domains import parameters_of
+from polyloop.poly.polynomial import Polynomial
 from polyloop.schedule.build import prepared
 from tests.gallery import GALLERY
 
@@ -30,7 +31,8 @@ def test_operations_of_a_tiled_product() -> None:
     ops = pl.get_op_map(_matmul())
     assert str(ops.filter_by(dtype=[F])) == "float32 mul : n**3\nfloat32 add : n**3"
     assert ops[pl.Op(np.dtype(F), "mul", kernel_name="matmul")].eval_with_dict({"n": 10}) == 1000
-    assert ops[pl.Op(np.dtype(F), "div", kernel_name="matmul")].is_zero
+    assert str(ops[pl.Op(np.dtype("float32"))]) == "2*n**3"
+    assert ops[pl.Op(np.dtype(F), "div")].is_zero
     assert ops.filter_by(dtype=[F]).eval_and_sum({"n": 3}) == 54
     assert str(pl.get_op_map(_matmul(), count_within_subscripts=False).sum()) == "2*n**3"
 
@@ -43,6 +45,8 @@ def test_accesses_of_a_tiled_product() -> None:
         "global load of b float32 {l.0: 1, l.1: n} {g.0: 16, g.1: 0}   : floor((n + 15)/16)*n**2"
     )
     assert accesses.to_bytes().filter_by(variable=["c"]).eval_and_sum({"n": 5}) == 100
+    along_rows = pl.MemAccess(address_space=pl.AddressSpace.GLOBAL, lid_strides=((0, 1), (1, Polynomial.variable("n"))))
+    assert str(accesses[along_rows].eval_with_dict({"n": 16})) == str(3 * 256)
     assert str(accesses.group_by("address_space", "direction")).splitlines()[-1] == "global store : n**2"
     reference = pl.get_mem_access_map(_matmul(), reference=True)
     assert reference.filter_by(direction=["load"]).eval_and_sum({"n": 10}) == 2000

@@ -12,7 +12,7 @@ import numpy as np
 
 from polyloop.expr.dtypes import dtype_name
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.poly.polynomial import ZERO, PiecewisePolynomial, Polynomial
+from polyloop.poly.polynomial import PiecewisePolynomial, Polynomial
 
 __all__ = ["CountGranularity", "MemAccess", "Op", "Stride", "Sync", "ToCountMap"]
 
@@ -49,6 +49,10 @@ class Op:
     count_granularity: CountGranularity | None = CountGranularity.WORKITEM
     kernel_name: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.dtype is not None:
+            object.__setattr__(self, "dtype", np.dtype(self.dtype))
+
     def __str__(self) -> str:
         return " ".join([*_typed(self.dtype), *([self.name] if self.name is not None else [])])
 
@@ -61,6 +65,7 @@ class MemAccess:
     ----------
     lid_strides, gid_strides
         Elements from one thread (block) to the next along each axis that the kernel has; None where that varies.
+        Given as a mapping, ``{0: 1}``, kept as pairs.
     direction
         ``"load"``, ``"store"`` or ``"atomic"``.
     count_granularity
@@ -75,6 +80,14 @@ class MemAccess:
     variable: str | None = None
     count_granularity: CountGranularity | None = CountGranularity.WORKITEM
     kernel_name: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.dtype is not None:
+            object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        for name in ("lid_strides", "gid_strides"):
+            strides = getattr(self, name)
+            if isinstance(strides, Mapping):
+                object.__setattr__(self, name, tuple(sorted(strides.items())))
 
     def lid_stride(self, axis: int) -> Stride:
         """Return the stride along thread axis *axis*, 0 if the kernel does not have it."""
@@ -114,7 +127,11 @@ K = TypeVar("K", Op, MemAccess, Sync)
 
 
 class ToCountMap(Mapping[K, PiecewisePolynomial], Generic[K]):
-    """How often each kind of thing happens; what is not in the map happens 0 times."""
+    """How often each kind of thing happens.
+
+    ``counts[key]`` is the sum over all entries that agree with what is not None in *key*:
+    ``counts[pl.Op(np.float32, "add")]``; 0 if there are none.
+    """
 
     def __init__(self, counts: Iterable[tuple[K, PiecewisePolynomial]] = ()) -> None:
         found: dict[K, list[PiecewisePolynomial]] = {}
@@ -124,7 +141,16 @@ class ToCountMap(Mapping[K, PiecewisePolynomial], Generic[K]):
         self._counts: dict[K, PiecewisePolynomial] = {key: total for key, total in totals if not total.is_zero}
 
     def __getitem__(self, key: K) -> PiecewisePolynomial:
-        return self._counts.get(key, ZERO)
+        known = self._counts.get(key)
+        return self._like(key) if known is None else known
+
+    def _like(self, key: K) -> PiecewisePolynomial:
+        wanted = [(field.name, value) for field in fields(key) if (value := getattr(key, field.name)) is not None]
+        return PiecewisePolynomial.total(
+            count
+            for entry, count in self._counts.items()
+            if type(entry) is type(key) and all(getattr(entry, name) == value for name, value in wanted)
+        )
 
     def __iter__(self) -> Iterator[K]:
         return iter(self._counts)

@@ -102,7 +102,7 @@ class _Adviser:
                 f"'{most.array}' is asked for {short(again)} times over: keep a tile of it in shared memory, "
                 f'pl.add_prefetch(knl, "{most.array}", [..]) over the loops that use it again'
             )
-        elif most.space == "local":
+        elif most.space == "local" and most.excess < 1.5:
             names = dict.fromkeys(a.array for a in loads if a.space == "local" and a.requests == most.requests)
             yield (
                 f"let a thread compute more results, so that it uses what it reads of {', '.join(names)} more "
