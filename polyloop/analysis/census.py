@@ -10,6 +10,7 @@ import islpy as isl
 
 from polyloop.analysis.guards import Guard, exact_parameters, guarded_domain
 from polyloop.analysis.lowering import Access
+from polyloop.analysis.phantoms import phantoms
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.proof import within_budget
 from polyloop.analysis.tally import CountGranularity
@@ -43,6 +44,7 @@ class Census:
         self.warp_size = warp_size
         self._counts: dict[tuple[int, ...], tuple[object, PiecewisePolynomial]] = {}
         self._executed: dict[str, isl.Set] = {}
+        self._phantoms: dict[str, isl.Set | None] = {}
 
     def executed(self, placed: Placed) -> isl.Set:
         """Return the instances of a statement over its ``dims``, for given values of its bound variables.
@@ -66,6 +68,16 @@ class Census:
                 before, after = position, len(placed.dims) - position - 1
                 domain = domain.intersect(blocks.insert_dims(_SET, 1, after).insert_dims(_SET, 0, before))
         return domain
+
+    def parts(self, placed: Placed, domain: isl.Set) -> list[tuple[bool, isl.Set]]:
+        """Return the instances of *domain* that compute something of use (False), and those that do not (True)."""
+        if placed.name not in self._phantoms:
+            with within_budget(self.kernel, f"what of '{placed.lowered.instruction.id}' is used"):
+                self._phantoms[placed.name] = phantoms(self.placement, placed)
+        unused = self._phantoms[placed.name]
+        if unused is None:
+            return [(False, domain)]
+        return [(False, domain.subtract(unused).coalesce()), (True, domain.intersect(unused).coalesce())]
 
     def of_access(self, placed: Placed, access: Access) -> isl.Set:
         """Return the instances that make *access*, as far as affine conditions say."""

@@ -42,19 +42,23 @@ class Op:
     name
         ``"add"`` (subtractions too), ``"mul"``, ``"div"``, ``"pow"``, ``"shift"``, ``"bw"`` (on bits), ``"maxmin"``, or
         ``"func:"`` and the name of a function.
+    is_phantom
+        Whether nobody uses the result: a transform computes more than is needed, as in the corners of a bounding box.
     """
 
     dtype: np.dtype[np.generic] | None = None
     name: str | None = None
-    count_granularity: CountGranularity | None = CountGranularity.WORKITEM
+    count_granularity: CountGranularity | None = None
     kernel_name: str | None = None
+    is_phantom: bool | None = None
 
     def __post_init__(self) -> None:
         if self.dtype is not None:
             object.__setattr__(self, "dtype", np.dtype(self.dtype))
 
     def __str__(self) -> str:
-        return " ".join([*_typed(self.dtype), *([self.name] if self.name is not None else [])])
+        name = [self.name] if self.name is not None else []
+        return " ".join([*_typed(self.dtype), *name, *(["unused"] if self.is_phantom else [])])
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,8 @@ class MemAccess:
         ``"load"``, ``"store"`` or ``"atomic"``.
     count_granularity
         ``SUBGROUP`` where all threads of a warp touch one element: then warps are counted.
+    is_phantom
+        Whether nobody uses what is moved; None where a warp may move some that is used and some that is not.
     """
 
     address_space: AddressSpace | None = None
@@ -78,8 +84,9 @@ class MemAccess:
     gid_strides: tuple[tuple[int, Stride], ...] | None = None
     direction: str | None = None
     variable: str | None = None
-    count_granularity: CountGranularity | None = CountGranularity.WORKITEM
+    count_granularity: CountGranularity | None = None
     kernel_name: str | None = None
+    is_phantom: bool | None = None
 
     def __post_init__(self) -> None:
         if self.dtype is not None:
@@ -100,6 +107,7 @@ class MemAccess:
         parts += _typed(self.dtype)
         parts += _strides("l", self.lid_strides) + _strides("g", self.gid_strides)
         parts += ["by subgroup"] * (self.count_granularity is CountGranularity.SUBGROUP)
+        parts += ["unused"] * (self.is_phantom is True)
         return " ".join(parts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import islpy as isl
@@ -58,7 +58,8 @@ def get_op_map(
         print(ops)                                               # float32 mul : n**3, ..
         ops.filter_by(dtype=[np.float32]).eval_and_sum({"n": 1024})
 
-    Reductions count as the updates that they are.  Operations of an instruction whose condition depends on data are
+    Reductions count as the updates that they are.  What a transform computes and nobody uses is an entry of its own
+    (``is_phantom``).  Operations of an instruction whose condition depends on data are
     counted as if the condition always held; a loop whose bounds depend on data leaves the names of the bounds in the
     count.  Negations, comparisons and conversions are not counted.
 
@@ -94,8 +95,9 @@ def get_op_map(
             if wanted is not None and not matches(wanted, placed.lowered.instruction):
                 continue
             for entry in operations(census.kernel, placed.lowered, within_subscripts=count_within_subscripts):
-                count = census.count(placed, census.under(placed, entry.guards))
-                yield Op(entry.dtype, entry.name, kernel_name=census.kernel.name), count * entry.times
+                for unused, domain in census.parts(placed, census.under(placed, entry.guards)):
+                    key = Op(entry.dtype, entry.name, CountGranularity.WORKITEM, census.kernel.name, unused)
+                    yield key, census.count(placed, domain) * entry.times
 
     return ToCountMap(found())
 
@@ -137,7 +139,11 @@ def get_mem_access_map(
                 key = _mem_access(census, entry)
                 assert key.count_granularity is not None, "each access has a granularity"
                 domain = census.of_access(entry.placed, entry.access)
-                yield key, census.count(entry.placed, domain, key.count_granularity)
+                if key.count_granularity is not CountGranularity.WORKITEM:
+                    yield key, census.count(entry.placed, domain, key.count_granularity)
+                    continue
+                for unused, part in census.parts(entry.placed, domain):
+                    yield replace(key, is_phantom=unused), census.count(entry.placed, part)
 
     return ToCountMap(found())
 
