@@ -10,6 +10,7 @@ divided by its residues.  That covers every set in principle; past a number of c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from itertools import count as numbers
 from itertools import product
 from math import gcd, lcm, prod
@@ -20,7 +21,7 @@ import islpy as isl
 from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.poly.barvinok import by_barvinok, has_barvinok
 from polyloop.poly.polynomial import ZERO, Guarded, PiecewisePolynomial, Polynomial, power_sum
-from polyloop.poly.sets import Row, add_rows, apart, rows_of
+from polyloop.poly.sets import Row, add_rows, apart, rows_of, sample_set
 from polyloop.poly.system import System, changed, determined, dims_in, is_false, joined, quotient, tight
 
 __all__ = ["UncountableError", "count_points"]
@@ -76,6 +77,7 @@ class _Counter:
         self.context = every if context is None else every.intersect(context)
         self.fresh = (f"#{number}" for number in numbers())
         self.cases = 0
+        self.remainders: dict[Floor, int | None] = {}
 
     def count(self) -> PiecewisePolynomial:
         dims = [next(self.fresh) for _ in range(self.domain.dim(_SET))]
@@ -239,6 +241,17 @@ class _Counter:
 
     # }}}
 
+    def divided_out(self, polynomial: Polynomial) -> Polynomial:
+        """Return *polynomial* without quotients whose remainder is the same for all parameters in the context."""
+        for entry in polynomial.quotients():
+            if entry not in self.remainders:
+                self.remainders[entry] = _remainder(entry, self.context)
+            remainder = self.remainders[entry]
+            if remainder is not None:
+                exact = Polynomial.of_affine(Affine(entry.terms, entry.const - remainder))
+                polynomial = polynomial.without(entry, exact.scale(Fraction(1, entry.den)))
+        return polynomial
+
     def tidied(self, found: PiecewisePolynomial) -> PiecewisePolynomial:
         """Return *found* with the conditions that the context leaves open, and equal polynomials together."""
         groups: dict[Polynomial, list[isl.Set]] = {}
@@ -248,7 +261,7 @@ class _Counter:
             if where is not None and where.is_disjoint(known):
                 continue
             own = isl.Set.universe(known.get_space()) if where is None else where.gist(known)
-            groups.setdefault(piece.polynomial, []).append(own)
+            groups.setdefault(self.divided_out(piece.polynomial), []).append(own)
         pieces = []
         for polynomial, sets in groups.items():
             for where in _united(sets):
@@ -256,6 +269,16 @@ class _Counter:
                     rows = tuple(sorted(rows_of(basic.remove_redundancies(), ()), key=str))
                     pieces.append(PiecewisePolynomial((Guarded(rows, polynomial),)))
         return PiecewisePolynomial.total(pieces)
+
+
+def _remainder(quotient: Floor, context: isl.Set) -> int | None:
+    """Return the remainder of a division, None if it depends on the parameters."""
+    values = sample_set(context, ())
+    if values is None or context.plain_is_universe():
+        return None
+    remainder = Affine(quotient.terms, quotient.const).evaluate(values) % quotient.den
+    rest = Affine(quotient.terms, quotient.const - remainder).add(Affine(((quotient, 1),)), -quotient.den)
+    return remainder if context.is_subset(add_rows(context, (), [Row(rest, True)])) else None
 
 
 def _united(sets: Sequence[isl.Set]) -> list[isl.Set]:

@@ -25,7 +25,8 @@ Monomial: TypeAlias = tuple[tuple[Var, int], ...]
 
 def _text(var: Var) -> str:
     if isinstance(var, Floor):
-        return f"floor(({_affine_text(Affine(var.terms, var.const))})/{var.den})"
+        inner = _affine_text(Affine(var.terms, var.const))
+        return f"floor({inner if inner.isidentifier() else f'({inner})'}/{var.den})"
     return var
 
 
@@ -100,6 +101,21 @@ class Polynomial:
         total = Polynomial({})
         for part in reversed(parts):
             total = total * value + part
+        return total
+
+    def quotients(self) -> tuple[Floor, ...]:
+        """Return the quotients that occur."""
+        found = (var for monomial in self.terms for var, _ in monomial)
+        return tuple(dict.fromkeys(var for var in found if isinstance(var, Floor)))
+
+    def without(self, quotient: Floor, value: Polynomial) -> Polynomial:
+        """Return the polynomial with *value* for *quotient*."""
+        total = Polynomial({})
+        for monomial, factor in self.terms.items():
+            part = Polynomial({tuple(entry for entry in monomial if entry[0] != quotient): factor})
+            for _ in range(next((power for var, power in monomial if var == quotient), 0)):
+                part *= value
+            total += part
         return total
 
     def names(self) -> frozenset[str]:
