@@ -1,7 +1,8 @@
 """How many sectors of 32 bytes a warp touches with one access to global memory, against the fewest that would do.
 
 A warp's access is served by sectors: what its threads want of one sector comes at once.  For given sizes the addresses
-of all threads are computed, in every iteration of a small program and in samples of a large one.  Source: CUDA C++
+of all threads are computed, in every iteration of a small program, and in one of each class of iterations of a large
+one (:mod:`polyloop.analysis.warpclasses`); where there are too many classes, in samples.  Source: CUDA C++
 Best Practices Guide, "Coalesced Access to Global Memory".
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Any, Final, TypeAlias
 
 import islpy as isl
@@ -17,10 +18,11 @@ import numpy as np
 
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.traffic import Address, Traffic, axis_stride
+from polyloop.analysis.warpclasses import evaluated, pass_classes
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Interleave, Unroll, UnrollHint, Vectorize
-from polyloop.poly.affine import Affine, Floor
-from polyloop.poly.sets import Row, constant_bounds, rows_of
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import Row, add_rows, constant_bounds, rows_of
 
 __all__ = ["SECTOR", "Sectors", "merged_width", "repeating_loops", "sectors", "vector_lane", "vector_width"]
 
@@ -43,7 +45,7 @@ class Sectors:
     Attributes
     ----------
     requests
-        Accesses of warps that were looked at.
+        Accesses of warps that were counted.
     sectors, least
         Sectors that they touch, and that would be enough for as many different elements.
     turns
@@ -51,7 +53,7 @@ class Sectors:
     nbytes
         Size of the different elements that they want.
     is_exact
-        Whether all iterations of all blocks were looked at, and not samples of them.
+        Whether it is so for all iterations of all blocks together, and not only for samples of them.
     """
 
     requests: int
@@ -96,14 +98,50 @@ def sectors(
     others = [name for name in dims if name not in local]
     lane = vector_lane(placement.program.kernel, entry.placed) if width > 1 else None
     threads = prod(extent or 1 for extent in local.values())
-    values, is_exact = _samples(fixed, dims, others, lane, max(1, _MOST_ADDRESSES // threads))
+    if lane is not None:
+        low = fixed.dim_min_val(dims.index(lane)).to_python()
+        fixed = add_rows(fixed, dims, [Row(Affine(((lane, 1),), -low), True)])
+    values, is_exact = _samples(fixed, dims, others, max(1, _MOST_ADDRESSES // threads))
     values.update(_thread_values(local, threads))
     values.update({name: np.asarray(size) for name, size in sizes.items()})
+    if not is_exact and (found := _by_classes(fixed, dims, address, sizes, entry, values, width)) is not None:
+        return found
     runs = _members(fixed, dims, values, (len(values["#"]), threads))
     if not runs.any():
         return None
     first = _bytes(address, values, sizes) * entry.dtype.itemsize + np.zeros(runs.shape, np.int64)
     return _touched(first, runs, entry.dtype.itemsize * width, is_exact)
+
+
+def _by_classes(
+    domain: isl.Set,
+    dims: Sequence[str],
+    address: Address,
+    sizes: Mapping[str, int],
+    entry: Traffic,
+    values: Mapping[str, _Integers],
+    width: int,
+) -> Sectors | None:
+    """Return what is touched in all iterations, from one pass of each class of them; *values* are those of threads."""
+    threads = [name for name in dims if name.startswith("l.")]
+    period = SECTOR // gcd(SECTOR, entry.dtype.itemsize)
+    found = pass_classes(domain, dims, threads, address, sizes, period)
+    if found is None:
+        return None
+    classes, own = found
+    within = evaluated(own, values)
+    requests = touched = least = turns = nbytes = 0
+    for count, point, start in classes:
+        here = {**values, **{name: np.full((1, 1), value) for name, value in point.items()}}
+        runs = _members(domain, dims, here, (1, values["l.0"].shape[1] if threads else 1))
+        first = (within + start) * entry.dtype.itemsize + np.zeros(runs.shape, np.int64)
+        part = _touched(first, runs, entry.dtype.itemsize * width, True)
+        requests += count * part.requests
+        touched += count * part.sectors
+        least += count * part.least
+        turns += count * part.turns
+        nbytes += count * part.nbytes
+    return Sectors(requests, touched, least, turns, nbytes, True)
 
 
 def _touched(first: _Integers, runs: np.ndarray[Any, Any], nbytes: int, is_exact: bool) -> Sectors:
@@ -137,14 +175,14 @@ def _with_sizes(domain: isl.Set, sizes: Mapping[str, int]) -> isl.Set:
 
 
 def _samples(
-    domain: isl.Set, dims: Sequence[str], others: Sequence[str], lane: str | None, most: int
+    domain: isl.Set, dims: Sequence[str], others: Sequence[str], most: int
 ) -> tuple[dict[str, _Integers], bool]:
     """Return values of the dimensions *others* (one row each): all of their box, or some of it, and whether all."""
     bounds = {}
     for name in others:
         position = dims.index(name)
         low = domain.dim_min_val(position).to_python()
-        high = low if name == lane else domain.dim_max_val(position).to_python()
+        high = domain.dim_max_val(position).to_python()
         bounds[name] = (low, high - low + 1)
     total = prod(extent for _, extent in bounds.values())
     most = min(most, _MOST_SAMPLES if total > _MOST_SAMPLES else total)
@@ -183,25 +221,15 @@ def _members(
 
 
 def _holds(row: Row, values: Mapping[str, _Integers]) -> np.ndarray[Any, Any]:
-    value = np.asarray(_evaluated(row.form, values))
+    value = np.asarray(evaluated(row.form, values))
     return np.asarray(value == 0 if row.is_equality else value >= 0)
-
-
-def _evaluated(form: Affine, values: Mapping[str, _Integers]) -> _Integers:
-    total: Any = np.int64(form.const)
-    for var, factor in form.terms:
-        if isinstance(var, Floor):
-            total = total + factor * (_evaluated(Affine(var.terms, var.const), values) // var.den)
-        else:
-            total = total + factor * values[var]
-    return np.asarray(total)
 
 
 def _bytes(address: Address, values: Mapping[str, _Integers], sizes: Mapping[str, int]) -> _Integers:
     """Return the addresses [elements] at the points *values*."""
     total: Any = np.int64(0)
     for form, step in address.parts:
-        total = total + _evaluated(form, values) * int(step.evaluate(sizes))
+        total = total + evaluated(form, values) * int(step.evaluate(sizes))
     return np.asarray(total)
 
 

@@ -39,7 +39,7 @@ def _by_hand(n: int, nx: int, ny: int, address: Callable[[int, int], int]) -> tu
     return len({entry[:3] for entry in touched}), len(touched)
 
 
-@pytest.mark.parametrize("n", [1, 15, 33, 50])
+@pytest.mark.parametrize("n", [1, 15, 33, 299])
 @pytest.mark.parametrize(
     ("along", "text", "shape", "address"),
     [
