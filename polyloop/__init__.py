@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     )
     from polyloop.transform.join import chunk_iname, join_inames
     from polyloop.transform.layout import add_padding, find_padding_multiple, split_array_axis, tag_array_axes
+    from polyloop.transform.pipeline import pipeline
     from polyloop.transform.precompute import precompute
     from polyloop.transform.prefetch import add_prefetch
     from polyloop.transform.privatize import privatize_temporaries_with_inames, unprivatize_temporaries_with_inames
@@ -229,6 +230,7 @@ __all__ = [
     "operation_budget",
     "options",
     "peel",
+    "pipeline",
     "precompute",
     "prioritize_loops",
     "privatize_temporaries_with_inames",

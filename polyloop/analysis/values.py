@@ -25,7 +25,7 @@ from polyloop.analysis.scan_terms import reduction_of, reductions_in_parts, scan
 from polyloop.analysis.witness import element, instance, pair, point_set, witness
 from polyloop.errors import Diagnostic, Site, WitnessKind
 from polyloop.kernel.domains import parameters_of
-from polyloop.kernel.instruction import Copy, Evaluation, Partial
+from polyloop.kernel.instruction import Copy, CopyStep, Evaluation, Partial
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
@@ -236,6 +236,10 @@ def _resolve(
     if not initial.is_empty():
         yield _uninitialised(statement, access, initial)
         return
+    for source, link in sources:
+        if source.lowered.instruction.step is CopyStep.START:
+            yield _on_its_way(statement, access, source, link)
+            return
     if not sources:
         yield from [None] * leaf_count(comparison, access)
     for lowered, inner in comparison.new.program.leaves(filler):
@@ -267,6 +271,20 @@ def _uninitialised(statement: Placed, access: Access, initial: isl.Set) -> Diagn
         sites=(statement.lowered.instruction.site(),),
         witness=witness(WitnessKind.UNWRITTEN, (statement, access, at), (statement, at)),
     )
+
+
+def _on_its_way(statement: Placed, access: Access, start: Placed, link: isl.Map) -> Diagnostic:
+    at, before = pair(link, statement, start)
+    where = element(statement, access, at)
+    return Diagnostic(
+        "copy-on-its-way",
+        f"'{access.array}' would be read before an asynchronous copy into it has arrived",
+        (f"instance {instance(statement, at)} reads {where}, which instance {instance(start, before)} of "
+         f"'{start.lowered.instruction.id}' has begun to copy",),
+        ("let the arrival of the copy stand between its start and the reads",),
+        sites=(statement.lowered.instruction.site(),),
+        witness=witness(WitnessKind.UNWRITTEN, (statement, access, at), (statement, at)),
+    )  # fmt: skip
 
 
 def _same_value(

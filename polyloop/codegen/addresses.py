@@ -10,9 +10,11 @@ import pymbolic.primitives as p
 from polyloop.codegen.linear import form_order, join_terms
 from polyloop.codegen.operands import Operands
 from polyloop.codegen.parts import part_reference
+from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.swizzle import Swizzle
+from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.schedule.plan import Storage
 
 __all__ = ["Addresses"]
@@ -138,5 +140,27 @@ class Addresses(Operands):
                 for number in numbers:
                     factor *= int(number)
                 return self._collect(others[0], factor, opaque, linear) if others else factor
+        if isinstance(expr, p.Remainder) and (simpler := self._simpler_remainder(expr)) is not None:
+            return self._collect(simpler, factor, opaque, linear)
         opaque.append((expr, factor))
         return 0
+
+    def _simpler_remainder(self, expr: p.Remainder) -> Expression | None:
+        """Return a remainder without multiples of its divisor and without known variables, None if there are none."""
+        form, divisor = affine_of(expr.numerator), expr.denominator
+        if form is None or type(divisor) is not int or divisor <= 0:
+            return None
+        values = {n: Affine((), v) for n in form.names() if isinstance(v := self.scope.values.get(n), int)}
+        known = form.substitute(values)
+        rest = Affine(tuple((v, c) for v, c in known.terms if c % divisor), known.const % divisor)
+        if not rest.terms:
+            return rest.const
+        if rest.names() <= self.scope.values.keys() and self._is_below(rest, divisor):
+            return to_expression(rest)
+        return p.Remainder(to_expression(rest), divisor) if len(rest.terms) < len(form.terms) else None
+
+    def _is_below(self, form: Affine, divisor: int) -> bool:
+        """Return whether *form* is known to be at least 0 and less than *divisor*."""
+        self.used_context = True
+        rows = (form, Affine((), divisor - 1).add(form, -1))
+        return all(self.context.implies(rewrite(row, self.scope.divisibility)) for row in rows)

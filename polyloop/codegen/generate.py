@@ -13,6 +13,7 @@ import numpy as np
 from polyloop.codegen.c_ast import Block, Group
 from polyloop.codegen.checks import assumption_checks, condition_check, index_checks
 from polyloop.codegen.context import Context
+from polyloop.codegen.copies import with_groups, without_starts
 from polyloop.codegen.cprinter import print_block
 from polyloop.codegen.digits import digit_lines, digits_of, without_digits
 from polyloop.codegen.grid import GridAxis, grid_axes
@@ -251,6 +252,7 @@ class _Program:
     def _function(self, launch: Launch) -> _Function:
         self._check_launch(launch)
         tree = _pruned(launch.tree, self.statements)
+        tree = (with_groups if self.language.copies else without_starts)(tree, self.statements)
         used = tuple(runs(tree))
         statements = [self.statements[name] for name in used]
         is_empty = any(all(axis not in s.dims for s in statements) for axis in launch.group_axes)
@@ -441,7 +443,9 @@ def _foreign_words(schedule: Schedule, target: str) -> frozenset[str]:
 def _helper_names(language: Language) -> frozenset[str]:
     """Return the names of functions and types that a program in *language* may define or call."""
     helpers = {f"{operation}_{dtype}" for operation in OPERATIONS for dtype in language.types}
-    return frozenset({*helpers, *language.types.values(), *language.functions.values()})
+    copies = () if language.copies is None else (*language.copies.starts.values(), language.copies.commit)
+    waits = () if language.copies is None else (language.copies.wait,)
+    return frozenset({*helpers, *language.types.values(), *language.functions.values(), *copies, *waits})
 
 
 def _completed(argument: Argument, index_dtype: np.dtype[np.generic]) -> Argument:

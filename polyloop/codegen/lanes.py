@@ -11,6 +11,7 @@ from polyloop.analysis.contiguity import Lanes
 from polyloop.codegen.bounds import Bounds, minimal
 from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, Verbatim
 from polyloop.codegen.context import Context
+from polyloop.codegen.copies import start_text
 from polyloop.codegen.expressions import Expressions
 from polyloop.codegen.linear import condition_text
 from polyloop.codegen.loops import Loops
@@ -21,6 +22,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.expr.rewrite import accesses, variables
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Vectorize
 from polyloop.kernel.tree import Loop, Run, Tree
 from polyloop.kernel.tree import Node as TreeNode
@@ -183,18 +185,32 @@ class LaneLoops(Loops):
         if not is_copy or store is None or plan.loads[0].dtype != store.dtype:
             return ()
         self.scope.values[plan.lanes.iname] = plan.lanes.low
+        if statement.step is CopyStep.START and (start := self._started(statement, plan, context)) is not None:
+            return (start,)
         value, reads = self._element(plan.loads[0], plan.lanes, context, "const ")
         target, writes = self._element(store, plan.lanes, context)
         return (Assign(target, "=", value, statement.instruction, next(iter(writes), None), reads),)
 
-    def _element(self, wide: Wide, lanes: Lanes, context: Context, const: str = "") -> tuple[str, frozenset[str]]:
-        """Return the vector that begins at the element of the first lane, and the temporary that it is in."""
+    def _started(self, statement: Statement, plan: Plan, context: Context) -> Call | None:
+        """Return the start of an asynchronous copy of a vector, None if none of its size exists."""
+        assert plan.store is not None, "a copy stores what it loads"
+        size = plan.store.dtype.itemsize * plan.lanes.count
+        (source, reads), (target, writes) = (self._place(wide, context) for wide in (plan.loads[0], plan.store))
+        text = start_text(self.scope, target, source, size)
+        return None if text is None else Call(text, statement.instruction, reads | writes)
+
+    def _place(self, wide: Wide, context: Context) -> tuple[str, frozenset[str]]:
+        """Return the address of the element of the first lane, and the temporary that it is in."""
         name = array_name(wide.access)
         self.scope.aligned[name] = max(wide.alignment, self.scope.aligned.get(name, 1))
         self.expressions.reads = set()
-        text = self.expressions.element(wide.access, context)
+        return f"&{self.expressions.element(wide.access, context)}", frozenset(self.expressions.reads)
+
+    def _element(self, wide: Wide, lanes: Lanes, context: Context, const: str = "") -> tuple[str, frozenset[str]]:
+        """Return the vector that begins at the element of the first lane, and the temporary that it is in."""
+        place, reads = self._place(wide, context)
         ctype, _ = vector_type(self.scope, wide.dtype, lanes.count)
-        return f"*({const}{ctype} *)&{text}", frozenset(self.expressions.reads)
+        return f"*({const}{ctype} *){place}", reads
 
     def _computed(self, statement: Statement, plan: Plan, context: Context, var: str) -> Block:
         """Return loads into vectors, the statement for each lane, and the store of the vector that it made."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from polyloop.kernel.limits import DeviceLimits
 
-__all__ = ["AXIS_NAMES", "Definition", "Language"]
+__all__ = ["AXIS_NAMES", "Copies", "Definition", "Language"]
 
 AXIS_NAMES: Final[Mapping[str, str]] = {
     "g.0": "bx", "g.1": "by", "g.2": "bz", "l.0": "tx", "l.1": "ty", "l.2": "tz",
@@ -22,6 +22,23 @@ class Definition:
 
     text: str
     needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Copies:
+    """Names of the functions for asynchronous copies, which ``definitions`` have.
+
+    Attributes
+    ----------
+    starts
+        ``f(to, from)`` for each number of bytes.
+    commit, wait
+        ``f()`` ends a group of copies, ``f<pending>()`` waits for all groups but the last ones.
+    """
+
+    starts: Mapping[int, str]
+    commit: str
+    wait: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +139,8 @@ class Language:
     """What aligns a variable or a structure, with a field ``{bytes}``; empty where vectors are left to the compiler."""
     static_assert: str = "_Static_assert"
     dynamic_shared: str = ""
+    copies: Copies | None = None
+    """Asynchronous copies to shared memory, if there are any."""
     results: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property

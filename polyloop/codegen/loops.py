@@ -6,7 +6,8 @@ What a loop puts into the context of its body are rows that its bounds enforce, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -15,6 +16,7 @@ import islpy as isl
 from polyloop.codegen.bounds import Bound, Bounds, bounds_of, limit_value, stride_of
 from polyloop.codegen.c_ast import Block, Declare, For
 from polyloop.codegen.context import Context
+from polyloop.codegen.copies import waited_for, without_runs
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.parts import constant_names
 from polyloop.codegen.rows import Piece, mentions, negated, pieces_of, tightened
@@ -22,7 +24,7 @@ from polyloop.codegen.scope import Scope
 from polyloop.codegen.tiles import Tile, full_tile, places
 from polyloop.errors import Diagnostic
 from polyloop.kernel.tags import Unroll, UnrollHint, Vectorize
-from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier, runs
+from polyloop.kernel.tree import Loop, Tree, has_barrier, runs
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import constant_bounds
 from polyloop.schedule.plan import Schedule
@@ -130,15 +132,32 @@ class Loops(ABC):
             return self._lanes(node, bounds, context, inside, inner)
         if isinstance(tag, Unroll) or (isinstance(tag, Vectorize) and name in self.constants):
             return self._unrolled(node, bounds, context, inside, inner)
-        front, back = self.schedule.slabs.get(name, (0, 0))
-        if (front or back) and bounds.stride is None:
-            return self._slabs(node, bounds, (front, back), context, inner)
-        reads = self._reads(bounds.forms())
-        if name in self.schedule.tile_inames and self.may_peel and bounds.stride is None and not reads:
-            full = self._full_iterations(node, inside, known)
+        front, back = self.schedule.slabs.get(name, (0, 0)) if bounds.stride is None else (0, 0)
+        start = _start(bounds)
+        if not front or start is None:
+            return self._rest(node, bounds, (front, back), context, inner)
+        first = [self._instance(node, start + number, context, inner) for number in range(front)]
+        start += front
+        rows = (Affine(((name, 1),), -start),)
+        rest = replace(bounds, lower=((Affine((), start),),), lower_rows=rows)
+        return (*chain.from_iterable(first), *self._rest(node, rest, (0, back), context, inner))
+
+    def _rest(
+        self, node: Loop, bounds: Bounds, counts: tuple[int, int], context: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a loop that runs in order, with as many iterations apart at its ends as *counts* says."""
+        name = node.iname
+        if any(counts):
+            return self._slabs(node, bounds, counts, context, inner)
+        inside = context.add(bounds.facts)
+        if bounds.stride is not None:
+            inside = inside.add([bounds.stride.row(name)])
+        if name in self.schedule.tile_inames and self.may_peel and bounds.stride is None:
+            full = [] if self._reads(bounds.forms()) else self._full_iterations(node, inside, inner - {name})
             if full:
                 return self._peeled(node, bounds, full, context, inner)
-        pragma = self.scope.language.unroll_hint if isinstance(tag, UnrollHint) else ""
+        is_hint = isinstance(self.schedule.loop_tags.get(name), UnrollHint)
+        pragma = self.scope.language.unroll_hint if is_hint else ""
         return self._plain(node, bounds, context, inside, inner, pragma)
 
     def _plain(
@@ -219,11 +238,11 @@ class Loops(ABC):
     def _instance(self, node: Loop, value: int, context: Context, inner: frozenset[str]) -> Block:
         """Return the body of a loop for one value of its variable, without statements that have no such instance."""
         dropped = {
-            name for name in runs(node.body)
+            name for name in (*runs(node.body), *waited_for(node.body))
             if node.iname in (dims := self.statements[name].dims)
             and self.statements[name].domain.fix_val(isl.dim_type.set, dims.index(node.iname), value).is_empty()
         }  # fmt: skip
-        body = _without(node.body, dropped)
+        body = without_runs(node.body, dropped)
         return self._single(Loop(node.iname, body), value, context, inner) if body else ()
 
     def _static_box(self, node: Loop) -> tuple[int | None, int | None]:
@@ -304,9 +323,20 @@ class Loops(ABC):
         is_ordered = bool(before) and all(context.implies(tightened(row)) for row in before)
         begin = split if is_ordered and len(bound) == 1 else self.scope.index_extreme("max", (start, split))
         test = self._test(name, bounds.upper, context)
-        rest = self._for(node, begin, test, context.add(bounds.facts).add(rest_rows), inner)
+        outside = context.add(bounds.facts).add(rest_rows)
+        rest = self._for(self._possible(node, outside), begin, test, outside, inner)
         self.may_peel = saved
         return (first, *fast, *rest)
+
+    def _possible(self, node: Loop, context: Context) -> Loop:
+        """Return a loop without the statements of which *context* excludes all instances."""
+        dropped = set()
+        for name in runs(node.body):
+            pieces = self._pieces(name, frozenset(self.statements[name].dims))
+            rows = ([Affine(terms, const) for terms, const in piece.items()] for piece in pieces)
+            if all(any(context.implies(negated(row)) for row in piece) for piece in rows):
+                dropped.add(name)
+        return Loop(node.iname, without_runs(node.body, dropped)) if dropped else node
 
     def _below(self, iname: str, limit: str | int) -> str:
         """Return the condition that a loop has not reached *limit*."""
@@ -334,16 +364,11 @@ class Loops(ABC):
             [extreme(inner, [form_text(form, self.scope, context).text for form in forms]) for forms in bound],
         )
 
-def _without(tree: Tree, dropped: Collection[str]) -> Tree:
-    """Return *tree* without some statements, and without loops that then have none."""
-    out: list[Loop | Run | Barrier] = []
-    for node in tree:
-        if isinstance(node, Loop):
-            body = _without(node.body, dropped)
-            out += [Loop(node.iname, body)] if any(True for _ in runs(body)) else []
-        elif not isinstance(node, Run) or node.name not in dropped:
-            out.append(node)
-    return tuple(out)
+def _start(bounds: Bounds) -> int | None:
+    """Return the first value of a loop if it is a number."""
+    if len(bounds.lower) == 1 and len(bounds.lower[0]) == 1 and not bounds.lower[0][0].terms:
+        return bounds.lower[0][0].const
+    return None
 
 
 def _strengthened(row: Affine, name: str, distance: int) -> Affine:

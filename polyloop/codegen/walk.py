@@ -19,6 +19,7 @@ from polyloop.codegen.branches import Guarded, branches
 from polyloop.codegen.c_ast import Assign, Block, Call, If, Node, Sync, Verbatim
 from polyloop.codegen.combine import compound, updated
 from polyloop.codegen.context import Context
+from polyloop.codegen.copies import group_text, start_text
 from polyloop.codegen.lanes import LaneLoops, merged
 from polyloop.codegen.linear import condition_text
 from polyloop.codegen.rows import hull
@@ -26,8 +27,9 @@ from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile
 from polyloop.codegen.verbatim import verbatim
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
+from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Unroll
-from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier, paths, runs
+from polyloop.kernel.tree import Barrier, Group, Loop, Run, Tree, has_barrier, paths, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine
 from polyloop.schedule.plan import Schedule, Statement
@@ -72,10 +74,11 @@ class Walker(LaneLoops):
 
     def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
         """Return the code of *nodes*; *known* are the variables with a value here."""
-        guard = self._guard(nodes, context, known)
+        counts = any(isinstance(node, Barrier) and node.group is not None for node in nodes)
+        guard = [] if counts else self._guard(nodes, context, known)
         inside = context.add(guard)
         live = [node for node in nodes if not isinstance(node, Barrier)]
-        if len(live) <= 1:
+        if len(live) <= 1 and not counts:
             body = tuple(chain.from_iterable(self._node(node, inside, known) for node in nodes))
         else:
             body = self._sequence(nodes, inside, known)
@@ -179,6 +182,8 @@ class Walker(LaneLoops):
                 return self._loop(node, context, known)
             case Run(name):
                 return self._leaf(self.statements[name], context)
+            case Barrier(group=Group() as group):
+                return (Sync(group_text(self.scope, group)),)
             case Barrier(scope):
                 language = self.scope.language
                 text = language.warp_barrier if scope is BarrierScope.WARP else language.block_barrier
@@ -234,6 +239,8 @@ class Walker(LaneLoops):
         return found
 
     def _new_assign(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
+        if statement.step is CopyStep.START and (start := self._start(statement, context)) is not None:
+            return start
         if statement.atomic is not None:
             return atomic_update(self.expressions, statement, context)
         if isinstance(statement.rhs, CText):
@@ -252,6 +259,17 @@ class Walker(LaneLoops):
         reads = frozenset(self.expressions.reads)
         is_constant = update is None and isinstance(statement.rhs, int | float | np.generic)
         return Assign(target, operator, value, statement.instruction, writes, reads, "", is_constant)
+
+
+    def _start(self, statement: Statement, context: Context) -> Call | None:
+        """Return the start of an asynchronous copy of one element, None if none of its size exists."""
+        self.expressions.reads = set()
+        source = self.expressions.element(statement.rhs, context)
+        target, name, dtype = self.expressions.target(statement.lhs, context)
+        text = start_text(self.scope, f"&{target}", f"&{source}", dtype.itemsize)
+        if text is None or self.scope.dtypes.get(array_name(statement.rhs)) != dtype:
+            return None
+        return Call(text, statement.instruction, frozenset((*self.expressions.reads, name)))
 
 
 def _conjunction(parts: Sequence[Text]) -> str:

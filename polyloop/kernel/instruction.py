@@ -20,6 +20,7 @@ from polyloop.poly.sets import reorder
 __all__ = [
     "Carry",
     "Copy",
+    "CopyStep",
     "Evaluation",
     "ExplicitBarrier",
     "Instruction",
@@ -115,6 +116,17 @@ class Partial:
     forms: Mapping[str, Affine]
 
 
+class CopyStep(Enum):
+    """What an instruction does of an asynchronous copy, which two instructions make together.
+
+    The first one starts it: from then on nothing is known of the elements that are written.  The second one waits for
+    it: then they have their values.
+    """
+
+    START = "start"
+    ARRIVAL = "arrival"
+
+
 Origin: TypeAlias = Copy | Evaluation | Move | Carry | Partial
 
 
@@ -201,6 +213,8 @@ class Instruction:
     """Whether the update of the assignee is one indivisible step."""
     fast: bool | None = None
     """Whether its functions may be approximations; None: as the kernel says."""
+    step: CopyStep | None = None
+    """Which half of an asynchronous copy it is; None for what is done when the instruction is."""
     reads: frozenset[str] = field(default=frozenset())
     """Names of arrays, temporaries and parameters that the instruction reads (rules expanded)."""
 

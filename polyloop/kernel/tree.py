@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-__all__ = ["Barrier", "Loop", "Node", "Run", "Scope", "Tree", "has_barrier", "paths", "runs", "show_tree"]
+__all__ = ["Barrier", "Group", "Loop", "Node", "Run", "Scope", "Tree", "has_barrier", "paths", "runs", "show_tree"]
 
 
 class Scope(Enum):
     """The threads that a barrier waits for."""
 
+    THREAD = "thread"
+    """The thread itself, for copies that it has started; only code generation knows such barriers."""
     WARP = "warp"
     BLOCK = "block"
     GRID = "grid"
@@ -29,11 +31,26 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Group:
+    """The end of a group of copies; with ``arrivals``, the wait for all groups but the last ``pending`` ones.
+
+    ``arrivals`` are the statements that it stands for.
+    """
+
+    pending: int = 0
+    arrivals: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class Barrier:
-    """All threads of *scope* meet; ``name`` is the id of the user's barrier, None for one that was derived."""
+    """All threads of *scope* meet; ``name`` is the id of the user's barrier, None for one that was derived.
+
+    Those of one thread are about its asynchronous copies: they end a ``group``, or wait for groups.
+    """
 
     scope: Scope = Scope.BLOCK
     name: str | None = None
+    group: Group | None = None
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,9 @@ enum Order { FORWARD, REVERSE, RANDOM };
 
 struct Report { int32_t fault, line, other_line, thread, other_thread, block[3]; int64_t value; };
 
+// An asynchronous copy under way: what it reads is delivered when it is waited for, and no sooner.
+struct Copy { char *to; const char *from; int size, group; };
+
 struct Fibre {
     ucontext_t context;
     char *stack;
@@ -55,6 +58,8 @@ struct Fibre {
     unsigned mask;
     uint3 thread;
     alignas(16) char slot[16];
+    Copy *copies;
+    int copy_count, copy_room, group;
 };
 
 static const size_t STACK = 256 * 1024;
@@ -177,10 +182,38 @@ static bool run_warps() {
     return true;
 }
 
+// {{{ asynchronous copies
+
+static void start_copy(void *to, const void *from, int size) {
+    Fibre &me = fibres[current];
+    if (me.copy_count == me.copy_room) {
+        me.copy_room = me.copy_room ? 2 * me.copy_room : 64;
+        me.copies = (Copy *)realloc(me.copies, sizeof(Copy) * me.copy_room);
+    }
+    memset(to, 0xFF, size);  // what lay there may be overwritten at any time from now on
+    me.copies[me.copy_count++] = {(char *)to, (const char *)from, size, me.group};
+}
+
+static void end_group() { fibres[current].group++; }
+
+// Delivers all copies of groups that have ended, but those of the last groups.
+static void await_groups(int pending) {
+    Fibre &me = fibres[current];
+    int kept = 0;
+    for (int k = 0; k < me.copy_count; k++) {
+        const Copy copy = me.copies[k];
+        if (copy.group < me.group - pending) memcpy(copy.to, copy.from, copy.size);
+        else me.copies[kept++] = copy;
+    }
+    me.copy_count = kept;
+}
+
+// }}}
+
 static void run_block(size_t dynamic_shared) {
     if (__start_polyloop_shared) memset(__start_polyloop_shared, 0xFF, __stop_polyloop_shared - __start_polyloop_shared);
     memset(polyloop_dynamic_shared, 0xFF, dynamic_shared);
-    for (int k = 0; k < threads; k++) fibres[k].state = READY;
+    for (int k = 0; k < threads; k++) fibres[k].state = READY, fibres[k].copy_count = fibres[k].group = 0;
     while (run_warps() && release_block() > 0) {}
 }
 
@@ -189,6 +222,8 @@ static void prepare_fibres() {
     turn = (int *)malloc(sizeof(int) * threads);
     for (int k = 0; k < threads; k++) {
         fibres[k].stack = (char *)malloc(STACK);
+        fibres[k].copies = NULL;
+        fibres[k].copy_room = 0;
         getcontext(&fibres[k].context);
         fibres[k].context.uc_stack.ss_sp = fibres[k].stack;
         fibres[k].context.uc_stack.ss_size = STACK;
@@ -201,7 +236,7 @@ static void prepare_fibres() {
 }
 
 static void free_fibres() {
-    for (int k = 0; k < threads; k++) free(fibres[k].stack);
+    for (int k = 0; k < threads; k++) free(fibres[k].stack), free(fibres[k].copies);
     free(fibres), free(turn);
 }
 
@@ -315,6 +350,7 @@ namespace polyloop { static inline unsigned sync_mask(unsigned mask = 0xffffffff
 #define __all_sync(mask, p) (polyloop::ballot(__LINE__, mask, !(p)) == 0)
 #define __activemask() polyloop::existing(0xffffffffu)
 #define __threadfence() ((void)0)
+#define __cvta_generic_to_shared(place) ((size_t)(place))
 #define __threadfence_block() ((void)0)
 
 // {{{ instrumentation: the handlers that -fsanitize= calls

@@ -39,6 +39,9 @@ _GUARD: Final = 4096  # bytes of 0xFF before and after each array
 _ALIGNMENT: Final = 256  # as from cudaMalloc
 _HEADER_LINE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]cuda[^\n]*$', re.MULTILINE)
 _PTX: Final = re.compile(r'asm\("([\w.]+) %0, %1;" : "=\w"\(([\w.]+)\) : "\w"\(([\w.]+)\)\);')
+_COPY: Final = re.compile(r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+);" :: [^;]*\);')
+_COMMIT: Final = re.compile(r'asm volatile\("cp\.async\.commit_group;" ::: "memory"\);')
+_WAIT: Final = re.compile(r'asm volatile\("cp\.async\.wait_group %0;" :: "n"\((\w+)\) : "memory"\);')
 _DYNAMIC: Final = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w\s]+?)\s+(\w+)\s*\[\s*\]\s*;")
 
 
@@ -67,6 +70,9 @@ def fibre_source(*programs: GeneratedProgram) -> str:
 def _body(program: GeneratedProgram) -> str:
     body = _HEADER_LINE.sub("", program.device_code)
     body = _PTX.sub(lambda match: f"polyloop::ptx_{match[1].replace('.', '_')}({match[2]}, {match[3]});", body)
+    body = _COPY.sub(r"polyloop::start_copy(to, from, \1);", body)
+    body = _COMMIT.sub("polyloop::end_group();", body)
+    body = _WAIT.sub(r"polyloop::await_groups(\1);", body)
     return _DYNAMIC.sub(r"\1 *const \2 = (\1 *)polyloop_dynamic_shared;", body)
 
 

@@ -121,11 +121,13 @@ def _position_of(nodes: Tree, name: str, prefix: Block = ()) -> tuple[Block, int
     return None
 
 
-def fewest_positions(wanted: Sequence[Requirement], length: int, present: Sequence[int] = ()) -> list[int]:
+def fewest_positions(
+    wanted: Sequence[Requirement], length: int, present: Sequence[int] = (), others: Sequence[Requirement] = ()
+) -> list[int]:
     """Return the fewest positions (before child p, or at the end) that fulfil *wanted*, all in one block.
 
     At the positions *present* there is a barrier already; they are not returned.  Of several choices with as few
-    positions it is the one with the latest.
+    positions it is one that leaves the fewest to ask for because of *others*, and of those the one with the latest.
 
     Notes
     -----
@@ -137,7 +139,8 @@ def fewest_positions(wanted: Sequence[Requirement], length: int, present: Sequen
         return []
     begins = [position for position in range(length + 1) if left[0].met_by(position)]
     choices = [_from(begin, left, length) for begin in begins]
-    return min(choices, key=lambda chosen: (len(chosen), -sum(chosen)))
+    more = {tuple(chosen): len(fewest_positions(others, length, [*present, *chosen])) for chosen in choices}
+    return min(choices, key=lambda chosen: (len(chosen), more[tuple(chosen)], -sum(chosen)))
 
 
 def _from(begin: int, wanted: Sequence[Requirement], length: int) -> list[int]:
@@ -180,10 +183,11 @@ def _filled(
             inside += found
     present = [*cuts, *(number for number, node in enumerate(nodes) if isinstance(node, Barrier))]
     scopes: dict[int, Scope] = {}
-    for scope in (Scope.BLOCK, Scope.WARP):
-        asked = [r for r in blocks.get(prefix, ()) if r.scope is scope]
-        asked = [r for r in asked if not any(_serves(r, *barrier) for barrier in inside)]
-        scopes.update(dict.fromkeys(fewest_positions(asked, len(nodes), [*present, *scopes]), scope))
+    asked = [r for r in blocks.get(prefix, ()) if not any(_serves(r, *barrier) for barrier in inside)]
+    of_warp = [r for r in asked if r.scope is Scope.WARP]
+    of_block = [r for r in asked if r.scope is Scope.BLOCK]
+    scopes.update(dict.fromkeys(fewest_positions(of_block, len(nodes), present, of_warp), Scope.BLOCK))
+    scopes.update(dict.fromkeys(fewest_positions(of_warp, len(nodes), [*present, *scopes]), Scope.WARP))
     result: list[Node] = []
     for number, node in enumerate(nodes):
         if number in scopes:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import islpy as isl
 
 from polyloop.analysis.contract import contracted_axes, without_axes
+from polyloop.analysis.copies import arrivals
 from polyloop.analysis.digits import Digit
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
 from polyloop.analysis.lanes import with_lanes
@@ -121,8 +122,9 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         if crossing:
             raise VerificationError("schedule", kernel.name, crossing)
     tree = place_barriers(tree, requirements(placement, found), cuts)
+    pending = {entry.arrival.name: entry.pending for entry in arrivals(placement)}
     statements = {
-        name: statement
+        name: replace(statement, pending=pending.get(name, 0))
         for name, placed in placement.statements.items()
         if (statement := _statement(kernel, placed, axes)) is not None
     }
@@ -361,5 +363,6 @@ def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[
         bounds=lowered.bounds,
         digits={} if placed.digits is None else dict(placed.digits.extents),
         fast=kernel.fast if lowered.instruction.fast is None else lowered.instruction.fast,
+        step=lowered.instruction.step,
     )
 

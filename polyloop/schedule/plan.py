@@ -13,6 +13,7 @@ import numpy as np
 from polyloop.analysis.digits import Digit
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, Table
+from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.kernel import Condition
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.tags import InameTag
@@ -56,6 +57,10 @@ class Statement:
         Whether its functions may be approximations.
     digits
         Those of ``dims`` that are digits of the thread number: ``"l.8.4"`` is ``thread / 8 % 4``.
+    step
+        Which half of an asynchronous copy it is; both halves say the whole assignment.
+    pending
+        Of an arrival: how many groups of copies that were started later may be under way after it.
     """
 
     name: str
@@ -70,6 +75,8 @@ class Statement:
     bounds: tuple[str, ...] = ()
     fast: bool = False
     digits: Mapping[str, Digit] = field(default_factory=dict)
+    step: CopyStep | None = None
+    pending: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ __all__ = ["Wait", "wait_obligations", "waits"]
 
 Path = tuple[int | str, ...]
 
-_WIDTH = {Scope.WARP: 0, Scope.BLOCK: 1, Scope.GRID: 2}
+_WIDTH = {Scope.THREAD: -1, Scope.WARP: 0, Scope.BLOCK: 1, Scope.GRID: 2}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Final
 from polyloop.codegen.language import Language
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
+from polyloop.target.cudacopies import COPIES, copy_definitions
 from polyloop.target.cudatypes import complex_operators, cuda_definitions
 from polyloop.target.mathtable import CUDA_FAST_FUNCTIONS, CUDA_FUNCTIONS, bit_definitions
 
@@ -20,6 +21,7 @@ _SHARED_KIB: Final = {
     "sm_90": 227, "sm_100": 227, "sm_103": 227, "sm_110": 227, "sm_120": 99, "sm_121": 99,
 }  # fmt: skip
 """CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": shared memory per block [KiB]."""
+_WITHOUT_COPIES: Final = frozenset(f"sm_{number}" for number in (50, 52, 53, 60, 61, 62, 70, 72, 75))
 _EXTREME_TYPES: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 _ULL: Final = "unsigned long long"
@@ -97,6 +99,7 @@ CUDA_LANGUAGE: Final = Language(
     definitions={
         **dict(cuda_definitions()),
         **dict(bit_definitions(_HELPER, _TYPES, "__clz{long}({x})", "__ffs{long}({x}) - 1")),
+        **copy_definitions(),
     },
     operators=complex_operators(),
     # NVRTC calls no function in a constant initializer, and has no __builtin_inff or the like.
@@ -106,6 +109,7 @@ CUDA_LANGUAGE: Final = Language(
     aligned="__align__({bytes})",
     has_overloads=True,
     static_assert="static_assert",
+    copies=COPIES,
     results={
         ("sincos", "float32"): "sincosf({0}, &{1}, &{2})",
         ("sincos", "float64"): "sincos({0}, &{1}, &{2})",
@@ -114,9 +118,13 @@ CUDA_LANGUAGE: Final = Language(
 
 
 @cache
-def _language(shared: int) -> Language:
-    """Return the language for devices of which a block can have *shared* KiB of shared memory."""
-    return replace(CUDA_LANGUAGE, limits=replace(_LIMITS, shared_bytes=shared * 1024))
+def _language(shared: int, *, copies: bool) -> Language:
+    """Return the language for devices of which a block can have *shared* KiB of shared memory.
+
+    They may have asynchronous *copies*.
+    """
+    limits = replace(_LIMITS, shared_bytes=shared * 1024)
+    return replace(CUDA_LANGUAGE, limits=limits, copies=COPIES if copies else None)
 
 
 def CudaTarget(arch: str = "sm_90") -> Target:  # noqa: N802 - reads as the class that it is to users
@@ -127,6 +135,7 @@ def CudaTarget(arch: str = "sm_90") -> Target:  # noqa: N802 - reads as the clas
     arch
         Architecture to compile for, such as ``"sm_80"``.
     """
-    language = _language(_SHARED_KIB.get(arch.rstrip("af"), 48))
+    known = arch.rstrip("af")
+    language = _language(_SHARED_KIB.get(known, 48), copies=known not in _WITHOUT_COPIES)
     assert language.limits is not None, "the CUDA language has limits"
     return Target("cuda", language, language.limits, arch)

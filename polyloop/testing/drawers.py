@@ -184,6 +184,16 @@ def _interchange(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"first": first, "second": rest[0] if rest else "j"}
 
 
+def _pipeline(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    fillers = [i for i in kernel.instructions if i.id in kernel.evaluations.values()]
+    inames = [x for i in fillers for x in i.inames] or _inames(kernel)
+    found: dict[str, Any] = {"iname": rng.choice(inames), "stages": rng.choice((2, 2, 3, 4))}
+    via = rng.choice(("shared", "registers", "cp.async"))
+    if rng.random() < 0.3 and kernel.evaluations:
+        found["producers"] = (rng.choice(sorted(kernel.evaluations)),)
+    return found | ({"via": via} if via != "shared" else {})
+
+
 def _peel(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"iname": rng.choice(_inames(kernel)), "front": rng.choice((0, 1, 2)), "back": rng.choice((0, 1))}
 
@@ -387,6 +397,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "map_domain": _map,
     "map_instructions": _instructions,
     "peel": _peel,
+    "pipeline": _pipeline,
     "precompute": _precompute,
     "prioritize_loops": _reorder,
     "privatize_temporaries_with_inames": _privatize,

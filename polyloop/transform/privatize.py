@@ -30,6 +30,7 @@ __all__ = [
     "UnprivatizeTemporariesWithInames",
     "privatize_temporaries_with_inames",
     "unprivatize_temporaries_with_inames",
+    "with_indices",
 ]
 
 _Indices: TypeAlias = tuple[Expression, ...]
@@ -68,7 +69,7 @@ def _all_uses(kernel: LoopKernel, name: str) -> Iterator[tuple[Instruction, _Ind
                 yield instruction, indices, inames
 
 
-def _with_indices(kernel: LoopKernel, name: str, change: Callable[[_Indices], _Indices]) -> LoopKernel:
+def with_indices(kernel: LoopKernel, name: str, change: Callable[[_Indices], _Indices]) -> LoopKernel:
     """Return *kernel* with the subscripts of temporary *name* changed everywhere."""
 
     def visit(expr: Expression) -> Expression:
@@ -200,7 +201,7 @@ class PrivatizeTemporariesWithInames(Transform):
                 offsets.append(to_expression(Affine(((iname, 1),), -extent[0])))
                 extents.append(extent[1])
             added = tuple(offsets)
-            kernel = _with_indices(kernel, name, lambda indices, added=added: (*indices, *added))  # type: ignore[misc]
+            kernel = with_indices(kernel, name, lambda indices, added=added: (*indices, *added))  # type: ignore[misc]
             old = kernel.temporaries[name]
             new = replace(old, shape=(*(old.shape or ()), *extents))
             kernel = replace(kernel, temporaries={**kernel.temporaries, name: new})
@@ -334,7 +335,7 @@ class UnprivatizeTemporariesWithInames(Transform):
             def left(entries: _Indices, axes: tuple[int, ...] = axes) -> _Indices:
                 return tuple(entry for axis, entry in enumerate(entries) if axis not in axes)
 
-            kernel = _with_indices(kernel, name, left)
+            kernel = with_indices(kernel, name, left)
             old = kernel.temporaries[name]
             last = len(old.shape or ()) - 1
             new = replace(old, shape=left(old.shape or ()), padding=0 if last in axes else old.padding)

@@ -45,6 +45,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "map_domain": "affine",
     "map_instructions": "replacing",
     "peel": "untag",
+    "pipeline": "pipeline",
     "precompute": "precompute",
     "prioritize_loops": "reorder",
     "privatize_temporaries_with_inames": "privatize",

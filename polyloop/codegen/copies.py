@@ -1,0 +1,128 @@
+"""Asynchronous copies: where groups of them end and are waited for, and the calls that start them.
+
+A group ends directly behind the starts, in every iteration of the innermost loop that they share with arrivals: then
+at least as many groups have ended after the one that is waited for as the analysis has counted
+(:mod:`polyloop.analysis.copies`).  So neither the ends of groups nor waits may be left out under any condition that is
+not that of the whole loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from polyloop.codegen.scope import Scope
+from polyloop.expr.nodes import array_name
+from polyloop.kernel.instruction import CopyStep
+from polyloop.kernel.tree import Barrier, Group, Loop, Node, Run, Tree, runs
+from polyloop.kernel.tree import Scope as BarrierScope
+from polyloop.schedule.plan import Statement
+
+__all__ = ["group_text", "start_text", "waited_for", "with_groups", "without_runs", "without_starts"]
+
+
+def without_runs(tree: Tree, dropped: Collection[str]) -> Tree:
+    """Return *tree* without some statements, loops that then have none, and waits for nothing else."""
+    out: list[Node] = []
+    for node in tree:
+        match node:
+            case Loop(iname, body):
+                inner = without_runs(body, dropped)
+                out += [Loop(iname, inner)] if any(True for _ in runs(inner)) else []
+            case Run(name):
+                out += [] if name in dropped else [node]
+            case Barrier(group=Group(arrivals=names)) if names and names.issubset(dropped):
+                pass
+            case Barrier():
+                out.append(node)
+    return tuple(out)
+
+
+def waited_for(tree: Tree) -> Iterator[str]:
+    """Yield the arrivals that waits in *tree* stand for."""
+    for node in tree:
+        if isinstance(node, Loop):
+            yield from waited_for(node.body)
+        elif isinstance(node, Barrier) and node.group is not None:
+            yield from node.group.arrivals
+
+
+def without_starts(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
+    """Return *tree* for a language without asynchronous copies: they are made where they would have arrived."""
+    return without_runs(tree, {name for name in runs(tree) if statements[name].step is CopyStep.START})
+
+
+def with_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
+    """Return *tree* with the ends of groups of copies behind their starts, and waits in the place of arrivals."""
+    if all(statements[name].step is None for name in runs(tree)):
+        return tree
+    steps = [_steps(node, statements) for node in tree]
+    out: list[Node] = []
+    for number, node in enumerate(tree):
+        others = [entry for k, entry in enumerate(steps) if k != number]
+        started = {array for other in others for array in other[CopyStep.START]}
+        arrived = {array for other in others for array in other[CopyStep.ARRIVAL]}
+        arriving = {name for array, name in steps[number][CopyStep.ARRIVAL].items() if array in started}
+        if arriving:
+            out.append(_wait(statements, arriving))
+        out += [
+            Loop(part.iname, with_groups(part.body, statements)) if isinstance(part, Loop) else part
+            for part in without_runs((node,), arriving)
+        ]
+        if arrived.intersection(steps[number][CopyStep.START]):
+            out.append(Barrier(BarrierScope.THREAD, group=Group()))
+    return _joined(out)
+
+
+def _steps(node: Node, statements: Mapping[str, Statement]) -> Mapping[CopyStep, Mapping[str, str]]:
+    """Return the arrays whose copies start or arrive in a node, with the statements."""
+    found: dict[CopyStep, dict[str, str]] = {step: {} for step in CopyStep}
+    for name in runs((node,)):
+        step = statements[name].step
+        if step is not None:
+            found[step][array_name(statements[name].lhs)] = name
+    return found
+
+
+def _wait(statements: Mapping[str, Statement], arriving: Collection[str]) -> Barrier:
+    pending = min(statements[name].pending for name in arriving)
+    return Barrier(BarrierScope.THREAD, group=Group(pending, frozenset(arriving)))
+
+
+def _joined(nodes: list[Node]) -> Tree:
+    """Return *nodes* with neighbouring waits as one, and one end for groups between which there are only starts."""
+    out: list[Node] = []
+    for node in nodes:
+        last, before = _group(out, -1), _group(out, -2)
+        group = node.group if isinstance(node, Barrier) else None
+        if group is not None and group.arrivals and last is not None and last.arrivals:
+            least = min(group.pending, last.pending)
+            out[-1] = Barrier(BarrierScope.THREAD, group=Group(least, group.arrivals | last.arrivals))
+            continue
+        if group == before == Group() and not isinstance(out[-1], Barrier):
+            del out[-2]
+        out.append(node)
+    return tuple(out)
+
+
+def _group(nodes: list[Node], at: int) -> Group | None:
+    node = nodes[at] if len(nodes) >= -at else None
+    return node.group if isinstance(node, Barrier) else None
+
+
+def group_text(scope: Scope, group: Group) -> str:
+    """Return the statement that ends a group of copies, or waits for groups."""
+    copies = scope.language.copies
+    assert copies is not None, "the language has no asynchronous copies"
+    name = copies.wait if group.arrivals else copies.commit
+    scope.define(name)
+    return f"{name}<{group.pending}>();" if group.arrivals else f"{name}();"
+
+
+def start_text(scope: Scope, target: str, source: str, size: int) -> str | None:
+    """Return the call that starts a copy of *size* bytes from one address to another, None if there is none."""
+    copies = scope.language.copies
+    name = None if copies is None else copies.starts.get(size)
+    if name is None:
+        return None
+    scope.define(name)
+    return f"{name}({target}, {source})"
