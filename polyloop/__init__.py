@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from polyloop.target.certificate import Assumption, Certificate
     from polyloop.target.cuda import CudaTarget
     from polyloop.target.interpreter import interpret
+    from polyloop.target.loopy import add_and_infer_dtypes, generate_code_v2
     from polyloop.target.source import generate_code
     from polyloop.target.verify import verify
     from polyloop.testing.auto_test import auto_test_vs_ref
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from polyloop.transform.arguments import remove_unused_arguments, rename_argument, set_argument_order
     from polyloop.transform.assignment import assignment_to_subst
     from polyloop.transform.atomically import reduce_atomically
+    from polyloop.transform.axes import set_array_axis_names
     from polyloop.transform.barrier import add_barrier
     from polyloop.transform.batched import to_batched
     from polyloop.transform.buffer import buffer_array
@@ -165,6 +167,7 @@ __all__ = [
     "TransformError",
     "ValueArg",
     "VerificationError",
+    "add_and_infer_dtypes",
     "add_barrier",
     "add_dependency",
     "add_dtypes",
@@ -205,6 +208,7 @@ __all__ = [
     "gather_access_footprint_bytes",
     "gather_access_footprints",
     "generate_code",
+    "generate_code_v2",
     "get_bank_conflicts",
     "get_kennedy_unweighted_fusion_candidates",
     "get_mem_access_map",
@@ -251,6 +255,7 @@ __all__ = [
     "reverse",
     "save_and_reload_temporaries",
     "set_argument_order",
+    "set_array_axis_names",
     "set_instruction_priority",
     "set_temporary_address_space",
     "shift",
@@ -321,6 +326,7 @@ _LATER = {
     "Target": "target.base",
     "TemporaryVariable": "kernel.specs",
     "ValueArg": "kernel.specs",
+    "add_and_infer_dtypes": "target.loopy",
     "auto": "kernel.specs",
     "auto_test_vs_ref": "testing.auto_test",
     "cast": "frontend.intrinsics",
@@ -330,6 +336,7 @@ _LATER = {
     "explain": "runtime.explain",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",
+    "generate_code_v2": "target.loopy",
     "get_bank_conflicts": "transform.swizzle",
     "get_kennedy_unweighted_fusion_candidates": "transform.fusion",
     "interpret": "target.interpreter",

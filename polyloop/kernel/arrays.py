@@ -50,6 +50,8 @@ class ArrayArg:
         Of what the address of the first element is a multiple [bytes]; None asks for that of the type.
     is_constant
         Whether no instruction may write it.
+    dim_names
+        Names of the axes, by which transforms may be told about them.
     """
 
     name: str
@@ -63,6 +65,7 @@ class ArrayArg:
     offset: Expression | Auto = 0
     alignment: int | None = None
     is_constant: bool = False
+    dim_names: tuple[str, ...] | None = None
 
     @property
     def is_packed(self) -> bool:
@@ -111,7 +114,7 @@ class TemporaryVariable:
     constant table that no instruction writes; ``is_constant`` says that none may.  ``dim_tags`` say how each axis is
     stored, where that is not in C order; then the padding ends the axis that is stored contiguously.  Temporaries with
     one ``base_storage`` lie at one address.  With a ``swizzle`` the elements of each row change
-    places in shared memory.
+    places in shared memory.  ``dim_names`` are names of the axes.
     """
 
     name: str
@@ -124,6 +127,7 @@ class TemporaryVariable:
     dim_tags: tuple[DimTag, ...] | None = None
     base_storage: str | None = None
     swizzle: Swizzle | None = None
+    dim_names: tuple[str, ...] | None = None
 
     def strides(self) -> tuple[Expression, ...]:
         """Return the distance between neighbours along each axis [elements]; the shape must be known."""

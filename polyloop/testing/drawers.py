@@ -326,6 +326,12 @@ def _batched(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return found | ({"sequential": True} if rng.random() < 0.3 else {})
 
 
+def _axis_names(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    arrays = kernel.arrays()
+    name = rng.choice(list(arrays))
+    return {"ary_names": name, "dim_names": [f"axis{number}" for number in range(len(arrays[name].shape or ()))]}
+
+
 def _extract(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     del kernel
     template, parameters = rng.choice((("x[p]", "p"), ("y[p]", "p"), ("a[p, q]", "p, q"), ("2*x[p]", "p")))
@@ -414,6 +420,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "reverse": _one_iname("iname"),
     "save_and_reload_temporaries": _nothing,
     "set_argument_order": _order,
+    "set_array_axis_names": _axis_names,
     "set_instruction_priority": _priority,
     "set_temporary_address_space": _space,
     "shift": _shift,

@@ -234,7 +234,8 @@ class _Batch:
         assert tags is not None, "the layout was not checked"
         shape = (self.extent, *(old.shape or ()))
         level = sum(isinstance(tag, Nested) for tag in tags)
-        new = tagged(replace(old, shape=shape, strides=None), (Nested(level), *tags))
+        names = None if old.dim_names is None else (self.iname, *old.dim_names)
+        new = tagged(replace(old, shape=shape, strides=None, dim_names=names), (Nested(level), *tags))
         assert isinstance(new, ArrayArg), "an argument stays one"
         return new
 

@@ -26,7 +26,7 @@ from polyloop.kernel.layout import packed
 from polyloop.poly.affine import affine_of, to_expression
 from polyloop.transform.base import Transform, new_name_violations
 from polyloop.transform.staged import names_of
-from polyloop.transform.storage import array_violations
+from polyloop.transform.storage import array_violations, axis_number
 
 __all__ = ["ConcatenateArrays", "concatenate_arrays"]
 
@@ -239,7 +239,7 @@ class _Joining:
 
 
 def concatenate_arrays(
-    kernel: LoopKernel, array_names: str | Sequence[str], new_name: str | None = None, axis_nr: int = 0
+    kernel: LoopKernel, array_names: str | Sequence[str], new_name: str | None = None, axis_nr: int | str = 0
 ) -> LoopKernel:
     """Put several arrays behind each other, into one array.
 
@@ -254,7 +254,7 @@ def concatenate_arrays(
     new_name
         Name of the new array; by default the names joined by ``_``.
     axis_nr
-        The axis along which they lie behind each other, from 0.
+        The axis along which they lie behind each other, from 0, or its name.
 
     Raises
     ------
@@ -267,4 +267,5 @@ def concatenate_arrays(
     Arguments are part of the calling convention: callers then pass one array, with all of its elements even where parts
     of it are results only.  Source: Loopy's transform of the same name.
     """
-    return ConcatenateArrays(names_of(array_names), new_name, axis_nr)(kernel)
+    names = names_of(array_names)
+    return ConcatenateArrays(names, new_name, axis_number(kernel, names, axis_nr, "concatenate_arrays"))(kernel)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count as counted
 from typing import ClassVar
@@ -25,7 +26,15 @@ from polyloop.poly.affine import Affine, Floor, affine_of, to_expression
 from polyloop.poly.sets import form_to_aff
 from polyloop.transform.base import Transform
 from polyloop.transform.staged import names_of
-from polyloop.transform.storage import array_violations, on_both, tagged, tags_of, with_arrays
+from polyloop.transform.storage import (
+    array_violations,
+    axis_number,
+    axis_order,
+    on_both,
+    tagged,
+    tags_of,
+    with_arrays,
+)
 
 __all__ = [
     "AddPadding",
@@ -98,7 +107,9 @@ class TagArrayAxes(Transform):
         return layout_violations(after)
 
 
-def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags: str | Sequence[str]) -> LoopKernel:
+def tag_array_axes(
+    kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags: str | Sequence[str] | Mapping[str, str]
+) -> LoopKernel:
     """Say how the axes of arguments or temporaries are stored.
 
     ::
@@ -111,21 +122,36 @@ def tag_array_axes(kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags:
         The arrays.
     dim_tags
         A tag for each axis, as for :class:`GlobalArg`: ``N0`` (contiguous), ``N1``, .., ``N0(pad=16)``,
-        ``stride:17``, ``sep``, ``vec``; ``"C"`` or ``"F"`` for all axes.
+        ``stride:17``, ``sep``, ``vec``; ``"C"`` or ``"F"`` for all axes.  Axes that have names may stand in any order:
+        ``"row:N0, col:N1"``, or a mapping.
 
     Raises
     ------
     TransformError
-        ``unknown-array``, ``bad-dim-tags``, ``bad-layout``; ``overlapping-elements``, with two elements that would
-        have one address.
+        ``unknown-array``, ``unknown-axis``, ``bad-dim-tags``, ``bad-layout``; ``overlapping-elements``, with two
+        elements that would have one address.
 
     Notes
     -----
     The layout of an argument is part of the calling convention: callers then pass arrays that are stored so, which each
     call checks.  Source: Loopy's transform of the same name.
     """
+    names = names_of(ary_names)
+    if isinstance(dim_tags, Mapping):
+        dim_tags = axis_order(kernel, names, dim_tags, "tag_array_axes")
     text = dim_tags if isinstance(dim_tags, str) else ",".join(map(str, dim_tags))
-    return TagArrayAxes(names_of(ary_names), text)(kernel)
+    if named := _named_tags(text):
+        text = ",".join(axis_order(kernel, names, named, "tag_array_axes"))
+    return TagArrayAxes(names, text)(kernel)
+
+
+_NAMED = re.compile(r"\s*(?!stride\b)([A-Za-z_]\w*)\s*:\s*([^,()]+(?:\([^)]*\))?)\s*", re.ASCII)
+
+
+def _named_tags(text: str) -> dict[str, str]:
+    """Return the tags of axes that are named, ``"row:N0, col:N1"``; nothing if they stand in the order of the axes."""
+    found = [_NAMED.fullmatch(part) for part in text.split(",")]
+    return {match[1]: match[2].strip() for match in found if match} if all(found) else {}
 
 
 @dataclass(frozen=True)
@@ -205,7 +231,7 @@ def _axis_violation(array: ArrayArg | TemporaryVariable, axis: object) -> Diagno
     return None
 
 
-def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) -> LoopKernel:
+def add_padding(kernel: LoopKernel, variable: str, axis: int | str, align_bytes: int) -> LoopKernel:
     """Let neighbours along an axis be a multiple of some bytes apart.
 
     ::
@@ -217,7 +243,7 @@ def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) 
     variable
         An argument or a temporary.
     axis
-        Its axis whose stride is rounded up, from 0; not the contiguous one.
+        Its axis whose stride is rounded up, from 0, or its name; not the contiguous one.
     align_bytes
         The stride becomes the next multiple of this [bytes].
 
@@ -232,7 +258,7 @@ def add_padding(kernel: LoopKernel, variable: str, axis: int, align_bytes: int) 
     arrays with these strides, which each call checks.  With a stride of an odd number of words, the columns of a shared
     tile are read without bank conflicts.  Source: Loopy's transform of the same name.
     """
-    return AddPadding(variable, axis, align_bytes)(kernel)
+    return AddPadding(variable, axis_number(kernel, (variable,), axis, "add_padding"), align_bytes)(kernel)
 
 
 def find_padding_multiple(
@@ -374,7 +400,10 @@ class SplitArrayAxis(Transform):
         else:
             extent = to_expression(whole.add(Affine((), self.count - 1)).floordiv(self.count))
         new_shape = (*shape[:at], *self._pair(extent, self.count), *shape[at + 1 :])
-        new = tagged(replace(array, shape=new_shape), self._tags(tags))
+        names = array.dim_names
+        if names is not None and len(names) == len(shape):
+            names = (*names[:at], *self._pair(f"{names[at]}_outer", f"{names[at]}_inner"), *names[at + 1 :])
+        new = tagged(replace(array, shape=new_shape, dim_names=names), self._tags(tags))
         kernel = with_arrays(kernel, {name: new})
         instructions = tuple(self._instruction(kernel, old, name) for old in kernel.instructions)
         return replace(kernel, instructions=instructions)
@@ -472,7 +501,7 @@ def _carries(origin: Origin, name: str) -> bool:
 
 
 def split_array_axis(
-    kernel: LoopKernel, array_names: str | Sequence[str], axis_nr: int, count: int, order: str = "C"
+    kernel: LoopKernel, array_names: str | Sequence[str], axis_nr: int | str, count: int, order: str = "C"
 ) -> LoopKernel:
     """Divide an axis of arrays into two.
 
@@ -485,7 +514,7 @@ def split_array_axis(
     array_names
         Arguments or temporaries.
     axis_nr
-        The axis, from 0.
+        The axis, from 0, or its name.
     count
         Extent of the new inner axis.
     order
@@ -503,4 +532,5 @@ def split_array_axis(
     arrays of the new shape.  Divisions disappear from subscripts such as ``4*i_outer + i_inner``.  Source: Loopy's
     transform of the same name.
     """
-    return SplitArrayAxis(names_of(array_names), axis_nr, count, order)(kernel)
+    names = names_of(array_names)
+    return SplitArrayAxis(names, axis_number(kernel, names, axis_nr, "split_array_axis"), count, order)(kernel)

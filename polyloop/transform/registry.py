@@ -62,6 +62,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "reverse": "affine",
     "save_and_reload_temporaries": "save",
     "set_argument_order": "arguments",
+    "set_array_axis_names": "axes",
     "set_instruction_priority": "instructions",
     "set_temporary_address_space": "specialize",
     "shift": "affine",

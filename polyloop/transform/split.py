@@ -64,6 +64,7 @@ class SplitIname(Splitting):
     inner_tag: str | None = None
     slabs: tuple[int, int] = (0, 0)
     within: str | None = None
+    do_tagged_check: bool = True
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(iname_violations(kernel, self.split_iname)):
@@ -79,7 +80,7 @@ class SplitIname(Splitting):
         yield from split_violations(kernel, self.outer, self.inner, self.slabs, self.tags())
         yield from selection_violations(kernel, self.within, self.name, [self.split_iname])
         tag = kernel.iname_tags.get(self.split_iname)
-        if tag is not None and not isinstance(tag, Sequential):
+        if self.do_tagged_check and tag is not None and not isinstance(tag, Sequential):
             yield Diagnostic(
                 "iname-tagged",
                 f"iname '{self.split_iname}' is tagged '{tag}' and cannot be split any more",
@@ -164,6 +165,7 @@ def split_iname(
     inner_tag: str | None = None,
     slabs: tuple[int, int] = (0, 0),
     within: str | None = None,
+    do_tagged_check: bool = True,
 ) -> LoopKernel:
     """Divide one loop into an outer and an inner loop (strip-mining).
 
@@ -190,6 +192,8 @@ def split_iname(
         without their conditionals.
     within
         The instructions concerned, all by default; others keep the loop that they have.
+    do_tagged_check
+        Whether a loop that is tagged is refused; otherwise it loses its tag.
 
     Returns
     -------
@@ -209,5 +213,5 @@ def split_iname(
     Without tags always legal: instances keep their order.  Source: Wolf and Lam, PLDI 1991,
     https://doi.org/10.1145/113445.113449.
     """
-    transform = SplitIname(split_iname, inner_length, outer_iname, inner_iname, outer_tag, inner_tag, slabs, within)
-    return transform(kernel)
+    names, tags = (outer_iname, inner_iname), (outer_tag, inner_tag)
+    return SplitIname(split_iname, inner_length, *names, *tags, slabs, within, do_tagged_check)(kernel)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from polyloop.analysis.layout import with_layouts
 from polyloop.analysis.reference import reference_of
-from polyloop.errors import Diagnostic, unknown_name
+from polyloop.errors import Diagnostic, TransformError, unknown_name
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import DimTag, order_tags, packed
 
-__all__ = ["array_violations", "on_both", "tagged", "tags_of", "with_arrays"]
+__all__ = ["array_violations", "axis_number", "axis_order", "on_both", "tagged", "tags_of", "with_arrays"]
 
 
 def on_both(
@@ -79,3 +79,61 @@ def with_arrays(kernel: LoopKernel, changed: dict[str, ArrayArg | TemporaryVaria
         for name, old in kernel.temporaries.items()
     }
     return with_layouts(replace(kernel, arguments=arguments, temporaries=temporaries))
+
+
+def axis_number(kernel: LoopKernel, names: Sequence[str], axis: int | str, operation: str) -> int:
+    """Return the number of the axis that a caller means by it, or by its name, the same in all arrays.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-array``, ``unknown-axis``.
+    """
+    if not isinstance(axis, str):
+        return axis
+    found = set()
+    for name in names:
+        array = kernel.arrays().get(name)
+        if array is None:
+            raise TransformError(operation, kernel.name, [unknown_name("array", name, kernel.arrays())])
+        known = _axis_names(array)
+        if axis not in known:
+            raise TransformError(operation, kernel.name, [_no_axis(array, axis, known)])
+        found.add(known.index(axis))
+    if len(found) != 1:
+        message = f"'{axis}' is not the same axis of {', '.join(names)}"
+        problem = Diagnostic("unknown-axis", message, hints=("transform one array after the other",))
+        raise TransformError(operation, kernel.name, [problem])
+    return found.pop()
+
+
+def axis_order(kernel: LoopKernel, names: Sequence[str], tags: Mapping[str, str], operation: str) -> list[str]:
+    """Return what is said about each axis by its name, in the order of the axes.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-array``, ``unknown-axis``.
+    """
+    numbers = {axis_number(kernel, names, axis, operation): tag for axis, tag in tags.items()}
+    known = _axis_names(kernel.arrays()[names[0]]) if names else ()
+    for axis, name in enumerate(known):
+        if axis not in numbers:
+            hints = (f"axes of '{names[0]}': {', '.join(known)}",)
+            problem = Diagnostic("unknown-axis", f"nothing is said about axis '{name}'", hints=hints)
+            raise TransformError(operation, kernel.name, [problem])
+    return [numbers[axis] for axis in range(len(known))]
+
+
+def _axis_names(array: ArrayArg | TemporaryVariable) -> tuple[str, ...]:
+    """Return the names of the axes, none where an array got other axes since they were given."""
+    names = array.dim_names or ()
+    return names if len(names) == len(array.shape or ()) else ()
+
+
+def _no_axis(array: ArrayArg | TemporaryVariable, axis: str, known: Sequence[str]) -> Diagnostic:
+    if known:
+        hint = f"axes of '{array.name}': {', '.join(known)}"
+    else:
+        hint = f'number it, or name the axes: pl.set_array_axis_names(knl, "{array.name}", ..)'
+    return Diagnostic("unknown-axis", f"'{array.name}' has no axis called '{axis}'", hints=(hint,))

@@ -118,3 +118,12 @@ REFUSALS: dict[str, tuple[Callable[[], pl.LoopKernel], Callable[[pl.LoopKernel],
 def test_refusals(case: str, golden: Golden) -> None:
     make, call, code = REFUSALS[case]
     golden(f"messages/split_iname_{case}.txt", refused(make(), call, code))
+
+
+def test_a_tagged_loop_is_split_on_request() -> None:
+    tagged = pl.tag_inames(blur(), "i:g.0")
+    refused(tagged, lambda knl: pl.split_iname(knl, "i", 16), "iname-tagged")
+    knl = pl.split_iname(tagged, "i", 16, inner_tag="l.0", do_tagged_check=False)
+    assert "i" not in knl.iname_tags
+    assert "i_outer" not in knl.iname_tags
+    check_blur(knl)
