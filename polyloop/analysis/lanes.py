@@ -1,8 +1,9 @@
 """Lanes: inames tagged ``ilp`` or ``vec``, whose iterations run side by side, one statement after the other.
 
 The loop over lanes stands around each statement by itself, inside all its other loops.  What a statement leaves for
-another in a temporary is kept once per lane: the temporary gets an axis for them.  Neither is trusted: the order of the
-result is compared with the reference program like any other.
+another in a temporary is kept once per lane: the temporary gets an axis for them.  A reduction over lanes (``ilp``) and
+other inames has an accumulator for each lane, and these are combined in the end.  None of this is trusted: the order of
+the result is compared with the reference program like any other.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from dataclasses import dataclass, replace
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic
-from polyloop.expr.nodes import Expression, array_name
-from polyloop.expr.rewrite import accesses, expand_rules, map_nodes, variables
+from polyloop.expr.nodes import Expression, Reduction, array_name
+from polyloop.expr.rewrite import accesses, expand_rules, map_nodes, reductions, variables
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.domains import bound_variables
-from polyloop.kernel.instruction import Instruction, renested
+from polyloop.kernel.instruction import Instruction, Term, renested
 from polyloop.kernel.kernel import LoopKernel, memoised
-from polyloop.kernel.tags import Vectorize, is_lane
-from polyloop.poly.sets import constant_bounds
+from polyloop.kernel.stages import in_stages
+from polyloop.kernel.tags import Interleave, Vectorize, axis_name, is_lane
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims
 
 __all__ = ["VECTOR_LENGTHS", "lane_violations", "lanes_last", "with_lanes"]
 
@@ -95,7 +98,7 @@ def _with_lanes(kernel: LoopKernel) -> LoopKernel:
                 chosen[name] = own
     if chosen:
         kernel = _expanded(kernel, chosen, users)
-    instructions = tuple(_arranged(instruction, kernel) for instruction in kernel.instructions)
+    instructions = tuple(_arranged(_by_lanes(i, kernel), kernel) for i in kernel.instructions)
     if all(a is b for a, b in zip(instructions, kernel.instructions, strict=True)):
         return kernel
     return replace(kernel, instructions=instructions)
@@ -106,6 +109,59 @@ def _arranged(instruction: Instruction, kernel: LoopKernel) -> Instruction:
     return renested(instruction, lanes_last(kernel, instruction.inames))
 
 
+# {{{ reductions
+
+
+def _by_lanes(instruction: Instruction, kernel: LoopKernel) -> Instruction:
+    """Return *instruction* with a partial result for each lane where lanes (``ilp``) are terms of its reductions.
+
+    So no lane waits for what another one has just added; the partial results are combined in the end.
+    """
+    inner = {x for term in instruction.terms for x in term.inames if isinstance(kernel.tag(x), Interleave)}
+    inner = {x for x in inner if x not in instruction.inames and _extents(kernel).get(x) is not None}
+    if not inner or instruction.is_c or _bounds(kernel, instruction):
+        return instruction
+    read = instruction.reads & (kernel.temporaries.keys() - kernel.evaluations.keys())
+    set_inside = {x for i in kernel.instructions if not read.isdisjoint(i.writes) for x in i.inames}
+
+    count = len(instruction.inames)
+    heads = reductions(expand_rules(instruction.expression, kernel.substitutions))
+    alone = {head.inames for head, term in zip(heads, instruction.terms, strict=True)
+             if term.inames[count:] == head.inames and not reductions(head.expr)}  # fmt: skip
+
+    def outer(reduction: Reduction) -> tuple[str, ...]:
+        if reduction.operation.ordered or set_inside & {*reduction.inames} or reduction.inames not in alone:
+            return ()
+        if inner.isdisjoint(reduction.inames):
+            return ()
+        return tuple(x for x in reduction.inames if x in inner or axis_name(kernel.tag(x)) is not None)
+
+    staged = in_stages(instruction, kernel.substitutions, outer)
+    if staged is instruction:
+        return instruction
+    heads = reductions(expand_rules(staged.expression, kernel.substitutions))
+    terms: list[Term] = []
+    for head, term in zip(heads, staged.terms, strict=True):
+        terms.append(_on_all_lanes(term, head.inames, staged, terms, kernel) if inner >= {*head.inames} else term)
+    return replace(staged, terms=tuple(terms))
+
+
+def _on_all_lanes(
+    term: Term, own: tuple[str, ...], instruction: Instruction, around: Sequence[Term], kernel: LoopKernel
+) -> Term:
+    """Return *term*, whose reduction is over the lanes *own*, with all of these: those without terms are neutral."""
+    outer = term.inames[: -len(own)]
+    domain = next((other.domain for other in around if other.inames == outer), instruction.domain)
+    rows = []
+    for iname in own:
+        extent = _extents(kernel)[iname]
+        assert extent is not None, f"the lanes '{iname}' have no constant number"
+        rows.append(Row(Affine(((iname, 1),), -extent.low)))
+        rows.append(Row(Affine(((iname, -1),), extent.low + extent.count - 1)))
+    return Term(term.inames, add_rows(insert_dims(domain, len(outer), own), term.inames, rows))
+
+
+# }}}
 # {{{ temporaries
 
 

@@ -7,16 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import islpy as isl
-
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction
-from polyloop.expr.operations import combining
-from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions
+from polyloop.expr.rewrite import expand_rules, reductions
 from polyloop.kernel.domains import bound_variables
-from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.poly.sets import project_onto, reorder
+from polyloop.kernel.stages import in_stages
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.selection import selected, selection_violations
 from polyloop.transform.staged import names_of
@@ -81,65 +78,24 @@ class _SplitReduction(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         ids = {instruction.id for instruction in self._instructions(kernel)}
-        return replace(
-            kernel,
-            instructions=tuple(self._changed(kernel, i) if i.id in ids else i for i in kernel.instructions),
+        changed = (
+            in_stages(i, kernel.substitutions, self._outer) if i.id in ids else i for i in kernel.instructions
         )
+        return replace(kernel, instructions=tuple(changed))
 
-    def _changed(self, kernel: LoopKernel, old: Instruction) -> Instruction:
-        expanded = _expanded(kernel, old)
-        if not any(self._fits(reduction) for reduction in reductions(expanded)):
-            return old
-        terms: list[Term] = []
-        left = iter(old.terms)
-
-        def visit(expr: Expression, around: tuple[str, ...]) -> None:
-            """Collect the terms inside *expr*, which is inside the loops *around*, in their new order."""
-            if not isinstance(expr, Reduction):
-                for child in children(expr):
-                    visit(child, around)
-                return
-            term = next(left)
-            stages = [part for part in self._stages(expr) if part]
-            for number in range(1, len(stages) + 1):
-                inames = (*around, *(name for part in stages[:number] for name in part))
-                terms.append(Term(inames, _onto(term.domain, term.inames, inames)))
-            visit(expr.expr, inames)
-
-        visit(expanded, old.inames)
-        expression = self._split(old.expression)
-        if expand_rules(expression, kernel.substitutions) != self._split(expanded):
-            expression = self._split(expanded)
-        return replace(old, expression=expression, terms=tuple(terms))
-
-    def _stages(self, reduction: Reduction) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the inames of the outer and of the inner reduction that *reduction* becomes; no inner if it stays."""
+    def _outer(self, reduction: Reduction) -> tuple[str, ...]:
+        """Return the inames of the outer stage of *reduction*, none if it stays as it is."""
         if not self._fits(reduction):
-            return reduction.inames, ()
-        named = tuple(name for name in reduction.inames if name in self.inames)
-        others = tuple(name for name in reduction.inames if name not in self.inames)
-        return self._placed(named, others)
+            return ()
+        return tuple(name for name in reduction.inames if (name in self.inames) != self._inward())
 
     @abstractmethod
-    def _placed(self, named: tuple[str, ...], others: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the inames of the outer and of the inner reduction."""
-
-    def _split(self, expr: Expression) -> Expression:
-        old = children(expr)
-        new = tuple(self._split(child) for child in old)
-        result = expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
-        if not isinstance(result, Reduction) or not self._fits(result):
-            return result
-        outer, inner = self._stages(result)
-        return Reduction(combining(result.operation), outer, Reduction(result.operation, inner, result.expr))
+    def _inward(self) -> bool:
+        """Return whether the inames are those of the inner stage."""
 
 
 def _expanded(kernel: LoopKernel, instruction: Instruction) -> Expression:
     return expand_rules(instruction.expression, kernel.substitutions)
-
-
-def _onto(domain: isl.Set, old: tuple[str, ...], new: tuple[str, ...]) -> isl.Set:
-    return reorder(domain, old, new) if len(old) == len(new) else project_onto(domain, old, new).coalesce()
 
 
 def _ordered(instruction: Instruction, reduction: Reduction) -> Diagnostic:
@@ -168,8 +124,8 @@ class SplitReductionInward(_SplitReduction):
 
     name: ClassVar[str] = "split_reduction_inward"
 
-    def _placed(self, named: tuple[str, ...], others: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return others, named
+    def _inward(self) -> bool:
+        return True
 
 
 @dataclass(frozen=True)
@@ -178,8 +134,8 @@ class SplitReductionOutward(_SplitReduction):
 
     name: ClassVar[str] = "split_reduction_outward"
 
-    def _placed(self, named: tuple[str, ...], others: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return named, others
+    def _inward(self) -> bool:
+        return False
 
 
 def split_reduction_inward(kernel: LoopKernel, inames: str | Sequence[str], within: str | None = None) -> LoopKernel:

@@ -237,3 +237,45 @@ def test_staging_after_lanes_looks_at_the_temporaries_with_their_lanes() -> None
 def test_a_kernel_with_lanes_is_proven_once() -> None:
     knl = pl.split_iname(pl.split_iname(chained(), "i", 4, inner_tag="vec"), "i_outer", 2, outer_tag="g.0")
     check_chained(pl.tag_inames(pl.split_iname(knl, "i_outer_inner", 1, inner_tag="l.0"), "i_outer_inner_outer:vec"))
+
+
+def rows_in_lanes(tag: str = "ilp") -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "{[i, k]: 0 <= i < m and 0 <= k < n}",
+        "s[i] = sum(k, a[i, k])",
+        [pl.GlobalArg("a", F, shape="m, n"), ...],
+        name="rows",
+        assumptions="m >= 1 and n >= 1",
+    )
+    return pl.split_iname(pl.split_iname(knl, "k", 4, inner_tag=tag), "i", 8, outer_tag="g.0", inner_tag="l.0")
+
+
+@pytest.mark.parametrize("tag", ["ilp", "ilp.seq"])
+def test_each_lane_collects_terms_of_its_own(tag: str) -> None:
+    knl = rows_in_lanes(tag)
+    for m, n in ((1, 1), (3, 3), (9, 4), (8, 5), (2, 23)):
+        a = np.random.default_rng(n).integers(-3, 4, (m, n)).astype(F)
+        check(knl, {"a": a}, {"s": a.sum(1)})
+
+
+def test_the_text_of_a_reduction_over_lanes(golden: Golden) -> None:
+    golden("golden/rows_in_lanes.cu", cuda(rows_in_lanes()))
+
+
+def test_lanes_of_other_reductions() -> None:
+    knl = pl.make_kernel(
+        "{[i, j, k]: 0 <= i < n and 0 <= j < 6 and 0 <= k < n}",
+        "at[i] = argmin(k, max(j, a[j, k] - i), k).index",
+        [pl.GlobalArg("a", F, shape="6, n"), pl.GlobalArg("at", np.int32, shape="n"), ...],
+        assumptions="n >= 1",
+    )
+    knl = pl.split_iname(pl.split_iname(knl, "k", 3, inner_tag="ilp"), "j", 2, inner_tag="ilp")
+    for n in (1, 3, 7):
+        a = np.random.default_rng(n).integers(-9, 9, (6, n)).astype(F)
+        want = np.full(n, a.max(0).argmin(), np.int32)
+        check(knl, {"a": a}, {"at": want})
+
+
+def test_ordered_terms_have_one_accumulator() -> None:
+    knl = pl.make_kernel("{[k]: 0 <= k < n}", "s = reduce(ordered(sum), k, a[k])", [pl.GlobalArg("a", F), ...])
+    assert "part" not in cuda(pl.split_iname(knl, "k", 4, inner_tag="ilp.seq"))
