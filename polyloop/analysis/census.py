@@ -45,6 +45,8 @@ class Census:
         self._counts: dict[tuple[int, ...], tuple[object, PiecewisePolynomial]] = {}
         self._executed: dict[str, isl.Set] = {}
         self._phantoms: dict[str, isl.Set | None] = {}
+        self._parts: dict[tuple[str, int], tuple[isl.Set, list[tuple[bool, isl.Set]]]] = {}
+        self._narrowed: dict[tuple[str, tuple[tuple[int, bool], ...]], tuple[Sequence[Guard], isl.Set]] = {}
 
     def executed(self, placed: Placed) -> isl.Set:
         """Return the instances of a statement over its ``dims``, for given values of its bound variables.
@@ -77,7 +79,11 @@ class Census:
         unused = self._phantoms[placed.name]
         if unused is None:
             return [(False, domain)]
-        return [(False, domain.subtract(unused).coalesce()), (True, domain.intersect(unused).coalesce())]
+        key = (placed.name, id(domain))
+        if key not in self._parts:
+            parts = [(False, domain.subtract(unused).coalesce()), (True, domain.intersect(unused).coalesce())]
+            self._parts[key] = (domain, parts)
+        return self._parts[key][1]
 
     def of_access(self, placed: Placed, access: Access) -> isl.Set:
         """Return the instances that make *access*, as far as affine conditions say."""
@@ -86,6 +92,14 @@ class Census:
 
     def under(self, placed: Placed, guards: Sequence[Guard]) -> isl.Set:
         """Return the instances in which *guards*, conditions inside of the statement, may hold."""
+        if not guards:
+            return self.executed(placed)
+        key = (placed.name, tuple((id(condition), value) for condition, value in guards))
+        if key not in self._narrowed:
+            self._narrowed[key] = (guards, self._under(placed, guards))
+        return self._narrowed[key][1]
+
+    def _under(self, placed: Placed, guards: Sequence[Guard]) -> isl.Set:
         domain = self.executed(placed)
         lowered = placed.lowered
         narrowed = guarded_domain(lowered.domain, lowered.inames, guards, exact_parameters(self.kernel))

@@ -91,10 +91,18 @@ class Device:
         return MULTIPROCESSORS[self.architecture]
 
     def rate(self, kind: str) -> Figure | None:
-        """Return the operations per second in the type *kind*, None where no figure is published."""
+        """Return the operations per second in the type *kind*, None where no figure is published.
+
+        ``"special functions"`` are exponentials, square roots and the like in single precision.
+        """
+        if kind == "special functions":
+            return Figure(16 * self.wavefronts, _THROUGHPUT)
         return self.rates.get(kind)
 
 
+_THROUGHPUT: Final = (
+    'CUDA C++ Programming Guide, "Arithmetic Instructions": 16 results per clock and multiprocessor from 8.0 to 9.0'
+)
 _HOPPER: Final = "NVIDIA H100 Tensor Core GPU Architecture (white paper), table of the H100 SXM5"
 _H200: Final = "NVIDIA H200 Tensor Core GPU datasheet, SXM"
 _AMPERE: Final = "NVIDIA A100 Tensor Core GPU Architecture (white paper), table 1"

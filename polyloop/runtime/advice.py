@@ -22,6 +22,8 @@ def advice(placement: Placement, facts: Explanation) -> Explanation:
     if facts.bound is None:
         return facts
     adviser = _Adviser(placement, facts)
+    if not adviser.is_parallel:
+        return replace(facts, suggestions=tuple(adviser.grid()))
     found = [*adviser.grid(), *adviser.coalescing(), *adviser.banks(), *adviser.reuse(), *adviser.precision()]
     found += [*adviser.occupancy(), *adviser.least_traffic()]
     return replace(facts, suggestions=tuple(dict.fromkeys(found))[:_MOST])
@@ -34,12 +36,16 @@ class _Adviser:
         self.facts = facts
         assert facts.bound is not None, "nothing bounds what does nothing"
         self.bound = facts.bound.resource
+        self.is_parallel = bool(placement.axes.all)
         statements = [placed.lowered for placed in placement.statements.values()]
         self.reduced = {iname for lowered in statements for iname in lowered.own}
         self.staging = {s.instruction.id for s in statements if not isinstance(s.instruction.origin, Copy)}
 
     def grid(self) -> Iterator[str]:
-        """Yield that there are too few blocks."""
+        """Yield that nothing runs in parallel, or that there are too few blocks."""
+        if not self.is_parallel:
+            yield "run it in parallel: pl.split_iname(knl, .., 256, outer_tag=\"g.0\", inner_tag=\"l.0\")"
+            return
         many = self.facts.multiprocessors
         for launch in self.facts.launches:
             if 0 < launch.blocks < many and self.facts.seconds > 1e-6:
@@ -66,6 +72,8 @@ class _Adviser:
         stage = f'fetch a tile of it through shared memory, pl.add_prefetch(knl, "{access.array}", [..])'
         store = f'store it the other way round, pl.tag_array_axes(knl, "{access.array}", ..)'
         start = f"{access.instruction} {'reads' if access.direction == 'load' else 'writes'} {access.text}"
+        if access.instruction in self.staging and neighbours not in {"", along}:
+            return f"{start}: let warps run along '{neighbours}', in shared memory, with that iname on 'l.0'"
         if access.instruction in self.staging:
             return f"{start} in short pieces: a tile that is longer along the last axis wastes less"
         if neighbours in {"", along}:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
+from typing import Final
 
 from polyloop.analysis.banks import BankConflicts, bank_conflicts
 from polyloop.analysis.census import Census
@@ -17,9 +18,10 @@ from polyloop.errors import ArgumentError, Diagnostic, VerificationError
 from polyloop.expr.dtypes import dtype_name, is_complex, is_inexact
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.devices import Device, find_device
+from polyloop.kernel.devices import Device, Figure, find_device
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import axis_name
+from polyloop.kernel.tree import runs
 from polyloop.poly.affine import to_expression
 from polyloop.poly.polynomial import PiecewisePolynomial
 from polyloop.runtime.advice import advice
@@ -29,6 +31,7 @@ from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.runtime.resources import Resources, resources
 from polyloop.schedule.build import build_verified
 from polyloop.schedule.counts import census_of, footprint_size, sync_counts
+from polyloop.schedule.plan import Launch
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
 
@@ -79,18 +82,27 @@ def explain(
     program = generate_code(kernel, target)
     census = census_of(kernel, redundant=True, limits=target.limits)
     known = _checked(census, program, dict(sizes or {}))
-    found = _Facts(census, known, model)
+    schedule = build_verified(kernel, target.limits).schedule
+    homes = {name: launch.name for launch in schedule.launches for name in runs(launch.tree)}
+    found = _Facts(census, known, model, homes)
     accesses = tuple(found.accesses())
     used = {} if not compile else resources(compile_cuda(program.device_code, target.arch).cubin)
-    launches = tuple(found.launches(kernel, program, used))
+    launches = tuple(found.launches(schedule.launches, program, used))
     kinds, flops = found.operations()
-    sizes_moved = found.footprints()
+    moved = found.footprints()
+    bounds = [*_bounds(model, launches, flops, sum(moved.values()), accesses)]
+    totals: dict[str, int] = {}
+    for (_, dtype), count in flops.items():
+        totals[dtype] = totals.get(dtype, 0) + count
     result = Explanation(
-        kernel.name, model.name, known, kinds, flops, sizes_moved,
-        tuple(sorted(_bounds(model, launches, flops, sum(sizes_moved.values()), accesses), key=lambda b: -b.seconds)),
-        accesses, launches, model.multiprocessors, (), tuple(dict.fromkeys(found.notes)),
+        kernel.name, model.name, known, kinds, {name: n for name, n in totals.items() if name in _FLOATS}, moved,
+        tuple(sorted(bounds, key=lambda bound: -bound.seconds)), accesses, launches, model.multiprocessors, (),
+        tuple(dict.fromkeys(found.notes)),
     )  # fmt: skip
     return advice(census.placement, result)
+
+
+_FLOATS: Final = ("float64", "float32", "float16", "bfloat16")
 
 
 def _checked(census: Census, program: GeneratedProgram, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -114,21 +126,25 @@ def _checked(census: Census, program: GeneratedProgram, sizes: Mapping[str, int]
 def _bounds(
     model: Device,
     launches: Iterable[LaunchFacts],
-    flops: Mapping[str, int],
+    work: Mapping[tuple[str, str], int],
     moved: int,
     accesses: Iterable[AccessFacts],
 ) -> Iterator[Bound]:
-    """Yield what each resource needs; the multiprocessors that have no block do nothing."""
+    """Yield what each resource needs; the multiprocessors that have no block of a launch do nothing."""
     yield Bound("DRAM", moved, "bytes", model.dram.value, model.dram.source)
-    busy = min(max((launch.blocks for launch in launches), default=0), model.multiprocessors)
-    part = max(busy, 1) / model.multiprocessors
-    turns = sum(access.turns * access.requests for access in accesses)
-    if turns:
-        yield Bound("L1 and shared memory", turns, "turns", model.wavefronts * part, model.clock.source)
-    for dtype, count in flops.items():
-        rate = model.rate(dtype)
-        if rate is not None:
-            yield Bound(dtype, count, "operations", rate.value * part, rate.source)
+    parts = {x.name: min(max(x.blocks, 1), model.multiprocessors) / model.multiprocessors for x in launches}
+    turns: dict[str, float] = {}
+    for access in accesses:
+        turns[access.launch] = turns.get(access.launch, 0.0) + access.turns * access.requests
+    amounts: dict[str, dict[str, float]] = {"L1 and shared memory": turns}
+    for (launch, kind), count in work.items():
+        amounts.setdefault(kind, {})[launch] = count
+    for kind, by_launch in amounts.items():
+        rate = Figure(model.wavefronts, model.clock.source) if by_launch is turns else model.rate(kind)
+        total = sum(by_launch.values())
+        if rate is not None and total:
+            seconds = sum(amount / (rate.value * parts[launch]) for launch, amount in by_launch.items())
+            yield Bound(kind, total, "turns" if by_launch is turns else "operations", total / seconds, rate.source)
 
 
 _DONE = {"read": "read", "write": "written"}
@@ -137,7 +153,10 @@ _DONE = {"read": "read", "write": "written"}
 class _Facts:
     """The facts of one kernel for given sizes."""
 
-    def __init__(self, census: Census, sizes: Mapping[str, int], model: Device) -> None:
+    def __init__(
+        self, census: Census, sizes: Mapping[str, int], model: Device, homes: Mapping[str, str]
+    ) -> None:
+        self.homes = homes
         self.census = census
         self.placement = census.placement
         self.kernel = census.kernel
@@ -150,10 +169,10 @@ class _Facts:
 
     # {{{ operations
 
-    def operations(self) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-        """Return operations by type and kind, and floating-point operations by type."""
+    def operations(self) -> tuple[dict[str, dict[str, int]], dict[tuple[str, str], int]]:
+        """Return operations by type and kind, and the work of each launch by what does it."""
         kinds: dict[str, dict[str, int]] = {}
-        flops: dict[str, int] = {}
+        work: dict[tuple[str, str], int] = {}
         for placed in self.placement.statements.values():
             if placed.lowered.instruction.is_c:
                 self.notes.append(f"the operations of C text are not counted: '{placed.lowered.instruction.id}'")
@@ -162,12 +181,12 @@ class _Facts:
                 name = dtype_name(entry.dtype)
                 kinds.setdefault(name, {})
                 kinds[name][entry.name] = kinds[name].get(entry.name, 0) + count
-                if is_inexact(entry.dtype):
-                    real = {"complex64": "float32", "complex128": "float64"}.get(name, name)
-                    flops[real] = flops.get(real, 0) + _weight(entry) * count
+                for unit in _units(entry):
+                    key = (self.homes.get(placed.name, ""), unit)
+                    work[key] = work.get(key, 0) + _weight(entry) * count
             if placed.lowered.predicates:
                 self.notes.append(f"'{placed.lowered.instruction.id}' is counted as if its condition always held")
-        return kinds, flops
+        return kinds, work
 
     # }}}
     # {{{ memory
@@ -252,22 +271,20 @@ class _Facts:
         else:
             count = self.number(self.census.requests(entry.placed, domain, loops))
         return AccessFacts(
-            entry.placed.lowered.instruction.id, _text(entry), entry.access.array, str(entry.space), entry.direction,
-            -(-count // width),
+            self.homes.get(entry.placed.name, ""), entry.placed.lowered.instruction.id, _text(entry),
+            entry.access.array, str(entry.space), entry.direction, -(-count // width),
         )  # fmt: skip
 
     # }}}
     # {{{ launches
 
     def launches(
-        self, kernel: LoopKernel, program: GeneratedProgram, used: Mapping[str, Resources]
+        self, planned: Sequence[Launch], program: GeneratedProgram, used: Mapping[str, Resources]
     ) -> Iterator[LaunchFacts]:
         """Yield what each launch asks of a multiprocessor."""
-        target = CudaTarget(f"sm_{self.model.architecture}")
-        verified = build_verified(kernel, target.limits)
-        for planned, launch in zip(verified.schedule.launches, program.launches, strict=True):
+        for plan, launch in zip(planned, program.launches, strict=True):
             waits = {"barrier_local": 0, "barrier_warp": 0, "kernel_launch": 0}
-            for kind, count in sync_counts(verified.placement, planned):
+            for kind, count in sync_counts(self.placement, plan):
                 waits[kind] += self.number(count)
             yield self.launch(launch, used.get(launch.name), waits)
 
@@ -288,9 +305,23 @@ class _Facts:
     # }}}
 
 
-def _who(start: AccessFacts) -> tuple[str, str, str, str, str, int]:
+def _who(start: AccessFacts) -> tuple[str, str, str, str, str, str, int]:
     """Return who accesses what, and how often."""
-    return start.instruction, start.text, start.array, start.space, start.direction, start.requests
+    return start.launch, start.instruction, start.text, start.array, start.space, start.direction, start.requests
+
+
+def _units(entry: Operation) -> tuple[str, ...]:
+    """Return what does an operation: the units of a type, and those for functions."""
+    name = dtype_name(entry.dtype)
+    if is_inexact(entry.dtype):
+        real = {"complex64": "float32", "complex128": "float64"}.get(name, name)
+        is_special = entry.name in _SPECIAL and real != "float64"
+        return (real, "special functions") if is_special else (real,)
+    return ("int32",) if name in ("int32", "uint32") else ()
+
+
+_SPECIAL: Final = frozenset({"func:exp", "func:exp2", "func:exp10", "func:sqrt", "func:rsqrt", "func:tanh"})
+"""Functions of float32 that take one operation of the special function units at least."""
 
 
 def _weight(entry: Operation) -> int:

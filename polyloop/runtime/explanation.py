@@ -63,6 +63,7 @@ class AccessFacts:
         False where data decides which elements are touched: then nothing is said of sectors and turns.
     """
 
+    launch: str
     instruction: str
     text: str
     array: str
@@ -263,8 +264,11 @@ def _launch_lines(launch: LaunchFacts, multiprocessors: int, *, is_only: bool) -
         f"{start}{_plural(launch.blocks, 'block')} of {_plural(launch.threads, 'thread')}{registers}{stack}, "
         f"{launch.shared_bytes} bytes of shared memory"
     )
+    rounds = launch.blocks / (launch.resident * multiprocessors) if launch.resident else 0.0
     held = f"{_plural(launch.resident, 'block')} on a multiprocessor at a time ({launch.occupancy:.0%} of its warps)"
     yield f"{start}{held}, limited by {launch.limited_by}; {multiprocessors} multiprocessors"
+    if rounds > 1:
+        yield f"{start}{rounds:.3g} rounds of blocks"
     if launch.barriers or launch.warp_barriers:
         warps = f"{_plural(launch.warp_barriers, 'barrier')} of its warp" if launch.warp_barriers else ""
         blocks = f"{_plural(launch.barriers, 'barrier')} of its block" if launch.barriers else ""
