@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -79,13 +79,14 @@ class CBackend:
         """Return the launches of *binding*, to be repeated as they are."""
         views = {**binding.views, **workspace}
 
-        def prepared(launch: DeviceLaunch) -> Callable[[int], None]:
+        def prepared(launch: DeviceLaunch) -> Callable[[int], bool]:
             function = self._functions[launch.name]
             arguments = [binding.address(name, views[name].pointer) if name in self._arrays
                          else _c_value(binding.scalars[name]) for name in launch.arguments]
 
-            def run(_: int) -> None:
+            def run(_: int) -> bool:
                 function(*arguments)
+                return True
 
             return run
 
@@ -104,14 +105,12 @@ class CBackend:
         """Refuse: the CPU has no contexts."""
         raise AssertionError(f"'{binding.program.kernel}' runs on the CPU, {packed} on stream {stream}")
 
-    def stream(self, kernel: str, stream: object) -> int | None:
-        """Return the handle of a stream: there is none."""
-        if stream is not None:
-            raise_no_stream(kernel)
-        return None
+    def stream(self, kernel: str, stream: object) -> int:
+        """Refuse a stream."""
+        raise_no_stream(kernel)
 
 
-def raise_no_stream(kernel: str) -> None:
+def raise_no_stream(kernel: str) -> NoReturn:
     """Refuse a stream for a kernel that runs on the CPU."""
     raise CompilerError("call", kernel, [Diagnostic(
         "no-stream", "a kernel of the C target has no stream", (), ("leave out stream=, or compile for CUDA",))])
@@ -171,9 +170,9 @@ class CudaBackend:
         """Run *packed* where the context of its arrays is not current."""
         self._module.run_elsewhere(packed, binding, stream)
 
-    def stream(self, kernel: str, stream: object) -> int | None:
-        """Return the handle of a stream, None for that of the arrays' library."""
-        return None if stream is None else resolve_stream(kernel, stream).handle
+    def stream(self, kernel: str, stream: object) -> int:
+        """Return the handle of a stream."""
+        return resolve_stream(kernel, stream).handle
 
 
 Backend: TypeAlias = CBackend | CudaBackend

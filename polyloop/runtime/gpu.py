@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
-from polyloop.errors import CompilerError, Diagnostic
+from polyloop.errors import ArgumentError, CompilerError, Diagnostic
 from polyloop.runtime.arguments import Binding
 from polyloop.runtime.gpuarrays import DeviceMemory, HostMirror, current_handle, current_stream
 from polyloop.runtime.rawdriver import raw_driver as _raw
@@ -242,6 +242,11 @@ def on_device(
         yield copies, driver.Context.synchronize
 
 
+def _other_context(kernel: str, message: str) -> ArgumentError:
+    hint = "use a stream of the context that the arrays belong to, and bind the arguments again in another one"
+    return call_error(kernel, Diagnostic("wrong-device", message, (), (hint,)))
+
+
 class GpuModule:
     """A cubin and the launches of its program; loaded into each context where it is called."""
 
@@ -309,7 +314,9 @@ class GpuModule:
             launch_kernel(grid, launch.block, parameters, shared, stream.pycuda)
             return
         function = self._raw_functions(loaded)[launch.name]
-        _raw().prepared(function, grid, launch.block, shared=shared, parameters=parameters)(stream.handle)
+        launch_it = _raw().prepared(function, grid, launch.block, shared=shared, parameters=parameters)
+        if not launch_it(stream.handle):
+            raise _other_context(self.program.kernel, "the stream is of another CUDA context than the arrays")
 
     def _raw_functions(self, loaded: _Loaded) -> dict[str, ctypes.c_void_p]:
         """Return the driver's own handles, which PyCUDA does not give, of a copy loaded for them."""
@@ -331,18 +338,14 @@ class GpuModule:
                 _raw().prepared(functions[launch.name], grid, launch.block, shared=self._dynamic[launch.name],
                                 parameters=self.pack(launch, pointers, binding))
                 for launch, grid in binding.launches]
-            driver = _raw()
-            return PackedCall(launches, driver.current_context, driver.current_context(), current_handle(views))
+            return PackedCall(launches, current_handle(views))
 
     def run_elsewhere(self, packed: PackedCall, binding: Binding, stream: int | None) -> None:
         """Run *packed* in a thread where the context of its arrays is not current."""
         kernel = self.program.kernel
         with _active_context(kernel, list(binding.views.values())):
-            if not packed.is_ready():
-                raise call_error(kernel, Diagnostic(
-                    "wrong-device", "a bound call is repeated in another CUDA context than it was made in", (),
-                    ("bind the arguments again in this context",)))
-            packed.run(stream)
+            if not packed.run(stream):
+                raise _other_context(kernel, "a bound call is repeated in another CUDA context than it was made in")
 
     def kept_workspace(self, binding: Binding) -> dict[str, Any]:
         """Allocate the workspace of *binding* for as long as what is returned lives."""

@@ -102,8 +102,8 @@ class CompiledKernel:
             ``no-gpu``: a CUDA kernel was called where there is no GPU.
         """
         key = call_key(arguments) if self._may_repeat and not poison else None
-        if key is not None and (known := self._repeats.get(key)) is not None and known.is_ready():
-            known.run(self._small.stream(self.program.kernel, stream))
+        known = None if key is None else self._repeats.get(key)
+        if known is not None and known.run(None if stream is None else self._small.stream(self.program.kernel, stream)):
             return Result({name: arguments[name] for name in self._outputs})
         backend, binding = self._bind(arguments, poison)
         if binding.launches:
@@ -177,7 +177,7 @@ class BoundCall:
     def __init__(
         self, backend: Backend, binding: Binding, packed: PackedCall, kept: object
     ) -> None:
-        self.result = binding.result()
+        self.result: Final = binding.result()
         self._backend, self._binding, self._packed, self._kept = backend, binding, packed, kept
 
     def __repr__(self) -> str:
@@ -192,10 +192,8 @@ class BoundCall:
         CompilerError
             ``no-stream``: a stream for a kernel that runs on the CPU.
         """
-        handle = self._backend.stream(self._binding.program.kernel, stream)
-        if self._packed.is_ready():
-            self._packed.run(handle)
-        else:
+        handle = None if stream is None else self._backend.stream(self._binding.program.kernel, stream)
+        if not self._packed.run(handle):
             self._backend.run_elsewhere(self._packed, self._binding, handle)
         return self.result
 

@@ -6,8 +6,22 @@ import ctypes
 import functools
 import importlib
 from collections.abc import Callable
+from typing import Final
 
 __all__ = ["RawDriver", "raw_driver"]
+
+
+_NOT_CURRENT: Final = frozenset({201, 400})  # CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE
+
+
+class _LaunchConfig(ctypes.Structure):
+    """``CUlaunchConfig``: grid, block, dynamic shared memory [bytes], stream, attributes and their number."""
+
+    _fields_ = (
+        *((f"{what}_{axis}", ctypes.c_uint) for what in ("grid", "block") for axis in "xyz"),
+        ("shared", ctypes.c_uint), ("stream", ctypes.c_void_p), ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint),
+    )
 
 
 class RawDriver:
@@ -28,12 +42,6 @@ class RawDriver:
         found: Exception = importlib.import_module("pycuda.driver").LogicError(
             f"{name} failed: {(text.value or b'unknown error').decode()}")
         return found
-
-    def current_context(self) -> int:
-        """Return the handle of the context that is current in this thread, 0 if none is."""
-        context = ctypes.c_void_p()
-        self.call("cuCtxGetCurrent", ctypes.byref(context))
-        return context.value or 0
 
     def synchronize(self, stream: int) -> None:
         """Wait until all work on *stream* is done."""
@@ -61,19 +69,31 @@ class RawDriver:
         return module, functions
 
     def prepared(self, function: ctypes.c_void_p, grid: tuple[int, int, int], block: tuple[int, int, int],
-                 *, shared: int, parameters: bytes) -> Callable[[int], None]:
-        """Return what launches on a stream, with packed *parameters* (CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE)."""
+                 *, shared: int, parameters: bytes) -> Callable[[int], bool]:
+        """Return what launches on a stream, with packed *parameters* (CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE).
+
+        It returns False, and has done nothing, where another context is current than that of function and stream.
+
+        Everything that the driver is passed is made once for each stream; ``cuLaunchKernelEx`` takes few arguments, of
+        which each one costs (measured: 3.5 us a launch, and 4.2 us by ``cuLaunchKernel``).
+        """
         buffer = ctypes.create_string_buffer(parameters, max(1, len(parameters)))
         size = ctypes.c_size_t(len(parameters))
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), None)
-        before = (function, *map(ctypes.c_uint, (*grid, *block)), ctypes.c_uint(shared))
-        driver = self._library.cuLaunchKernel
-        pointer = ctypes.c_void_p
+        driver = self._library.cuLaunchKernelEx
+        by_stream: dict[int, tuple[object, ...]] = {}
 
-        def launch(stream: int, _kept: object = (buffer, size)) -> None:
-            status = driver(*before, pointer(stream), None, extra)
+        def launch(stream: int, _kept: object = (buffer, size)) -> bool:
+            given = by_stream.get(stream)
+            if given is None:
+                config = _LaunchConfig(*grid, *block, shared, stream or None, None, 0)
+                given = by_stream[stream] = (ctypes.byref(config), function, None, extra)
+            status = driver(*given)
+            if status in _NOT_CURRENT:
+                return False
             if status:
-                raise self._error("cuLaunchKernel", status)
+                raise self._error("cuLaunchKernelEx", status)
+            return True
 
         return launch
 

@@ -29,30 +29,26 @@ class PackedCall:
     Attributes
     ----------
     launches
-        Called in order, with the handle of a stream.
-    context
-        Gives the handle of the context that is current; None for the CPU, which has none.
-    expected
-        The context for which the launches were packed.
+        Called in order, with the handle of a stream; False: the context of the launch is not current.
     stream
         Gives the stream that the arrays' library is using.
     """
 
-    launches: Sequence[Callable[[int], None]]
-    context: Callable[[], int] | None = None
-    expected: int = 0
+    launches: Sequence[Callable[[int], bool]]
     stream: Callable[[], int] | None = None
 
-    def is_ready(self) -> bool:
-        """Return whether the context is current for which the launches were packed."""
-        return self.context is None or self.context() == self.expected
+    def run(self, stream: int | None) -> bool:
+        """Launch everything, by default on the stream that the arrays' library is using.
 
-    def run(self, stream: int | None) -> None:
-        """Launch everything, by default on the stream that the arrays' library is using."""
+        Returns False where nothing was launched, because another context is current.
+        """
         if stream is None:
             stream = 0 if self.stream is None else self.stream()
-        for launch in self.launches:
-            launch(stream)
+        for number, launch in enumerate(self.launches):
+            if not launch(stream):
+                assert number == 0, "the context changed between two launches of one call"
+                return False
+        return True
 
 
 def call_key(arguments: Mapping[str, Any]) -> tuple[object, ...] | None:

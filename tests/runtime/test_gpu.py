@@ -141,22 +141,19 @@ class FakeRaw:
 
     def __init__(self) -> None:
         self.calls: list[tuple[object, ...]] = []
-        self.context = 99
 
     def load(self, cubin: bytes, names: list[str]) -> tuple[int, dict[str, str]]:
         self.calls.append(("load", *names))
         return 1, {name: name for name in names}
 
     def prepared(self, function: str, grid: tuple[int, int, int], block: tuple[int, int, int], *, shared: int,
-                 parameters: bytes) -> Callable[[int], None]:
-        def launch(stream: int) -> None:
+                 parameters: bytes) -> Callable[[int], bool]:
+        def launch(stream: int) -> bool:
             self.calls.append(("launch", function, grid, shared, stream))
             run_axpy(grid, block, parameters)
+            return True
 
         return launch
-
-    def current_context(self) -> int:
-        return self.context
 
     def synchronize(self, stream: int) -> None:
         self.calls.append(("synchronize", stream))

@@ -6,6 +6,7 @@ import functools
 import importlib
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -231,6 +232,37 @@ def test_gpu_a_bound_call_with_a_workspace_is_captured() -> None:
     with pytest.raises(ArgumentError) as error:
         load_axpy().bind(alpha=2.0, x=X, y=X)
     assert error.value.codes == ("wrong-device",)
+
+
+@pytest.mark.gpu
+def test_gpu_calls_are_repeated_where_another_context_is_current() -> None:
+    torch: Any = pytest.importorskip("torch")
+    driver: Any = importlib.import_module("pycuda.driver")
+    x = torch.arange(100, dtype=torch.float32, device="cuda")
+    z = torch.zeros_like(x)
+    plain = load_axpy()
+    arguments: dict[str, Any] = {"alpha": 2.0, "x": x, "y": x, "z": z}
+    step = plain.bind(**arguments)
+    plain(**arguments)
+
+    def both() -> None:
+        for call in (step, lambda: plain(**arguments)):
+            z.zero_()
+            torch.cuda.synchronize()
+            call()
+            torch.cuda.synchronize()
+            assert bool((z == 3 * x).all())
+
+    with ThreadPoolExecutor(1) as other:
+        other.submit(both).result()
+    context = driver.Device(0).make_context()
+    try:
+        step()
+        plain(**arguments)
+    finally:
+        context.pop()
+        context.detach()
+    both()
 
 
 @pytest.mark.gpu
