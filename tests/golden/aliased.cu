@@ -1,4 +1,4 @@
-extern "C" __global__ void __launch_bounds__(16) two_tiles(const float *__restrict__ a, float *__restrict__ b, const float *__restrict__ c, float *__restrict__ d, int n)
+extern "C" __global__ void __launch_bounds__(16) two_tiles(const float *a, float *__restrict__ b, const float *c, float *__restrict__ d, int n)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
@@ -8,9 +8,9 @@ extern "C" __global__ void __launch_bounds__(16) two_tiles(const float *__restri
     } tile;
     tile.a_fetch[tx] = a[bx * 16 + tx];  // fetch_a
     __syncwarp();
-    b[bx * 16 + tx] = tile.a_fetch[-tx + 15];  // first
+    b[bx * 16 + tx] = tile.a_fetch[15 - tx];  // first
     __syncwarp();
     tile.c_fetch[tx] = c[bx * 16 + tx];  // fetch_c
     __syncwarp();
-    d[bx * 16 + tx] = tile.c_fetch[-tx + 15] + b[bx * 16 + tx];  // second
+    d[bx * 16 + tx] = tile.c_fetch[15 - tx] + b[bx * 16 + tx];  // second
 }

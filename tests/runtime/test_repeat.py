@@ -245,8 +245,10 @@ def test_gpu_calls_are_repeated_where_another_context_is_current() -> None:
     step = plain.bind(**arguments)
     plain(**arguments)
 
+    calls: tuple[Callable[[], object], ...] = (step, functools.partial(plain, **arguments))
+
     def both() -> None:
-        for call in (step, lambda: plain(**arguments)):
+        for call in calls:
             z.zero_()
             torch.cuda.synchronize()
             call()
