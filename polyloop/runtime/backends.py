@@ -73,10 +73,11 @@ class CBackend:
         """Run all launches of *binding*."""
         if stream is not None:
             raise_no_stream(binding.program.kernel)
-        self.packed(binding, binding.host_workspace()).run(None)
+        workspace = binding.host_workspace()  # its arrays live until the launches are done
+        self.packed(binding, workspace).run(None)
 
     def packed(self, binding: Binding, workspace: Mapping[str, ArrayView]) -> PackedCall:
-        """Return the launches of *binding*, to be repeated as they are."""
+        """Return the launches of *binding*, to be repeated as they are while the arrays live: they hold addresses."""
         views = {**binding.views, **workspace}
 
         def prepared(launch: DeviceLaunch) -> Callable[[int], bool]:
