@@ -120,7 +120,7 @@ def two_threads_writing_one_element() -> object:
 def parallel_reduction_iname() -> object:
     text = "y[i] = sum(k, a[i, k]*x[k])"
     knl = pl.make_kernel("{[i, k]: 0 <= i, k < n}", text, arrays(a="n, n", x="n", y="n"), name="matvec")
-    return pl.split_iname(knl, "k", 32, inner_tag="l.0")
+    return pl.split_iname(knl, "k", 32, inner_tag="g.0")
 
 
 def temporaries_that_live_together() -> object:

@@ -235,5 +235,6 @@ def copies(comparison: Comparison, reference: Placed) -> Iterator[Placed]:
     for statement in comparison.new.statements.values():
         origin = statement.lowered.instruction.origin
         same = isinstance(origin, Copy) and origin.instruction == reference.lowered.instruction.id
-        if same and not comparison.combines(statement) and comparison.counterpart(statement) is reference:
+        partial = statement.lowered.role == "combine" or (same and comparison.combines(statement))
+        if same and not partial and comparison.counterpart(statement) is reference:
             yield statement

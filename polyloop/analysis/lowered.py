@@ -68,10 +68,11 @@ class Access:
 class Lowered:
     """One assignment of the lowered program.
 
-    ``role`` is ``"plain"``, ``"init"`` (``lhs = neutral element``) or ``"update"`` (``rhs`` is
-    combined into ``lhs`` by the reduction ``operation``).  ``bounds`` are the bound variables, whose values decide
-    which instances run: ``exact`` is the domain for given values of them, which are parameters of it; ``domain``
-    holds every instance that runs for some values.
+    ``role`` is ``"plain"``, ``"init"`` (``lhs = neutral element``), ``"update"`` (``rhs`` is
+    combined into ``lhs`` by the reduction ``operation``) or ``"combine"`` (``lhs`` of every thread becomes the
+    combination of what the threads ``across`` some axes have in theirs).  ``bounds`` are the bound variables, whose
+    values decide which instances run: ``exact`` is the domain for given values of them, which are parameters of it;
+    ``domain`` holds every instance that runs for some values.
     """
 
     name: str
@@ -99,6 +100,8 @@ class Lowered:
     """Of a scan: the loops along which its accumulator is kept."""
     fixed: Mapping[str, Affine] = field(default_factory=dict)
     """Inames that are no loops of the statement, as forms of those that are: that of the one new term of a scan."""
+    across: tuple[str, ...] = ()
+    """Of a combine and its init: the thread axes over which the partial results lie."""
     atomic: str | None = None
     """Operation of an atomic update, which combines ``rhs`` into ``lhs``; its read of ``lhs`` is not in ``reads``."""
 

@@ -43,7 +43,7 @@ from polyloop.kernel.instruction import Instruction, Move, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
 from polyloop.kernel.tags import axis_name, is_lane
-from polyloop.kernel.tree import paths
+from polyloop.kernel.tree import paths, with_collectives
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
 
@@ -232,6 +232,14 @@ class _Lowering:
         if joined:
             nested = [replace(statement, joined={**joined, **statement.joined}) for statement in nested]
         self.before += [init, *nested, update]
+        if across := self.across(expr.inames):
+            if expr.start is not None or expr.operation.ordered:
+                raise _not_parallel(self.kernel, self.instruction, expr)
+            combine = replace(
+                init, name=self.names(f"{base}_combine"), role="combine", rhs=variable, reads=(*init.reads, write)
+            )
+            self.before[-len(nested) - 2 :] = [replace(init, across=across), *nested, update]
+            self.before.append(replace(combine, across=across))
         outer_reads.append(write)
         return variable
 
@@ -281,6 +289,11 @@ class _Lowering:
         outer_reads.append(write)
         return variable
 
+    def across(self, own: Iterable[str]) -> tuple[str, ...]:
+        """Return the thread axes on which a reduction with the inames *own* has its terms."""
+        axes = {axis for iname in own if (axis := axis_name(self.kernel.tag(iname))) is not None}
+        return tuple(sorted(axis for axis in axes if axis[0] == "l"))
+
     def joined(self, own: tuple[str, ...], reads: Iterable[Access]) -> dict[str, int | None]:
         """Return those of a reduction's inames in whose loops a temporary is set that it reads (rule 4)."""
         found: dict[str, int | None] = {}
@@ -305,7 +318,8 @@ class _Lowering:
         self, name: str, nest: tuple[str, ...], inames: tuple[str, ...], own: tuple[str, ...]
     ) -> tuple[Expression, tuple[int, ...]]:
         """Return the accumulator's element for one instance, expanded over loops inside the reduction's."""
-        first = min(nest.index(x) for x in own)
+        loops = [nest.index(x) for x in own if axis_name(self.kernel.tag(x)) is None]
+        first = min(loops, default=len(nest))
         inside = [x for x in nest[first:] if x in inames and x not in own and axis_name(self.kernel.tag(x)) is None]
         if not inside:
             return p.Variable(name), ()
@@ -328,6 +342,17 @@ def _no_atomic_update(kernel: LoopKernel, instruction: Instruction) -> Verificat
         f"'{show(instruction.expression)}' is no operation that can update '{target}' in one step",
         (f"an atomic instruction combines one value with '{target}', by +, *, min, max, &, | or ^, or replaces it",),
         (f"write {target} = {target} + x, with x in a temporary if it is a longer expression",),
+        sites=(instruction.site(),),
+    )
+    return VerificationError("schedule", kernel.name, [problem])
+
+
+def _not_parallel(kernel: LoopKernel, instruction: Instruction, expr: Reduction) -> VerificationError:
+    problem = Diagnostic(
+        "parallel-reduction",
+        f"the terms of '{expr.operation}' over {', '.join(expr.inames)} cannot be spread over threads",
+        ("they are combined in their order, one after the other",),
+        ("keep its loops sequential, or reduce without 'ordered' if any order will do",),
         sites=(instruction.site(),),
     )
     return VerificationError("schedule", kernel.name, [problem])
@@ -429,6 +454,7 @@ def _lower(kernel: LoopKernel) -> Program:
         last[instruction.id] = group[-1].name
     items += barriers.get(len(kernel.instructions), ())
     tree = build_tree(items, partial(may_share, kernel, statements, groups))
+    tree = with_collectives(tree, {name for name, statement in statements.items() if statement.role == "combine"})
     return Program(kernel, statements, tree, accumulators, paths(tree))
 
 

@@ -372,6 +372,11 @@ def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: fro
 
 
 def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
+    """Return *statement* on its threads.
+
+    Where threads combine what they have, all of them come: those without an instance of their own, too, which then
+    are phantoms that only write to their own memory.
+    """
     if any(isinstance(kernel.tag(iname), ThreadDigit) for iname in statement.inames):
         return _place_digits(kernel, statement, axes, owned)
     dims: list[str] = []
@@ -384,6 +389,7 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
             own[axis] = position
             forms[iname] = Affine(((axis, 1),), axes.first[axis])
     forms.update({iname: form.substitute(forms) for iname, form in statement.fixed.items()})
+    together = {axis: own.pop(axis) for axis in axes.local if axis in own} if statement.across else {}
     repeated = frozenset(axes.all) - owned - own.keys()
     order = (*axes.all, *(x for x in dims if "." not in x))
 
@@ -392,7 +398,9 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
         for axis, position in own.items():
             if axes.first[axis]:
                 domain = _shift(domain, position, axes.first[axis])
-        return _with_all_axes(domain, dims, order, axes, repeated)
+        for position in sorted(together.values(), reverse=True):
+            domain = domain.project_out(_SET, position, 1)
+        return _with_all_axes(domain, [x for x in dims if x not in together], order, axes, repeated)
 
     domain = on_threads(statement.domain)
     exact = on_threads(statement.exact) if statement.bounds else domain

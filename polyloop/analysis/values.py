@@ -518,6 +518,9 @@ def _accumulator(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
     users = readers_of(new, name)
     if _is_nested(new, init, [s for s, _ in users]):
         return
+    if init.lowered.across:
+        yield _clobbered(comparison, name, init)
+        return
     flow = flow_of(new, name, users, [init])
     for (user, access), sources, initial in zip(flow.reads, flow.sources, flow.initial, strict=True):
         looking_at(user, access)
@@ -526,15 +529,19 @@ def _accumulator(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
             same = _same_instance(user, source)
             bad = bad or not link.is_subset(same)
         if bad or not _precedes(new, group, user):
-            yield Diagnostic(
-                "accumulator-clobbered",
-                f"the reduction in '{new.program.accumulators[name].instruction}' would mix the terms of "
-                "several instances",
-                (f"its accumulator '{access.array}' is reset inside its own reduction",),
-                ("keep the reduction's loops inside the loops of its instruction",),
-                sites=(user.lowered.instruction.site(),),
-            )
+            yield _clobbered(comparison, name, user)
             return
+
+
+def _clobbered(comparison: Comparison, name: str, user: Placed) -> Diagnostic:
+    return Diagnostic(
+        "accumulator-clobbered",
+        f"the reduction in '{comparison.new.program.accumulators[name].instruction}' would mix the terms of "
+        "several instances",
+        (f"its accumulator '{name}' is reset inside its own reduction",),
+        ("keep the reduction's loops inside the loops of its instruction",),
+        sites=(user.lowered.instruction.site(),),
+    )
 
 
 def _precedes(placement: Placement, group: Sequence[Placed], user: Placed) -> bool:
@@ -556,16 +563,17 @@ def _is_nested(placement: Placement, init: Placed, users: Sequence[Placed]) -> b
         if not set(own) <= indexing or not mine[depth] < theirs[depth]:  # type: ignore[operator]
             return False
     updates = [s for s in users if s.lowered.role == "update"]
-    rest = [s for s in users if s.lowered.role != "update"]
-    for update in updates:
-        for reader in rest:
-            a, b = places[update.name], places[reader.name]
-            depth = 0
-            while depth < min(len(a), len(b)) and a[depth] == b[depth]:
-                depth += 1
-            if not a[depth] < b[depth]:  # type: ignore[operator]
-                return False
-            loops = [x for x in b[depth:] if isinstance(x, str)]
-            if not set(loops) <= indexing:
-                return False
+    combines = [s for s in users if s.lowered.role == "combine"]
+    rest = [s for s in users if s.lowered.role not in {"update", "combine"}]
+    stages = [(a, b) for a in updates for b in (*combines, *rest)] + [(a, b) for a in combines for b in rest]
+    for update, reader in stages:
+        a, b = places[update.name], places[reader.name]
+        depth = 0
+        while depth < min(len(a), len(b)) and a[depth] == b[depth]:
+            depth += 1
+        if not a[depth] < b[depth]:  # type: ignore[operator]
+            return False
+        loops = [x for x in b[depth:] if isinstance(x, str)]
+        if not set(loops) <= indexing:
+            return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -15,7 +16,7 @@ from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_vector
 
-__all__ = ["compound", "updated"]
+__all__ = ["compound", "function_scope", "updated"]
 
 _ASSIGNMENTS: Final = {"sum": "+=", "product": "*="}
 _WORD: Final = 4  # narrower types are computed as int and stored with a cast
@@ -83,7 +84,7 @@ def _function(expressions: Expressions, operation: Operation, dtype: np.dtype[np
 def _source(expressions: Expressions, operation: Operation, dtype: np.dtype[np.generic], name: str) -> str:
     scope = expressions.scope
     ctype = scope.ctype(dtype)
-    inside = _inside(scope, dtype)
+    inside = function_scope(scope, {"a": dtype, "b": dtype})
     printer = type(expressions)(inside)
     if len(operation.combine) == 1:
         lines = [f"    return {printer.stored(operation.combine[0], Context(), dtype).text};"]
@@ -96,9 +97,9 @@ def _source(expressions: Expressions, operation: Operation, dtype: np.dtype[np.g
     return "\n".join([f"{scope.language.helper} {ctype} {name}({ctype} a, {ctype} b)", "{", *lines, "}"])
 
 
-def _inside(scope: Scope, dtype: np.dtype[np.generic]) -> Scope:
-    """Return the scope of a function of two states ``a`` and ``b``, which shares what the program declares."""
+def function_scope(scope: Scope, dtypes: Mapping[str, np.dtype[np.generic]]) -> Scope:
+    """Return the scope of a function of variables with these *dtypes*, which shares what the program declares."""
     return replace(
-        scope, divisibility={}, values={}, dtypes={"a": dtype, "b": dtype}, arrays={}, storage={}, expanded={},
+        scope, divisibility={}, values={}, dtypes=dtypes, arrays={}, storage={}, expanded={},
         bounds=frozenset(), used=set(), table_names={},
     )  # fmt: skip

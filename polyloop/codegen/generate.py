@@ -261,9 +261,12 @@ class _Program:
             return _Function(launch, self._scope(launch, {}, ()), (), 0, nothing)
         extents = {f"l.{n}": size for n, size in enumerate(launch.local_size)}
         if not self.language.has_axes:
-            sequential = sequential_tree(replace(launch, tree=tree), self.statements)
+            taken = Names({a.name for a in self.arguments} | {t.name for t in launch.temporaries})
+            sequential = sequential_tree(replace(launch, tree=tree), self.statements, taken)
+            launch = replace(launch, temporaries=(*launch.temporaries, *sequential.temporaries))
             scope = self._scope(launch, sequential.expanded, used)
-            body = Walker(scope, self.schedule, (), extents).run(sequential.tree, self.context)
+            schedule = replace(self.schedule, statements={**self.statements, **sequential.statements})
+            body = Walker(scope, schedule, (), extents).run(sequential.tree, self.context)
             return _Function(launch, scope, *declare_temporaries(body, launch, scope), ())
         scope = self._scope(launch, {}, used)
         axes = grid_axes(launch.group_axes, statements, self.context, self.divisibility)

@@ -93,6 +93,8 @@ class LaneLoops(Loops):
         if len(node.body) != 1 or not isinstance(node.body[0], Run) or node.iname in self.constants:
             return None
         statement = self.statements[node.body[0].name]
+        if statement.collective is not None:
+            return None
         low, high = self._static_box(node)
         if low is None or high is None:
             return None

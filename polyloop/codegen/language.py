@@ -91,6 +91,9 @@ class Language:
     atomics
         Call of each native atomic update, by ``(operation, NumPy name of the type)``; its fields are the element and
         the value. What is missing becomes a loop around ``atomicCAS``.
+    warp_reductions
+        Call of each operation that a whole warp carries out at once, by ``(operation, NumPy name of the type)``; its
+        fields are the mask of the lanes and the value.  What is missing is done by shuffles.
     results
         Statement that computes a function with several results at once, by the same key: a format of the argument and
         of where each result goes.  Without one, each result is computed by the function of its name.
@@ -123,6 +126,7 @@ class Language:
     functions: Mapping[tuple[str, str], str]
     extremes: Mapping[tuple[str, str], str]
     atomics: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    warp_reductions: Mapping[tuple[str, str], str] = field(default_factory=dict)
     constant: str = "static const "
     large_constant: str = "static const "
     constant_bytes: int = 0

@@ -2,30 +2,39 @@
 
 The group axes enclose everything.  Each maximal barrier-free region is enclosed by loops over the local axes; a loop
 that holds a barrier stays outside of them.  What a thread keeps privately from one region to the next must be kept
-once per thread.
+once per thread.  What threads do together becomes loops over the threads, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.codegen.scope import Names
+from polyloop.expr.nodes import array_name
+from polyloop.expr.operations import neutral_element
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.tree import Barrier, Loop, Node, Tree, has_barrier, runs
-from polyloop.schedule.plan import Launch, Statement
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, has_barrier, runs
+from polyloop.schedule.plan import Launch, Statement, Storage
 
 __all__ = ["SequentialTree", "sequential_tree"]
 
 
 @dataclass(frozen=True)
 class SequentialTree:
-    """A tree in which axes are loops; ``expanded`` are the private temporaries to keep once per thread."""
+    """A tree in which axes are loops; ``expanded`` are the private temporaries to keep once per thread.
+
+    ``statements`` are what collective statements have become, with the ``temporaries`` that they need.
+    """
 
     tree: Tree
     expanded: Mapping[str, tuple[str, ...]]
+    statements: Mapping[str, Statement] = field(default_factory=dict)
+    temporaries: tuple[Storage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -34,15 +43,51 @@ class _Region:
     in_barrier_loop: bool
 
 
-def sequential_tree(launch: Launch, statements: Mapping[str, Statement]) -> SequentialTree:
-    """Return *launch* as a loop program for one thread."""
+def sequential_tree(launch: Launch, statements: Mapping[str, Statement], names: Names) -> SequentialTree:
+    """Return *launch* as a loop program for one thread; *names* are those that are taken."""
     local = tuple(f"l.{n}" for n in reversed(range(len(launch.local_size))))
+    dtypes = {t.name: t.dtype for t in launch.temporaries}
+    together: dict[str, SequentialTree] = {}
+    for name in runs(launch.tree):
+        if statements[name].collective is not None:
+            dtype = dtypes[array_name(statements[name].lhs)]
+            together[name] = _together(statements[name], dtype, local, names.fresh("total"))
     private = {t.name for t in launch.temporaries if t.address_space is AddressSpace.PRIVATE}
     kept = _kept(tuple(_regions(launch.tree, False)), private, statements) if local else frozenset[str]()
-    body = _with_threads(launch.tree, local, kept, statements)
+    body = _with_threads(launch.tree, local, kept, statements, together)
     for axis in sorted(launch.group_axes):
         body = (Loop(axis, body),)
-    return SequentialTree(body, dict.fromkeys(sorted(kept), local))
+    made = {name: part for entry in together.values() for name, part in entry.statements.items()}
+    totals = tuple(total for entry in together.values() for total in entry.temporaries)
+    return SequentialTree(body, dict.fromkeys(sorted(kept), local), made, totals)
+
+
+
+def _together(statement: Statement, dtype: np.dtype[np.generic], local: Sequence[str], total: str) -> SequentialTree:
+    """Return what the threads do together as loops over them: they add up what they have, then each gets the sum."""
+    assert statement.collective is not None, f"'{statement.name}' is no collective"
+    operation = statement.collective.operation
+    variable = p.Variable(total)
+    plain = replace(statement, collective=None)
+    neutral = neutral_element(operation, dtype)
+    parts = {
+        f"{statement.name}_begin": replace(plain, lhs=variable, rhs=neutral),
+        f"{statement.name}_collect": replace(plain, lhs=variable, rhs=statement.lhs, update=operation),
+        f"{statement.name}_share": replace(plain, rhs=variable),
+    }
+    begin, collect, share = (Run(name) for name in parts)
+    groups = [axis for axis in local if axis not in statement.collective.across]
+    members = [axis for axis in local if axis in statement.collective.across]
+    tree = _enclosed((begin, *_enclosed((collect,), members), *_enclosed((share,), members)), groups)
+    named = {name: replace(part, name=name) for name, part in parts.items()}
+    return SequentialTree(tree, {}, named, (Storage(total, dtype, (), AddressSpace.PRIVATE),))
+
+
+def _enclosed(tree: Tree, axes: Sequence[str]) -> Tree:
+    """Return *tree* in loops over *axes*, the first of them outermost."""
+    for axis in reversed(axes):
+        tree = (Loop(axis, tree),)
+    return tree
 
 
 def _split(tree: Tree) -> Iterator[Tree]:
@@ -64,33 +109,33 @@ def _split(tree: Tree) -> Iterator[Tree]:
 
 def _regions(tree: Tree, in_barrier_loop: bool) -> Iterator[_Region]:
     for part in _split(tree):
-        if has_barrier(part):
-            (loop,) = part
-            assert isinstance(loop, Loop), "only a loop can hold a barrier"
+        if has_barrier(part) and isinstance(part[0], Loop):
+            loop = part[0]
             yield from _regions(loop.body, True)
         else:
             yield _Region(part, in_barrier_loop)
 
 
 def _with_threads(
-    tree: Tree, local: tuple[str, ...], kept: frozenset[str], statements: Mapping[str, Statement]
-) -> Tree:
+    tree: Tree, local: tuple[str, ...], kept: frozenset[str], statements: Mapping[str, Statement],
+    together: Mapping[str, SequentialTree],
+) -> Tree:  # fmt: skip
     out: list[Node] = []
     for part in _split(tree):
         if has_barrier(part):
-            (loop,) = part
-            assert isinstance(loop, Loop), "only a loop can hold a barrier"
-            out.append(Loop(loop.iname, _with_threads(loop.body, local, kept, statements)))
+            (node,) = part
+            if isinstance(node, Loop):
+                out.append(Loop(node.iname, _with_threads(node.body, local, kept, statements, together)))
+            else:
+                assert isinstance(node, Run), "a barrier is where parts end"
+                out += together[node.name].tree
             continue
         names = tuple(runs(part))
         if any(_names(statements[name]) & kept for name in names):
             axes = local
         else:
             axes = tuple(axis for axis in local if any(axis in statements[name].dims for name in names))
-        enclosed = part
-        for axis in reversed(axes):
-            enclosed = (Loop(axis, enclosed),)
-        out += enclosed
+        out += _enclosed(part, axes)
     return tuple(out)
 
 

@@ -7,7 +7,7 @@ larger than the domain; that costs a test further inside, never a wrong result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
@@ -17,6 +17,7 @@ from polyloop.codegen.atomics import atomic_update
 from polyloop.codegen.bounds import minimal
 from polyloop.codegen.branches import Guarded, branches
 from polyloop.codegen.c_ast import Assign, Block, Call, If, Node, Sync, Verbatim
+from polyloop.codegen.collective import collective_call
 from polyloop.codegen.combine import compound, updated
 from polyloop.codegen.context import Context
 from polyloop.codegen.copies import group_text, start_text
@@ -26,6 +27,7 @@ from polyloop.codegen.rows import hull
 from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile
 from polyloop.codegen.verbatim import verbatim
+from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Unroll
@@ -192,6 +194,8 @@ class Walker(LaneLoops):
     def _leaf(self, statement: Statement, context: Context) -> Block:
         """Return a statement under every condition that is not known to hold."""
         cases = self._unknown_rows(statement, context)
+        if statement.collective is not None and all(cases):
+            self._refuse_divergence(statement, cases)
         self.scope.fast = statement.fast
         self.expressions.reads = set()
         inside = context.add(cases[0]) if len(cases) == 1 else context
@@ -204,6 +208,19 @@ class Walker(LaneLoops):
         if not conditions:
             return (assign,)
         return (If(_conjunction(conditions), (assign,), (), reads),)
+
+    def _refuse_divergence(self, statement: Statement, cases: Iterable[Iterable[Affine]]) -> None:
+        """Raise an error if not all threads reach a statement that they execute together."""
+        data = sorted(self._reads(chain.from_iterable(cases)))
+        if data:
+            raise self.scope.error(
+                Diagnostic(
+                    "divergent-reduction",
+                    f"the threads combine their terms in '{statement.instruction}', and data decides whether they do",
+                    (f"its domain uses {', '.join(repr(d) for d in data)}, which may differ from thread to thread",),
+                    ("keep the loops of this reduction sequential, or bound the loops around it by parameters",),
+                )
+            )
 
     def _unknown_rows(self, statement: Statement, context: Context) -> list[list[Affine]]:
         """Return, for each piece of the domain of *statement*, the rows that *context* does not imply."""
@@ -243,6 +260,9 @@ class Walker(LaneLoops):
             return start
         if statement.atomic is not None:
             return atomic_update(self.expressions, statement, context)
+        if statement.collective is not None:
+            sizes = [self.extents[axis] for axis in sorted(self.extents) if axis[0] == "l"]
+            return collective_call(self.expressions, statement, context, sizes)
         if isinstance(statement.rhs, CText):
             return verbatim(self.expressions, statement, context)
         self.expressions.reads = set()

@@ -5,12 +5,25 @@ The reference program and every schedule are such trees.  A tree is a tuple of n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-__all__ = ["Barrier", "Group", "Loop", "Node", "Run", "Scope", "Tree", "has_barrier", "paths", "runs", "show_tree"]
+__all__ = [
+    "Barrier",
+    "Group",
+    "Loop",
+    "Node",
+    "Run",
+    "Scope",
+    "Tree",
+    "has_barrier",
+    "paths",
+    "runs",
+    "show_tree",
+    "with_collectives",
+]
 
 
 class Scope(Enum):
@@ -25,9 +38,10 @@ class Scope(Enum):
 
 @dataclass(frozen=True)
 class Run:
-    """Execute the statement *name* once."""
+    """Execute the statement *name* once; at a ``collective`` one the threads of a block meet, as at a barrier."""
 
     name: str
+    collective: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,9 +92,26 @@ def runs(tree: Tree) -> Iterator[str]:
 
 
 def has_barrier(tree: Tree) -> bool:
-    """Return whether any barrier stands in *tree*."""
+    """Return whether any barrier, or statement at which threads meet, stands in *tree*."""
     return any(
-        isinstance(node, Barrier) or (isinstance(node, Loop) and has_barrier(node.body)) for node in tree
+        isinstance(node, Barrier)
+        or (isinstance(node, Run) and node.collective)
+        or (isinstance(node, Loop) and has_barrier(node.body))
+        for node in tree
+    )
+
+
+def with_collectives(tree: Tree, names: Collection[str]) -> Tree:
+    """Return *tree* in which the statements *names* are collective."""
+    if not names:
+        return tree
+    return tuple(
+        Loop(node.iname, with_collectives(node.body, names))
+        if isinstance(node, Loop)
+        else Run(node.name, collective=True)
+        if isinstance(node, Run) and node.name in names
+        else node
+        for node in tree
     )
 
 

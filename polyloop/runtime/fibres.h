@@ -278,7 +278,7 @@ template <class... A> static int sizes(void (*)(A...), int *into) {
 static inline unsigned lane() { return current & 31; }
 
 template <class T> static inline T exchange(int line, unsigned mask, T value, unsigned source) {
-    static_assert(sizeof(T) <= 16, "shuffled values have at most 16 bytes");
+    static_assert(sizeof(T) <= 8 && (!std::is_class<T>::value || sizeof(T) == 4), "a shuffle moves a number");
     memcpy(fibres[current].slot, &value, sizeof(T));
     wait_at(AT_WARP_BARRIER, line, mask);
     T result;
@@ -315,6 +315,18 @@ static inline unsigned ballot(int line, unsigned mask, int predicate) {
     wait_at(AT_WARP_BARRIER, line, mask);
     return result;
 }
+template <class T, class F> static inline T reduce(int line, unsigned mask, T value, F combine) {
+    static_assert(std::is_integral<T>::value && sizeof(T) == 4, "a warp reduces integers of 32 bits");
+    memcpy(fibres[current].slot, &value, sizeof(T));
+    wait_at(AT_WARP_BARRIER, line, mask);
+    T result = value;
+    for (int k = 0; k < 32; k++) {
+        int from = (current & ~31) + k;
+        if ((mask >> k & 1) && from < threads && from != current) result = combine(result, *(T *)fibres[from].slot);
+    }
+    wait_at(AT_WARP_BARRIER, line, mask);
+    return result;
+}
 static inline int count_block(int line, int predicate) {
     int value = predicate != 0, result = 0;
     memcpy(fibres[current].slot, &value, sizeof(int));
@@ -345,6 +357,10 @@ namespace polyloop { static inline unsigned sync_mask(unsigned mask = 0xffffffff
 #define __shfl_up_sync(...) polyloop::shfl_up(__LINE__, __VA_ARGS__)
 #define __shfl_down_sync(...) polyloop::shfl_down(__LINE__, __VA_ARGS__)
 #define __shfl_xor_sync(...) polyloop::shfl_xor(__LINE__, __VA_ARGS__)
+#define __reduce_add_sync(mask, x) \
+    polyloop::reduce(__LINE__, mask, x, [](auto a, auto b) { return (decltype(a))((unsigned)a + (unsigned)b); })
+#define __reduce_min_sync(mask, x) polyloop::reduce(__LINE__, mask, x, [](auto a, auto b) { return b < a ? b : a; })
+#define __reduce_max_sync(mask, x) polyloop::reduce(__LINE__, mask, x, [](auto a, auto b) { return a < b ? b : a; })
 #define __ballot_sync(mask, p) polyloop::ballot(__LINE__, mask, p)
 #define __any_sync(mask, p) (polyloop::ballot(__LINE__, mask, p) != 0)
 #define __all_sync(mask, p) (polyloop::ballot(__LINE__, mask, !(p)) == 0)

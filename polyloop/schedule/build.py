@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from weakref import WeakKeyDictionary
 
 import islpy as isl
@@ -32,6 +33,7 @@ from polyloop.kernel.tags import InameTag, Interleave, Unroll, UnrollHint, Vecto
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.poly.affine import to_expression
 from polyloop.schedule.barrier import idle_barriers, place_barriers, requirements
+from polyloop.schedule.collective import Collective, Kind, meeting_of, reuse_requirements
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 from polyloop.schedule.trust import taken_on_trust
@@ -107,7 +109,9 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     found += pool_needs(placement, limits.warp_size)
     warn("schedule", kernel.name, idle_barriers(placement, found), kernel.silenced_warnings)
     axes = contracted_axes(placement)
+    collectives = _collectives(placement, limits)
     storages = _storages(placement, axes)
+    storages.update(_scratch(placement, collectives, limits))
     proofs += discharge(kernel, [storage_obligations(storages.values(), limits)])
     tree = placement.program.tree
     cuts = launch_cuts(placement, found)
@@ -121,15 +125,16 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
                 pass  # the values are private by nature: say so
         if crossing:
             raise VerificationError("schedule", kernel.name, crossing)
-    tree = place_barriers(tree, requirements(placement, found), cuts)
+    reuses = reuse_requirements(placement, [name for name, entry in collectives.items() if entry.scratch])
+    tree = place_barriers(tree, [*requirements(placement, found), *reuses], cuts)
     pending = {entry.arrival.name: entry.pending for entry in arrivals(placement)}
     statements = {
         name: replace(statement, pending=pending.get(name, 0))
         for name, placed in placement.statements.items()
-        if (statement := _statement(kernel, placed, axes)) is not None
+        if (statement := _statement(kernel, placed, axes, collectives.get(name))) is not None
     }
     exchanged = frozenset(need.array for need in found if _inside_a_launch(placement, need, cuts))
-    launches = tuple(_launches(placement, tree, cuts, storages, exchanged))
+    launches = tuple(_launches(placement, tree, cuts, storages, exchanged, collectives))
     found_waits = waits(found, launches)
     proofs += discharge(kernel, [wait_obligations(found_waits, limits)])
     schedule = Schedule(
@@ -227,6 +232,38 @@ def _not_swizzled(name: str, problem: str) -> Diagnostic:
     return Diagnostic("bad-swizzle", f"'{name}' cannot be swizzled", (problem,), hints)
 
 
+def _collectives(placement: Placement, limits: DeviceLimits) -> dict[str, Collective]:
+    """Return what the threads of a block do together, by statement."""
+    taken = {*placement.program.kernel.names(), *placement.program.accumulators}
+    found: dict[str, Collective] = {}
+    for name, placed in placement.statements.items():
+        lowered = placed.lowered
+        if lowered.role != "combine" or placed.domain.is_empty():
+            continue
+        assert lowered.operation is not None, "a combine belongs to a reduction"
+        scratch = None
+        meeting = meeting_of(_local_size(placement.axes.local), lowered.across, limits.warp_size)
+        if meeting.scratch(lowered.operation):
+            wishes = (f"partial{number or ''}" for number in count())
+            scratch = next(wish for wish in wishes if wish not in taken)
+            taken.add(scratch)
+        found[name] = Collective(Kind.COMBINE, lowered.operation, lowered.across, scratch)
+    return found
+
+
+def _scratch(
+    placement: Placement, collectives: Mapping[str, Collective], limits: DeviceLimits
+) -> Iterator[tuple[str, Storage]]:
+    """Yield the shared arrays through which the threads of a block combine their values, by name."""
+    dtypes = accumulator_dtypes(placement.program.kernel)
+    for name, collective in collectives.items():
+        if collective.scratch is not None:
+            dtype = dtypes[placement.statements[name].lowered.write.array]
+            meeting = meeting_of(_local_size(placement.axes.local), collective.across, limits.warp_size)
+            storage = Storage(collective.scratch, dtype, (meeting.scratch(collective.operation),), AddressSpace.LOCAL)
+            yield collective.scratch, storage
+
+
 def _workspace(placement: Placement) -> tuple[ArrayArg, ...]:
     """Return the temporaries in global memory, as arrays that the caller of a launch allocates."""
     used = {a.array for s in placement.statements.values() for a in s.lowered.accesses}
@@ -280,8 +317,9 @@ def _crossing(placement: Placement, cuts: list[int]) -> Iterator[Diagnostic]:
 
 
 def _launches(
-    placement: Placement, tree: Tree, cuts: list[int], storages: Mapping[str, Storage], exchanged: frozenset[str]
-) -> Iterator[Launch]:
+    placement: Placement, tree: Tree, cuts: list[int], storages: Mapping[str, Storage], exchanged: frozenset[str],
+    collectives: Mapping[str, Collective],
+) -> Iterator[Launch]:  # fmt: skip
     title = placement.program.kernel.name
     segments: list[list[Node]] = [[] for _ in range(len(cuts) + 1)]
     position = 0
@@ -301,6 +339,7 @@ def _launches(
             for name in names
             for access in placement.statements[name].lowered.accesses
         }
+        used |= {scratch for name in names & collectives.keys() if (scratch := collectives[name].scratch)}
         temporaries = tuple(storage for name, storage in storages.items() if name in used)
         name = title if len(segments) == 1 else f"{title}_{number}"
         yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used)
@@ -323,7 +362,9 @@ def _local_size(local: Mapping[str, int | None]) -> tuple[int, ...]:
     return tuple(local.get(f"l.{number}") or 1 for number in range(last + 1))
 
 
-def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[int]]) -> Statement | None:
+def _statement(
+    kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[int]], collective: Collective | None
+) -> Statement | None:
     """Return what code generation needs of a placed statement, None if it has no instances."""
     lowered = placed.lowered
     if placed.domain.is_empty():
@@ -364,5 +405,6 @@ def _statement(kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[
         digits={} if placed.digits is None else dict(placed.digits.extents),
         fast=kernel.fast if lowered.instruction.fast is None else lowered.instruction.fast,
         step=lowered.instruction.step,
+        collective=collective,
     )
 

@@ -18,6 +18,7 @@ from polyloop.kernel.kernel import Condition
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Tree
+from polyloop.schedule.collective import Collective
 
 __all__ = ["Launch", "Schedule", "Statement", "Storage", "shared_bytes"]
 
@@ -61,6 +62,9 @@ class Statement:
         Which half of an asynchronous copy it is; both halves say the whole assignment.
     pending
         Of an arrival: how many groups of copies that were started later may be under way after it.
+    collective
+        What all threads of a block do with their values of ``lhs``, if that is what the statement stands for; it reads
+        no ``rhs``, and all threads execute it.
     """
 
     name: str
@@ -77,6 +81,7 @@ class Statement:
     digits: Mapping[str, Digit] = field(default_factory=dict)
     step: CopyStep | None = None
     pending: int = 0
+    collective: Collective | None = None
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,17 @@ _ATOMICS: Final = {
     for operation in ("sum", "and", "or", "xor", "exchange")
 }
 """CUDA C++ Programming Guide, "Atomic Functions": what exists on all devices from sm_70 on."""
+_WARP_REDUCTIONS: Final = {
+    ("any", "bool"): "__any_sync({0}, {1})",
+    ("all", "bool"): "__all_sync({0}, {1})",
+}
+_INTEGER_REDUCTIONS: Final = {
+    (operation, dtype): f"__reduce_{word}_sync({{0}}, {{1}})"
+    for operation, word in (("sum", "add"), ("min", "min"), ("max", "max"))
+    for dtype in ("int32", "uint32")
+}
+"""CUDA C++ Programming Guide, "Warp Reduce Functions": from sm_80 on."""
+_AMPERE: Final = 80
 _HELPER: Final = "static __device__ __forceinline__"
 _TYPES: Final = {
     "bool": "bool",
@@ -92,6 +103,7 @@ CUDA_LANGUAGE: Final = Language(
     fast_functions=CUDA_FAST_FUNCTIONS,
     extremes={(operation, dtype): operation for operation in ("min", "max") for dtype in _EXTREME_TYPES},
     atomics=_ATOMICS,
+    warp_reductions=_WARP_REDUCTIONS | _INTEGER_REDUCTIONS,
     # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": 64 KB of constant memory.
     constant="__constant__ ",
     large_constant="__device__ const ",
@@ -118,13 +130,13 @@ CUDA_LANGUAGE: Final = Language(
 
 
 @cache
-def _language(shared: int, *, copies: bool) -> Language:
-    """Return the language for devices of which a block can have *shared* KiB of shared memory.
-
-    They may have asynchronous *copies*.
-    """
+def _language(arch: str) -> Language:
+    """Return the language for devices of architecture *arch*, with what a block of theirs can have."""
+    shared = _SHARED_KIB.get(arch, 48)
     limits = replace(_LIMITS, shared_bytes=shared * 1024)
-    return replace(CUDA_LANGUAGE, limits=limits, copies=COPIES if copies else None)
+    language = replace(CUDA_LANGUAGE, limits=limits, copies=None if arch in _WITHOUT_COPIES else COPIES)
+    digits = "".join(c for c in arch if c.isdigit())
+    return replace(language, warp_reductions=_WARP_REDUCTIONS) if digits and int(digits) < _AMPERE else language
 
 
 def CudaTarget(arch: str = "sm_90") -> Target:  # noqa: N802 - reads as the class that it is to users
@@ -135,7 +147,6 @@ def CudaTarget(arch: str = "sm_90") -> Target:  # noqa: N802 - reads as the clas
     arch
         Architecture to compile for, such as ``"sm_80"``.
     """
-    known = arch.rstrip("af")
-    language = _language(_SHARED_KIB.get(known, 48), copies=known not in _WITHOUT_COPIES)
+    language = _language(arch.rstrip("af"))
     assert language.limits is not None, "the CUDA language has limits"
     return Target("cuda", language, language.limits, arch)

@@ -19,6 +19,7 @@ from polyloop.analysis.scans import carried_violations
 from polyloop.analysis.values import value_violations
 from polyloop.analysis.witness import element, instance, pair, witness
 from polyloop.errors import Diagnostic, WitnessKind
+from polyloop.expr.rewrite import expand_rules, reductions
 from polyloop.expr.updates import COMMUTATIVE, update_of
 from polyloop.kernel.instruction import Term
 from polyloop.kernel.kernel import LoopKernel
@@ -118,19 +119,31 @@ class TagInames(Transform):
 
 
 def _reduction_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator[Diagnostic]:
-    if not isinstance(parse_tag(text), GroupAxis | LocalAxis):
+    """Yield that the terms of a reduction cannot be spread over the blocks or threads of an axis."""
+    tag = parse_tag(text)
+    if not isinstance(tag, GroupAxis | LocalAxis):
         return
     for instruction in kernel.instructions:
-        for term in instruction.terms:
-            if iname in term.inames and iname not in instruction.inames:
-                yield Diagnostic(
-                    "parallel-reduction",
-                    f"iname '{iname}' is the iname of a reduction and cannot be '{text}'",
-                    (f"{_two_terms(term, iname)} would be added to one accumulator at the same time",),
-                    ("keep the reduction's loop sequential or unrolled",),
-                    sites=(instruction.site(),),
-                )
-                return
+        found = reductions(expand_rules(instruction.expression, kernel.substitutions))
+        for term, reduction in zip(instruction.terms, found, strict=True):
+            if iname not in reduction.inames:
+                continue
+            ordered = reduction.operation.ordered
+            if isinstance(tag, LocalAxis) and not ordered and reduction.start is None:
+                continue
+            why = f"{_two_terms(term, iname)} would be added to one accumulator at the same time"
+            hint = "keep the reduction's loop sequential or unrolled"
+            if ordered:
+                why = f"the terms of '{reduction.operation}' are combined in their order, one after the other"
+                hint = "keep its loop sequential, or reduce without 'ordered' if any order will do"
+            yield Diagnostic(
+                "parallel-reduction",
+                f"iname '{iname}' is the iname of a reduction and cannot be '{text}'",
+                (why,),
+                (hint,),
+                sites=(instruction.site(),),
+            )
+            return
 
 
 def _two_terms(term: Term, iname: str) -> str:

@@ -264,9 +264,12 @@ def test_an_ordered_reduction_is_not_computed_ahead() -> None:
     assert "the order of the terms of 'ordered(sum)' is lost where they are computed ahead" in message
 
 
-def test_a_parallel_iname_of_arg_max_is_refused() -> None:
-    knl = rows("w[i] = argmax(j, x[i, j], j).index")
-    refused("parallel-reduction", lambda: pl.tag_inames(knl, "j:l.0"))
+@pytest.mark.parametrize("operation", ["ordered(sum)", "segmented(sum)"])
+def test_terms_in_their_order_are_not_spread_over_threads(operation: str) -> None:
+    terms = "(x[i, j], j == 3)" if "segmented" in operation else "x[i, j]"
+    knl = rows(f"w[i] = reduce({operation}, j, {terms}){'.value' if 'segmented' in operation else ''}")
+    message = refused("parallel-reduction", lambda: pl.tag_inames(knl, "j:l.0"))
+    assert f"the terms of '{operation}' are combined in their order, one after the other" in message
 
 
 # }}}

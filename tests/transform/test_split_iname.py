@@ -110,7 +110,7 @@ REFUSALS: dict[str, tuple[Callable[[], pl.LoopKernel], Callable[[pl.LoopKernel],
     "no_such_tag": (matmul, lambda knl: pl.split_iname(knl, "i", 4, outer_tag="g.3"), "bad-tag"),
     "recurrence_on_threads": (sweep, lambda knl: pl.split_iname(knl, "i", 16, inner_tag="l.0"), "illegal-parallel"),
     "recurrence_on_blocks": (sweep, lambda knl: pl.split_iname(knl, "i", 16, outer_tag="g.0"), "illegal-parallel"),
-    "reduction_on_threads": (matmul, lambda knl: pl.split_iname(knl, "k", 16, inner_tag="l.0"), "parallel-reduction"),
+    "reduction_on_blocks": (matmul, lambda knl: pl.split_iname(knl, "k", 16, outer_tag="g.2"), "parallel-reduction"),
 }
 
 

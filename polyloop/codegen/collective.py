@@ -1,0 +1,314 @@
+"""What the threads of a block do together, as functions on the device: combining one value of each.
+
+Threads of one warp exchange values by shuffles; what is left goes through shared memory, one value for each part of a
+group.  Every function is called by all threads of the block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.codegen.c_ast import Assign
+from polyloop.codegen.combine import function_scope, updated
+from polyloop.codegen.context import Context
+from polyloop.codegen.expressions import Expressions
+from polyloop.expr.dtypes import is_complex, is_half
+from polyloop.expr.nodes import Operation
+from polyloop.expr.printer import show
+from polyloop.expr.records import field_dtype, field_names, is_record
+from polyloop.schedule.collective import LOGICAL, Meeting, Span, meeting_of
+from polyloop.schedule.plan import Statement
+
+__all__ = ["collective_call"]
+
+_DType = np.dtype[np.generic]
+_FEW: Final = 8
+"""Parts that every thread combines by itself: reading one value for all threads takes less time than a shuffle."""
+_WORDS: Final = {
+    "max": "The greatest x", "min": "The least x", "any": "Whether x holds on any", "all": "Whether x holds on all",
+}  # fmt: skip
+_CHOICE: Final = re.compile(r"&&|\|\||\?")
+"""What may leave an operand out; all threads of a warp have to be there to exchange values."""
+_OPERAND: Final = re.compile(r"\b[xy]\b")
+_SERIAL: Final = 32
+"""Parts beyond which the threads of a group share the work of combining them."""
+
+
+def collective_call(
+    expressions: Expressions, statement: Statement, context: Context, sizes: Sequence[int]
+) -> Assign:
+    """Return the assignment that makes of every thread's value what the threads of a block have together."""
+    collective = statement.collective
+    assert collective is not None, f"'{statement.name}' is no collective"
+    scope = expressions.scope
+    limits = scope.language.limits
+    assert limits is not None, f"target '{scope.language.name}' has no threads"
+    expressions.reads = set()
+    target, name, dtype = expressions.target(statement.lhs, context)
+    meeting = meeting_of(sizes, collective.across, limits.warp_size)
+    uses = {name, *expressions.reads}
+    value = target
+    if meeting.across:
+        function = _function(expressions, collective.operation, dtype, meeting, tuple(sizes))
+        arguments = [target]
+        if collective.scratch is not None:
+            arguments.append(collective.scratch)
+            uses.add(collective.scratch)
+        value = f"{function}({', '.join(arguments)})"
+    return Assign(target, "=", value, statement.instruction, name, frozenset(uses))
+
+
+def _function(
+    expressions: Expressions, operation: Operation, dtype: _DType, meeting: Meeting, sizes: tuple[int, ...]
+) -> str:
+    """Return the name of the function that combines one value of each thread of a group."""
+    scope = expressions.scope
+    axes = "".join("xyz"[int(span.axis[2])] for span in meeting.across)
+    meaning = "; ".join(map(show, operation.combine))
+    key = f"{operation}: {meaning}, over {axes} of {sizes}, {scope.ctype(dtype)}{', fast' if scope.fast else ''}"
+    name = scope.record_helpers.get(key)
+    if name is None:
+        count = prod(span.extent for span in meeting.across)
+        what = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
+        wish = f"{operation.name}_over_{axes}{what.removeprefix(operation.name)}"
+        if meeting.is_whole_block and count > meeting.warp_size:
+            wish = f"block_{what}"
+        elif meeting.parts == 1 and count == meeting.warp_size:
+            wish = f"warp_{what}"
+        body = _Body(expressions, operation, dtype, meeting, sizes)
+        lines = list(body.lines())
+        name = scope.record_helpers[key] = scope.names.fresh(wish)
+        ctype = scope.ctype(dtype)
+        parameters = f"{ctype} x, {ctype} *partial" if meeting.scratch(operation) else f"{ctype} x"
+        who = "of the block" if meeting.is_whole_block else f"that differ in threadIdx.{' and .'.join(axes)} only"
+        meant = _WORDS.get(operation.name, f"The {operation} of x")
+        comment = f"// {meant} over the {count} threads {who}, on each of them; the whole block calls it."
+        head = f"{scope.language.helper} {ctype} {name}({parameters})"
+        scope.helpers[key] = "\n".join([comment, head, "{", *(f"    {line}" for line in lines), "    return x;", "}"])
+    return name
+
+
+class _Body:
+    """The body of a function that combines the values ``x`` of threads."""
+
+    def __init__(
+        self, expressions: Expressions, operation: Operation, dtype: _DType, meeting: Meeting, sizes: tuple[int, ...]
+    ) -> None:
+        self.scope = expressions.scope
+        self.inside = function_scope(self.scope, {"x": dtype, "y": dtype})
+        self.printer = type(expressions)(self.inside)
+        self.operation = operation
+        self.dtype = dtype
+        self.meeting = meeting
+        self.sizes = sizes
+        # Every thread gets the same result, whatever is rounded: the side of the lower thread always comes first.
+        self.is_symmetric = not operation.combine and not (is_complex(dtype) and operation.name == "product")
+
+    def lines(self) -> Iterator[str]:
+        """Yield the statements."""
+        language, meeting = self.scope.language, self.meeting
+        name = self.operation.name
+        if name in LOGICAL and meeting.is_whole_block and meeting.parts > 1:
+            yield f"x = __syncthreads_{'or' if name == 'any' else 'and'}(x);"
+            return
+        at_once = language.warp_reductions.get((name, self.dtype.name))
+        if at_once is not None and len(meeting.bits) == meeting.warp_size.bit_length() - 1:
+            yield f"x = {at_once.format('0xffffffff', 'x')};"
+        else:
+            yield from self.exchange(meeting.bits)
+        if meeting.parts > 1:
+            yield from self.through_memory()
+
+    def combine(self, left: str, right: str) -> str:
+        """Return the statement that combines *right* into *left*; it always evaluates both."""
+        if self.operation.name in LOGICAL:
+            return f"{left} {'|' if self.operation.name == 'any' else '&'}= {right};"
+        operator, value = updated(self.printer, self.operation, ("x", self.dtype), p.Variable("y"), Context())
+        texts = {"x": left, "y": right}
+        return f"{left} {operator} {_OPERAND.sub(lambda match: texts[match[0]], value)};"
+
+    def combined(self, left: str, right: str) -> Iterator[str]:
+        """Yield statements that combine *right*, a longer expression, into *left*."""
+        statement = self.combine(left, "y")
+        is_plain = _OPERAND.findall(statement).count("y") == 1 and not _CHOICE.search(statement)
+        if is_plain:
+            yield self.combine(left, right)
+        else:
+            yield f"const {self.scope.ctype(self.dtype)} y = {right};"
+            yield statement
+
+    # {{{ within a warp
+
+    def exchange(self, bits: Sequence[int]) -> Iterator[str]:
+        """Yield the combination with the values of threads in the same warp whose number differs in *bits*."""
+        for low, high in _runs(bits):
+            one = low == high
+            step = str(low) if one else "step"
+            body = list(self.step(step))
+            if one:
+                yield from body if len(body) == 1 else ["{", *_indented(body), "}"]
+                continue
+            yield self.scope.language.unroll.format(count=len(bits))
+            yield f"for (int step = {low}; step <= {high}; step *= 2){' {' if len(body) > 1 else ''}"
+            yield from _indented(body)
+            if len(body) > 1:
+                yield "}"
+
+    def step(self, step: str) -> Iterator[str]:
+        other = self.exchanged("x", step)
+        if self.is_symmetric:
+            yield from self.combined("x", other)
+            return
+        yield f"const {self.scope.ctype(self.dtype)} y = {other};"
+        first, second = (self.combine(*pair).removeprefix(f"{pair[0]} = ")[:-1] for pair in (("y", "x"), ("x", "y")))
+        if first.startswith("y "):
+            first, second = "y * x", "x * y"
+        yield f"x = {self.number()} & {step} ? {first} : {second};"
+
+    def exchanged(self, value: str, step: str) -> str:
+        """Return the value of the thread whose number differs in *step*."""
+        threads = prod(self.sizes)
+        mask = f"0x{2 ** min(threads, 32) - 1:x}"
+        leaves = list(_leaves(self.dtype, ""))
+        shuffle = "__shfl_xor_sync({mask}, {value}, {step})"
+        if leaves == [""]:
+            return shuffle.format(mask=mask, value=value, step=step)
+        ctype = self.scope.ctype(self.dtype)
+        key = f"exchange {ctype} {mask}"
+        name = self.scope.record_helpers.get(key)
+        if name is None:
+            name = self.scope.record_helpers[key] = self.scope.names.fresh(f"exchanged_{ctype.replace(' ', '_')}")
+            parts = [f"    x{leaf} = {shuffle.format(mask=mask, value=f'x{leaf}', step='step')};" for leaf in leaves]
+            comment = "// The value of the thread of the warp whose number differs in the bit step."
+            head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, int step)"
+            self.scope.helpers[key] = "\n".join([comment, head, "{", *parts, "    return x;", "}"])
+        return f"{name}({value}, {step})"
+
+    def number(self) -> str:
+        """Return the number of the thread in its block, as far as it says which lane of a warp it is."""
+        text, stride = "threadIdx.x", self.sizes[0]
+        spans = {span.axis for span in self.meeting.across if span.direct > 1}
+        if spans == {"l.0"}:
+            return text
+        terms = [text]
+        for axis, size in zip("yz", self.sizes[1:], strict=False):
+            if size > 1:
+                terms.append(f"{stride} * threadIdx.{axis}" if stride > 1 else f"threadIdx.{axis}")
+            stride *= size
+        return f"({' + '.join(terms)})"
+
+    # }}}
+    # {{{ through shared memory
+
+    def through_memory(self) -> Iterator[str]:
+        """Yield the combination of the parts of a group, of each of which one thread stores its value."""
+        meeting = self.meeting
+        parts, groups = meeting.parts, meeting.groups
+        across = [(span, _shifted(span)) for span in meeting.across if span.parts > 1]
+        part = _mixed([(text, span.parts) for span, text in across])
+        group = _mixed([(f"threadIdx.{'xyz'[int(span.axis[2])]}", span.extent) for span in meeting.along])
+        leaders = [f"threadIdx.{'xyz'[int(span.axis[2])]}" for span in meeting.across if span.direct == span.extent]
+        conditions = [f"{text} == 0" for text in leaders]
+        conditions += [
+            f"threadIdx.{'xyz'[int(span.axis[2])]} % {span.direct} == 0"
+            for span in meeting.across
+            if 1 < span.direct < span.extent
+        ]
+        is_rowwise = meeting.spans[0].is_across
+        base, stride = (_times(group, parts), 1) if is_rowwise else (group, groups)
+        index = _sum(base, part if is_rowwise else _times(part, groups))
+        store = f"partial[{index}] = x;"
+        yield from [f"if ({' && '.join(conditions)})", f"    {store}"] if conditions else [store]
+        yield "__syncthreads();"
+        first = f"partial[{base or '0'}]"
+        low = meeting.across[0]
+        if parts > _SERIAL:
+            yield from self.tree(index, part, stride, conditions)
+            yield f"x = {first};"
+        elif parts > _FEW and parts & (parts - 1) == 0 and low.axis == "l.0" and low.direct >= parts:
+            yield f"x = partial[{_sum(base, f'threadIdx.x % {parts}')}];"
+            yield from self.exchange([2**n for n in range(parts.bit_length() - 1)])
+        else:
+            element = _sum(base, str(stride) if parts == 2 else "n" if stride == 1 else f"{stride} * n")
+            yield f"x = {first};"
+            if parts == 2:
+                yield from self.combined("x", f"partial[{element}]")
+                return
+            yield self.scope.language.unroll.format(count=parts - 1)
+            yield f"for (int n = 1; n < {parts}; ++n)"
+            yield from _indented(self.combined("x", f"partial[{element}]"))
+
+    def tree(self, index: str, part: str, stride: int, conditions: Sequence[str]) -> Iterator[str]:
+        """Yield the combination of many parts in shared memory, half of them by the other half, until one is left."""
+        parts = self.meeting.parts
+        begin = 1 << ((parts - 1).bit_length() - 1)
+        yield f"for (int half = {begin}; half > 0; half /= 2) {{"
+        yield f"    const int n = {part};"
+        checks = [*conditions, "n < half", f"n + half < {parts}"]
+        yield f"    if ({' && '.join(checks)}) {{"
+        yield f"        {self.scope.ctype(self.dtype)} *mine = &partial[{index}];"
+        element = "mine[half]" if stride == 1 else f"mine[{stride} * half]"
+        statements = list(self.combined("*mine", element))
+        yield from (f"        {line}" for line in statements)
+        yield "    }"
+        yield "    __syncthreads();"
+        yield "}"
+
+    # }}}
+
+
+def _shifted(span: Span) -> str:
+    text = f"threadIdx.{'xyz'[int(span.axis[2])]}"
+    return f"{text} / {span.direct}" if span.direct > 1 else text
+
+
+def _leaves(dtype: _DType, prefix: str) -> Iterator[str]:
+    """Yield the paths to what a shuffle can move."""
+    if is_record(dtype):
+        for name in field_names(dtype):
+            yield from _leaves(field_dtype(dtype, name), f"{prefix}.{name}")
+    elif is_complex(dtype):
+        yield from (f"{prefix}.re", f"{prefix}.im")
+    elif is_half(dtype):
+        yield f"{prefix}.bits"
+    else:
+        yield prefix
+
+
+def _runs(bits: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield *bits* as runs in which each is twice the one before."""
+    begin = 0
+    for number, bit in enumerate(bits):
+        if number + 1 == len(bits) or bits[number + 1] != 2 * bit:
+            yield bits[begin], bit
+            begin = number + 1
+
+
+def _mixed(digits: Sequence[tuple[str, int]]) -> str:
+    """Return the number with *digits*, each with its base, the lowest first; empty for none."""
+    terms, stride = [], 1
+    for text, base in digits:
+        factor = f"({text})" if " " in text and stride > 1 else text
+        terms.append(text if stride == 1 else f"{stride} * {factor}")
+        stride *= base
+    return " + ".join(terms)
+
+
+def _times(text: str, factor: int) -> str:
+    if not text or factor == 1:
+        return text
+    return f"{factor} * ({text})" if " " in text else f"{factor} * {text}"
+
+
+def _sum(*texts: str) -> str:
+    return " + ".join(text for text in texts if text) or "0"
+
+
+def _indented(lines: Sequence[str] | Iterator[str]) -> Iterator[str]:
+    return (f"    {line}" for line in lines)
