@@ -67,13 +67,14 @@ class Comparison:
         if statement.name not in self.counterparts:
             old = [s for s in self.old.statements.values() if s.lowered.instruction.id == origin.instruction]
             found: Placed | None
+            role = "init" if lowered.role == "combine" else lowered.role  # both run once for each result
             if isinstance(origin, Partial):
-                found = next(s for s in old if s.lowered.role == lowered.role and s.lowered.number == origin.number)
+                found = next(s for s in old if s.lowered.role == role and s.lowered.number == origin.number)
             elif lowered.role == "plain":
                 found = next(s for s in old if s.lowered.role == "plain")
             else:
                 found = self._update_like(statement, [s for s in old if s.lowered.role == "update"])
-                if found is not None and lowered.role == "init":
+                if found is not None and role == "init":
                     array = found.lowered.write.array
                     found = next(s for s in old if s.lowered.role == "init" and s.lowered.writes_to(array))
             self.counterparts[statement.name] = found

@@ -101,7 +101,7 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
     for (reader, access), sources, initial in zip(found.reads, found.sources, found.initial, strict=True):
         if not isinstance(reader.lowered.instruction.origin, Copy | Partial):
             continue
-        if access.leaf is None and not access.is_bound:
+        if access.leaf is None and (not access.is_bound or reader.lowered.across):
             continue
         reference, original = original_read(comparison, reader, access)
         wanted, wanted_initial = known.of(reference, original)
@@ -270,7 +270,7 @@ def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnos
         if is_update:
             reference = comparison.counterpart(reader)
             original = reference.lowered.write
-        elif access.leaf is None and not access.is_bound:
+        elif access.leaf is None and (not access.is_bound or reader.lowered.across):
             continue
         else:
             reference, original = original_read(comparison, reader, access)

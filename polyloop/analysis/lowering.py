@@ -42,7 +42,7 @@ from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Instruction, Move, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
-from polyloop.kernel.tags import axis_name, is_lane
+from polyloop.kernel.tags import ThreadDigit, axis_name, is_lane
 from polyloop.kernel.tree import paths, with_collectives
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
@@ -233,8 +233,9 @@ class _Lowering:
             nested = [replace(statement, joined={**joined, **statement.joined}) for statement in nested]
         self.before += [init, *nested, update]
         if across := self.across(expr.inames):
-            if expr.start is not None or expr.operation.ordered:
-                raise _not_parallel(self.kernel, self.instruction, expr)
+            has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in all_inames)
+            if expr.start is not None or expr.operation.ordered or has_digits:
+                raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
             combine = replace(
                 init, name=self.names(f"{base}_combine"), role="combine", rhs=variable, reads=(*init.reads, write)
             )
@@ -347,12 +348,19 @@ def _no_atomic_update(kernel: LoopKernel, instruction: Instruction) -> Verificat
     return VerificationError("schedule", kernel.name, [problem])
 
 
-def _not_parallel(kernel: LoopKernel, instruction: Instruction, expr: Reduction) -> VerificationError:
+def _not_parallel(
+    kernel: LoopKernel, instruction: Instruction, expr: Reduction, *, has_digits: bool
+) -> VerificationError:
+    why = "they are combined in their order, one after the other"
+    hint = "keep its loops sequential, or reduce without 'ordered' if any order will do"
+    if has_digits:
+        why = "an iname around it, or one of its own, is a digit of the thread number"
+        hint = "tag them with thread axes: l.0, l.1 and l.2"
     problem = Diagnostic(
         "parallel-reduction",
         f"the terms of '{expr.operation}' over {', '.join(expr.inames)} cannot be spread over threads",
-        ("they are combined in their order, one after the other",),
-        ("keep its loops sequential, or reduce without 'ordered' if any order will do",),
+        (why,),
+        (hint,),
         sites=(instruction.site(),),
     )
     return VerificationError("schedule", kernel.name, [problem])

@@ -7,7 +7,7 @@ other write; every term of a reduction exactly once.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -31,7 +31,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms
 
-__all__ = ["value_obligations", "value_violations"]
+__all__ = ["divergent_reductions", "value_obligations", "value_violations"]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -97,6 +97,9 @@ def value_obligations(comparison: Comparison) -> Iterator[Obligation]:
         if any(s.lowered.along for s in writers_of(comparison.new, name)):
             continue  # scan_obligations
         says = f"the reduction of '{accumulator.instruction}' in '{name}' collects the terms of one instance"
+        across = _across(comparison.new, name)
+        if across:
+            says += f", partial results of the threads along {', '.join(across)}, and all of these combine them once"
         by = "loops that initialization, terms and readers share, or their dataflow"
         yield Obligation(Claim.REDUCTION, f"'{name}'", says, by, partial(_accumulator, comparison, name))
     yield from partial_obligations(comparison)
@@ -516,6 +519,7 @@ def _accumulator(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
     group = [s for s in new.statements.values() if s.lowered.writes_to(name)]
     init = next(s for s in group if s.lowered.role == "init")
     users = readers_of(new, name)
+    yield from divergent_reductions(group)
     if _is_nested(new, init, [s for s, _ in users]):
         return
     if init.lowered.across:
@@ -530,6 +534,27 @@ def _accumulator(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
             bad = bad or not link.is_subset(same)
         if bad or not _precedes(new, group, user):
             yield _clobbered(comparison, name, user)
+            return
+
+
+def _across(placement: Placement, name: str) -> tuple[str, ...]:
+    """Return the thread axes over which the partial results of the accumulator *name* lie."""
+    return next((s.lowered.across for s in writers_of(placement, name) if s.lowered.role == "init"), ())
+
+
+def divergent_reductions(group: Iterable[Placed]) -> Iterator[Diagnostic]:
+    """Yield that not all threads reach the place where they combine what they have."""
+    for statement in group:
+        if statement.lowered.role == "combine" and statement.lowered.bounds:
+            listed = ", ".join(map(repr, statement.lowered.bounds))
+            yield Diagnostic(
+                "divergent-reduction",
+                f"the threads combine their terms in '{statement.lowered.instruction.id}', and data decides whether "
+                "they do",
+                (f"the loops around it use {listed}, which may differ from thread to thread",),
+                ("keep the loops of this reduction sequential, or bound the loops around it by parameters",),
+                sites=(statement.lowered.instruction.site(),),
+            )
             return
 
 

@@ -11,14 +11,14 @@ further inside, in the iteration of the first statement behind it or in that of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need
 from polyloop.errors import Diagnostic
-from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
 
 __all__ = ["Requirement", "fewest_positions", "idle_barriers", "place_barriers", "requirements"]
 
@@ -61,6 +61,12 @@ class Requirement:
         if not self.wraps:
             return self.first < position <= self.second
         return not self.adjacent or position > self.first or position <= self.second
+
+    def met_within(self, child: int) -> bool:
+        """Return whether a barrier in the middle of child *child* of the block, a statement, fulfils this."""
+        if not self.wraps:
+            return self.first < child < self.second
+        return not self.adjacent or child > self.first or child < self.second
 
     def met_inside(self, block: Block, position: int) -> bool:
         """Return whether a barrier in *block*, which lies inside a child, fulfils this.
@@ -156,15 +162,18 @@ def _from(begin: int, wanted: Sequence[Requirement], length: int) -> list[int]:
     return sorted([begin, *(line[place] for place in chosen[1:])])
 
 
-def place_barriers(tree: Tree, wanted: Sequence[Requirement], cuts: Sequence[int] = ()) -> Tree:
+def place_barriers(
+    tree: Tree, wanted: Sequence[Requirement], cuts: Sequence[int] = (), meetings: Collection[str] = ()
+) -> Tree:
     """Return *tree* with the barriers that *wanted* asks for, where none of the user's does.
 
-    At the positions *cuts* of the outermost block a launch ends.
+    At the positions *cuts* of the outermost block a launch ends.  In the middle of the statements *meetings* all
+    threads of a block wait for each other.
     """
     blocks: dict[Block, list[Requirement]] = {}
     for requirement in wanted:
         blocks.setdefault(requirement.block, []).append(requirement)
-    return _filled(tree, (), blocks, cuts)[0]
+    return _filled(tree, (), blocks, cuts, meetings)[0]
 
 
 _Placed: TypeAlias = list[tuple[Block, int, Scope]]
@@ -172,18 +181,21 @@ _Placed: TypeAlias = list[tuple[Block, int, Scope]]
 
 
 def _filled(
-    nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirement]], cuts: Sequence[int]
-) -> tuple[Tree, _Placed]:
+    nodes: Tree, prefix: Block, blocks: Mapping[Block, Sequence[Requirement]], cuts: Sequence[int],
+    meetings: Collection[str],
+) -> tuple[Tree, _Placed]:  # fmt: skip
     """Return *nodes* with their barriers, and all barriers in them; what is further inside comes first."""
     inside: _Placed = []
     bodies: dict[int, Tree] = {}
     for number, node in enumerate(nodes):
         if isinstance(node, Loop):
-            bodies[number], found = _filled(node.body, (*prefix, number, node.iname), blocks, ())
+            bodies[number], found = _filled(node.body, (*prefix, number, node.iname), blocks, (), meetings)
             inside += found
     present = [*cuts, *(number for number, node in enumerate(nodes) if isinstance(node, Barrier))]
+    middles = [number for number, node in enumerate(nodes) if isinstance(node, Run) and node.name in meetings]
     scopes: dict[int, Scope] = {}
-    asked = [r for r in blocks.get(prefix, ()) if not any(_serves(r, *barrier) for barrier in inside)]
+    asked = [r for r in blocks.get(prefix, ()) if not any(map(r.met_within, middles))]
+    asked = [r for r in asked if not any(_serves(r, *barrier) for barrier in inside)]
     of_warp = [r for r in asked if r.scope is Scope.WARP]
     of_block = [r for r in asked if r.scope is Scope.BLOCK]
     scopes.update(dict.fromkeys(fewest_positions(of_block, len(nodes), present, of_warp), Scope.BLOCK))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 from weakref import WeakKeyDictionary
 
 import islpy as isl
@@ -37,7 +37,7 @@ from polyloop.schedule.collective import Collective, Kind, meeting_of, reuse_req
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 from polyloop.schedule.trust import taken_on_trust
-from polyloop.schedule.waits import Wait, wait_obligations, waits
+from polyloop.schedule.waits import Wait, reuse_waits, wait_obligations, waits
 from polyloop.transform.spread import assign_auto
 
 __all__ = ["Verified", "build_schedule", "build_verified", "prepared"]
@@ -125,8 +125,9 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
                 pass  # the values are private by nature: say so
         if crossing:
             raise VerificationError("schedule", kernel.name, crossing)
-    reuses = reuse_requirements(placement, [name for name, entry in collectives.items() if entry.scratch])
-    tree = place_barriers(tree, [*requirements(placement, found), *reuses], cuts)
+    meetings = [name for name, collective in collectives.items() if collective.scratch]
+    reuses = reuse_requirements(placement, meetings)
+    tree = place_barriers(tree, [*requirements(placement, found), *reuses], cuts, meetings)
     pending = {entry.arrival.name: entry.pending for entry in arrivals(placement)}
     statements = {
         name: replace(statement, pending=pending.get(name, 0))
@@ -135,7 +136,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     }
     exchanged = frozenset(need.array for need in found if _inside_a_launch(placement, need, cuts))
     launches = tuple(_launches(placement, tree, cuts, storages, exchanged, collectives))
-    found_waits = waits(found, launches)
+    used = {n: (placement.statements[n].lowered.instruction.id, c.scratch) for n, c in collectives.items() if c.scratch}
+    found_waits = (*waits(found, launches, meetings), *reuse_waits(used, launches))
     proofs += discharge(kernel, [wait_obligations(found_waits, limits)])
     schedule = Schedule(
         name=kernel.name,
@@ -244,7 +246,7 @@ def _collectives(placement: Placement, limits: DeviceLimits) -> dict[str, Collec
         scratch = None
         meeting = meeting_of(_local_size(placement.axes.local), lowered.across, limits.warp_size)
         if meeting.scratch(lowered.operation):
-            wishes = (f"partial{number or ''}" for number in count())
+            wishes = chain(["partial"], (f"partial_{number}" for number in count()))
             scratch = next(wish for wish in wishes if wish not in taken)
             taken.add(scratch)
         found[name] = Collective(Kind.COMBINE, lowered.operation, lowered.across, scratch)

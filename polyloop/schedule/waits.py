@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,7 +13,7 @@ from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree
 from polyloop.schedule.plan import Launch
 
-__all__ = ["Wait", "wait_obligations", "waits"]
+__all__ = ["Wait", "reuse_waits", "wait_obligations", "waits"]
 
 Path = tuple[int | str, ...]
 
@@ -50,8 +50,11 @@ class Wait:
         return f"'{self.array}': '{self.first}' before '{self.second}'{later}: {self.by}"
 
 
-def waits(needs: Iterable[Need], launches: Sequence[Launch]) -> tuple[Wait, ...]:
-    """Return what keeps the two sides of each of *needs* apart in *launches*, once for the widest scope; no races."""
+def waits(needs: Iterable[Need], launches: Sequence[Launch], meetings: Collection[str] = ()) -> tuple[Wait, ...]:
+    """Return what keeps the two sides of each of *needs* apart in *launches*, once for the widest scope; no races.
+
+    In the middle of the statements *meetings* all threads of a block wait for each other.
+    """
     homes = {name: number for number, launch in enumerate(launches) for name, _ in _paths(launch.tree)}
     known = [dict(_paths(launch.tree)) for launch in launches]
     found: dict[tuple[object, ...], Wait] = {}
@@ -64,7 +67,7 @@ def waits(needs: Iterable[Need], launches: Sequence[Launch]) -> tuple[Wait, ...]
         if one < other:
             by = f"launch '{launches[one].name}' ends before '{launches[other].name}' begins"
         elif one == other:
-            by = _barrier(launches[one].tree, known[one], need)
+            by = _barrier(launches[one].tree, known[one], need, meetings)
         else:
             by = ""
         wait = Wait(need.array, *ids, need.conflict.loop, need.scope, by)
@@ -72,6 +75,25 @@ def waits(needs: Iterable[Need], launches: Sequence[Launch]) -> tuple[Wait, ...]
         if key not in found or _WIDTH[found[key].scope] < _WIDTH[wait.scope]:
             found[key] = wait
     return tuple(found.values())
+
+
+def reuse_waits(scratch: Mapping[str, tuple[str, str]], launches: Sequence[Launch]) -> Iterator[Wait]:
+    """Yield what keeps apart two uses of the shared arrays through which threads combine values, in loops.
+
+    Parameters
+    ----------
+    scratch
+        Id of the instruction and name of the array, by statement.
+    """
+    for launch in launches:
+        for name, path in _paths(launch.tree):
+            loops = [entry for entry in path if isinstance(entry, str)]
+            if name in scratch and loops:
+                instruction, array = scratch[name]
+                block, own = _block(launch.tree, path[:-1]), path[-1]
+                others = [position for position in range(len(block)) if position != own]
+                by = _first_of(block, others, Scope.BLOCK, loops[-1], scratch)
+                yield Wait(array, instruction, instruction, loops[-1], Scope.BLOCK, by)
 
 
 def wait_obligations(found: Sequence[Wait], limits: DeviceLimits) -> Iterator[Obligation]:
@@ -117,7 +139,7 @@ def _block(tree: Tree, path: Sequence[int | str]) -> Tree:
     return tree
 
 
-def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need) -> str:
+def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need, meetings: Collection[str]) -> str:
     """Return the barrier that keeps the sides of *need* apart, empty if there is none."""
     assert need.scope is not None, "a race has no barrier"
     first, second = paths[need.conflict.first.name], paths[need.conflict.second.name]
@@ -138,7 +160,7 @@ def _barrier(tree: Tree, paths: Mapping[str, Path], need: Need) -> str:
         candidates = [*range(a + 1, len(block)), *range(b)]
     else:
         candidates = [*range(len(block))]
-    found = _first_of(block, candidates, need.scope, first[depth - 1] if depth else None)
+    found = _first_of(block, candidates, need.scope, first[depth - 1] if depth else None, meetings)
     return found or _further_inside(tree, (first, second), depth, need.scope)
 
 
@@ -154,12 +176,16 @@ def _further_inside(tree: Tree, sides: tuple[Path, Path], depth: int, scope: Sco
     return ""
 
 
-def _first_of(block: Tree, candidates: Iterable[int], scope: Scope, loop: int | str | None) -> str:
+def _first_of(
+    block: Tree, candidates: Iterable[int], scope: Scope, loop: int | str | None, meetings: Collection[str] = ()
+) -> str:
     """Return the first of the nodes *candidates* that is a barrier for *scope*, in words."""
     for position in candidates:
         node = block[position]
         if isinstance(node, Barrier) and _WIDTH[node.scope] >= _WIDTH[scope]:
             return _shown(node, block, position, loop)
+        if isinstance(node, Run) and node.name in meetings and _WIDTH[Scope.BLOCK] >= _WIDTH[scope]:
+            return f"the block barrier within '{node.name}'"
     return ""
 
 

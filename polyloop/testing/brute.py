@@ -24,7 +24,6 @@ import numpy as np
 from polyloop.analysis.lowering import Lowered
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
-from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.updates import EXCHANGE
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
@@ -32,6 +31,7 @@ from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import is_lane
 from polyloop.poly.affine import Affine
+from polyloop.testing.storage import shared_pools
 from polyloop.testing.symbols import Bag, Closure, Symbols, UnsupportedError, Value, ValueCompiler
 
 __all__ = ["Data", "Event", "Instance", "Run", "Violation", "execute", "judge", "reference_run"]
@@ -137,6 +137,7 @@ class _Machine:
         self.most = most
         self.recording = recording
         self.lockstep = False
+        self.meetings: dict[tuple[Any, ...], list[Bag]] = {}
         self.axes = placement.axes.all
         self.group_count = len(placement.axes.group)
         self.memory: dict[Cell, Value | Bag] = {}
@@ -147,7 +148,7 @@ class _Machine:
         arrays = self.kernel.arrays()
         self.names = frozenset((*arrays, *placement.program.accumulators))
         self.shapes = {name: self.extents(array.shape or ()) for name, array in arrays.items()}
-        self.pools = _pools(self.kernel)
+        self.pools = shared_pools(self.kernel)
         self.origin: Copy | None = None
         self.event: _Now = ((), "", (), "", ())
         self.thread: tuple[int, ...] = ()
@@ -307,15 +308,19 @@ class _Machine:
 
     def execute(self) -> Run:
         codes = [self.code(placed) for placed in self.placement.statements.values()]
-        for _, group in groupby(self.instances(codes), self.moment if self.lockstep else None):
+        for _, group in groupby(self.instances(codes), self.moment):
             for effect in [effect for step in group if (effect := self.step(*step)) is not None]:
                 effect()
         self.finish()
         return self.run
 
     def moment(self, step: _Step) -> tuple[object, ...]:
-        """Return what the lanes that run together have in common."""
+        """Return what the lanes that run together have in common, or the threads that combine what they have."""
         time, thread, code, _ = step
+        if code.placed.lowered.role == "combine":
+            return (code.placed.name, time)
+        if not self.lockstep:
+            return (step,)
         path = self.placement.program.places[code.placed.name]
         outer = [t for t, entry in zip(time, path, strict=True) if not self.is_lane(entry)]
         return (code.placed.name, *outer, thread)
@@ -331,7 +336,8 @@ class _Machine:
         self.thread = thread
         placed, env = code.placed, self.env
         lowered = placed.lowered
-        local = dict(zip((x for x in placed.dims if x not in placed.repeated), point, strict=True))
+        local = dict(zip(self.axes, thread, strict=True))
+        local.update(zip((x for x in placed.dims if x not in placed.repeated), point, strict=True))
         env.update(local)
         for iname, form in placed.forms.items():
             env[iname] = form.evaluate(local)
@@ -358,6 +364,8 @@ class _Machine:
                 skipped = True
                 break
         index = () if skipped else self.index(code, seen)
+        if lowered.role == "combine":
+            return self.combined(code, time, index)
         result = None if skipped or code.rhs is None else code.rhs()
         if lowered.role == "plain" and instance is not None:
             self.run.computed[instance] = self.symbols.of("computed", *seen, -1 if result is None else result.symbol)
@@ -366,6 +374,27 @@ class _Machine:
             return None
         now = (thread, self.event, self.kind)
         return partial(self.effect, now, code.target, lowered, (instance, result, tuple(seen)), index)
+
+    def combined(self, code: _Code, time: tuple[int, ...], index: tuple[int, ...]) -> Callable[[], None]:
+        """Note what this thread has for those that it combines with; return what gives it all that they have."""
+        lowered, thread, event = code.placed.lowered, self.thread, self.event
+        others = tuple(n for axis, n in zip(self.axes, thread, strict=True) if axis not in lowered.across)
+        bags = self.meetings.setdefault((code.placed.name, time, others, index), [])
+        mine = self.memory.get(self.cell(code.target, index))
+        if isinstance(mine, Bag):
+            bags.append(mine)
+        else:
+            self.problem("accumulator", f"{event[1]}{event[2]} has nothing to combine on a thread")
+
+        def effect() -> None:
+            self.thread = thread
+            assert lowered.operation is not None, "a combine belongs to a reduction"
+            total = Bag.of(lowered.operation)
+            for bag in bags:
+                total.join(bag)
+            self.memory[self.cell(code.target, index)] = total
+
+        return effect
 
     def index(self, code: _Code, seen: list[int]) -> tuple[int, ...]:
         values = [closure() for closure in code.subscripts]
@@ -504,21 +533,6 @@ def _points(domain: isl.Set, most: int) -> list[tuple[int, ...]]:
 
     domain.foreach_point(note)
     return sorted(found)
-
-
-def _pools(kernel: LoopKernel) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Return the storage and the strides of each temporary that shares its storage with another."""
-    found: dict[str, tuple[str, tuple[int, ...]]] = {}
-    types: dict[str, DType | None] = {}
-    for name, temporary in kernel.temporaries.items():
-        if temporary.base_storage is not None:
-            strides = temporary.strides()
-            if types.setdefault(temporary.base_storage, temporary.dtype) != temporary.dtype:
-                raise UnsupportedError("storage shared by several types")
-            if not all(isinstance(stride, int) for stride in strides):
-                raise UnsupportedError("shared storage of unknown strides")
-            found[name] = (f"(storage {temporary.base_storage})", tuple(int(stride) for stride in strides))
-    return found
 
 
 def execute(

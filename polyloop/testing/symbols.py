@@ -119,6 +119,14 @@ class Bag:
         else:
             self.number = None
 
+    def join(self, other: Bag) -> None:
+        """Combine the terms of *other*, of the same operation, into it."""
+        self.terms += other.terms
+        number = None
+        if other.terms and self.number is not None and other.number is not None and (join := _JOIN.get(self.operation)):
+            number = join(self.number, other.number)
+        self.number = number if other.terms else self.number
+
     def merge(self, partial: Value, symbols: Symbols) -> bool:
         """Combine the terms of *partial* into it, if that is what a reduction by the same operation has collected."""
         key = symbols.key(partial.symbol)

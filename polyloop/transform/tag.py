@@ -16,7 +16,7 @@ from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.scans import carried_violations
-from polyloop.analysis.values import value_violations
+from polyloop.analysis.values import divergent_reductions, value_violations
 from polyloop.analysis.witness import element, instance, pair, witness
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.expr.rewrite import expand_rules, reductions
@@ -184,7 +184,7 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
             if need.scope is None and not kernel.waivers:
                 yield _race(placement, need, axes)
                 return
-    for finding in order_violations(kernel):
+    for finding in (*divergent_reductions(placement.statements.values()), *order_violations(kernel)):
         yield _disordered(finding, axes)
         return
 
@@ -203,7 +203,7 @@ def _lane_violations(kernel: LoopKernel, lanes: Mapping[str, str]) -> Iterator[D
 
 def _disordered(finding: Diagnostic, tags: Mapping[str, str]) -> Diagnostic:
     """Return what is wrong with the order of a kernel as a consequence of *tags*."""
-    if finding.code in ("not-proven", "illegal-parallel"):
+    if finding.code in ("not-proven", "illegal-parallel", "divergent-reduction"):
         return finding
     listed = ", ".join(f"'{iname}' as '{tag}'" for iname, tag in tags.items())
     hints = ("keep the loop sequential, or run another loop of the nest in parallel",)

@@ -240,9 +240,9 @@ def test_no_reduction_over_the_iname() -> None:
     refused(split_rows(), lambda k: pl.split_reduction_outward(k, "k_inner", within="id:x"), "unknown-instruction")
 
 
-def test_a_partial_reduction_on_threads() -> None:
+def test_a_partial_reduction_on_blocks() -> None:
     knl = pl.split_reduction_inward(split_rows(), "k_inner")
-    refused(knl, lambda k: pl.tag_inames(k, "k_inner:l.1"), "parallel-reduction")
+    refused(knl, lambda k: pl.tag_inames(k, "k_inner:g.1"), "parallel-reduction")
 
 
 # }}}

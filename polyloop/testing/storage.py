@@ -1,0 +1,24 @@
+"""Storage that several temporaries share, as brute force sees it."""
+
+from __future__ import annotations
+
+from polyloop.expr.dtypes import DType
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.testing.symbols import UnsupportedError
+
+__all__ = ["shared_pools"]
+
+
+def shared_pools(kernel: LoopKernel) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return the storage and the strides of each temporary that shares its storage with another."""
+    found: dict[str, tuple[str, tuple[int, ...]]] = {}
+    types: dict[str, DType | None] = {}
+    for name, temporary in kernel.temporaries.items():
+        if temporary.base_storage is not None:
+            strides = temporary.strides()
+            if types.setdefault(temporary.base_storage, temporary.dtype) != temporary.dtype:
+                raise UnsupportedError("storage shared by several types")
+            if not all(isinstance(stride, int) for stride in strides):
+                raise UnsupportedError("shared storage of unknown strides")
+            found[name] = (f"(storage {temporary.base_storage})", tuple(int(stride) for stride in strides))
+    return found

@@ -1,0 +1,272 @@
+"""Reductions over thread axes: every shape of block, every operation, every type, and loops around them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.runtime.fibres import fibre_library, run_on_fibres
+from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.testing.brute import judge
+
+F = np.float32
+ROWS = "{[i, k]: 0 <= i < n and 0 <= k < m}"
+
+
+def rows(text: str = "y[i] = sum(k, a[i, k])", dtype: Any = F, out: Any = None) -> pl.LoopKernel:
+    data = [pl.GlobalArg("a", dtype, shape="n, m"), pl.GlobalArg("y", out, shape="n")]
+    return pl.make_kernel(ROWS, text, data, assumptions="n >= 1 and m >= 1", name="rows", silenced_warnings="*")
+
+
+def results(kernels: Sequence[pl.LoopKernel], given: Sequence[dict[str, Any]]) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield what each kernel computes on fibres, in each order of the threads, and on the C target."""
+    named = [replace(knl, name=f"k{number}") for number, knl in enumerate(kernels)]
+    programs = [pl.generate_code(knl, target=pl.CudaTarget()) for knl in named]
+    library = fibre_library(*programs, quick=True)
+    for number, (program, arguments) in enumerate(zip(programs, given, strict=True)):
+        for outputs in run_on_fibres(program, arguments, library=library).values():
+            yield number, np.asarray(outputs["y"])
+        yield number, np.asarray(pl.compile(kernels[number], target=pl.CTarget())(**arguments)["y"])
+
+
+# {{{ the text
+
+
+def test_a_row_by_a_block() -> None:
+    knl = pl.split_iname(pl.tag_inames(rows(), "i:g.0"), "k", 128, inner_tag="l.0")
+    assert pl.generate_code(knl, target=pl.CudaTarget()).device_code == """\
+// The sum of x over the 128 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2)
+        x += __shfl_xor_sync(0xffffffff, x, step);
+    if (threadIdx.x % 32 == 0)
+        partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = partial[0];
+    #pragma unroll
+    for (int n = 1; n < 4; ++n)
+        x += partial[n];
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(128) rows(const float *__restrict__ a, float *__restrict__ y, int n, int m)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    __shared__ float partial[4];
+    float acc = 0.0f;
+    for (int k_outer = 0; k_outer < (m - tx + 127) / 128; ++k_outer)
+        acc += a[bx * m + 128 * k_outer + tx];
+    acc = block_sum_float32(acc, partial);
+    if (tx == 0)
+        y[bx] = acc;
+}
+"""
+
+
+def test_a_row_by_a_warp_needs_no_shared_memory() -> None:
+    knl = pl.split_iname(pl.split_iname(rows(), "i", 8, outer_tag="g.0", inner_tag="l.1"), "k", 32, inner_tag="l.0")
+    assert pl.generate_code(knl, target=pl.CudaTarget()).device_code.split("rows(")[1] == """\
+const float *__restrict__ a, float *__restrict__ y, int n, int m)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    float acc = 0.0f;
+    if (8 * bx + ty < n) {
+        for (int k_outer = 0; k_outer < (m - tx + 31) / 32; ++k_outer)
+            acc += a[(8 * bx + ty) * m + 32 * k_outer + tx];
+    }
+    acc = warp_sum_float32(acc);
+    if (tx == 0 && 8 * bx + ty < n)
+        y[8 * bx + ty] = acc;
+}
+"""
+
+
+def test_the_threads_of_a_block_as_loops() -> None:
+    knl = pl.split_iname(pl.tag_inames(rows(), "i:g.0"), "k", 128, inner_tag="l.0")
+    text = pl.generate_code(knl, target=pl.CTarget()).device_code
+    assert text[text.index("        float total") :] == """\
+        float total = 0.0f;
+        for (int tx = 0; tx < 128; ++tx)
+            total += acc[tx];
+        for (int tx = 0; tx < 128; ++tx)
+            acc[tx] = total;
+        y[bx] = acc[0];
+    }
+}
+"""
+
+
+def test_shared_memory_is_not_used_again_before_all_have_read_it() -> None:
+    knl = pl.split_iname(rows(), "k", 64, inner_tag="l.0")
+    assert "            y[i] = acc;\n        __syncthreads();\n" in pl.generate_code(knl).device_code
+    two = rows("<> big = max(k, a[i, k])\ny[i] = sum(k, a[i, k] - big)")
+    text = pl.generate_code(pl.split_iname(two, "k", 64, inner_tag="l.0")).device_code
+    assert "__syncthreads" not in text[text.index('extern "C"') :], "each waits for the readers of the other's"
+    assert "block barrier within" in str(pl.verify(pl.split_iname(two, "k", 64, inner_tag="l.0")))
+
+
+# }}}
+# {{{ numbers
+
+
+@pytest.mark.slow
+def test_every_extent() -> None:
+    extents = [*range(1, 41), 64, 96, 100, 256, 999, 1000, 1024]
+    base = pl.tag_inames(rows(dtype=np.int64), "i:g.0")
+    kernels = [pl.split_iname(base, "k", extent, inner_tag="l.0") for extent in extents]
+    given = [{"a": np.random.default_rng(e).integers(0, 1 << 40, (2, 2 * e + 1))} for e in extents]
+    for number, y in results(kernels, given):
+        assert (y == given[number]["a"].sum(1)).all(), extents[number]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(32, 8), (8, 32), (4, 4, 4), (3, 5), (16, 2, 2), (33, 2), (2, 33), (1, 40), (6, 4)])
+def test_every_shape_of_block(sizes: tuple[int, ...]) -> None:
+    names = "pqr"[: len(sizes)]
+    kernels, given, wanted = [], [], []
+    for count in range(1, len(sizes) + 1):
+        for over in itertools.combinations(names, count):
+            left = [name for name in names if name not in over]
+            extents = dict(zip(names, sizes, strict=True))
+            domain = " and ".join(f"0 <= {name} < {size}" for name, size in extents.items())
+            knl = pl.make_kernel(
+                f"{{[{', '.join(names)}]: {domain}}}",
+                f"y[{', '.join(left) or 0}] = sum(({', '.join(over)}), a[{', '.join(names)}])",
+                [
+                    pl.GlobalArg("a", np.int32, shape=sizes),
+                    pl.GlobalArg("y", np.int32, shape=tuple(extents[name] for name in left) or (1,)),
+                ],
+            )
+            kernels.append(pl.tag_inames(knl, {name: f"l.{axis}" for axis, name in enumerate(names)}))
+            a = np.random.default_rng(count).integers(0, 1 << 20, sizes).astype(np.int32)
+            given.append({"a": a})
+            wanted.append(a.sum(tuple(names.index(name) for name in over)))
+    for number, y in results(kernels, given):
+        assert (y.reshape(np.shape(wanted[number])) == wanted[number]).all(), number
+
+
+OPERATIONS = {
+    **{f"sum {t}": ("sum(k, a[i, k])", t) for t in ("int8", "uint16", "int32", "uint64", "float16", "complex64")},
+    **{f"{m} {t}": (f"{m}(k, a[i, k])", t) for m in ("min", "max") for t in ("int8", "uint32", "int64", "float32")},
+    "product complex": ("product(k, a[i, k])", "complex128"),
+    "product": ("product(k, a[i, k])", "float64"),
+    "any": ("any(k, a[i, k] > 2)", "int32"),
+    "all": ("all(k, a[i, k] < 5)", "int32"),
+    "argmax": ("argmax(k, a[i, k], k).index", "float32"),
+    "argmin": ("argmin(k, a[i, k], k).value", "int32"),
+}
+
+
+def _case(name: str) -> tuple[pl.LoopKernel, dict[str, Any]]:
+    expression, dtype = OPERATIONS[name]
+    rng = np.random.default_rng(len(name))
+    a = rng.integers(0, 6, (3, 77)).astype(dtype)
+    if "product" in name:
+        a = (1 + 0.01 * rng.random((3, 77))).astype(dtype) * (1j if "complex" in name else 1)
+    return rows(f"y[i] = {expression}", dtype), {"a": a}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [64, 32, 20])
+def test_every_operation(threads: int) -> None:
+    kernels, given, wanted = [], [], []
+    for name in OPERATIONS:
+        knl, arguments = _case(name)
+        wanted.append(pl.interpret(knl, **arguments)["y"])
+        knl = pl.split_iname(knl, "i", 2, outer_tag="g.0", inner_tag="l.1")
+        kernels.append(pl.split_iname(knl, "k", threads, inner_tag="l.0"))
+        given.append(arguments)
+    for number, y in results(kernels, given):
+        assert np.allclose(y, wanted[number], rtol=1e-5), list(OPERATIONS)[number]
+
+
+def test_operations_of_the_whole_block() -> None:
+    kernels, given, wanted = [], [], []
+    for name in ("any", "all", "argmax", "sum int32", "sum float16"):
+        knl, arguments = _case(name)
+        wanted.append(pl.interpret(knl, **arguments)["y"])
+        kernels.append(pl.split_iname(pl.tag_inames(knl, "i:g.0"), "k", 64, inner_tag="l.0"))
+        given.append(arguments)
+    for number, y in results(kernels, given):
+        assert np.allclose(y, wanted[number], rtol=1e-5), number
+
+
+def test_softmax_by_a_block() -> None:
+    knl = pl.make_kernel(
+        "{[i, j, k, q]: 0 <= i < n and 0 <= j, k, q < m}",
+        """
+        for i
+            <> big = max(k, a[i, k])
+            <> total = sum(q, exp(a[i, q] - big))
+            y[i, j] = exp(a[i, j] - big) / total
+        end
+        """,
+        [pl.GlobalArg("a, y", F, shape="n, m")],
+        assumptions="n >= 1 and m >= 1",
+    )
+    for iname in "jkq":
+        knl = pl.split_iname(knl, iname, 32, inner_tag="l.0")
+    kernels = [pl.tag_inames(knl, "i:g.0"), knl, pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.1")]
+    a = np.random.default_rng(0).random((5, 70), F)
+    for _, y in results(kernels, [{"a": a}] * len(kernels)):
+        assert np.allclose(y, np.exp(a) / np.exp(a).sum(1)[:, None], rtol=1e-5)
+
+
+# }}}
+# {{{ brute force, and what is refused
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 7])
+def test_each_term_once(m: int) -> None:
+    knl = rows("<> big = max(k, a[i, k])\ny[i] = sum(k, a[i, k] - big)")
+    knl = pl.split_iname(knl, "k", 3, inner_tag="l.0")
+    for outer, inner in (("g.0", "l.1"), (None, "ilp"), (None, None)):
+        tiled = pl.split_iname(knl, "i", 2, outer_tag=outer, inner_tag=inner)
+        assert not list(judge(tiled, {"n": 3, "m": m}, {}))
+
+
+def test_data_does_not_decide_who_combines() -> None:
+    knl = pl.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < count}", "{[k]: 0 <= k < 32}"],
+        """
+        for i
+            <> count = lengths[i]
+            for j
+                y[i, j] = sum(k, a[i, j, k])
+            end
+        end
+        """,
+        [
+            pl.GlobalArg("lengths", np.int32, shape="n"),
+            pl.GlobalArg("a", F, shape="n, 8, 32"),
+            pl.GlobalArg("y", F, shape="n, 8"),
+            pl.TemporaryVariable("count", np.int32),
+        ],
+        silenced_warnings="*",
+    )
+    knl = pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.1")
+    with pytest.raises(pl.PolyloopError) as refusal:
+        pl.tag_inames(knl, "k:l.0")
+    assert {finding.code for finding in refusal.value.found} == {"divergent-reduction"}
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+def test_nvrtc_compiles_them(arch: str) -> None:
+    for name in OPERATIONS:
+        for threads in (96, 32, 7):
+            knl = pl.split_iname(pl.tag_inames(_case(name)[0], "i:g.0"), "k", threads, inner_tag="l.0")
+            compile_cuda(pl.generate_code(knl, target=pl.CudaTarget(arch)).device_code, arch)
+
+
+# }}}
