@@ -7,19 +7,20 @@ other write; every term of a reduction exactly once.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 import islpy as isl
 
+from polyloop.analysis.accumulators import accumulator_obligations, same_instance
 from polyloop.analysis.buffers import buffer_obligations
 from polyloop.analysis.comparison import Comparison, copies, leaf_count, original_leaves, reference_flow
-from polyloop.analysis.dataflow import flow_of, is_exact, readers_of, writers_of
+from polyloop.analysis.dataflow import is_exact, writers_of
 from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.partials import combiner, identity, outermost, partial_obligations, result_of
-from polyloop.analysis.placement import Placed, Placement, reference_map
+from polyloop.analysis.placement import Placed, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.scan_terms import reduction_of, reductions_in_parts, scan_obligations
 from polyloop.analysis.witness import element, instance, pair, point_set, witness
@@ -31,7 +32,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms
 
-__all__ = ["divergent_reductions", "value_obligations", "value_violations"]
+__all__ = ["value_obligations", "value_violations"]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -93,15 +94,7 @@ def value_obligations(comparison: Comparison) -> Iterator[Obligation]:
         says = f"each read of '{name}' sees the element, and the write, of the read that it stands for"
         by = "dataflow through the temporary, against the program's reads"
         yield Obligation(Claim.VALUES, f"'{name}'", says, by, partial(_evaluations, comparison, reads))
-    for name, accumulator in comparison.new.program.accumulators.items():
-        if any(s.lowered.along for s in writers_of(comparison.new, name)):
-            continue  # scan_obligations
-        says = f"the reduction of '{accumulator.instruction}' in '{name}' collects the terms of one instance"
-        across = _across(comparison.new, name)
-        if across:
-            says += f", partial results of the threads along {', '.join(across)}, and all of these combine them once"
-        by = "loops that initialization, terms and readers share, or their dataflow"
-        yield Obligation(Claim.REDUCTION, f"'{name}'", says, by, partial(_accumulator, comparison, name))
+    yield from accumulator_obligations(comparison)
     yield from partial_obligations(comparison)
     yield from scan_obligations(comparison)
     yield from buffer_obligations(comparison)
@@ -248,19 +241,9 @@ def _resolve(
     for lowered, inner in comparison.new.program.leaves(filler):
         inside = comparison.new.statements[lowered.name]
         for source, link in sources:
-            step = link if source is inside else link.apply_range(_same_instance(source, inside))
+            step = link if source is inside else link.apply_range(same_instance(source, inside))
             through = (*steps, (inside, step))
             yield from _resolve(comparison, inside, inner, relation.apply_range(step), through)
-
-
-def _same_instance(outer: Placed, inner: Placed) -> isl.Map:
-    """Return ``{ instance of outer -> instances of inner }`` that agree on the dimensions they share."""
-    space = outer.domain.get_space().map_from_domain_and_range(inner.domain.get_space())
-    whole = isl.Map.universe(space).intersect_domain(outer.domain).intersect_range(inner.domain)
-    for position, name in enumerate(outer.dims):
-        if name in inner.dims:
-            whole = whole.equate(_IN, position, _OUT, inner.dims.index(name))
-    return whole
 
 
 def _uninitialised(statement: Placed, access: Access, initial: isl.Set) -> Diagnostic:
@@ -508,97 +491,3 @@ def _same_write_ahead(
 
 def _elements(statement: Placed, access: Access) -> isl.Map:
     return map_from_forms(statement.domain, statement.dims, statement.indices(access))
-
-
-def _accumulator(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
-    """Yield that a reduction would not collect its own terms.
-
-    No other instance may reset the accumulator in between.
-    """
-    new = comparison.new
-    group = [s for s in new.statements.values() if s.lowered.writes_to(name)]
-    init = next(s for s in group if s.lowered.role == "init")
-    users = readers_of(new, name)
-    yield from divergent_reductions(group)
-    if _is_nested(new, init, [s for s, _ in users]):
-        return
-    if init.lowered.across:
-        yield _clobbered(comparison, name, init)
-        return
-    flow = flow_of(new, name, users, [init])
-    for (user, access), sources, initial in zip(flow.reads, flow.sources, flow.initial, strict=True):
-        looking_at(user, access)
-        bad = not initial.is_empty()
-        for source, link in sources:
-            same = _same_instance(user, source)
-            bad = bad or not link.is_subset(same)
-        if bad or not _precedes(new, group, user):
-            yield _clobbered(comparison, name, user)
-            return
-
-
-def _across(placement: Placement, name: str) -> tuple[str, ...]:
-    """Return the thread axes over which the partial results of the accumulator *name* lie."""
-    return next((s.lowered.across for s in writers_of(placement, name) if s.lowered.role == "init"), ())
-
-
-def divergent_reductions(group: Iterable[Placed]) -> Iterator[Diagnostic]:
-    """Yield that not all threads reach the place where they combine what they have."""
-    for statement in group:
-        if statement.lowered.role == "combine" and statement.lowered.bounds:
-            listed = ", ".join(map(repr, statement.lowered.bounds))
-            yield Diagnostic(
-                "divergent-reduction",
-                f"the threads combine their terms in '{statement.lowered.instruction.id}', and data decides whether "
-                "they do",
-                (f"the loops around it use {listed}, which may differ from thread to thread",),
-                ("keep the loops of this reduction sequential, or bound the loops around it by parameters",),
-                sites=(statement.lowered.instruction.site(),),
-            )
-            return
-
-
-def _clobbered(comparison: Comparison, name: str, user: Placed) -> Diagnostic:
-    return Diagnostic(
-        "accumulator-clobbered",
-        f"the reduction in '{comparison.new.program.accumulators[name].instruction}' would mix the terms of "
-        "several instances",
-        (f"its accumulator '{name}' is reset inside its own reduction",),
-        ("keep the reduction's loops inside the loops of its instruction",),
-        sites=(user.lowered.instruction.site(),),
-    )
-
-
-def _precedes(placement: Placement, group: Sequence[Placed], user: Placed) -> bool:
-    places = placement.program.places
-    return all(places[s.name] <= places[user.name] for s in group if s.lowered.role == "init")
-
-
-def _is_nested(placement: Placement, init: Placed, users: Sequence[Placed]) -> bool:
-    """Return whether *init* and its users share every loop of *init* that does not index the accumulator."""
-    places = placement.program.places
-    indexing = {name for form in init.lowered.write.indices if form is not None for name in form.names()}
-    mine = places[init.name]
-    for user in users:
-        theirs = places[user.name]
-        depth = 0
-        while depth < min(len(mine), len(theirs)) and mine[depth] == theirs[depth]:
-            depth += 1
-        own = [x for x in mine[depth:] if isinstance(x, str)]
-        if not set(own) <= indexing or not mine[depth] < theirs[depth]:  # type: ignore[operator]
-            return False
-    updates = [s for s in users if s.lowered.role == "update"]
-    combines = [s for s in users if s.lowered.role == "combine"]
-    rest = [s for s in users if s.lowered.role not in {"update", "combine"}]
-    stages = [(a, b) for a in updates for b in (*combines, *rest)] + [(a, b) for a in combines for b in rest]
-    for update, reader in stages:
-        a, b = places[update.name], places[reader.name]
-        depth = 0
-        while depth < min(len(a), len(b)) and a[depth] == b[depth]:
-            depth += 1
-        if not a[depth] < b[depth]:  # type: ignore[operator]
-            return False
-        loops = [x for x in b[depth:] if isinstance(x, str)]
-        if not set(loops) <= indexing:
-            return False
-    return True

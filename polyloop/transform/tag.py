@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import islpy as isl
 
+from polyloop.analysis.accumulators import divergent_reductions
 from polyloop.analysis.lanes import lane_violations
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.lowering import Lowered
@@ -16,7 +17,7 @@ from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.scans import carried_violations
-from polyloop.analysis.values import divergent_reductions, value_violations
+from polyloop.analysis.values import value_violations
 from polyloop.analysis.witness import element, instance, pair, witness
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.expr.rewrite import expand_rules, reductions
