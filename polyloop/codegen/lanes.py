@@ -90,7 +90,7 @@ class LaneLoops(Loops):
 
     def _plan(self, node: Loop) -> Plan | None:
         """Return the wide accesses in a loop over lanes, None if there are none."""
-        if len(node.body) != 1 or not isinstance(node.body[0], Run) or node.iname in self.constants:
+        if len(node.body) != 1 or not isinstance(node.body[0], Run):
             return None
         statement = self.statements[node.body[0].name]
         if statement.collective is not None:
@@ -99,6 +99,8 @@ class LaneLoops(Loops):
         if low is None or high is None:
             return None
         lanes = Lanes(node.iname, low, high - low + 1)
+        if node.iname in self.constants and lanes.count > _LINES:
+            return None
         if reason := _apart(statement, lanes):
             self._tell(node, reason)
             return None
@@ -149,7 +151,7 @@ class LaneLoops(Loops):
         """
         assert isinstance(node.body[0], Run), "a plan is made for one statement"
         statement = self.statements[node.body[0].name]
-        if self._uses_registers(statement, node.iname) or bounds.stride is not None:
+        if node.iname in self.constants or self._uses_registers(statement, node.iname) or bounds.stride is not None:
             return self._unrolled(node, bounds, context, inside, inner)
         bounds = self._bounds(node, context, inner - {node.iname})
         upper = tuple(_least(forms, context) for forms in bounds.upper)
@@ -204,13 +206,19 @@ class LaneLoops(Loops):
     def _place(self, wide: Wide, context: Context) -> tuple[str, frozenset[str]]:
         """Return the address of the element of the first lane, and the temporary that it is in."""
         name = array_name(wide.access)
-        self.scope.aligned[name] = max(wide.alignment, self.scope.aligned.get(name, 1))
         self.expressions.reads = set()
-        return f"&{self.expressions.element(wide.access, context)}", frozenset(self.expressions.reads)
+        text = self.expressions.element(wide.access, context)
+        if wide.is_element:
+            text = text.rpartition(".")[0]
+        else:
+            self.scope.aligned[name] = max(wide.alignment, self.scope.aligned.get(name, 1))
+        return f"&{text}", frozenset(self.expressions.reads)
 
     def _element(self, wide: Wide, lanes: Lanes, context: Context, const: str = "") -> tuple[str, frozenset[str]]:
         """Return the vector that begins at the element of the first lane, and the temporary that it is in."""
         place, reads = self._place(wide, context)
+        if wide.is_element:
+            return place.removeprefix("&"), reads
         ctype, _ = vector_type(self.scope, wide.dtype, lanes.count)
         return f"*({const}{ctype} *){place}", reads
 

@@ -23,7 +23,7 @@ from polyloop.expr.printer import show
 from polyloop.expr.records import VECTORS, component, is_record
 from polyloop.expr.rewrite import substitute, variables
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.poly.affine import affine_of
+from polyloop.poly.affine import Affine, affine_of
 from polyloop.schedule.plan import Statement, Storage
 
 __all__ = ["Plan", "Wide", "plan_of", "vector_type"]
@@ -43,11 +43,14 @@ class Wide:
     ----------
     alignment
         Of the array, in bytes, which the proof needs.
+    is_element
+        Whether the array has vectors as elements, of which it is one.
     """
 
     access: p.Subscript
     dtype: DType
     alignment: int
+    is_element: bool = False
 
     @property
     def key(self) -> Key:
@@ -117,6 +120,8 @@ def _wide(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | Reason:
         return Reason(f"an element has {dtype.itemsize} bytes, and no access more than {MOST_BYTES}")
     array = scope.arrays.get(name)
     strides: Sequence[Expression]
+    if _is_vector_element(scope, access, lanes):
+        return Wide(access, dtype, lanes.count * dtype.itemsize, is_element=True)
     if name in scope.split or name in scope.pools:
         return Reason(f"'{name}' is passed in parts" if name in scope.split else f"'{name}' shares its memory")
     if array is not None:
@@ -131,6 +136,21 @@ def _wide(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | Reason:
         return Reason(f"the {swizzle} of '{name}' moves its elements apart")
     reason = why_not_wide(forms, strides, offset, lanes, elements, scope.divisibility, partial(_shown, scope))
     return reason or Wide(access, dtype, elements * dtype.itemsize)
+
+
+def _is_vector_element(scope: Scope, access: p.Subscript, lanes: Lanes) -> bool:
+    """Return whether the lanes are all components of one element of an array of vectors."""
+    split = scope.split.get(array_name(access))
+    if split is None or split.vector is None or lanes.low:
+        return False
+    axis, indices = split.vector, access.index_tuple
+    rest = [index for number, index in enumerate(indices) if number != axis]
+    is_lane = affine_of(indices[axis]) == Affine.variable(lanes.iname)
+    return (
+        is_lane
+        and (split.array.shape or ())[axis] == lanes.count
+        and all(lanes.iname not in variables(index) for index in rest)
+    )
 
 
 def _strides(storage: Storage) -> tuple[int, ...]:

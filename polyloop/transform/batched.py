@@ -21,7 +21,17 @@ from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import map_nodes
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.domains import align
-from polyloop.kernel.instruction import Carry, Copy, ExplicitBarrier, Instruction, Move, Origin, SubstitutionRule, Term
+from polyloop.kernel.instruction import (
+    Carry,
+    Copy,
+    ExplicitBarrier,
+    Instruction,
+    Move,
+    Origin,
+    Partial,
+    SubstitutionRule,
+    Term,
+)
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.layout import Nested, Strided, packed
 from polyloop.kernel.tags import Sequential
@@ -150,7 +160,7 @@ def _instruction_violations(instruction: Instruction, varying: Collection[str]) 
 
 def _is_large(kernel: LoopKernel, temporary: TemporaryVariable) -> bool:
     """Return whether a temporary lives in global memory, where all problems would share it."""
-    if temporary.initializer is not None or temporary.name in {*kernel.evaluations, *kernel.buffers}:
+    if temporary.initializer is not None or temporary.name in {*kernel.evaluations, *kernel.buffers, *kernel.partials}:
         return False
     is_open = any(not isinstance(extent, int | np.integer) for extent in temporary.shape or ())
     return temporary.address_space is AddressSpace.GLOBAL or (temporary.address_space is AddressSpace.AUTO and is_open)
@@ -214,7 +224,7 @@ class _Batch:
         return map_nodes(expr, change)
 
     def _origin(self, origin: Origin) -> Origin:
-        if isinstance(origin, Copy):
+        if isinstance(origin, Copy | Partial):
             return replace(origin, forms={self.iname: Affine.variable(self.iname), **origin.forms})
         if isinstance(origin, Move) and origin.array in self.arguments | self.temporaries:
             moved = {str(int(number) + 1): form for number, form in origin.forms.items()}

@@ -128,7 +128,7 @@ def _own_violations(kernel: LoopKernel, name: str) -> Iterator[Diagnostic]:
     """Yield what keeps an array from being a part of another one."""
     array = kernel.arrays()[name]
     carried = {i.origin.temporary for i in kernel.instructions if isinstance(i.origin, Carry)}
-    if name in {*kernel.evaluations, *kernel.buffers, *kernel.buffers.values(), *carried}:
+    if name in {*kernel.evaluations, *kernel.partials, *kernel.buffers, *kernel.buffers.values(), *carried}:
         message = f"'{name}' is filled, or worked on, by what an earlier transform made"
         yield Diagnostic("bad-layout", message, hints=("concatenate arrays first",))
     elif isinstance(array, ArrayArg) and not (array.is_packed and array.dim_tags is None and array.offset == 0):

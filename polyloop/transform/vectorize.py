@@ -20,9 +20,9 @@ from polyloop.expr.rewrite import expand_rules, variables
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.layout import Auto
+from polyloop.kernel.layout import Auto, Vectorized, apart_axes
 from polyloop.kernel.tags import Vectorize as Vector
-from polyloop.poly.affine import affine_of
+from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.residues import Divisibility, residues
 from polyloop.poly.sets import constant_bounds
 from polyloop.transform.base import Transform, iname_violations
@@ -120,7 +120,7 @@ class Vectorize(Transform):
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         accesses = [*_lane_accesses(after, self._lanes(before))]
         wide = dict.fromkeys(access.text for access in accesses if access.reason is None)
-        rest = dict.fromkeys(f"{access.text} ({access.reason.text})" for access in accesses if access.reason)
+        rest = dict.fromkeys(f"{a.text} ({a.reason.text})" for a in accesses if a.reason and a.text not in wide)
         told = f"{self._length(before)} lanes; as vectors: {', '.join(wide) or 'nothing'}"
         return f"{told}; lane by lane: {', '.join(rest)}" if rest else told
 
@@ -185,11 +185,24 @@ def _reason(
         strides, offset = array.strides, array.offset
     else:
         strides, offset = array.strides(), 0
-    if strides is None or isinstance(offset, Auto) or len(strides) != len(access.index_tuple):
+    tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
+    if _is_vector_element(array, access, lanes):
+        return None
+    if strides is None or apart_axes(tags) or isinstance(offset, Auto) or len(strides) != len(access.index_tuple):
         return Reason("its elements do not lie in one piece")
     forms = [affine_of(index) for index in access.index_tuple]
     elements = min(lanes.count, MOST_BYTES // dtype.itemsize)
     return why_not_wide(forms, strides, offset, lanes, elements, known)
+
+
+def _is_vector_element(array: ArrayArg | TemporaryVariable, access: p.Subscript, lanes: Lanes) -> bool:
+    """Return whether the lanes are all components of one element of an array of vectors."""
+    tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
+    axes = [axis for axis, tag in enumerate(tags) if isinstance(tag, Vectorized)]
+    if not axes or lanes.low or (array.shape or ())[axes[0]] != lanes.count:
+        return False
+    used = [axis for axis, index in enumerate(access.index_tuple) if lanes.iname in variables(index)]
+    return used == axes and affine_of(access.index_tuple[axes[0]]) == Affine.variable(lanes.iname)
 
 
 def vectorize(

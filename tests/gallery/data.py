@@ -56,3 +56,35 @@ def recipe_of_another_kernel() -> pl.LoopKernel:
         "{[r, s, t]: 0 <= r, s < n and 0 <= t < m}", "g[r, s] = sum(t, x[r, t]*y[s, t])", data, name="pairs"
     )
     return recipe.apply(pairs, rename={"i": "r", "j": "s", "k": "t", "a": "x"}, size=8, depth=8)
+
+
+def _pixels_case(n: int, rng: np.random.Generator) -> Case:
+    image, gain = rng.random((n, 4), dtype=F), rng.random(4, dtype=F)
+    return {"image": image, "gain": gain}, {"out": np.clip(image * gain, 0, F(0.5))}
+
+
+@example(_pixels_case, sizes=(1, 9, 200))
+def pixels_of_four_channels() -> pl.LoopKernel:
+    """Pixels are float4, loaded and stored whole; their channels are an axis of the arrays."""
+    data = [pl.GlobalArg("image, out", F, shape="n, 4"), pl.GlobalArg("gain", F, shape="4"), ...]
+    domain = "{[i, c]: 0 <= i < n and 0 <= c < 4}"
+    knl = pl.make_kernel(domain, "out[i, c] = min(image[i, c]*gain[c], 0.5)", data, name="pixels")
+    knl = pl.tag_array_axes(knl, "image, out", "N0,vec")
+    knl = pl.tag_array_axes(knl, "gain", "vec")
+    return pl.vectorize(pl.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0"), "c")
+
+
+def _batch_case(n: int, rng: np.random.Generator) -> Case:
+    a, x, s = rng.random((3, n, n)), rng.random((3, n)), rng.random(3)
+    return {"a": a, "x": x, "s": s}, {"y": s[:, None] * np.einsum("bij,bj->bi", a, x)}
+
+
+@example(_batch_case, rtol=1e-12)
+def batch_of_products() -> pl.LoopKernel:
+    """Matrix-vector products, written for one and run for many, each with a factor of its own."""
+    data = [pl.GlobalArg("a", np.float64, shape="n, n"), pl.GlobalArg("x, y", np.float64, shape="n"),
+            pl.ValueArg("s", np.float64), ...]  # fmt: skip
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "y[i] = s*sum(j, a[i, j]*x[j])", data, name="product")
+    knl = pl.split_iname(pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0"), "j", 32)
+    knl = pl.add_prefetch(knl, "x", "j_inner")
+    return pl.tag_inames(pl.to_batched(knl, "nb", "a, x, y, s"), "ibatch:g.1")

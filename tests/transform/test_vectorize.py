@@ -98,3 +98,22 @@ def test_what_is_no_vector(golden: Golden) -> None:
     data = [pl.GlobalArg("x", F, shape="n + 1"), ...]
     chain = pl.make_kernel("{[i]: 0 <= i < n}", "x[i + 1] = x[i] + 1", data, name="chain")
     refused(chain, partial(pl.vectorize, iname="i"), "illegal-parallel")
+
+
+def test_the_components_of_array_axes(golden: Golden) -> None:
+    other = [pl.GlobalArg("y", F, shape="n"), pl.GlobalArg("b", F, shape="4")]
+    data = [pl.GlobalArg("x, z", F, shape="n, 4"), *other, ...]
+    text = "x[i, c] = x[i, c]*y[i] + z[i, 3 - c] + b[c] {if=y[i] > 0}"
+    base = pl.make_kernel("{[i, c]: 0 <= i < n and 0 <= c < 4}", text, data, name="pixels")
+    knl = pl.tag_array_axes(pl.tag_array_axes(base, "x, z", "N0,vec"), "b", "vec")
+    knl = pl.vectorize(pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0"), "c")
+    golden("golden/vectorize_components.cu", cuda(knl))
+    same_after_replay(base, knl)
+    for n in (1, 4, 5):
+        x, z = np.arange(8 * n, dtype=F).reshape(2, n, 4)
+        y, b = np.arange(n, dtype=F) - 2, np.arange(4, dtype=F)
+        want = np.where(y[:, None] > 0, x * y[:, None] + z[:, ::-1] + b, x)
+        check(knl, {"x": x, "z": z, "y": y, "b": b}, {"x": want})
+    partly = pl.make_kernel("{[i, c]: 0 <= i < n and 0 <= c < 4 and c <= i}", text, data)
+    partly = pl.tag_array_axes(partly, "x, z", "N0,vec")
+    check(pl.vectorize(partly, "c"), {"x": x, "z": z, "y": y, "b": b}, {"x": np.where(np.tri(n, 4) > 0, want, x)})
