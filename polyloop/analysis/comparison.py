@@ -8,7 +8,7 @@ from functools import cached_property
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.dataflow import Flow, flow_of, is_exact, readers_of, writes_of
+from polyloop.analysis.dataflow import Flow, flow_of, is_exact, known_flow, readers_of, writes_of
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
@@ -16,7 +16,7 @@ from polyloop.analysis.unbuffered import unbuffered
 from polyloop.expr.records import leaf_fields
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Carry, Copy, Partial
-from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine
 
 __all__ = ["Comparison", "copies", "initial_reads", "leaf_count", "original_leaves", "original_read", "reference_flow"]
@@ -156,17 +156,9 @@ def _known(form: Affine, inames: Collection[str], statement: Placed) -> bool:
     return form.names() <= {*inames, *parameters_of(statement.domain)}
 
 
-@memoised
-def _reference_flows(placement: Placement) -> dict[str, Flow]:
-    return {}
-
-
 def reference_flow(placement: Placement, array: str) -> Flow:
     """Return the reference program's dataflow of *array*, which must be exact."""
-    known = _reference_flows(placement)
-    if array not in known:
-        known[array] = flow_of(placement, array)
-    return known[array]
+    return known_flow(placement, array)
 
 
 def initial_reads(

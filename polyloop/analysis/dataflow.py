@@ -27,6 +27,7 @@ __all__ = [
     "flow_of",
     "hides_others",
     "is_exact",
+    "known_flow",
     "may_flow_of",
     "readers_of",
     "time_forms",
@@ -166,6 +167,19 @@ def flow_of(
             links = tuple(((writers[0], link),) for link in direct if link is not None)
             return Flow(reads, links, tuple(isl.Set.empty(s.domain.get_space()) for s, _ in reads))
     return _computed(placement, array, reads, writers, frozenset(writer.name for writer in writers))
+
+
+@memoised
+def _known_flows(placement: Placement) -> dict[str, Flow]:
+    return {}
+
+
+def known_flow(placement: Placement, array: str) -> Flow:
+    """Return the dataflow of *array* as :func:`flow_of` finds it, once for each program."""
+    known = _known_flows(placement)
+    if array not in known:
+        known[array] = flow_of(placement, array)
+    return known[array]
 
 
 def may_flow_of(

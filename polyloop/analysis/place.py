@@ -9,11 +9,12 @@ from functools import partial
 import islpy as isl
 
 from polyloop.analysis.contract import one_element_axes
-from polyloop.analysis.dataflow import flow_of, is_exact
+from polyloop.analysis.dataflow import is_exact, known_flow
 from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.analysis.placement import Axes, Placed, Placement, axes_of, place_statement, reference_map
 from polyloop.analysis.proof import within_budget
+from polyloop.analysis.unmoved import is_unmoved
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.domains import parameters_of
@@ -122,6 +123,8 @@ def _auto_space(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> 
     """Return the narrowest space in which every reader of *name* finds the element meant for it."""
     if not axes.all:
         return AddressSpace.PRIVATE
+    if kernel.reference is not None and is_unmoved(kernel, place(kernel.reference.kernel), name):
+        return AddressSpace.PRIVATE
     space = AddressSpace.PRIVATE
     for meant in _meant_pairs(kernel, program, axes, name):
         if not all(meant.agrees_on(axis) for axis in axes.group):
@@ -181,7 +184,7 @@ def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) ->
             for reader, access in readers:
                 yield _meetings(writer, write, reader, access, by_element=name in kernel.partials)
         return
-    flow = flow_of(reference, name)
+    flow = known_flow(reference, name)
     for (original, _), sources in zip(flow.reads, flow.sources, strict=True):
         for source, link in sources:
             for reader, _ in readers:
