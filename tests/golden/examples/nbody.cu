@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(64) nbody(const float3 *__restrict_
             }
             __syncthreads();
             if (64 * bx + tx < n) {
-                for (int j_inner = 0; j_inner < min(n - 64 * j_outer, 64); ++j_inner) {
+                for (int j_inner = 0; j_inner < min(64, n - 64 * j_outer); ++j_inner) {
                     float3 away = p_fetch[j_inner] - here;  // insn_1
                     float inverse = rsqrtf(away.x * away.x + away.y * away.y + away.z * away.z + softening);  // insn_2
                     acc = acc + mass_fetch[j_inner] * inverse * inverse * inverse * away;  // insn_3

@@ -2,7 +2,7 @@ extern "C" __global__ void __launch_bounds__(256) stencil_3d(const float *__rest
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (8 * by + 9 < n && 32 * bx + 33 < n) {
+    if (32 * bx + 33 < n && 8 * by + 9 < n) {
         float below = u[(8 * by + ty + 1) * n + 32 * bx + tx + 1];  // insn
         float here = u[n * n + (8 * by + ty + 1) * n + 32 * bx + tx + 1];  // insn_1
         float plane_value[10][34];
@@ -22,17 +22,17 @@ extern "C" __global__ void __launch_bounds__(256) stencil_3d(const float *__rest
             below = here;  // insn_4
             here = above;  // insn_5
         }
-    } else if (8 * by + ty < n && 32 * bx + tx < n) {
+    } else if (32 * bx + tx < n && 8 * by + ty < n) {
         float below;
         float here;
-        if (8 * by + ty + 2 < n && 32 * bx + tx + 2 < n) {
+        if (32 * bx + tx + 2 < n && 8 * by + ty + 2 < n) {
             below = u[(8 * by + ty + 1) * n + 32 * bx + tx + 1];  // insn
             here = u[n * n + (8 * by + ty + 1) * n + 32 * bx + tx + 1];  // insn_1
         }
         float above;
         float plane_value[10][34];
         for (int k = 1; k < m - 1; ++k) {
-            if (8 * by + ty + 2 < n && 32 * bx + tx + 2 < n)
+            if (32 * bx + tx + 2 < n && 8 * by + ty + 2 < n)
                 above = u[(k + 1) * n * n + (8 * by + ty + 1) * n + 32 * bx + tx + 1];  // insn_2
             #pragma unroll
             for (int plane_dim_0_outer = 0; plane_dim_0_outer < 2; ++plane_dim_0_outer) {
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(256) stencil_3d(const float *__rest
                     }
                 }
             }
-            if (8 * by + ty + 2 < n && 32 * bx + tx + 2 < n) {
+            if (32 * bx + tx + 2 < n && 8 * by + ty + 2 < n) {
                 v[k * n * n + (8 * by + ty + 1) * n + 32 * bx + tx + 1] = below + above + (u[k * n * n + (8 * by + ty) * n + 32 * bx + tx + 1] + u[k * n * n + (8 * by + ty + 2) * n + 32 * bx + tx + 1] + u[k * n * n + (8 * by + ty + 1) * n + 32 * bx + tx] + u[k * n * n + (8 * by + ty + 1) * n + 32 * bx + tx + 2]) - 6.0f * here;  // insn_3
                 below = here;  // insn_4
                 here = above;  // insn_5

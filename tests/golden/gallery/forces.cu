@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(16) forces(const particle *__restri
                 source_value[tx] = particles[16 * j_outer + tx];  // compute_source
             __syncwarp();
             if (16 * bx + tx < n) {
-                for (int j_inner = 0; j_inner < min(n - 16 * j_outer, 16); ++j_inner) {
+                for (int j_inner = 0; j_inner < min(16, n - 16 * j_outer); ++j_inner) {
                     float3 apart = source_value[j_inner].pos - particles[16 * bx + tx].pos;  // insn
                     float near = rsqrtf(apart.x * apart.x + apart.y * apart.y + apart.z * apart.z + 0.25f);  // insn_1
                     total = total + source_value[j_inner].charge * (near * near * near) * apart;  // add
