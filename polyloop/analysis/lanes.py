@@ -142,7 +142,8 @@ def _by_lanes(instruction: Instruction, kernel: LoopKernel) -> Instruction:
     heads = reductions(expand_rules(staged.expression, kernel.substitutions))
     terms: list[Term] = []
     for head, term in zip(heads, staged.terms, strict=True):
-        terms.append(_on_all_lanes(term, head.inames, staged, terms, kernel) if inner >= {*head.inames} else term)
+        is_over_lanes = isinstance(head.expr, Reduction) and head.operation.of_states and inner >= {*head.inames}
+        terms.append(_on_all_lanes(term, head.inames, staged, terms, kernel) if is_over_lanes else term)
     return replace(staged, terms=tuple(terms))
 
 

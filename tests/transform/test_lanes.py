@@ -279,3 +279,15 @@ def test_lanes_of_other_reductions() -> None:
 def test_ordered_terms_have_one_accumulator() -> None:
     knl = pl.make_kernel("{[k]: 0 <= k < n}", "s = reduce(ordered(sum), k, a[k])", [pl.GlobalArg("a", F), ...])
     assert "part" not in cuda(pl.split_iname(knl, "k", 4, inner_tag="ilp.seq"))
+
+
+def test_a_reduction_over_lanes_alone_beside_another_one() -> None:
+    knl = pl.make_kernel(
+        ["{[i]: 0 <= i < 3}", "{[k]: 0 <= k < n}", "[i] -> {[j]: 0 <= j < 4 and j <= i}"],
+        "s[i] = sum(k, a[i, k]) + sum(j, b[j])",
+        [pl.GlobalArg("a", F, shape="3, n"), pl.GlobalArg("b", F, shape="4"), ...],
+        assumptions="n >= 1",
+    )
+    knl = pl.tag_inames(pl.split_iname(knl, "k", 2, inner_tag="ilp"), "j:ilp")
+    a, b = np.arange(15, dtype=F).reshape(3, 5), np.arange(1, 5, dtype=F)
+    check(knl, {"a": a, "b": b}, {"s": a.sum(1) + b.cumsum()[:3]})
