@@ -142,23 +142,22 @@ def _by_lanes(instruction: Instruction, kernel: LoopKernel) -> Instruction:
     heads = reductions(expand_rules(staged.expression, kernel.substitutions))
     terms: list[Term] = []
     for head, term in zip(heads, staged.terms, strict=True):
-        is_over_lanes = isinstance(head.expr, Reduction) and head.operation.of_states and inner >= {*head.inames}
-        terms.append(_on_all_lanes(term, head.inames, staged, terms, kernel) if is_over_lanes else term)
+        is_stage = head.operation.of_states and isinstance(head.expr, Reduction)
+        is_over_lanes = is_stage and not inner.isdisjoint(head.inames)
+        terms.append(_on_all_lanes(term, head.inames, staged, terms) if is_over_lanes else term)
     return replace(staged, terms=tuple(terms))
 
 
-def _on_all_lanes(
-    term: Term, own: tuple[str, ...], instruction: Instruction, around: Sequence[Term], kernel: LoopKernel
-) -> Term:
-    """Return *term*, whose reduction is over the lanes *own*, with all of these: those without terms are neutral."""
+def _on_all_lanes(term: Term, own: tuple[str, ...], instruction: Instruction, around: Sequence[Term]) -> Term:
+    """Return *term*, whose reduction is over the lanes and threads *own*, with all of these; some may have no terms."""
     outer = term.inames[: -len(own)]
     domain = next((other.domain for other in around if other.inames == outer), instruction.domain)
     rows = []
-    for iname in own:
-        extent = _extents(kernel)[iname]
-        assert extent is not None, f"the lanes '{iname}' have no constant number"
-        rows.append(Row(Affine(((iname, 1),), -extent.low)))
-        rows.append(Row(Affine(((iname, -1),), extent.low + extent.count - 1)))
+    for position, iname in enumerate(own, len(outer)):
+        low, high = constant_bounds(term.domain, position)
+        if low is None or high is None:
+            return term
+        rows += [Row(Affine(((iname, 1),), -low)), Row(Affine(((iname, -1),), high))]
     return Term(term.inames, add_rows(insert_dims(domain, len(outer), own), term.inames, rows))
 
 

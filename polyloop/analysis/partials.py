@@ -8,13 +8,14 @@ nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
 
 import islpy as isl
 import pymbolic.primitives as p
 
+from polyloop.analysis.accumulators import same_instance
 from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.lowering import Lowered
 from polyloop.analysis.placement import Placed, Placement
@@ -27,7 +28,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms, project_onto
 
-__all__ = ["combiner", "identity", "outermost", "partial_obligations", "result_of"]
+__all__ = ["combiner", "evaluated", "identity", "outermost", "partial_obligations", "result_of"]
 
 
 def partial_obligations(comparison: Comparison) -> Iterator[Obligation]:
@@ -81,8 +82,32 @@ def outermost(comparison: Comparison, statement: Placed) -> Placed:
 def result_of(comparison: Comparison, statement: Placed) -> isl.Map:
     """Return ``{ instance that combines a partial result -> result }``: the loops around the stages it is part of."""
     own = {name for stage in (statement, *_stages(comparison, statement)) for name in stage.lowered.own}
-    keep = [Affine.variable(name) for name in statement.dims if name not in own]
-    return map_from_forms(statement.domain, statement.dims, keep)
+    return map_from_forms(statement.domain, statement.dims, forms_besides(statement, own))
+
+
+def forms_besides(statement: Placed, inames: Collection[str]) -> list[Affine]:
+    """Return what an instance is known by apart from *inames*: the other loops, threads, and digits of these."""
+    forms = {x: statement.forms.get(x) or Affine.variable(x) for x in statement.lowered.inames}
+    spread = {name for x in inames for name in forms[x].names()}
+    keep = [Affine.variable(name) for name in statement.dims if name not in spread]
+    return keep + [form for x, form in forms.items() if x not in inames and not spread.isdisjoint(form.names())]
+
+
+def evaluated(whole: Placed, part: Placed) -> isl.Map:
+    """Return ``{ instance of an instruction -> instances that the value of its reductions comes from }``.
+
+    Where a reduction is spread over threads, what one of them assigns comes from all of them.
+    """
+    inside = {x for x in part.lowered.inames if x not in part.lowered.instruction.inames}
+    spread = {name for x in inside if x in part.forms for name in part.forms[x].names()}
+    if not spread:
+        return same_instance(whole, part)
+    common = [name for name in whole.dims if name in part.dims and name not in spread]
+    shared = [x for x in whole.lowered.inames if x in whole.forms and not spread.isdisjoint(whole.forms[x].names())]
+    left = [*map(Affine.variable, common), *(whole.forms[x] for x in shared)]
+    right = [*map(Affine.variable, common), *(part.forms[x] for x in shared)]
+    there = map_from_forms(whole.domain, whole.dims, left)
+    return there.apply_range(map_from_forms(part.domain, part.dims, right).reverse())
 
 
 def _combined(comparison: Comparison, statement: Placed) -> Iterator[Diagnostic]:

@@ -13,13 +13,13 @@ from functools import cached_property, partial
 
 import islpy as isl
 
-from polyloop.analysis.accumulators import accumulator_obligations, same_instance
+from polyloop.analysis.accumulators import accumulator_obligations
 from polyloop.analysis.buffers import buffer_obligations
 from polyloop.analysis.comparison import Comparison, copies, leaf_count, original_leaves, reference_flow
 from polyloop.analysis.dataflow import is_exact, writers_of
 from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access, Lowered
-from polyloop.analysis.partials import combiner, identity, outermost, partial_obligations, result_of
+from polyloop.analysis.partials import combiner, evaluated, identity, outermost, partial_obligations, result_of
 from polyloop.analysis.placement import Placed, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.scan_terms import reduction_of, reductions_in_parts, scan_obligations
@@ -241,7 +241,7 @@ def _resolve(
     for lowered, inner in comparison.new.program.leaves(filler):
         inside = comparison.new.statements[lowered.name]
         for source, link in sources:
-            step = link if source is inside else link.apply_range(same_instance(source, inside))
+            step = link if source is inside else link.apply_range(evaluated(source, inside))
             through = (*steps, (inside, step))
             yield from _resolve(comparison, inside, inner, relation.apply_range(step), through)
 

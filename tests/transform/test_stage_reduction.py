@@ -50,6 +50,30 @@ def test_each_block_has_a_partial_result(golden: Golden) -> None:
     assert "launch 'dot_0' ends before 'dot_1' begins" in str(pl.verify(knl))
 
 
+def on_all_threads() -> pl.LoopKernel:
+    """Both stages on the threads of a block; each thread collects two sums at once."""
+    knl = pl.split_iname(dot(), "k", 64)
+    knl = pl.stage_reduction(
+        knl, "k_outer", default_tag="g.0", temporary_name="part", temporary_address_space="global"
+    )
+    knl = pl.split_iname(knl, "k_inner", 32)
+    knl = pl.split_iname(knl, "k_inner_inner", 16, inner_tag="l.0", outer_tag="ilp")
+    return pl.split_iname(knl, "k_outer", 16, inner_tag="l.0")
+
+
+def test_threads_combine_what_they_have_in_both_stages(golden: Golden) -> None:
+    knl = on_all_threads()
+    check_dot(knl, (1, 16, 64, 65, 300, 1100))
+    golden("golden/dot_on_threads.cu", cuda(knl))
+    same_after_replay(dot(), knl)
+
+
+def test_atomic_updates_of_what_threads_have_together() -> None:
+    knl = pl.reduce_atomically(pl.split_iname(dot(), "k", 64), "k_outer")
+    knl = pl.split_iname(pl.tag_inames(knl, "k_outer:g.0"), "k_inner", 16, inner_tag="l.0")
+    check_dot(knl, (1, 16, 64, 65, 130))
+
+
 @pytest.mark.parametrize("space", ["auto", "private", "local", "global"])
 def test_in_any_memory(space: str) -> None:
     knl = pl.split_iname(pl.split_iname(dot(), "k", 4), "k_inner", 2)
