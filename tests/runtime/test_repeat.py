@@ -146,6 +146,13 @@ def test_a_bound_call_keeps_its_workspace() -> None:
         np.testing.assert_array_equal(step().v, 2 * u[::-1] + 1)
 
 
+def test_a_large_workspace_lives_as_long_as_a_call() -> None:
+    u = np.arange(1 << 20, dtype=F4)  # of a size that goes back to the system as soon as it is released
+    kernel = pl.compile(_steps(), pl.CTarget())
+    for _ in range(2):
+        np.testing.assert_array_equal(kernel(u=u).v, 2 * u[::-1] + 1)
+
+
 # {{{ on a GPU
 
 
