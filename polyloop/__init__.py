@@ -15,6 +15,7 @@ from polyloop.errors import (
     PolyloopError,
     PolyloopWarning,
     TransformError,
+    TuningError,
     VerificationError,
 )
 from polyloop.expr.foreign import ForeignFunction
@@ -120,6 +121,8 @@ if TYPE_CHECKING:
     from polyloop.transform.unchecked import unchecked
     from polyloop.transform.untag import peel, untag_inames
     from polyloop.transform.vectorize import vectorize
+    from polyloop.tuning.report import Tuned
+    from polyloop.tuning.tune import tune
 
 __version__ = "0.1.0"
 
@@ -165,6 +168,8 @@ __all__ = [
     "TemporaryVariable",
     "Trace",
     "TransformError",
+    "Tuned",
+    "TuningError",
     "ValueArg",
     "VerificationError",
     "add_and_infer_dtypes",
@@ -273,6 +278,7 @@ __all__ = [
     "tile",
     "to_batched",
     "trace_from_json",
+    "tune",
     "uint8",
     "uint16",
     "uint32",
@@ -328,6 +334,7 @@ _LATER = {
     "ValueArg": "kernel.specs",
     "add_and_infer_dtypes": "target.loopy",
     "auto": "kernel.specs",
+    "Tuned": "tuning.report",
     "auto_test_vs_ref": "testing.auto_test",
     "cast": "frontend.intrinsics",
     "check_equivalence": "testing.equivalence",
@@ -352,6 +359,7 @@ _LATER = {
     "product": "frontend.intrinsics",
     "reduce": "frontend.intrinsics",
     "verify": "target.verify",
+    "tune": "tuning.tune",
 }
 """Names that an import of the package does not need, and the modules that they are loaded from when first used."""
 

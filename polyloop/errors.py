@@ -27,6 +27,7 @@ __all__ = [
     "Site",
     "Span",
     "TransformError",
+    "TuningError",
     "VerificationError",
     "Witness",
     "WitnessInstance",
@@ -259,6 +260,10 @@ class CodegenError(PolyloopError):
 
 class CompilerError(PolyloopError):
     """No compiler was found, or it refused the generated source."""
+
+
+class TuningError(PolyloopError):
+    """Nothing to choose from, or nothing that could be measured."""
 
 
 class ArgumentError(PolyloopError):

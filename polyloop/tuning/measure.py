@@ -1,0 +1,140 @@
+"""Times of calls, and how sure they are.
+
+The time of a call is the median of its samples. Its confidence interval is made of two of the samples themselves: by
+the binomial distribution, the median of what they are drawn from lies between them in 95 % of all cases, whatever that
+distribution is (H. A. David and H. N. Nagaraja, Order Statistics, 3rd ed., section 7.1).
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+__all__ = ["Clock", "DeviceClock", "HostClock", "Interval", "interval", "race"]
+
+_NORMAL_95: Final = 1.96
+LEAST_SAMPLES: Final = 8
+"""Samples of which an interval of the median can be made: with fewer, none reaches 95 %."""
+_SAMPLE_SECONDS: Final = 2e-4
+_MOST_CALLS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A time [seconds], and where it lies with a confidence of 95 %."""
+
+    low: float
+    median: float
+    high: float
+    samples: int
+
+    @property
+    def spread(self) -> float:
+        """Width of the interval over the time."""
+        return (self.high - self.low) / self.median if self.median else 0.0
+
+
+def interval(samples: Sequence[float]) -> Interval:
+    """Return the median of *samples* and its confidence interval."""
+    ordered = sorted(samples)
+    count = len(ordered)
+    assert count, "nothing was measured"
+    middle = ordered[count // 2] if count % 2 else (ordered[count // 2 - 1] + ordered[count // 2]) / 2
+    reach = _NORMAL_95 * math.sqrt(count) / 2
+    low, high = max(0, math.floor(count / 2 - reach)), min(count - 1, math.ceil(count / 2 + reach))
+    return Interval(ordered[low], middle, ordered[high], count)
+
+
+class Clock(Protocol):
+    """Takes the time of calls."""
+
+    def seconds(self, call: Callable[[], object], repeat: int) -> float:
+        """Return the time of one of *repeat* calls."""
+
+
+class HostClock:
+    """Times of the processor's clock."""
+
+    def seconds(self, call: Callable[[], object], repeat: int) -> float:
+        """Return the time of one of *repeat* calls."""
+        begin = time.perf_counter()
+        for _ in range(repeat):
+            call()
+        return (time.perf_counter() - begin) / repeat
+
+
+class DeviceClock:
+    """Times between two events on the GPU's default stream."""
+
+    def __init__(self) -> None:
+        self._driver: Any = importlib.import_module("pycuda.driver")
+
+    def seconds(self, call: Callable[[], object], repeat: int) -> float:
+        """Return the time of one of *repeat* calls."""
+        begin, end = self._driver.Event(), self._driver.Event()
+        begin.record()
+        for _ in range(repeat):
+            call()
+        end.record()
+        end.synchronize()
+        return float(end.time_since(begin)) / 1e3 / repeat
+
+
+def race(
+    calls: Sequence[Sequence[Callable[[], object]]],
+    clock: Clock,
+    *,
+    precision: float,
+    deadline: float,
+    most_samples: int = 60,
+    finished: Callable[[int], object] = lambda _: None,
+) -> list[Interval | None]:
+    """Return the time of each competitor; those that are slower than another for sure are timed no further.
+
+    Competitors are timed in turn, so that a machine that becomes slower is so for all. The race ends when one is left,
+    when the intervals of all that are left are narrow, or at the deadline.
+
+    Parameters
+    ----------
+    calls
+        For each competitor, calls that do the same work on different data, taken in turn.
+    precision
+        Width of an interval over the time at which it is narrow enough.
+    deadline
+        Time of :func:`time.perf_counter` at which to end; what is not timed by then has no time.
+    finished
+        Called with each competitor that drops out.
+    """
+    samples: list[list[float]] = [[] for _ in calls]
+    repeats = [0] * len(calls)
+    alive = list(range(len(calls)))
+    while alive:
+        for number in alive:
+            if time.perf_counter() > deadline and all(samples[k] for k in alive if k <= number):
+                return _ended(samples)
+            turn = calls[number]
+            if not repeats[number]:
+                clock.seconds(turn[0], 1)
+                once = clock.seconds(turn[-1], 1)
+                repeats[number] = max(1, min(_MOST_CALLS, round(_SAMPLE_SECONDS / max(once, 1e-9))))
+            call = turn[len(samples[number]) % len(turn)]
+            samples[number].append(clock.seconds(call, repeats[number]))
+        if len(samples[alive[0]]) < LEAST_SAMPLES:
+            continue
+        known = {number: interval(samples[number]) for number in alive}
+        best = min(known.values(), key=lambda found: found.median)
+        for number in [n for n in alive if known[n].low > best.high]:
+            alive.remove(number)
+            finished(number)
+        is_narrow = all(known[number].spread <= precision for number in alive)
+        if len(alive) == 1 or is_narrow or len(samples[alive[0]]) >= most_samples:
+            return _ended(samples)
+    return _ended(samples)
+
+
+def _ended(samples: Sequence[Sequence[float]]) -> list[Interval | None]:
+    return [interval(found) if found else None for found in samples]

@@ -1,0 +1,126 @@
+"""What tuning found: every choice, what became of it, and its time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from polyloop.runtime.invoke import CompiledKernel
+from polyloop.tuning.measure import Interval
+from polyloop.tuning.space import Choice, shown
+
+__all__ = ["Outcome", "Trial", "Tuned"]
+
+
+class Outcome(Enum):
+    """What became of a choice."""
+
+    REFUSED = "refused"
+    TOO_LARGE = "too large"
+    FAILED = "not compiled"
+    SPILLS = "spills"
+    TIMED = "timed"
+    UNMEASURED = "not reached"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One choice.
+
+    Attributes
+    ----------
+    why
+        What refused it, in a line.
+    time
+        Of one call, None where it was not measured.
+    registers
+        Of a thread, where it was compiled for a GPU.
+    """
+
+    choice: Choice
+    outcome: Outcome
+    why: str = ""
+    time: Interval | None = None
+    registers: int | None = None
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The result of :func:`tune`; prints as a table.
+
+    Attributes
+    ----------
+    trials
+        Every choice in the order in which they were taken.
+    seed
+        Of that order.
+    """
+
+    trials: tuple[Trial, ...]
+    seed: int
+    _load: Callable[[], CompiledKernel] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def fastest(self) -> Trial:
+        """The trial with the least time."""
+        timed = [(trial.time.median, number) for number, trial in enumerate(self.trials) if trial.time is not None]
+        assert timed, "a result has a time"
+        return self.trials[min(timed)[1]]
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The fastest choice: ``build(**found.best)``."""
+        return dict(self.fastest.choice)
+
+    @property
+    def compiled(self) -> CompiledKernel:
+        """The fastest kernel, compiled."""
+        assert self._load is not None, "a result that was read from JSON has no programs: build(**found.best)"
+        return self._load()
+
+    def ready(self, load: Callable[[], CompiledKernel]) -> Tuned:
+        """Return the same with a way to get at the fastest kernel."""
+        return Tuned(self.trials, self.seed, load)
+
+    def to_json(self) -> str:
+        """Return all of it as JSON."""
+        trials = [
+            {
+                "choice": dict(trial.choice),
+                "outcome": trial.outcome.value,
+                "why": trial.why,
+                "time": None if trial.time is None else
+                [trial.time.low, trial.time.median, trial.time.high, trial.time.samples],
+                "registers": trial.registers,
+            }
+            for trial in self.trials
+        ]  # fmt: skip
+        return json.dumps({"seed": self.seed, "trials": trials}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Tuned:
+        """Return what :meth:`to_json` wrote."""
+        given = json.loads(text)
+        trials = tuple(
+            Trial(one["choice"], Outcome(one["outcome"]), one["why"],
+                  None if one["time"] is None else Interval(*one["time"]), one["registers"])
+            for one in given["trials"]
+        )  # fmt: skip
+        return cls(trials, given["seed"])
+
+    def __str__(self) -> str:
+        timed = sorted((t for t in self.trials if t.time is not None), key=lambda t: t.time.median if t.time else 0.0)
+        lines = []
+        for trial in timed:
+            assert trial.time is not None
+            registers = "" if trial.registers is None else f", {trial.registers} registers"
+            reach = max(trial.time.high - trial.time.median, trial.time.median - trial.time.low)
+            lines.append(f"{trial.time.median * 1e6:12.2f} us +- {reach * 1e6:.2f}  {shown(trial.choice)}{registers}")
+        for trial in self.trials:
+            if trial.time is None:
+                why = f": {trial.why}" if trial.why else ""
+                lines.append(f"{trial.outcome.value:>15}  {shown(trial.choice)}{why}")
+        return "\n".join(lines)

@@ -1,0 +1,328 @@
+"""``pl.tune``: the fastest of many ways to transform a kernel."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from polyloop.analysis.infer import require_dtypes
+from polyloop.codegen.program import GeneratedProgram
+from polyloop.errors import CompilerError, Diagnostic, PolyloopError, TuningError
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.runtime.cache import CacheKey, open_cache
+from polyloop.runtime.ccompile import find_compiler
+from polyloop.runtime.gpu import device_architecture, gpu_available, on_device
+from polyloop.runtime.invoke import BoundCall, CompiledKernel, load
+from polyloop.runtime.nvrtc import nvrtc_available
+from polyloop.schedule.build import build_schedule
+from polyloop.target.base import Target, target_of
+from polyloop.target.c import CTarget
+from polyloop.target.cuda import CudaTarget
+from polyloop.target.source import generate_code
+from polyloop.tuning.measure import Clock, DeviceClock, HostClock, race
+from polyloop.tuning.report import Outcome, Trial, Tuned
+from polyloop.tuning.space import Choice, Condition, Space, Value, shown
+from polyloop.tuning.worker import compile_all
+
+__all__ = ["tune"]
+
+Build: TypeAlias = Callable[..., LoopKernel]
+Arguments: TypeAlias = Mapping[str, Any]
+
+_REGISTER_BYTES: Final = 4
+_MOST_REGISTERS: Final = 255
+"""Registers of a thread (CUDA C++ Programming Guide, table of technical specifications)."""
+
+
+def tune(
+    build: Build,
+    space: Mapping[str, Sequence[Value]],
+    args: Arguments | Sequence[Arguments],
+    *,
+    conditions: Sequence[Condition] = (),
+    target: Target | None = None,
+    seed: int = 0,
+    most: int | None = None,
+    seconds: float = 60.0,
+    precision: float = 0.01,
+    jobs: int | None = None,
+    progress: bool = False,
+    remember: bool = True,
+) -> Tuned:
+    """Find the choice with which a kernel runs fastest.
+
+    Every choice is built; those that the checker refuses, and those that need more threads, shared memory or registers
+    than the target has, are cut before anything is compiled. The rest is compiled in parallel, and what spills
+    registers is cut too unless all do. The others race: timed in turn, they drop out as soon as another one is faster
+    for sure.
+
+    ::
+
+        def build(tile, unroll):
+            knl = pl.split_iname(axpy, "i", tile, outer_tag="g.0")
+            return pl.split_iname(knl, "i_inner", unroll, inner_tag="unr", outer_tag="l.0")
+
+        found = pl.tune(build, {"tile": [256, 512, 1024], "unroll": [1, 2, 4]}, {"x": x, "y": y, "alpha": 2.0},
+                        conditions=[lambda tile, unroll: tile // unroll <= 512])
+        print(found)                    # a line for each choice
+        run = found.compiled            # the fastest
+        knl = build(**found.best)
+
+    Parameters
+    ----------
+    build
+        Given a value for each name of *space*, returns the transformed kernel.
+    space
+        Name -> the values to choose from, which JSON must be able to hold.
+    args
+        What the kernel is called with; several, to be taken in turn, where the data of one would stay in a cache.
+    conditions
+        Functions of some of the names, by the names of their parameters, that are true of what may be chosen.
+    target
+        By default that of the kernels; if they have none, CUDA where there is a GPU, otherwise C.
+    seed, most
+        The choices are taken in a random order that *seed* decides; at most *most* of them are tried.
+    seconds
+        Time [s] for the race. Choices that it does not reach are not measured.
+    precision
+        How narrow the confidence interval of a time has to be, as a part of it, to end the race.
+    jobs
+        Processes that compile; by default one a processor.
+    progress
+        Whether to show a bar, with the package ``tqdm``.
+    remember
+        Whether to keep the result on disk, and to return one that is there: of the same programs, sizes, device and
+        compilers.
+
+    Returns
+    -------
+    Tuned
+        ``best``, ``compiled``, and every trial.
+
+    Raises
+    ------
+    TuningError
+        ``empty-space``; ``nothing-to-measure``: no choice could be built and compiled; ``no-progress-bar``.
+    """
+    trials, programs = _built(build, Space(space, tuple(conditions)).drawn(seed, most), target)
+    sets = [args] if isinstance(args, Mapping) else list(args)
+    arch = None
+    if any(found.program.target == "cuda" for found in programs):
+        arch = (target.arch if target is not None and target.arch else None) or device_architecture() or "sm_90"
+    key = _key(programs, sets, arch)
+    if remember and (known := _remembered(key)) is not None:
+        return known.ready(lambda: _compiled(programs, known.best, arch))
+    with _bar(len(programs), "compile", progress) as step:
+        compile_all([found.program.device_code for found in programs], arch, jobs, step)
+    trials += _measured(programs, sets, arch, seconds, precision, progress)
+    order = {shown(choice): number for number, choice in enumerate(Space(space, tuple(conditions)).drawn(seed, most))}
+    result = Tuned(tuple(sorted(trials, key=lambda trial: order[shown(trial.choice)])), seed)
+    if not any(trial.time is not None for trial in trials):
+        raise TuningError("tune", None, [_nothing(trials)])
+    if remember:
+        _remember(key, result)
+    return result.ready(lambda: _compiled(programs, result.best, arch))
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidate:
+    """A choice that could be built, its program, and the same with wider indices."""
+
+    choice: Choice
+    program: GeneratedProgram
+    regenerate: Callable[[int], GeneratedProgram] = field(repr=False)
+
+
+def _built(
+    build: Build, choices: Sequence[Choice], target: Target | None
+) -> tuple[list[Trial], list[_Candidate]]:
+    """Build every choice; return those that are cut, with the reason, and the programs of the others."""
+    cut: list[Trial] = []
+    found: list[_Candidate] = []
+    for choice in choices:
+        try:
+            kernel = build(**choice)
+            said = target_of(kernel, target)
+            chosen = said if said is not None else (CudaTarget() if gpu_available()[0] else CTarget())
+            program = generate_code(kernel, chosen)
+        except PolyloopError as error:
+            first = error.found[0]
+            cut.append(Trial(choice, Outcome.REFUSED, f"{first.message} [{first.code}]"))
+            continue
+        needed = _registers(kernel, chosen) if chosen.language.has_axes else 0
+        if needed > _MOST_REGISTERS:
+            cut.append(Trial(choice, Outcome.TOO_LARGE, f"a thread would keep {needed} registers of values, and has "
+                                                        f"{_MOST_REGISTERS}"))  # fmt: skip
+            continue
+
+        def regenerate(bits: int, kernel: LoopKernel = kernel, chosen: Target = chosen) -> GeneratedProgram:
+            return generate_code(kernel, chosen, index_bits=bits)
+
+        found.append(_Candidate(choice, program, regenerate))
+    return cut, found
+
+
+def _registers(kernel: LoopKernel, target: Target) -> int:
+    """Return how many registers hold the private values of one thread at least, if none goes to local memory."""
+    schedule = build_schedule(require_dtypes(kernel), target.limits)
+    return max(
+        (sum(
+            -(-prod(t.shape) * t.dtype.itemsize // _REGISTER_BYTES)
+            for t in launch.temporaries if t.address_space is AddressSpace.PRIVATE and t.shape
+        ) for launch in schedule.launches), default=0)  # fmt: skip
+
+
+def _measured(
+    candidates: Sequence[_Candidate], sets: Sequence[Arguments], arch: str | None, seconds: float, precision: float,
+    progress: bool,
+) -> list[Trial]:  # fmt: skip
+    """Compile, cut what spills, and race the rest."""
+    trials: list[Trial] = []
+    kernels: list[tuple[_Candidate, CompiledKernel]] = []
+    for candidate in candidates:
+        try:
+            kernels.append((candidate, load(candidate.program, candidate.regenerate, arch)))
+        except CompilerError as error:
+            trials.append(Trial(candidate.choice, Outcome.FAILED, error.found[0].message))
+    spilling = [pair for pair in kernels if _spills(pair[1])]
+    if len(spilling) < len(kernels):
+        for candidate, compiled in spilling:
+            trials.append(Trial(candidate.choice, Outcome.SPILLS, f"{_spills(compiled)} bytes of a thread's values "
+                                "would live in local memory", registers=_most_registers(compiled)))  # fmt: skip
+        kernels = [pair for pair in kernels if not _spills(pair[1])]
+    if not kernels:
+        return trials
+    with _in_place(kernels[0][1], sets) as (placed, clock), _bar(len(kernels), "race", progress) as step:
+        deadline = time.perf_counter() + seconds
+        calls = [[_bound(compiled, given) for given in placed] for _, compiled in kernels]
+        times = race(calls, clock, precision=precision, deadline=deadline, finished=lambda _: step())
+    for (candidate, compiled), found in zip(kernels, times, strict=True):
+        outcome = Outcome.UNMEASURED if found is None else Outcome.TIMED
+        trials.append(Trial(candidate.choice, outcome, "", found, _most_registers(compiled)))
+    return trials
+
+
+def _bound(compiled: CompiledKernel, given: dict[str, Any]) -> BoundCall:
+    """Bind a call; outputs that were allocated for it are used by the next kernel too."""
+    call = compiled.bind(**given)
+    given |= dict(call.result.items())
+    return call
+
+
+def _spills(compiled: CompiledKernel) -> int:
+    return max((found.local_bytes for found in compiled.resources.values()), default=0)
+
+
+def _most_registers(compiled: CompiledKernel) -> int | None:
+    return max((found.registers for found in compiled.resources.values()), default=None)
+
+
+@contextlib.contextmanager
+def _in_place(kernel: CompiledKernel, sets: Sequence[Arguments]) -> Iterator[tuple[list[dict[str, Any]], Clock]]:
+    """Give the arguments where the kernel runs, NumPy arrays copied to the GPU, and a clock for it."""
+    if kernel.target == "c":
+        yield [dict(given) for given in sets], HostClock()
+        return
+    arrays = {
+        f"{number}.{name}": value
+        for number, given in enumerate(sets)
+        for name, value in given.items()
+        if isinstance(value, np.ndarray)
+    }
+    with on_device(kernel.program.kernel, arrays) as (copies, wait):
+        placed = [
+            {name: copies.get(f"{number}.{name}", value) for name, value in given.items()}
+            for number, given in enumerate(sets)
+        ]
+        yield placed, DeviceClock()
+        wait()
+
+
+def _compiled(candidates: Sequence[_Candidate], choice: Choice, arch: str | None) -> CompiledKernel:
+    (found,) = (candidate for candidate in candidates if dict(candidate.choice) == dict(choice))
+    return load(found.program, found.regenerate, arch)
+
+
+def _nothing(trials: Sequence[Trial]) -> Diagnostic:
+    shortest = [
+        f"{shown(trial.choice)}: {trial.outcome.value}{f', {trial.why}' if trial.why else ''}" for trial in trials
+    ]
+    return Diagnostic(
+        "nothing-to-measure",
+        f"none of {len(trials)} choices could be measured",
+        tuple(shortest[:4]),
+        ("build one of them by itself to see the whole message",),
+    )
+
+
+# {{{ what is known from before
+
+
+def _key(candidates: Sequence[_Candidate], sets: Sequence[Arguments], arch: str | None) -> CacheKey:
+    """Return what a result is a function of: programs, arguments, device and versions."""
+    programs = sorted(
+        [shown(candidate.choice), hashlib.sha256(candidate.program.device_code.encode()).hexdigest()]
+        for candidate in candidates
+    )
+    given = [[[name, *_described(value)] for name, value in sorted(one.items())] for one in sets]
+    text = json.dumps({"programs": programs, "arguments": given})
+    return CacheKey("tuning", text, _device(arch), ())
+
+
+def _described(value: object) -> list[str]:
+    shape = getattr(value, "shape", None)
+    return [str(getattr(value, "dtype", type(value).__name__)), str(tuple(shape) if shape is not None else value)]
+
+
+def _device(arch: str | None) -> str:
+    """Return the names and versions of what runs the programs."""
+    if arch is None:
+        return f"{find_compiler('c')}, {platform.processor()}, {platform.machine()}, {os.cpu_count()}"
+    versions = f"{nvrtc_available()[1]}, {arch}"
+    if not gpu_available()[0]:
+        return versions
+    driver: Any = importlib.import_module("pycuda.driver")
+    return f"{versions}, {driver.Device(0).name()}, driver {driver.get_driver_version()}"
+
+
+def _remembered(key: CacheKey) -> Tuned | None:
+    cache = open_cache()
+    entry = None if cache is None else cache.get(key)
+    return None if entry is None else Tuned.from_json((entry / "tuned.json").read_text())
+
+
+def _remember(key: CacheKey, result: Tuned) -> None:
+    cache = open_cache()
+    if cache is not None:
+        cache.put(key, {"tuned.json": result.to_json().encode()})
+
+
+# }}}
+
+
+@contextlib.contextmanager
+def _bar(count: int, what: str, wanted: bool) -> Iterator[Callable[[], object]]:
+    """Show a bar that goes one step further at each call of what is given."""
+    if not wanted:
+        yield lambda: None
+        return
+    try:
+        tqdm: Any = importlib.import_module("tqdm.auto")
+    except ImportError:
+        raise TuningError("tune", None, [Diagnostic(
+            "no-progress-bar", "the package that shows progress, tqdm, is not installed", (),
+            ('pip install "polyloop[tune]"', "or leave out progress=True"))]) from None  # fmt: skip
+    with tqdm.tqdm(total=count, desc=what) as bar:
+        yield lambda: bar.update(1)

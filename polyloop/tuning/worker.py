@@ -1,0 +1,82 @@
+"""``python -m polyloop.tuning.worker``: compiles sources into the disk cache, so that others find them there.
+
+Standard input is JSON: ``{"arch": "sm_90", "sources": [..]}``; ``arch`` is null for C. A line is printed for each.
+What a compiler refuses is refused again, with its message, where the source is used.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from polyloop.errors import CompilerError
+from polyloop.runtime.ccompile import build_library
+from polyloop.runtime.nvrtc import compile_cuda
+
+__all__ = ["compile_all"]
+
+
+def compile_all(
+    sources: Sequence[str], arch: str | None, jobs: int | None = None, finished: Callable[[], object] = lambda: None
+) -> None:
+    """Compile *sources* into the disk cache, in as many processes as there are processors.
+
+    They are processes of their own rather than forks or threads: a fork of a process that uses the GPU is broken, NVRTC
+    compiles one program of a process at a time, and a script need not be importable.
+
+    Parameters
+    ----------
+    arch
+        ``"sm_90"``, ..; None for C.
+    finished
+        Called after each source, in some thread.
+    """
+    count = min(len(sources), jobs or os.cpu_count() or 1)
+    if count <= 1:
+        for source in sources:
+            _compile(source, arch)
+            finished()
+        return
+
+    def run(part: Sequence[str]) -> None:
+        given = json.dumps({"arch": arch, "sources": list(part)})
+        path = os.pathsep.join(entry for entry in sys.path if entry)
+        with subprocess.Popen(
+            [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        ) as process:  # fmt: skip
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(given)
+            process.stdin.close()
+            for _ in process.stdout:
+                finished()
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(run, [sources[number::count] for number in range(count)]))
+
+
+def _compile(source: str, arch: str | None) -> None:
+    try:
+        if arch is None:
+            build_library(source)
+        else:
+            compile_cuda(source, arch)
+    except CompilerError:
+        return  # reported where the source is used
+
+
+def main() -> None:
+    """Compile what standard input says."""
+    given = json.load(sys.stdin)
+    for source in given["sources"]:
+        _compile(source, given["arch"])
+        print(flush=True)
+
+
+if __name__ == "__main__":
+    main()
