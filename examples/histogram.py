@@ -61,4 +61,4 @@ if __name__ == "__main__":
     arrays = inputs(np.random.default_rng(0), n=1_000_000)
     result = pl.compile(transformed())(**arrays)
     np.testing.assert_array_equal(result.count, expected(**arrays)["count"])
-    print("histogram: 1000000 values in 256 bins, as by NumPy")
+    print("histogram: 1000000 values in 256 bins agree with NumPy")

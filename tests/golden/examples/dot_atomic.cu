@@ -1,0 +1,66 @@
+// The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2)
+        x += __shfl_xor_sync(0xffffffff, x, step);
+    if (threadIdx.x % 32 == 0)
+        partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = partial[0];
+    #pragma unroll
+    for (int n = 1; n < 8; ++n)
+        x += partial[n];
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(256) dot_0(float *__restrict__ out, int n)
+{
+    const int tx = threadIdx.x;
+    if (tx == 0)
+        out[0] = 0.0f;
+}
+
+extern "C" __global__ void __launch_bounds__(256) dot_1(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ out, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    __shared__ float partial[8];
+    if (4096 * bx + 4095 < n) {
+        float acc = 0.0f;
+        float part[4];
+        #pragma unroll
+        for (int lane = 0; lane < 4; ++lane)
+            part[lane] = 0.0f;
+        for (int i_outer = 0; i_outer < 4; ++i_outer) {
+            #pragma unroll
+            for (int lane = 0; lane < 4; ++lane)
+                part[lane] += a[4096 * bx + 1024 * i_outer + 256 * lane + tx] * b[4096 * bx + 1024 * i_outer + 256 * lane + tx];
+        }
+        #pragma unroll
+        for (int lane = 0; lane < 4; ++lane)
+            acc += part[lane];
+        acc = block_sum_float32(acc, partial);
+        if (tx == 0)
+            atomicAdd(&out[0], acc);
+    } else {
+        float acc = 0.0f;
+        float part[4];
+        #pragma unroll
+        for (int lane = 0; lane < 4; ++lane)
+            part[lane] = 0.0f;
+        for (int i_outer = 0; i_outer < min((n - tx + 1023) / 1024 - 4 * bx, 4); ++i_outer) {
+            #pragma unroll
+            for (int lane = 0; lane < 4; ++lane) {
+                if (4096 * bx + 1024 * i_outer + 256 * lane + tx < n)
+                    part[lane] += a[4096 * bx + 1024 * i_outer + 256 * lane + tx] * b[4096 * bx + 1024 * i_outer + 256 * lane + tx];
+            }
+        }
+        #pragma unroll
+        for (int lane = 0; lane < 4; ++lane)
+            acc += part[lane];
+        acc = block_sum_float32(acc, partial);
+        if (tx == 0)
+            atomicAdd(&out[0], acc);
+    }
+}
