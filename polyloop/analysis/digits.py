@@ -2,8 +2,9 @@
 
 The threads of a block are numbered with ``l.0`` running fastest.  Inames that are digits of that number, in a mixed
 radix, let one statement spread over the threads in another shape than the block has: ``row = tid / 8, col = tid % 8``.
-For every analysis a digit is a form of the thread axes, so that instances on one thread are known as such; code
-generation sees it as an axis of its own (``"l.8.4"``), with bounds and no division.
+For every analysis the thread axes are then the digits of the finest radix that all of them, and ``l.0`` to ``l.2``, are
+sums of (``"l.0008.4"``): no quotients appear in any set.  Code generation sees each digit as an axis of its own
+(``"l.8.4"``), with bounds and no division.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from polyloop.errors import Diagnostic
 from polyloop.kernel.tags import InameTag, LocalAxis, ThreadDigit
 from polyloop.poly.affine import Affine
 
-__all__ = ["Digit", "digit_form", "digit_of", "gaps", "place_value_problem"]
+__all__ = ["Digit", "digit_form", "digit_of", "elementary", "gaps", "place_value_problem"]
 
 
 @dataclass(frozen=True, order=True)
@@ -60,13 +61,32 @@ def digit_form(digit: Digit, sizes: Mapping[str, int]) -> Affine:
             break
         stride, reach = stride // size, reach // size
         del left[axis]
-    number, step = Affine((), 0), 1
+    number, step, most = Affine((), 0), 1, 0
     for axis, size in left.items():
         if step % reach:
             number = number.add(Affine.variable(axis), step)
+            most += step * (size - 1)
         step *= size
     whole = number.floordiv(stride)
-    return whole if step <= reach or prod(left.values()) <= reach else whole.add(number.floordiv(reach), -digit.extent)
+    return whole if most < reach else whole.add(number.floordiv(reach), -digit.extent)
+
+
+def elementary(sizes: Mapping[str, int], digits: Iterable[Digit]) -> dict[str, int] | None:
+    """Return axes of which every digit, and every thread axis, is a sum: the common refinement of all of them.
+
+    Over these no digit needs a quotient.  None if the digits do not fit into one another, as 18 and 16.
+    """
+    threads = prod(sizes.values())
+    ends, below = {1, threads}, 1
+    for size in sizes.values():
+        ends.add(below)
+        below *= size
+    for digit in digits:
+        ends |= {digit.stride, min(threads, digit.stride * digit.extent)}
+    ordered = sorted(ends)
+    if any(high % low for low, high in pairwise(ordered)):
+        return None
+    return {f"l.{low:04d}.{high // low}": high // low for low, high in pairwise(ordered)}
 
 
 def gaps(digits: Iterable[Digit], threads: int) -> list[Digit]:

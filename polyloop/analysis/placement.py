@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 import islpy as isl
 
-from polyloop.analysis.digits import Digit, digit_form, digit_of, gaps, place_value_problem
+from polyloop.analysis.digits import Digit, digit_form, digit_of, elementary, gaps, place_value_problem
 from polyloop.analysis.lowering import Access, Lowered, Program
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
@@ -54,6 +54,23 @@ class Axes:
     group: tuple[str, ...]
     local: Mapping[str, int | None]
     first: Mapping[str, int]
+    block: Mapping[str, int | None] = field(default_factory=dict)
+    """Where inames are digits of the thread number: the extents of ``l.0`` to ``l.2``, of which ``local`` are parts."""
+
+    @property
+    def has_digits(self) -> bool:
+        """Whether inames are digits of the thread number."""
+        return bool(self.block)
+
+    @property
+    def is_elementary(self) -> bool:
+        """Whether the thread axes are digits themselves."""
+        return self.has_digits and self.local != self.block
+
+    @property
+    def extents(self) -> Mapping[str, int | None]:
+        """Threads along ``l.0`` to ``l.2``."""
+        return self.block or self.local
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -186,7 +203,14 @@ def axes_of(kernel: LoopKernel) -> Axes:
     first = {axis: low[axis] if low[axis] < 0 or axis[0] == "l" else 0 for axis in low}
     local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
     local = _with_digits(kernel, local, digits)
-    return Axes(group, local, dict.fromkeys(local, 0) | first)
+    first = dict.fromkeys(local, 0) | first
+    sizes = {axis: size for axis, size in local.items() if size is not None}
+    if not digits or len(sizes) < len(local):
+        return Axes(group, local, first)
+    if (combined := threads_combine(kernel)) is not None:
+        raise _error(kernel, _combined(combined, next(iter(digits))))
+    found = [digit for tag, _, _ in digits.values() if (digit := digit_of(tag, sizes)) is not None]
+    return Axes(group, elementary(sizes, found) or local, first, local)
 
 
 def _with_digits(
@@ -234,6 +258,25 @@ def _digit_of_terms(iname: str, tag: ThreadDigit, instruction: Instruction) -> D
         "parallel-reduction",
         f"iname '{iname}' is the iname of a reduction and cannot be '{tag}'",
         hints=("keep the reduction's loop sequential or unrolled",),
+        sites=(instruction.site(),),
+    )
+
+
+def threads_combine(kernel: LoopKernel) -> Instruction | None:
+    """Return an instruction with a reduction over a thread axis, None if there is none."""
+    for instruction in kernel.instructions:
+        for term in instruction.terms:
+            own = (x for x in term.inames if x not in instruction.inames)
+            if any(isinstance(kernel.tag(iname), LocalAxis) for iname in own):
+                return instruction
+    return None
+
+
+def _combined(instruction: Instruction, iname: str) -> Diagnostic:
+    return Diagnostic(
+        "bad-digit",
+        f"the threads combine the terms of '{instruction.id}' along an axis, and iname '{iname}' is a digit of them",
+        hints=(f"tag '{iname}' with a thread axis, l.0 to l.2",),
         sites=(instruction.site(),),
     )
 
@@ -322,53 +365,92 @@ _placed: WeakKeyDictionary[Lowered, dict[tuple[int, frozenset[str]], tuple[Axes,
 
 
 def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
-    """Return a statement of which inames are digits of the thread number on its threads."""
+    """Return a statement on the threads of a block whose number has digits that inames are tagged with."""
     sizes = {axis: size for axis, size in axes.local.items() if size is not None}
+    block = {axis: size for axis, size in axes.block.items() if size is not None}
     used: dict[str, Digit] = {}
     groups: dict[str, str] = {}
     for iname in statement.inames:
-        digit = digit_of(kernel.tag(iname), sizes)
+        digit = digit_of(kernel.tag(iname), block)
         if digit is not None:
             used[iname] = digit
         elif (axis := axis_name(kernel.tag(iname))) is not None:
             groups[iname] = axis
     if problem := place_value_problem(list(used.items())):
         raise _error(kernel, problem)
-    is_owned = any(axis in axes.local for axis in owned)
-    missing = gaps(used.values(), prod(sizes.values())) if is_owned else []
     forms = {x: Affine(((axis, 1),), axes.first[axis]) for x, axis in groups.items()}
-    shown = forms | {x: Affine.variable(digit.axis) for x, digit in used.items()}
-    forms |= {x: digit_form(digit, sizes) for x, digit in used.items()}
-    for iname in used:  # axes may begin at another value than 0
-        begin = Affine((), axes.first[str(tag)] if isinstance(tag := kernel.tag(iname), LocalAxis) else 0)
-        forms[iname], shown[iname] = forms[iname].add(begin), shown[iname].add(begin)
+    forms |= {x: digit_form(digit, sizes).add(_begin(kernel, axes, x)) for x, digit in used.items()}
     loops = tuple(x for x in statement.inames if x not in forms)
-    repeated = frozenset(axes.group) - owned - frozenset(groups.values())
-    order = (*axes.all, *loops)
+    forms.update({iname: form.substitute(forms) for iname, form in statement.fixed.items()})
+    is_owned = any(axis in axes.local for axis in owned)
+    covered = frozenset(name for x in used for name in forms[x].names())
+    free = frozenset() if is_owned or not axes.is_elementary else frozenset(sizes) - covered
+    repeated = (frozenset(axes.group) - owned - frozenset(groups.values())) | free
     extra = [Row(Affine.variable(axis), True) for axis in axes.group if axis in owned]
-    rows = extra + [Row(digit_form(digit, sizes), True) for digit in missing]
+    rows = list(extra)
+    if is_owned:
+        rows += [Row(digit_form(digit, sizes), True) for digit in gaps(used.values(), prod(sizes.values()))]
     for axis, size in sizes.items():
         rows += [Row(Affine.variable(axis)), Row(Affine(((axis, -1),), size - 1))]
-    rows += [Row(Affine.variable(axis)) for axis in repeated]
+    rows += [Row(Affine.variable(axis)) for axis in repeated - free]
+    order = (*axes.all, *loops)
+    domain = _over(kernel, statement, order, forms, statement.domain, rows)
+    exact = _over(kernel, statement, order, forms, statement.exact, rows) if statement.bounds else domain
     kept = [axis for axis in axes.group if axis not in repeated]
-    own = [digit.axis for digit in sorted([*used.values(), *missing])]
-    dims = (*kept, *own, *loops)
-    digit_rows = [Row(Affine.variable(digit.axis), True) for digit in missing]
+    view = _view(kernel, statement, axes, {x: forms[x] for x in groups}, used, (kept, loops, extra), is_owned)
+    own = frozenset({*groups.values(), *(covered if axes.is_elementary else sizes)})
+    return Placed(statement, order, domain, exact, forms, repeated, own, view)
 
-    def over(names: Sequence[str], known: Mapping[str, Affine], domain: isl.Set, within: Sequence[Row]) -> isl.Set:
-        space = universe(domain.params(), names)
-        images = [known.get(x) or Affine.variable(x) for x in statement.inames]
-        domain = domain.intersect_params(kernel.assumptions)
-        found = map_from_forms(space, names, images).intersect_range(domain).domain()
-        return add_rows(found, names, within)
 
-    domain = over(order, forms, statement.domain, rows)
-    exact = over(order, forms, statement.exact, rows) if statement.bounds else domain
-    view = DigitView(
-        dims, over(dims, shown, statement.exact, [*extra, *digit_rows]), shown,
-        {digit.axis: digit for digit in (*used.values(), *missing)},
-    )  # fmt: skip
-    return Placed(statement, order, domain, exact, forms, repeated, frozenset({*groups.values(), *sizes}), view)
+def _begin(kernel: LoopKernel, axes: Axes, iname: str) -> Affine:
+    """Return the value of an iname on the first thread of its axis."""
+    tag = kernel.tag(iname)
+    return Affine((), axes.first[str(tag)] if isinstance(tag, LocalAxis) else 0)
+
+
+def _over(
+    kernel: LoopKernel,
+    statement: Lowered,
+    names: Sequence[str],
+    known: Mapping[str, Affine],
+    domain: isl.Set,
+    within: Sequence[Row],
+) -> isl.Set:
+    """Return *domain*, over the inames of *statement*, over other *names*."""
+    space = universe(domain.params(), names)
+    images = [known.get(x) or Affine.variable(x) for x in statement.inames]
+    found = map_from_forms(space, names, images).intersect_range(domain.intersect_params(kernel.assumptions)).domain()
+    return add_rows(found, names, within)
+
+
+def _view(
+    kernel: LoopKernel,
+    statement: Lowered,
+    axes: Axes,
+    groups: Mapping[str, Affine],
+    used: Mapping[str, Digit],
+    around: tuple[Sequence[str], Sequence[str], Sequence[Row]],
+    is_owned: bool,
+) -> DigitView:
+    """Return what code generation sees of a statement on digits, or on the thread axes beside others on digits."""
+    kept, loops, rows = around
+    named = {x: str(tag) if isinstance(tag := kernel.tag(x), LocalAxis) else d.axis for x, d in used.items()}
+    digits = {d.axis: d for x, d in used.items() if isinstance(kernel.tag(x), ThreadDigit)}
+    missing: list[str] = []
+    if is_owned and digits:
+        more = gaps(used.values(), prod(size for size in axes.block.values() if size is not None))
+        digits |= {digit.axis: digit for digit in more}
+        missing = [digit.axis for digit in more]
+    elif is_owned:
+        missing = [axis for axis in axes.block if axis not in named.values()]
+    shown = dict(groups) | {x: Affine.variable(axis).add(_begin(kernel, axes, x)) for x, axis in named.items()}
+    dims = (*kept, *sorted([*named.values(), *missing], key=_axis_order), *loops)
+    within = [*rows, *(Row(Affine.variable(axis), True) for axis in missing)]
+    return DigitView(dims, _over(kernel, statement, dims, shown, statement.exact, within), shown, digits)
+
+
+def _axis_order(axis: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in axis.split(".")[1:])
 
 
 def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
@@ -377,7 +459,7 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
     Where threads combine what they have, all of them come: those without an instance of their own, too, which then
     are phantoms that only write to their own memory.
     """
-    if any(isinstance(kernel.tag(iname), ThreadDigit) for iname in statement.inames):
+    if axes.has_digits:
         return _place_digits(kernel, statement, axes, owned)
     dims: list[str] = []
     forms: dict[str, Affine] = {}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import prod
 
 from polyloop.analysis.digits import Digit, digit_form
 from polyloop.codegen.context import Context
 from polyloop.codegen.linear import form_text
-from polyloop.codegen.scope import Scope
+from polyloop.codegen.scope import PRODUCT, Scope
 from polyloop.expr.rewrite import substitute
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.sets import Row, add_rows, map_from_forms, universe
@@ -49,13 +50,22 @@ def without_digits(statement: Statement, sizes: Mapping[str, int]) -> Statement:
     )
 
 
+def _digit_text(digit: Digit, sizes: Mapping[str, int], scope: Scope, context: Context) -> str:
+    """Return a quotient of the thread number, and its remainder where there is more of it."""
+    whole = digit_form(Digit(digit.stride, -(-prod(sizes.values()) // digit.stride)), sizes)
+    form = digit_form(digit, sizes)
+    if form == whole or digit.stride == 1:
+        return form_text(form, scope, context).text
+    return f"{form_text(whole, scope, context).within(PRODUCT)} % {digit.extent}"
+
+
 def digit_lines(digits: Mapping[str, Digit], sizes: Mapping[str, int], scope: Scope) -> list[str]:
     """Return the definitions of the digits that the text uses."""
     context = Context().add(
         row for axis, size in sizes.items() for row in (Affine(((axis, 1),), 0), Affine(((axis, -1),), size - 1))
     )
     parts = [
-        f"{scope.values[axis]} = {form_text(digit_form(digit, sizes), scope, context).text}"
+        f"{scope.values[axis]} = {_digit_text(digit, sizes, scope, context)}"
         for axis, digit in digits.items()
         if axis in scope.used
     ]

@@ -332,7 +332,7 @@ def _launches(
             segments[sum(position >= cut for cut in cuts)].append(node)
         position += not derived
     segments = [[*_with_threads(nodes, placement.axes)] for nodes in segments]
-    size = _local_size(placement.axes.local)
+    size = _local_size(placement.axes.extents)
     for number, nodes in enumerate(segments):
         part: Tree = tuple(nodes)
         names = set(runs(part))

@@ -86,7 +86,7 @@ def storage_obligations(storages: Iterable[Storage], limits: DeviceLimits) -> It
 def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Diagnostic]:
     kernel, axes = placement.program.kernel, placement.axes
     threads = 1
-    for axis, extent in axes.local.items():
+    for axis, extent in axes.extents.items():
         iname = next((x for x in kernel.inames if str(kernel.tag(x)) == axis), axis)
         if extent is None:
             yield Diagnostic(
@@ -105,8 +105,8 @@ def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Di
             )
             return
     if threads > limits.max_threads_per_block:
-        shape = " x ".join(str(extent) for extent in axes.local.values())
-        shown = f"{shape} = {threads}" if len(axes.local) > 1 else str(threads)
+        shape = " x ".join(str(extent) for extent in axes.extents.values())
+        shown = f"{shape} = {threads}" if len(axes.extents) > 1 else str(threads)
         yield Diagnostic(
             "block-too-large",
             f"a block has {shown} threads; the device allows {limits.max_threads_per_block}",

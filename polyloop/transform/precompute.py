@@ -9,8 +9,8 @@ from typing import ClassVar
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.transform.plan import Plan, fresh_id
 from polyloop.transform.staged import Staging, names_of
-from polyloop.transform.staging import Plan
 
 __all__ = ["Precompute", "precompute"]
 
@@ -29,16 +29,6 @@ class Precompute(Staging):
     temporary_address_space: str = "auto"
     compute_insn_id: str | None = None
 
-    @property
-    def temporary(self) -> str:
-        """Name of the temporary."""
-        return self.temporary_name or f"{self.subst_use}_value"
-
-    @property
-    def instruction(self) -> str:
-        """Id of the new instruction."""
-        return self.compute_insn_id or f"compute_{self.subst_use}"
-
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if self.subst_use not in kernel.substitutions:
             yield unknown_name("substitution rule", self.subst_use, kernel.substitutions)
@@ -52,15 +42,15 @@ class Precompute(Staging):
                 hints=("give one iname for each argument",),
             )
 
-    def plan(self) -> Plan:
+    def plan(self, kernel: LoopKernel) -> Plan:
         return Plan(
             self.subst_use,
             True,
             self.sweep_inames,
             self.precompute_outer_inames,
-            self.temporary,
+            self.temporary_name or kernel.fresh(f"{self.subst_use}_value"),
             self.precompute_inames,
-            self.instruction,
+            self.compute_insn_id or fresh_id(kernel, f"compute_{self.subst_use}"),
             self.temporary_address_space,
             self.default_tag,
         )

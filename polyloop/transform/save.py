@@ -127,6 +127,8 @@ def _shape_violations(placement: Placement, name: str) -> Iterator[Diagnostic]:
     shape = placement.program.kernel.temporaries[name].shape or ()
     if not all(isinstance(shape[axis], int) for axis in kept):
         yield _not_carried(name, "its shape is not constant")
+    elif placement.axes.has_digits and placement.spaces[name] is AddressSpace.PRIVATE:
+        yield _not_carried(name, "inames are digits of the thread number, for which there is no axis to save it along")
     elif any(extent is None for extent in placement.axes.local.values()):
         yield _not_carried(name, "the number of threads of a block is not constant")
     elif isinstance(_domain(placement, name, _owners(placement, name)), str):

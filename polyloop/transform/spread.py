@@ -8,7 +8,7 @@ from math import prod
 
 import pymbolic.primitives as p
 
-from polyloop.analysis.placement import axes_of
+from polyloop.analysis.placement import axes_of, threads_combine
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Evaluation, Instruction, Move
@@ -28,7 +28,7 @@ def assign_auto(kernel: LoopKernel) -> LoopKernel:
     An iname longer than its axis is split; what is left over goes to the next axis or is unrolled.  Where the
     values depend on the thread already, each thread computes its own, and nothing is spread.
     """
-    sizes = axes_of(kernel).local
+    sizes = axes_of(kernel).extents
     if not sizes or any(extent is None for extent in sizes.values()):
         return kernel
     for instruction in kernel.instructions:
@@ -88,8 +88,8 @@ def _shares(kernel: LoopKernel, extents: Sequence[int], sizes: Mapping[str, int]
     An iname gets a thread axis; or, where that would leave more threads idle, a digit of the number of the thread.
     """
     by_axis = [(LocalAxis(int(axis[2:])), size) for axis, size in sizes.items()][: len(extents)]
-    if not sizes:
-        return []
+    if not sizes or threads_combine(kernel) is not None:
+        return list(by_axis)
     forced = any(isinstance(tag, ThreadDigit) for tag in kernel.iname_tags.values())
     digits: list[tuple[InameTag, int]] = []
     threads = prod(sizes.values())
@@ -124,7 +124,10 @@ def _extent(kernel: LoopKernel, instruction: Instruction, iname: str) -> int:
         return 1 if most is None else most + 1  # None where no element is moved at all
     temporary = kernel.temporaries[instruction.target]
     form = instruction.assignee.index_tuple
-    position = next(i for i, index in enumerate(form) if variables(index) == {iname})
+    position = next((i for i, index in enumerate(form) if variables(index) == {iname}), None)
+    if position is None:  # a part of a subscript: it was split
+        most = constant_bounds(instruction.domain, instruction.inames.index(iname))[1]
+        return 1 if most is None else most + 1
     assert temporary.shape is not None
     extent = temporary.shape[position]
     assert isinstance(extent, int)

@@ -121,13 +121,14 @@ class StageReduction(Staging):
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         if not self._has_stages(kernel):
             kernel = self._split.rewrite(kernel)
-        result = used_rules(stage(self._with_rule(kernel), self.plan()))
+        result = used_rules(stage(self._with_rule(kernel), self.plan(kernel)))
         made = result.temporaries[self.temporary]
         assert made.dtype is not None, f"'{self.temporary}' has no type"
         wide = replace(made, dtype=computed(made.dtype))
         return replace(result, temporaries={**result.temporaries, self.temporary: wide})
 
-    def plan(self) -> Plan:
+    def plan(self, kernel: LoopKernel) -> Plan:
+        del kernel
         swept = (*self.sweep_inames, *self.inames)
         return Plan(
             _RULE,

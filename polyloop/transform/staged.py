@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from polyloop.analysis.lanes import VECTOR_LENGTHS
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.values import value_violations
-from polyloop.errors import Diagnostic
+from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.names import check_identifier
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.layout import Nested, order_tags, parse_dim_tags
 from polyloop.kernel.tags import axis_name, is_thread
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
-from polyloop.transform.staging import Plan, data_footprint, stage
+from polyloop.transform.matched import match_violations
+from polyloop.transform.plan import Plan, uses_of
+from polyloop.transform.staging import data_footprint, stage
 from polyloop.transform.tag import tag_violations
-from polyloop.transform.uses import Use, find_uses, free_inames
+from polyloop.transform.uses import Use, free_inames
 
 __all__ = ["Staging", "names_of"]
 
@@ -37,12 +41,12 @@ class Staging(Transform):
     """A transform that fills a temporary ahead of its use, as its :meth:`plan` says."""
 
     @abstractmethod
-    def plan(self) -> Plan:
+    def plan(self, kernel: LoopKernel) -> Plan:
         """Return what is staged, and where."""
 
     def plan_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         """Yield what is wrong with the plan; its source exists."""
-        plan = self.plan()
+        plan = self.plan(kernel)
         if plan.source in kernel.buffers:
             yield Diagnostic(
                 "already-staged",
@@ -50,43 +54,82 @@ class Staging(Transform):
                 hints=(f"fetch '{kernel.buffers[plan.source]}' ahead, before it is buffered",),
             )
             return
-        yield from _sweep_violations(kernel, plan.source, plan.is_rule, plan.sweep, plan.outer)
+        if plan.within and (found := tuple(match_violations(kernel, [plan.within], plan.caller))):
+            yield from found
+            return
+        if found := tuple(_sweep_violations(kernel, plan)):
+            yield from found
+            return
         if plan.tag is not None:
             yield from tag_violations(plan.tag)
+        yield from _layout_violations(kernel, plan)
         yield from _name_violations(kernel, plan.temporary, plan.inames or (), plan.instruction, plan.address_space)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        return stage(kernel, self.plan())
+        return stage(kernel, self.plan(kernel))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
-        plan = self.plan()
-        return _staged_violations(after, plan.instruction, plan.outer is not None)
+        plan = self.plan(before)
+        users = {use.instruction.id for use in uses_of(before, plan) if isinstance(use, Use)}
+        several = any(len(before.instruction(user).terms) > 1 for user in users)
+        return _staged_violations(after, plan.instruction, plan.outer is not None or several)
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
-        del before
-        return _placement_note(after, self.plan().instruction)
+        return _placement_note(after, self.plan(before).instruction)
 
 
-def _uses(kernel: LoopKernel, source: str, is_rule: bool, sweep: Sequence[str]) -> Iterator[Use | Diagnostic]:
-    """Yield every use of *source*, or why it cannot be staged: data decides about the elements."""
-    for use in find_uses(kernel, source, is_rule):
+def _uses(kernel: LoopKernel, plan: Plan) -> Iterator[Use | Diagnostic]:
+    """Yield every use that may be staged, or why it cannot be: data decides about the elements."""
+    for use in uses_of(kernel, replace(plan, sweep=())):
         yield use
-        if isinstance(use, Use) and set(sweep) <= set(use.inames):
+        if isinstance(use, Use) and set(plan.sweep) <= set(use.inames):
             bounds = bound_variables(use.domain, kernel.parameters)
             if bounds:
-                yield data_footprint(source, bounds, use.instruction)
+                yield data_footprint(plan.source, bounds, use.instruction)
 
 
-def _sweep_violations(
-    kernel: LoopKernel, source: str, is_rule: bool, sweep: Sequence[str], outer: Sequence[str] | None
-) -> Iterator[Diagnostic]:
-    """Yield what is wrong with sweeping the uses of *source* over *sweep*."""
+def _layout_violations(kernel: LoopKernel, plan: Plan) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the axes of the temporary, and with how they are stored."""
+    if plan.vec is not None and plan.vec not in VECTOR_LENGTHS:
+        yield Diagnostic("bad-lanes", f"vec cannot be {plan.vec!r}", hints=("vectors have 2, 4, 8 or 16 elements",))
+    if type(plan.pad) is not int or plan.pad < 0:
+        yield Diagnostic("bad-value", f"pad cannot be {plan.pad!r}", hints=("give a number of elements, 0 or more",))
+    if plan.storage is not None and (apart := [x for x in plan.storage if x not in plan.sweep]):
+        message = f"'{apart[0]}' is in storage_axes and not among the swept inames"
+        yield Diagnostic("sweep-unused", message, hints=(f"sweep '{apart[0]}' as well",))
+    if plan.dim_tags:
+        rank = next(len(use.arguments) for use in uses_of(kernel, plan) if isinstance(use, Use))
+        rank = rank if plan.storage is None else len(plan.storage)
+        yield from _tag_violations(plan, rank)
+
+
+def _tag_violations(plan: Plan, rank: int) -> Iterator[Diagnostic]:
+    order = plan.dim_tags.strip().upper()
+    try:
+        tags = order_tags(rank, order) if order in {"C", "F"} else parse_dim_tags(plan.dim_tags)
+    except KernelError as error:
+        yield from error.found
+        return
+    if len(tags) != rank:
+        message = f"'{plan.temporary}' has {rank} axes and {len(tags)} dim_tags"
+        yield Diagnostic("bad-layout", message, hints=("give one for each axis",))
+    elif not all(isinstance(tag, Nested) for tag in tags):
+        yield Diagnostic(
+            "bad-layout",
+            f"'{plan.temporary}' cannot be stored as {plan.dim_tags}",
+            ("its extents follow from the footprint",),
+            ("use N0, N1, .. (N0 is contiguous), and pad= for elements between the rows",),
+        )
+
+
+def _sweep_violations(kernel: LoopKernel, plan: Plan) -> Iterator[Diagnostic]:
+    """Yield what is wrong with sweeping the uses that *plan* concerns."""
+    source, is_rule, sweep, outer = plan.source, plan.is_rule, plan.sweep, plan.outer
     unknown = [finding for iname in (*sweep, *(outer or ())) for finding in iname_violations(kernel, iname)]
     if unknown:
         yield from unknown
         return
-    found = list(_uses(kernel, source, is_rule, sweep))
+    found = list(_uses(kernel, plan))
     uses = [use for use in found if isinstance(use, Use)]
     for entry in found:
         if isinstance(entry, Diagnostic):

@@ -17,10 +17,12 @@ from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.builder import term_domains
-from polyloop.kernel.domains import bound_variables
+from polyloop.kernel.domains import bound_variables, domain_for
 from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.layout import order_tags, parse_dim_tags
 from polyloop.kernel.tags import (
+    Vectorize,
     axis_name,
     is_lane,
     is_thread,
@@ -37,9 +39,10 @@ from polyloop.poly.sets import (
     parametric_interval,
     project_onto,
 )
+from polyloop.transform.plan import Plan, Target, contiguous_axis, target_of, uses_of
 from polyloop.transform.reorder import add_priority
-from polyloop.transform.spread import assign_auto
-from polyloop.transform.uses import Use, expanded_to, find_uses, free_inames, terms_outside
+from polyloop.transform.spread import assign_auto, split_off
+from polyloop.transform.uses import Use, expanded_to, terms_outside
 
 __all__ = [
     "Footprint",
@@ -59,29 +62,6 @@ _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What to stage, and where."""
-
-    source: str
-    is_rule: bool
-    sweep: tuple[str, ...]
-    outer: tuple[str, ...] | None
-    temporary: str
-    inames: tuple[str, ...] | None
-    instruction: str
-    address_space: str
-    tag: str | None
-    bounding_box: bool = True
-    operation: str = ""
-    """What the user called, for messages."""
-
-    @property
-    def caller(self) -> str:
-        """Name of the transform that the user called."""
-        return self.operation or ("precompute" if self.is_rule else "add_prefetch")
-
-
 @dataclass(frozen=True, eq=False)
 class Footprint:
     """The box that is staged: for each axis its first element and its extent, and the exact set."""
@@ -92,7 +72,7 @@ class Footprint:
     domain: isl.Set
 
 
-def _outer_inames(
+def outer_inames(
     kernel: LoopKernel, uses: Sequence[Use], sweep: Sequence[str], free: frozenset[str]
 ) -> tuple[str, ...]:
     """Return the loops around the new instruction, the outermost first.
@@ -127,17 +107,55 @@ def _footprint(kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple
                 sites=(use.instruction.site(),),
             )
     rank = len(uses[0].arguments)
+    generators = [(use.inames, use.domain, use.arguments) for use in uses]
+    if plan.subscripts:
+        generators = [_generator(kernel, forms, outer) for forms in plan.subscripts]
     exact: isl.Set | None = None
-    for use in uses:
-        forms = [*(Affine.variable(name) for name in outer), *use.arguments]
-        domain = use.domain.intersect_params(kernel.assumptions)
-        image = map_from_forms(domain, use.inames, forms).range()
+    for inames, domain, arguments in generators:
+        forms = [*(Affine.variable(name) for name in outer), *arguments]
+        image = map_from_forms(domain.intersect_params(kernel.assumptions), inames, forms).range()
         exact = image if exact is None else exact.union(image)
     assert exact is not None
     exact = exact.coalesce()
     if exact.is_empty():
         return _never_used(plan, uses[0])
     return boxed(plan, exact, outer, rank, uses[0])
+
+
+def _generator(
+    kernel: LoopKernel, forms: tuple[Affine, ...], outer: tuple[str, ...]
+) -> tuple[tuple[str, ...], isl.Set, tuple[Affine, ...]]:
+    """Return subscripts that make a footprint, with their inames and all values of these."""
+    names = {name for form in forms for name in form.names()} - set(kernel.parameters)
+    inames = (*outer, *(x for x in kernel.inames if x in names and x not in outer))
+    return inames, domain_for(kernel.domains, inames, parameter_space(kernel.parameters)), forms
+
+
+def _inside(
+    kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple[str, ...], footprint: Footprint
+) -> list[Use]:
+    """Return the uses that see elements of the footprint alone."""
+    dims = (*footprint.outer, *(f"x{n}'" for n in range(len(footprint.bases))))
+    box = add_rows(
+        isl.Set.universe(footprint.domain.get_space()),
+        dims,
+        [
+            row
+            for axis, base, extent in zip(dims[len(outer) :], footprint.bases, footprint.extents, strict=True)
+            for row in (
+                Row(Affine.variable(axis).add(base, -1)),
+                Row(base.add(extent).add(Affine(((axis, 1),), 1), -1)),
+            )
+        ],
+    )
+    found = []
+    for use in uses:
+        forms = [*(Affine.variable(name) for name in outer), *use.arguments]
+        domain = use.domain.intersect_params(kernel.assumptions)
+        if map_from_forms(domain, use.inames, forms).range().is_subset(box):
+            found.append(use)
+    del plan
+    return found
 
 
 def boxed(plan: Plan, exact: isl.Set, outer: tuple[str, ...], rank: int, use: Use) -> Footprint | Diagnostic:
@@ -171,7 +189,7 @@ def boxed(plan: Plan, exact: isl.Set, outer: tuple[str, ...], rank: int, use: Us
         box = box.intersect(lifted).intersect(inside.ge_set(zero))
         last = Affine.variable(axis).add(base, -1).add(extent, -1).add(Affine((), 1))
         box = box.intersect(form_to_aff(last, ls, dims).le_set(zero))
-    domain = box if plan.bounding_box else exact
+    domain = exact if plan.bounding_box is False else box
     return Footprint(outer, tuple(bases), tuple(extents), domain)
 
 
@@ -197,36 +215,96 @@ def _interval(plan: Plan, flat: isl.Set, dims: Sequence[str]) -> tuple[Affine, A
 
 def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     """Return *kernel* with the plan carried out; its arguments have been checked."""
-    uses = [use for use in find_uses(kernel, plan.source, plan.is_rule) if isinstance(use, Use)]
-    uses = [use for use in uses if set(plan.sweep) <= set(use.inames)]
-    free = free_inames(kernel, plan.source) if plan.is_rule else frozenset[str]()
-    outer = plan.outer if plan.outer is not None else _outer_inames(kernel, uses, plan.sweep, free)
+    if plan.storage is not None and plan.bounding_box is None:
+        plan = replace(plan, bounding_box=False)
+    target = target_of(kernel, plan, [use for use in uses_of(kernel, plan) if isinstance(use, Use)])
+    if isinstance(target, Diagnostic):
+        raise TransformError(plan.caller, kernel.name, [target])
+    uses = target.uses
+    outer = outer_inames(kernel, uses, plan.sweep, target.free)
+    if plan.outer is not None:
+        order = loop_order(uses[0].inames, kernel.loop_priority)
+        outer = tuple(sorted(plan.outer, key=lambda x: order.index(x) if x in order else len(order)))
     footprint = _footprint(kernel, plan, uses, outer)
     if isinstance(footprint, Diagnostic):
         raise TransformError(plan.caller, kernel.name, [footprint])
+    if plan.subscripts:
+        uses = tuple(_inside(kernel, plan, uses, outer, footprint))
+        if not uses:
+            raise TransformError(plan.caller, kernel.name, [_outside(plan)])
+        target = replace(target, uses=uses)
     rank = len(footprint.bases)
     new = plan.inames or tuple(
         kernel.fresh(f"{plan.source}_dim_{number}") for number in range(rank)
     )
-    instruction = _new_instruction(kernel, plan, footprint, new, uses)
+    instruction = _new_instruction(kernel, plan, footprint, new, target)
     if bounds := _bounds_of(kernel, instruction):
         found = data_footprint(plan.source, bounds, uses[0].instruction)
         raise TransformError(plan.caller, kernel.name, [found])
-    result = _with_instruction(kernel, plan, footprint, new, instruction, uses)
+    result = _with_instruction(kernel, plan, footprint, new, instruction, target)
     checked = plan.is_rule or any(use.guarded for use in uses)
     if checked and (outside := out_of_bounds(kernel, result, instruction)) is not None:
-        if plan.bounding_box:
+        if plan.bounding_box is None:
             return stage(kernel, replace(plan, bounding_box=False))
         raise TransformError(plan.caller, kernel.name, [outside])
-    chains = [(*footprint.outer, iname) for iname in plan.sweep if iname not in footprint.outer]
-    result = add_priority(result, chains) if footprint.outer else result
+    around = [iname for iname in footprint.outer if axis_name(kernel.tag(iname)) is None]
+    inside = [x for x in plan.sweep if x not in footprint.outer and axis_name(kernel.tag(x)) is None]
+    result = add_priority(result, [(*around, iname) for iname in inside]) if around else result
     is_constant = not any(extent.terms for extent in footprint.extents)
     if plan.tag is not None and (is_constant or plan.tag != "l.auto"):
         tag = parse_tag(plan.tag)
         assert tag is not None, f"tag {plan.tag} was not checked"
         tags = {**result.iname_tags, **dict.fromkeys(new, tag)}
-        result = assign_auto(replace(result, iname_tags=tags))
-    return infer_dtypes(result)
+        result = replace(result, iname_tags=tags)
+    if plan.vec is not None:
+        widened = _vectorized(result, plan, target, footprint, new)
+        if isinstance(widened, Diagnostic):
+            raise TransformError(plan.caller, kernel.name, [widened])
+        result = widened
+    return infer_dtypes(assign_auto(result))
+
+
+def _outside(plan: Plan) -> Diagnostic:
+    return Diagnostic(
+        "not-used",
+        f"no use of '{plan.source}' inside the swept loops stays in the footprint that was given",
+        hints=("leave out footprint_subscripts, or give subscripts that cover those of a use",),
+    )
+
+
+def _vectorized(
+    kernel: LoopKernel, plan: Plan, target: Target, footprint: Footprint, new: tuple[str, ...]
+) -> LoopKernel | Diagnostic:
+    """Return *kernel* with a copy that moves neighbours at once."""
+    assert plan.vec is not None, "a length was given"
+    source = kernel.arrays().get(plan.source)
+    axis = None if source is None else contiguous_axis(source)
+    chosen = None
+    if axis is not None:
+        steps = [(name, target.elements[axis].coefficient(name)) for name in target.names]
+        chosen = next((number for number, (_, step) in enumerate(steps) if step == 1), None)
+    if chosen is None:
+        return Diagnostic(
+            "bad-lanes",
+            f"no axis of the copy of '{plan.source}' goes from one element to its neighbour in memory",
+            hints=("leave out vec",),
+        )
+    extent, iname = footprint.extents[chosen], new[chosen]
+    if extent.terms or extent.const % plan.vec:
+        return Diagnostic(
+            "bad-lanes",
+            f"the copy has {to_expression(extent)} elements along '{iname}', which cannot be moved {plan.vec} at once",
+            ("vectors begin at multiples of their length",),
+            (f"choose a tile with a multiple of {plan.vec} elements along this axis, or leave out vec",),
+        )
+    if extent.const == plan.vec:
+        return replace(kernel, iname_tags={**kernel.iname_tags, iname: Vectorize()})
+    tags = dict(kernel.iname_tags)
+    own = tags.pop(iname, None)
+    kernel = replace(kernel, iname_tags=tags)
+    outer, lane, kernel = split_off(kernel, iname, plan.vec, f"moving {plan.vec} elements of '{iname}' at once", "vec")
+    more = {lane: Vectorize()} if own is None else {lane: Vectorize(), outer: own}
+    return replace(kernel, iname_tags={**kernel.iname_tags, **more})
 
 
 def out_of_bounds(before: LoopKernel, after: LoopKernel, instruction: Instruction) -> Diagnostic | None:
@@ -332,11 +410,12 @@ def _blocks_around(kernel: LoopKernel, use: Use) -> Iterable[tuple[str, int]]:
 
 
 def _new_instruction(
-    kernel: LoopKernel, plan: Plan, footprint: Footprint, new: tuple[str, ...], uses: Sequence[Use]
+    kernel: LoopKernel, plan: Plan, footprint: Footprint, new: tuple[str, ...], target: Target
 ) -> Instruction:
-    elements = [
-        to_expression(base.add(Affine.variable(name))) for base, name in zip(footprint.bases, new, strict=True)
-    ]
+    uses = target.uses
+    positions = [base.add(Affine.variable(name)) for base, name in zip(footprint.bases, new, strict=True)]
+    known = dict(zip(target.names, positions, strict=True))
+    elements = [to_expression(form.substitute(known)) for form in target.elements]
     if plan.is_rule:
         rule = kernel.substitutions[plan.source]
         expression = substitute(rule.expression, dict(zip(rule.arguments, elements, strict=True)))
@@ -409,16 +488,22 @@ def _with_instruction(
     footprint: Footprint,
     new: tuple[str, ...],
     instruction: Instruction,
-    uses: Sequence[Use],
+    target: Target,
 ) -> LoopKernel:
-    users = {use.instruction.id for use in uses}
+    users = {use.instruction.id for use in target.uses}
+    accepted = {use.arguments for use in target.uses}
 
-    def staged(arguments: Sequence[Expression]) -> Expression:
-        indices = []
-        for argument, base in zip(arguments, footprint.bases, strict=True):
+    def staged(arguments: Sequence[Expression]) -> Expression | None:
+        forms = []
+        for argument in arguments:
             form = affine_of(argument)
             assert form is not None, "a use was not affine"
-            indices.append(to_expression(form.add(base, -1)))
+            forms.append(form)
+        if plan.storage is not None:
+            forms = [Affine.variable(name) for name in target.names]
+        elif plan.subscripts and tuple(forms) not in accepted:
+            return None
+        indices = [to_expression(form.add(base, -1)) for form, base in zip(forms, footprint.bases, strict=True)]
         return subscripted(plan.temporary, indices)
 
     instructions: list[Instruction] = []
@@ -432,7 +517,12 @@ def _with_instruction(
         else:
             instructions.append(old)
     shape = tuple(to_expression(extent) if extent.terms else extent.const for extent in footprint.extents)
-    temporary = TemporaryVariable(plan.temporary, None, shape, AddressSpace(plan.address_space))
+    tags = None
+    if plan.dim_tags and shape:
+        tags = order_tags(len(shape), "F") if plan.dim_tags.strip().upper() == "F" else parse_dim_tags(plan.dim_tags)
+        tags = None if tags == order_tags(len(shape), "C") else tags
+    space = AddressSpace(plan.address_space)
+    temporary = TemporaryVariable(plan.temporary, None, shape, space, plan.pad, dim_tags=tags)
     if not plan.is_rule:
         source = kernel.arrays()[plan.source]
         temporary = replace(temporary, dtype=source.dtype)
@@ -446,7 +536,7 @@ def _with_instruction(
 
 
 def _redirected(
-    kernel: LoopKernel, old: Instruction, plan: Plan, staged: Callable[[Sequence[Expression]], Expression]
+    kernel: LoopKernel, old: Instruction, plan: Plan, staged: Callable[[Sequence[Expression]], Expression | None]
 ) -> Instruction:
     expression = expanded_to(kernel, old.expression, plan.source)
     new = replace_uses(expression, plan, frozenset(old.inames), staged)
@@ -465,17 +555,23 @@ def _count_reductions(expr: Expression) -> int:
 
 
 def replace_uses(
-    expr: Expression, plan: Plan, inames: frozenset[str], staged: Callable[[Sequence[Expression]], Expression]
+    expr: Expression, plan: Plan, inames: frozenset[str], staged: Callable[[Sequence[Expression]], Expression | None]
 ) -> Expression:
-    """Return *expr*, which is inside the loops *inames*, with the uses that are inside all swept loops redirected."""
+    """Return *expr*, which is inside the loops *inames*, with the uses that are inside all swept loops redirected.
+
+    *staged* returns what takes the place of a use, None where it stays.
+    """
     if isinstance(expr, Reduction):
         inames = inames.union(expr.inames)
     old = children(expr)
     new = tuple(replace_uses(child, plan, inames, staged) for child in old)
     if inames.issuperset(plan.sweep):
         named = expr.function if isinstance(expr, p.Call) else expr.aggregate if isinstance(expr, p.Subscript) else None
+        found = None
         if named == p.Variable(plan.source) and isinstance(expr, p.Call) == plan.is_rule:
-            return staged(new)
-        if isinstance(expr, p.Variable) and not plan.is_rule and expr.name == plan.source:
-            return staged(())
+            found = staged(new)
+        elif isinstance(expr, p.Variable) and not plan.is_rule and expr.name == plan.source:
+            found = staged(())
+        if found is not None:
+            return found
     return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
