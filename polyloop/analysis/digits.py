@@ -15,10 +15,23 @@ from itertools import pairwise
 from math import prod
 
 from polyloop.errors import Diagnostic
+from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import InameTag, LocalAxis, ThreadDigit
 from polyloop.poly.affine import Affine
 
-__all__ = ["Digit", "digit_form", "digit_of", "elementary", "gaps", "place_value_problem"]
+__all__ = [
+    "Digit",
+    "combined_digit",
+    "digit_form",
+    "digit_of",
+    "digit_of_terms",
+    "elementary",
+    "gaps",
+    "no_digit",
+    "place_value_problem",
+    "threads_combine",
+]
 
 
 @dataclass(frozen=True, order=True)
@@ -116,3 +129,48 @@ def place_value_problem(digits: Sequence[tuple[str, Digit]]) -> Diagnostic | Non
                 (f"let '{second}' begin at a multiple of {low.stride * low.extent}",),
             )
     return None
+
+
+def threads_combine(kernel: LoopKernel) -> Instruction | None:
+    """Return an instruction with a reduction over a thread axis, None if there is none."""
+    for instruction in kernel.instructions:
+        for term in instruction.terms:
+            own = (x for x in term.inames if x not in instruction.inames)
+            if any(isinstance(kernel.tag(iname), LocalAxis) for iname in own):
+                return instruction
+    return None
+
+
+def combined_digit(instruction: Instruction, iname: str) -> Diagnostic:
+    """Return that threads combine terms along an axis, of which digits know nothing."""
+    return Diagnostic(
+        "bad-digit",
+        f"the threads combine the terms of '{instruction.id}' along an axis, and iname '{iname}' is a digit of them",
+        hints=(f"tag '{iname}' with a thread axis, l.0 to l.2",),
+        sites=(instruction.site(),),
+    )
+
+
+def no_digit(
+    iname: str, tag: ThreadDigit, bounds: tuple[int | None, int | None], instruction: Instruction
+) -> Diagnostic:
+    """Return that an iname has values that the digit it is tagged with cannot have."""
+    low, high = ("an unknown value" if bound is None else bound for bound in bounds)
+    length = tag.extent or 32
+    return Diagnostic(
+        "bad-digit",
+        f"iname '{iname}' is tagged '{tag}' and runs from {low} to {high}, which is no such part of a thread number",
+        (f"thread / {tag.stride}{'' if tag.extent is None else f' % {tag.extent}'} is all that it can be",),
+        (f'split it and tag the inner iname: pl.split_iname(knl, "{iname}", {length}, inner_tag="{tag}")',),
+        sites=(instruction.site(),),
+    )
+
+
+def digit_of_terms(iname: str, tag: ThreadDigit, instruction: Instruction) -> Diagnostic:
+    """Return that the terms of a reduction cannot be on digits of the thread number."""
+    return Diagnostic(
+        "parallel-reduction",
+        f"iname '{iname}' is the iname of a reduction and cannot be '{tag}'",
+        hints=("keep the reduction's loop sequential or unrolled",),
+        sites=(instruction.site(),),
+    )

@@ -15,7 +15,18 @@ from weakref import WeakKeyDictionary
 
 import islpy as isl
 
-from polyloop.analysis.digits import Digit, digit_form, digit_of, elementary, gaps, place_value_problem
+from polyloop.analysis.digits import (
+    Digit,
+    combined_digit,
+    digit_form,
+    digit_of,
+    digit_of_terms,
+    elementary,
+    gaps,
+    no_digit,
+    place_value_problem,
+    threads_combine,
+)
 from polyloop.analysis.lowering import Access, Lowered, Program
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
@@ -208,7 +219,7 @@ def axes_of(kernel: LoopKernel) -> Axes:
     if not digits or len(sizes) < len(local):
         return Axes(group, local, first)
     if (combined := threads_combine(kernel)) is not None:
-        raise _error(kernel, _combined(combined, next(iter(digits))))
+        raise _error(kernel, combined_digit(combined, next(iter(digits))))
     found = [digit for tag, _, _ in digits.values() if (digit := digit_of(tag, sizes)) is not None]
     return Axes(group, elementary(sizes, found) or local, first, local)
 
@@ -247,52 +258,10 @@ def _digit_bound(
     """Return the greatest value of an iname that is a digit of the thread number."""
     least, most = bounds
     if iname not in instruction.inames:
-        raise _error(kernel, _digit_of_terms(iname, tag, instruction))
+        raise _error(kernel, digit_of_terms(iname, tag, instruction))
     if least is None or most is None or least < 0 or (tag.extent is not None and most >= tag.extent):
-        raise _error(kernel, _no_digit(iname, tag, bounds, instruction))
+        raise _error(kernel, no_digit(iname, tag, bounds, instruction))
     return most
-
-
-def _digit_of_terms(iname: str, tag: ThreadDigit, instruction: Instruction) -> Diagnostic:
-    return Diagnostic(
-        "parallel-reduction",
-        f"iname '{iname}' is the iname of a reduction and cannot be '{tag}'",
-        hints=("keep the reduction's loop sequential or unrolled",),
-        sites=(instruction.site(),),
-    )
-
-
-def threads_combine(kernel: LoopKernel) -> Instruction | None:
-    """Return an instruction with a reduction over a thread axis, None if there is none."""
-    for instruction in kernel.instructions:
-        for term in instruction.terms:
-            own = (x for x in term.inames if x not in instruction.inames)
-            if any(isinstance(kernel.tag(iname), LocalAxis) for iname in own):
-                return instruction
-    return None
-
-
-def _combined(instruction: Instruction, iname: str) -> Diagnostic:
-    return Diagnostic(
-        "bad-digit",
-        f"the threads combine the terms of '{instruction.id}' along an axis, and iname '{iname}' is a digit of them",
-        hints=(f"tag '{iname}' with a thread axis, l.0 to l.2",),
-        sites=(instruction.site(),),
-    )
-
-
-def _no_digit(
-    iname: str, tag: ThreadDigit, bounds: tuple[int | None, int | None], instruction: Instruction
-) -> Diagnostic:
-    low, high = ("an unknown value" if bound is None else bound for bound in bounds)
-    length = tag.extent or 32
-    return Diagnostic(
-        "bad-digit",
-        f"iname '{iname}' is tagged '{tag}' and runs from {low} to {high}, which is no such part of a thread number",
-        (f"thread / {tag.stride}{'' if tag.extent is None else f' % {tag.extent}'} is all that it can be",),
-        (f'split it and tag the inner iname: pl.split_iname(knl, "{iname}", {length}, inner_tag="{tag}")',),
-        sites=(instruction.site(),),
-    )
 
 
 def _twice(first: str, second: str, axis: str, instruction: Instruction) -> Diagnostic:

@@ -127,7 +127,7 @@ def contiguous_axis(array: ArrayArg | TemporaryVariable) -> int | None:
     tags = array.dim_tags
     if tags is None:
         if isinstance(array, ArrayArg) and not array.is_packed:
-            return next((n for n, stride in enumerate(array.strides or ()) if type(stride) is int and stride == 1), None)
+            return next((n for n, step in enumerate(array.strides or ()) if type(step) is int and step == 1), None)
         tags = order_tags(rank, array.order if isinstance(array, ArrayArg) else "C")
     if not isinstance(tags, tuple):
         return None

@@ -161,8 +161,8 @@ def add_prefetch(
         Name of the temporary (``{var_name}_fetch``), where it lives (``"auto"``: shared memory where another
         thread reads what one fetched, private otherwise), id of the copying instruction.
     footprint_subscripts
-        Subscripts such as ``"i_inner, k_inner"``: what they cover is fetched, and reads that stay inside are redirected.
-        By default the reads make the footprint.
+        Subscripts such as ``"i_inner, k_inner"``: what they cover is fetched, and reads that stay inside are
+        redirected.  By default the reads make the footprint.
     fetch_bounding_box
         Whether to fetch the smallest box around the elements read (True), or those alone (False).  By default the box,
         where all of it exists.
@@ -172,8 +172,8 @@ def add_prefetch(
     within
         Instructions whose reads are redirected, as a match expression; by default all.
     storage_axes
-        Swept inames, of which each becomes an axis of the temporary: ``t[i_hi, i_lo]`` holds ``a[64*i_hi + 4*ty + i_lo]``.
-        By default it has the axes of the array.
+        Swept inames, of which each becomes an axis of the temporary: ``t[i_hi, i_lo]`` holds
+        ``a[64*i_hi + 4*ty + i_lo]``.  By default it has the axes of the array.
     dim_tags, pad
         How the axes of the temporary are stored: ``"N0,N1"`` transposes a tile; and how many elements are appended to
         each of its rows, so that columns lie in different banks.

@@ -8,7 +8,8 @@ from math import prod
 
 import pymbolic.primitives as p
 
-from polyloop.analysis.placement import axes_of, threads_combine
+from polyloop.analysis.digits import threads_combine
+from polyloop.analysis.placement import axes_of
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Evaluation, Instruction, Move

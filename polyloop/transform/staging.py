@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold
+from typing import TypeVar
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -133,29 +134,22 @@ def _generator(
 
 def _inside(
     kernel: LoopKernel, plan: Plan, uses: Sequence[Use], outer: tuple[str, ...], footprint: Footprint
-) -> list[Use]:
+) -> tuple[Use, ...]:
     """Return the uses that see elements of the footprint alone."""
     dims = (*footprint.outer, *(f"x{n}'" for n in range(len(footprint.bases))))
-    box = add_rows(
-        isl.Set.universe(footprint.domain.get_space()),
-        dims,
-        [
-            row
-            for axis, base, extent in zip(dims[len(outer) :], footprint.bases, footprint.extents, strict=True)
-            for row in (
-                Row(Affine.variable(axis).add(base, -1)),
-                Row(base.add(extent).add(Affine(((axis, 1),), 1), -1)),
-            )
-        ],
-    )
-    found = []
-    for use in uses:
+    rows: list[Row] = []
+    for axis, base, extent in zip(dims[len(outer) :], footprint.bases, footprint.extents, strict=True):
+        rows.append(Row(Affine.variable(axis).add(base, -1)))
+        rows.append(Row(base.add(extent).add(Affine(((axis, 1),), 1), -1)))
+    box = add_rows(isl.Set.universe(footprint.domain.get_space()), dims, rows)
+
+    def is_inside(use: Use) -> bool:
         forms = [*(Affine.variable(name) for name in outer), *use.arguments]
         domain = use.domain.intersect_params(kernel.assumptions)
-        if map_from_forms(domain, use.inames, forms).range().is_subset(box):
-            found.append(use)
-    del plan
-    return found
+        return bool(map_from_forms(domain, use.inames, forms).range().is_subset(box))
+
+    found = tuple(use for use in uses if is_inside(use))
+    return found or _found(kernel, plan, _outside(plan))
 
 
 def boxed(plan: Plan, exact: isl.Set, outer: tuple[str, ...], rank: int, use: Use) -> Footprint | Diagnostic:
@@ -217,51 +211,59 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     """Return *kernel* with the plan carried out; its arguments have been checked."""
     if plan.storage is not None and plan.bounding_box is None:
         plan = replace(plan, bounding_box=False)
-    target = target_of(kernel, plan, [use for use in uses_of(kernel, plan) if isinstance(use, Use)])
-    if isinstance(target, Diagnostic):
-        raise TransformError(plan.caller, kernel.name, [target])
-    uses = target.uses
-    outer = outer_inames(kernel, uses, plan.sweep, target.free)
-    if plan.outer is not None:
-        order = loop_order(uses[0].inames, kernel.loop_priority)
-        outer = tuple(sorted(plan.outer, key=lambda x: order.index(x) if x in order else len(order)))
-    footprint = _footprint(kernel, plan, uses, outer)
-    if isinstance(footprint, Diagnostic):
-        raise TransformError(plan.caller, kernel.name, [footprint])
+    target = _found(kernel, plan, target_of(kernel, plan, [u for u in uses_of(kernel, plan) if isinstance(u, Use)]))
+    outer = _loops_around(kernel, plan, target)
+    footprint = _found(kernel, plan, _footprint(kernel, plan, target.uses, outer))
     if plan.subscripts:
-        uses = tuple(_inside(kernel, plan, uses, outer, footprint))
-        if not uses:
-            raise TransformError(plan.caller, kernel.name, [_outside(plan)])
-        target = replace(target, uses=uses)
+        target = replace(target, uses=_inside(kernel, plan, target.uses, outer, footprint))
+    uses = target.uses
     rank = len(footprint.bases)
     new = plan.inames or tuple(
         kernel.fresh(f"{plan.source}_dim_{number}") for number in range(rank)
     )
     instruction = _new_instruction(kernel, plan, footprint, new, target)
     if bounds := _bounds_of(kernel, instruction):
-        found = data_footprint(plan.source, bounds, uses[0].instruction)
-        raise TransformError(plan.caller, kernel.name, [found])
+        _found(kernel, plan, data_footprint(plan.source, bounds, uses[0].instruction))
     result = _with_instruction(kernel, plan, footprint, new, instruction, target)
-    checked = plan.is_rule or any(use.guarded for use in uses)
+    checked = plan.is_rule or plan.subscripts or any(use.guarded for use in uses)
     if checked and (outside := out_of_bounds(kernel, result, instruction)) is not None:
         if plan.bounding_box is None:
             return stage(kernel, replace(plan, bounding_box=False))
-        raise TransformError(plan.caller, kernel.name, [outside])
+        _found(kernel, plan, outside)
     around = [iname for iname in footprint.outer if axis_name(kernel.tag(iname)) is None]
     inside = [x for x in plan.sweep if x not in footprint.outer and axis_name(kernel.tag(x)) is None]
     result = add_priority(result, [(*around, iname) for iname in inside]) if around else result
+    return infer_dtypes(assign_auto(_tagged(result, plan, target, footprint, new)))
+
+
+_T = TypeVar("_T")
+
+
+def _found(kernel: LoopKernel, plan: Plan, result: _T | Diagnostic) -> _T:
+    """Return *result*, or raise that it is a problem."""
+    if isinstance(result, Diagnostic):
+        raise TransformError(plan.caller, kernel.name, [result])
+    return result
+
+
+def _loops_around(kernel: LoopKernel, plan: Plan, target: Target) -> tuple[str, ...]:
+    """Return the loops around the new instruction, the outermost first."""
+    if plan.outer is None:
+        return outer_inames(kernel, target.uses, plan.sweep, target.free)
+    order = loop_order(target.uses[0].inames, kernel.loop_priority)
+    return tuple(sorted(plan.outer, key=lambda x: order.index(x) if x in order else len(order)))
+
+
+def _tagged(
+    kernel: LoopKernel, plan: Plan, target: Target, footprint: Footprint, new: tuple[str, ...]
+) -> LoopKernel:
+    """Return *kernel* with tags for the inames *new*."""
     is_constant = not any(extent.terms for extent in footprint.extents)
     if plan.tag is not None and (is_constant or plan.tag != "l.auto"):
         tag = parse_tag(plan.tag)
         assert tag is not None, f"tag {plan.tag} was not checked"
-        tags = {**result.iname_tags, **dict.fromkeys(new, tag)}
-        result = replace(result, iname_tags=tags)
-    if plan.vec is not None:
-        widened = _vectorized(result, plan, target, footprint, new)
-        if isinstance(widened, Diagnostic):
-            raise TransformError(plan.caller, kernel.name, [widened])
-        result = widened
-    return infer_dtypes(assign_auto(result))
+        kernel = replace(kernel, iname_tags={**kernel.iname_tags, **dict.fromkeys(new, tag)})
+    return kernel if plan.vec is None else _found(kernel, plan, _vectorized(kernel, plan, target, footprint, new))
 
 
 def _outside(plan: Plan) -> Diagnostic:

@@ -1,0 +1,138 @@
+extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, int m, int p, int n)
+{
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    const int b_dim_1_outer = tx, a_dim_0 = 4 * ty + tx, b_dim_0 = ty;
+    __shared__ float a_tile[4][20];
+    __shared__ __align__(16) float b_tile[4][16];
+    if (16 * by + 15 < m && 16 * bx + 15 < n) {
+        float acc[2][2][2][2];
+        #pragma unroll
+        for (int i_hi = 0; i_hi < 2; ++i_hi) {
+            #pragma unroll
+            for (int i_lo = 0; i_lo < 2; ++i_lo) {
+                #pragma unroll
+                for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                    #pragma unroll
+                    for (int j_lo = 0; j_lo < 2; ++j_lo)
+                        acc[i_hi][i_lo][j_hi][j_lo] = 0.0f;  // insn
+                }
+            }
+        }
+        for (int ko = 0; ko < p / 4; ++ko) {
+            const float4 a_v = *(const float4 *)&a[(16 * by + a_dim_0) * p + 4 * ko];
+            a_tile[0][a_dim_0] = a_v.x;  // fetch_a
+            a_tile[1][a_dim_0] = a_v.y;  // fetch_a
+            a_tile[2][a_dim_0] = a_v.z;  // fetch_a
+            a_tile[3][a_dim_0] = a_v.w;  // fetch_a
+            *(float4 *)&b_tile[b_dim_0][4 * b_dim_1_outer] = *(const float4 *)&b[(4 * ko + b_dim_0) * n + 16 * bx + 4 * b_dim_1_outer];  // fetch_b
+            __syncwarp();
+            #pragma unroll
+            for (int ki = 0; ki < 4; ++ki) {
+                #pragma unroll
+                for (int i_hi = 0; i_hi < 2; ++i_hi) {
+                    #pragma unroll
+                    for (int i_lo = 0; i_lo < 2; ++i_lo) {
+                        #pragma unroll
+                        for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                            #pragma unroll
+                            for (int j_lo = 0; j_lo < 2; ++j_lo)
+                                acc[i_hi][i_lo][j_hi][j_lo] += a_tile[ki][8 * i_hi + 2 * ty + i_lo] * b_tile[ki][8 * j_hi + 2 * tx + j_lo];  // insn
+                        }
+                    }
+                }
+            }
+            __syncwarp();
+        }
+        #pragma unroll
+        for (int i_hi = 0; i_hi < 2; ++i_hi) {
+            #pragma unroll
+            for (int i_lo = 0; i_lo < 2; ++i_lo) {
+                #pragma unroll
+                for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                    #pragma unroll
+                    for (int j_lo = 0; j_lo < 2; ++j_lo)
+                        c[(16 * by + 8 * i_hi + 2 * ty + i_lo) * n + 16 * bx + 8 * j_hi + 2 * tx + j_lo] = acc[i_hi][i_lo][j_hi][j_lo];  // insn
+                }
+            }
+        }
+    } else {
+        float acc[2][2][2][2];
+        if (32 * bx + 4 * tx + 3 < 2 * n && 16 * by + 2 * ty < m) {
+            #pragma unroll
+            for (int i_hi = 0; i_hi < 2; ++i_hi) {
+                if (16 * by + 8 * i_hi + 2 * ty < m) {
+                    #pragma unroll
+                    for (int i_lo = 0; i_lo < 2; ++i_lo) {
+                        if (16 * by + 8 * i_hi + 2 * ty + i_lo < m) {
+                            #pragma unroll
+                            for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                                if (32 * bx + 16 * j_hi + 4 * tx + 3 < 2 * n) {
+                                    #pragma unroll
+                                    for (int j_lo = 0; j_lo < 2; ++j_lo)
+                                        acc[i_hi][i_lo][j_hi][j_lo] = 0.0f;  // insn
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for (int ko = 0; ko < p / 4; ++ko) {
+            if (16 * by + a_dim_0 < m) {
+                const float4 a_v = *(const float4 *)&a[(16 * by + a_dim_0) * p + 4 * ko];
+                a_tile[0][a_dim_0] = a_v.x;  // fetch_a
+                a_tile[1][a_dim_0] = a_v.y;  // fetch_a
+                a_tile[2][a_dim_0] = a_v.z;  // fetch_a
+                a_tile[3][a_dim_0] = a_v.w;  // fetch_a
+            }
+            if (16 * bx + 4 * b_dim_1_outer + 3 < n)
+                *(float4 *)&b_tile[b_dim_0][4 * b_dim_1_outer] = *(const float4 *)&b[(4 * ko + b_dim_0) * n + 16 * bx + 4 * b_dim_1_outer];  // fetch_b
+            __syncwarp();
+            if (32 * bx + 4 * tx + 3 < 2 * n && 16 * by + 2 * ty < m) {
+                #pragma unroll
+                for (int ki = 0; ki < 4; ++ki) {
+                    #pragma unroll
+                    for (int i_hi = 0; i_hi < 2; ++i_hi) {
+                        if (16 * by + 8 * i_hi + 2 * ty < m) {
+                            #pragma unroll
+                            for (int i_lo = 0; i_lo < 2; ++i_lo) {
+                                if (16 * by + 8 * i_hi + 2 * ty + i_lo < m) {
+                                    #pragma unroll
+                                    for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                                        if (32 * bx + 16 * j_hi + 4 * tx + 3 < 2 * n) {
+                                            #pragma unroll
+                                            for (int j_lo = 0; j_lo < 2; ++j_lo)
+                                                acc[i_hi][i_lo][j_hi][j_lo] += a_tile[ki][8 * i_hi + 2 * ty + i_lo] * b_tile[ki][8 * j_hi + 2 * tx + j_lo];  // insn
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            __syncwarp();
+        }
+        if (32 * bx + 4 * tx + 3 < 2 * n && 16 * by + 2 * ty < m) {
+            #pragma unroll
+            for (int i_hi = 0; i_hi < 2; ++i_hi) {
+                if (16 * by + 8 * i_hi + 2 * ty < m) {
+                    #pragma unroll
+                    for (int i_lo = 0; i_lo < 2; ++i_lo) {
+                        if (16 * by + 8 * i_hi + 2 * ty + i_lo < m) {
+                            #pragma unroll
+                            for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                                if (32 * bx + 16 * j_hi + 4 * tx + 3 < 2 * n) {
+                                    #pragma unroll
+                                    for (int j_lo = 0; j_lo < 2; ++j_lo)
+                                        c[(16 * by + 8 * i_hi + 2 * ty + i_lo) * n + 16 * bx + 8 * j_hi + 2 * tx + j_lo] = acc[i_hi][i_lo][j_hi][j_lo];  // insn
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
