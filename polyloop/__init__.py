@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from polyloop.transform.dependencies import add_dependency, add_nosync
     from polyloop.transform.distribution import distribute_loops
     from polyloop.transform.duplicate import duplicate_inames
+    from polyloop.transform.factors import collect_common_factors_on_increment
     from polyloop.transform.fusion import (
         fuse_loops,
         get_kennedy_unweighted_fusion_candidates,
@@ -191,6 +192,7 @@ __all__ = [
     "cast",
     "check_equivalence",
     "chunk_iname",
+    "collect_common_factors_on_increment",
     "compile",
     "concatenate_arrays",
     "dependences",

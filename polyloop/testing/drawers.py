@@ -332,6 +332,10 @@ def _axis_names(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"ary_names": name, "dim_names": [f"axis{number}" for number in range(len(arrays[name].shape or ()))]}
 
 
+def _collect(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"var_name": _temporaries(rng, kernel)[0]} | ({"vary_by_axes": [0]} if rng.random() < 0.3 else {})
+
+
 def _extract(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     del kernel
     template, parameters = rng.choice((("x[p]", "p"), ("y[p]", "p"), ("a[p, q]", "p, q"), ("2*x[p]", "p")))
@@ -389,6 +393,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "assume": _assume,
     "buffer_array": _buffer,
     "chunk_iname": _chunk,
+    "collect_common_factors_on_increment": _collect,
     "concatenate_arrays": _concatenate,
     "distribute_loops": _distribute,
     "duplicate_inames": _duplicate,

@@ -31,6 +31,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "assume": "specialize",
     "buffer_array": "buffer",
     "chunk_iname": "join",
+    "collect_common_factors_on_increment": "factors",
     "concatenate_arrays": "concatenate",
     "distribute_loops": "distribution",
     "duplicate_inames": "duplicate",
