@@ -91,7 +91,7 @@ def _use_violations(kernel: LoopKernel, name: str) -> Iterator[Diagnostic]:
             update = update_of(instruction.assignee, instruction.expression)
             if update is None or update.operation not in {EXCHANGE, "sum"}:
                 yield Diagnostic(
-                    "not-an-update",
+                    "bad-instructions",
                     f"'{instruction.id}' neither assigns '{name}' nor adds to it",
                     hints=(f"increments are written {name} = {name} + ..",),
                     sites=(instruction.site(),),
@@ -253,7 +253,7 @@ def collect_common_factors_on_increment(
     Raises
     ------
     TransformError
-        ``unknown-temporary``, ``wrong-rank``, ``bad-value``, ``not-an-update``, ``bad-instructions``, ``staged-by-c``;
+        ``unknown-temporary``, ``wrong-rank``, ``bad-value``, ``bad-instructions``, ``staged-by-c``;
         ``no-common-factor``, with the terms.
 
     Notes

@@ -76,7 +76,7 @@ def test_what_has_no_common_factor(golden: Golden) -> None:
     refused(knl, lambda k: pl.collect_common_factors_on_increment(k, "u"), "unknown-temporary")
     refused(knl, lambda k: pl.collect_common_factors_on_increment(k, "t", 0), "wrong-rank")
     product = pl.map_instructions(knl, "id:third", lambda insn: "t = t*b[i]")
-    refused(product, lambda k: pl.collect_common_factors_on_increment(k, "t"), "not-an-update")
+    refused(product, lambda k: pl.collect_common_factors_on_increment(k, "t"), "bad-instructions")
     fetched = pl.add_prefetch(spread(knl, length=4), "a", "i_inner, k")
     with pytest.raises(pl.TransformError) as caught:
         pl.collect_common_factors_on_increment(fetched, "t")
