@@ -69,7 +69,7 @@ class Comparison:
             found: Placed | None
             role = "init" if lowered.role == "combine" else lowered.role  # both run once for each result
             if isinstance(origin, Partial):
-                found = next(s for s in old if s.lowered.role == role and s.lowered.number == origin.number)
+                found = next(s for s in old if s.lowered.role == role and s.lowered.number in (None, origin.number))
             elif lowered.role == "plain":
                 found = next(s for s in old if s.lowered.role == "plain")
             else:
@@ -88,10 +88,9 @@ class Comparison:
         """
         origin = statement.lowered.instruction.origin
         assert isinstance(origin, Copy), "only a copy has a counterpart"
-        array = statement.lowered.write.array
         group = [s for s in self.new.statements.values() if s.lowered.instruction is statement.lowered.instruction]
         updates = [s for s in group if s.lowered.role == "update"]
-        mine = next(s for s in updates if s.lowered.writes_to(array))
+        mine = next(s for s in updates if s.lowered.number == statement.lowered.number)
         inames = {*mine.lowered.inames, *mine.lowered.fixed}
         operation = mine.lowered.operation
         assert operation is not None, "an update belongs to a reduction"

@@ -97,7 +97,9 @@ class Lowered:
     joined: Mapping[str, int | None] = field(default_factory=dict)
     """Reduction inames in whose loops something is set that the reduction reads, with the ``for`` block of each."""
     along: tuple[str, ...] = ()
-    """Of a scan: the loops along which its accumulator is kept."""
+    """Of a scan: the loops along which its accumulator is kept, or the one loop on a thread axis."""
+    after: bool = False
+    """Of a combine of a scan: whether each thread gets what those before it have, not what those up to it have."""
     fixed: Mapping[str, Affine] = field(default_factory=dict)
     """Inames that are no loops of the statement, as forms of those that are: that of the one new term of a scan."""
     across: tuple[str, ...] = ()

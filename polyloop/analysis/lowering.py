@@ -35,6 +35,7 @@ from polyloop.expr.nodes import (
     field_path,
     targets_of,
 )
+from polyloop.expr.operations import combining
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
 from polyloop.expr.updates import update_of
@@ -266,6 +267,11 @@ class _Lowering:
             forms = {name: to_expression(form) for name, form in fixed.items()}
             inner = substitute(inner, forms)
             reads = [replace(read, indices=_substituted(read.indices, fixed)) for read in reads]
+        if across := self.across(expr.along):
+            parts = list(self.scan_over_threads(expr, across, (nest, own, domain, fixed), (inner, reads)))
+            self.before += [replace(part, number=number, own=own, along=expr.along) for part in parts]
+            outer_reads.append(parts[-1].write)
+            return parts[-1].lhs
         name = self.names("acc")
         variable, shape = self.accumulator_element(name, nest, inames, expr.along)
         write = access_of(variable, self.visible(inames))
@@ -289,6 +295,38 @@ class _Lowering:
         (self.behind if expr.after else self.before).append(update)
         outer_reads.append(write)
         return variable
+
+    def scan_over_threads(
+        self, expr: Reduction, across: tuple[str, ...],
+        space: tuple[tuple[str, ...], tuple[str, ...], isl.Set, Mapping[str, Affine]],
+        term: tuple[Expression, Sequence[Access]],
+    ) -> Iterator[Lowered]:  # fmt: skip
+        """Yield the statements of a scan with a loop on a thread axis: each thread's terms, then what all have."""
+        nest, own, domain, fixed = space
+        inner, reads = term
+        base, visible = self.instruction.id, self.visible(nest)
+        around = reorder(self.around(self.instruction.inames), self.instruction.inames, nest)
+
+        def statement(
+            role: str, lhs: Expression, rhs: Expression, reads: Sequence[Access], *more: str, where: isl.Set = around
+        ) -> Lowered:
+            write = access_of(lhs, visible)
+            name = self.names(f"{base}_{role}")
+            seen = reads if role == "init" else (*reads, write)
+            return self.lowered(name, role, (*nest, *more), where, lhs, rhs, (write,), seen, expr.operation)
+
+        part = p.Variable(self.names("part"))
+        self.accumulators.append(Accumulator(part.name, expr.operation, inner, (), base))
+        yield replace(statement("init", part, None, ()), across=across)
+        update = statement("update", part, inner, reads, *(() if fixed else own), where=domain)
+        yield replace(update, fixed=fixed)
+        yield replace(statement("combine", part, part, ()), across=across, after=expr.after)
+        if expr.start is not None:
+            total = p.Variable(self.names("acc"))
+            self.accumulators.append(Accumulator(total.name, expr.operation, inner, (), base))
+            yield statement("init", total, expr.start, self.starting(expr, nest))
+            collect = statement("update", total, part, (access_of(part, visible),))
+            yield replace(collect, operation=combining(expr.operation))
 
     def across(self, own: Iterable[str]) -> tuple[str, ...]:
         """Return the thread axes on which a reduction with the inames *own* has its terms."""

@@ -213,9 +213,13 @@ def _constant(pairs: isl.Map) -> isl.Map:
 def _meetings(left: Placed, write: Access, right: Placed, read: Access, *, by_element: bool) -> _Meant:
     """Return the pairs that touch one element in the same iteration of the inames that both have.
 
-    In an array that has an element for each iteration, *by_element*, the iteration may be another one.
+    Where an iname is a subscript, in an array that has an element for each iteration, *by_element*, it may be another
+    iteration of that.
     """
-    common = [] if by_element else [x for x in left.lowered.inames if x in right.lowered.inames]
+    common = [x for x in left.lowered.inames if x in right.lowered.inames]
+    if by_element:
+        known = {name for form in (*write.indices, *read.indices) if form is not None for name in form.names()}
+        common = [x for x in common if x not in known]
     a = [*(left.forms.get(x) or Affine.variable(x) for x in common), *left.indices(write)]
     b = [*(right.forms.get(x) or Affine.variable(x) for x in common), *right.indices(read)]
     equal = tuple((x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None)

@@ -100,10 +100,9 @@ def _results(comparison: Comparison, reference: Placed) -> Iterator[tuple[Placed
         origin = own[0].lowered.instruction.origin
         if isinstance(origin, Copy) and comparison.counterpart(own[0]) is reference:
             for statement in new.statements.values():
-                if statement.lowered.instruction is own[0].lowered.instruction and statement not in own:
-                    for access in statement.lowered.reads:
-                        if access.array == name:
-                            yield statement, access
+                lowered = statement.lowered
+                if lowered.instruction is own[0].lowered.instruction and lowered.role == "plain":
+                    yield from ((statement, access) for access in lowered.reads if access.array == name)
 
 
 def _not_shown(reference: Placed, why: str) -> Diagnostic:
@@ -248,6 +247,10 @@ class _Terms:
         """Yield the parts of a value that *base* sets."""
         lowered = base.lowered
         read = next((read for read in lowered.reads if read.is_start), None)
+        if lowered.role == "combine":
+            own = self.of(base, next(read for read in lowered.reads if read.array == lowered.write.array))
+            yield _Part(base, link.apply_range(self._threads(base)), own, self._numbers(base))
+            return
         if lowered.role == "plain":
             if not isinstance(lowered.rhs, p.Variable | p.Subscript):
                 raise self._refused(f"'{lowered.instruction.id}' does more than to pass on a value")
@@ -255,6 +258,26 @@ class _Terms:
             read = next(read for read in lowered.reads if read.array == name)
         if read is not None:
             yield _Part(base, link, self.of(base, read))
+
+    def _threads(self, combine: Placed) -> isl.Map:
+        """Return ``{ instance -> instances }``: the threads whose values one of them gets."""
+        lowered = combine.lowered
+        space = combine.domain.get_space().map_from_set()
+        others = [(n, n) for n, name in enumerate(combine.dims) if name not in lowered.across]
+        if not lowered.along:
+            whole = lex_relation(space, others, None)
+        else:
+            (axis,) = lowered.across
+            position = combine.dims.index(axis)
+            whole = lex_relation(space, others, (position, position)).reverse()
+            if not lowered.after:
+                whole = whole.union(lex_relation(space, [(n, n) for n in range(len(combine.dims))], None))
+        return whole.intersect_domain(combine.domain).intersect_range(combine.domain)
+
+    def _numbers(self, combine: Placed) -> isl.Map:
+        """Return ``{ instance -> thread }``, in the order in which a scan combines what threads have."""
+        forms = [Affine.variable(axis) for axis in reversed(combine.lowered.across)]
+        return map_from_forms(combine.domain, combine.dims, forms)
 
     def _term(self, statement: Placed) -> isl.Map:
         """Return ``{ instance -> term }`` of a statement that combines one term, or one value made of terms."""

@@ -16,6 +16,7 @@ from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions, v
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import LocalAxis, parse_tag
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import constant_bounds, lex_relation, map_from_forms, reorder, sample_pair
 
@@ -188,7 +189,8 @@ def carried_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator[Di
     """Yield that *iname* carries a running total, so that its iterations cannot run at the same time as *text* says."""
     for instruction in kernel.instructions:
         for reduction in reductions(expand_rules(instruction.expression, kernel.substitutions)):
-            if iname in reduction.along:
+            on_threads = isinstance(parse_tag(text), LocalAxis) and reduction.along == (iname,)
+            if iname in reduction.along and not (on_threads and reduction.operation.reassociable):
                 yield Diagnostic(
                     "parallel-scan",
                     f"iname '{iname}' carries the running total of '{instruction.id}' and cannot be '{text}'",

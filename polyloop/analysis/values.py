@@ -295,7 +295,8 @@ def _same_value(
         got = _elements_on_path(statement, leaf)
     else:
         reached = reference_map(statement, original)
-        got = leaf.relation.apply_range(_elements(leaf.statement, leaf.access))
+        known = leaf.relation.intersect_domain(reached.domain())  # what a scan adds for nobody may be anything
+        got = known.apply_range(_elements(leaf.statement, leaf.access))
     wrong = None
     if len(leaf.access.indices) == len(wanted.indices):  # a temporary that got other axes is known by its writes alone
         wrong = got.subtract(reached.apply_range(_elements(original, wanted)))

@@ -22,10 +22,10 @@ from polyloop.expr.dtypes import is_complex, is_half
 from polyloop.expr.nodes import Operation
 from polyloop.expr.printer import show
 from polyloop.expr.records import field_dtype, field_names, is_record
-from polyloop.schedule.collective import LOGICAL, Meeting, Span, meeting_of
+from polyloop.schedule.collective import LOGICAL, Kind, Meeting, Span, meeting_of
 from polyloop.schedule.plan import Statement
 
-__all__ = ["collective_call"]
+__all__ = ["Exchange", "collective_call", "indented", "leaves", "mixed", "times", "total"]
 
 _DType = np.dtype[np.generic]
 _FEW: Final = 8
@@ -81,11 +81,11 @@ def _function(
             wish = f"block_{what}"
         elif meeting.parts == 1 and count == meeting.warp_size:
             wish = f"warp_{what}"
-        body = _Body(expressions, operation, dtype, meeting, sizes)
+        body = Exchange(expressions, operation, dtype, meeting, sizes)
         lines = list(body.lines())
         name = scope.record_helpers[key] = scope.names.fresh(wish)
         ctype = scope.ctype(dtype)
-        parameters = f"{ctype} x, {ctype} *partial" if meeting.scratch(operation) else f"{ctype} x"
+        parameters = f"{ctype} x, {ctype} *partial" if meeting.scratch(Kind.COMBINE, operation) else f"{ctype} x"
         who = "of the block" if meeting.is_whole_block else f"that differ in threadIdx.{' and .'.join(axes)} only"
         meant = _WORDS.get(operation.name, f"The {operation} of x")
         comment = f"// {meant} over the {count} threads {who}, on each of them; the whole block calls it."
@@ -94,7 +94,7 @@ def _function(
     return name
 
 
-class _Body:
+class Exchange:
     """The body of a function that combines the values ``x`` of threads."""
 
     def __init__(
@@ -152,15 +152,16 @@ class _Body:
             step = str(low) if one else "step"
             body = list(self.step(step))
             if one:
-                yield from body if len(body) == 1 else ["{", *_indented(body), "}"]
+                yield from body if len(body) == 1 else ["{", *indented(body), "}"]
                 continue
             yield self.scope.language.unroll.format(count=len(bits))
             yield f"for (int step = {low}; step <= {high}; step *= 2){' {' if len(body) > 1 else ''}"
-            yield from _indented(body)
+            yield from indented(body)
             if len(body) > 1:
                 yield "}"
 
     def step(self, step: str) -> Iterator[str]:
+        """Yield the combination with the value of the thread whose number differs in *step*."""
         other = self.exchanged("x", step)
         if self.is_symmetric:
             yield from self.combined("x", other)
@@ -175,16 +176,16 @@ class _Body:
         """Return the value of the thread whose number differs in *step*."""
         threads = prod(self.sizes)
         mask = f"0x{2 ** min(threads, 32) - 1:x}"
-        leaves = list(_leaves(self.dtype, ""))
+        paths = list(leaves(self.dtype, ""))
         shuffle = "__shfl_xor_sync({mask}, {value}, {step})"
-        if leaves == [""]:
+        if paths == [""]:
             return shuffle.format(mask=mask, value=value, step=step)
         ctype = self.scope.ctype(self.dtype)
         key = f"exchange {ctype} {mask}"
         name = self.scope.record_helpers.get(key)
         if name is None:
             name = self.scope.record_helpers[key] = self.scope.names.fresh(f"exchanged_{ctype.replace(' ', '_')}")
-            parts = [f"    x{leaf} = {shuffle.format(mask=mask, value=f'x{leaf}', step='step')};" for leaf in leaves]
+            parts = [f"    x{leaf} = {shuffle.format(mask=mask, value=f'x{leaf}', step='step')};" for leaf in paths]
             comment = "// The value of the thread of the warp whose number differs in the bit step."
             head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, int step)"
             self.scope.helpers[key] = "\n".join([comment, head, "{", *parts, "    return x;", "}"])
@@ -211,8 +212,8 @@ class _Body:
         meeting = self.meeting
         parts, groups = meeting.parts, meeting.groups
         across = [(span, _shifted(span)) for span in meeting.across if span.parts > 1]
-        part = _mixed([(text, span.parts) for span, text in across])
-        group = _mixed([(f"threadIdx.{'xyz'[int(span.axis[2])]}", span.extent) for span in meeting.along])
+        part = mixed([(text, span.parts) for span, text in across])
+        group = mixed([(f"threadIdx.{'xyz'[int(span.axis[2])]}", span.extent) for span in meeting.along])
         leaders = [f"threadIdx.{'xyz'[int(span.axis[2])]}" for span in meeting.across if span.direct == span.extent]
         conditions = [f"{text} == 0" for text in leaders]
         conditions += [
@@ -221,8 +222,8 @@ class _Body:
             if 1 < span.direct < span.extent
         ]
         is_rowwise = meeting.spans[0].is_across
-        base, stride = (_times(group, parts), 1) if is_rowwise else (group, groups)
-        index = _sum(base, part if is_rowwise else _times(part, groups))
+        base, stride = (times(group, parts), 1) if is_rowwise else (group, groups)
+        index = total(base, part if is_rowwise else times(part, groups))
         store = f"partial[{index}] = x;"
         yield from [f"if ({' && '.join(conditions)})", f"    {store}"] if conditions else [store]
         yield "__syncthreads();"
@@ -232,17 +233,17 @@ class _Body:
             yield from self.tree(index, part, stride, conditions)
             yield f"x = {first};"
         elif parts > _FEW and parts & (parts - 1) == 0 and low.axis == "l.0" and low.direct >= parts:
-            yield f"x = partial[{_sum(base, f'threadIdx.x % {parts}')}];"
+            yield f"x = partial[{total(base, f'threadIdx.x % {parts}')}];"
             yield from self.exchange([2**n for n in range(parts.bit_length() - 1)])
         else:
-            element = _sum(base, str(stride) if parts == 2 else "n" if stride == 1 else f"{stride} * n")
+            element = total(base, str(stride) if parts == 2 else "n" if stride == 1 else f"{stride} * n")
             yield f"x = {first};"
             if parts == 2:
                 yield from self.combined("x", f"partial[{element}]")
                 return
             yield self.scope.language.unroll.format(count=parts - 1)
             yield f"for (int n = 1; n < {parts}; ++n)"
-            yield from _indented(self.combined("x", f"partial[{element}]"))
+            yield from indented(self.combined("x", f"partial[{element}]"))
 
     def tree(self, index: str, part: str, stride: int, conditions: Sequence[str]) -> Iterator[str]:
         """Yield the combination of many parts in shared memory, half of them by the other half, until one is left."""
@@ -268,11 +269,11 @@ def _shifted(span: Span) -> str:
     return f"{text} / {span.direct}" if span.direct > 1 else text
 
 
-def _leaves(dtype: _DType, prefix: str) -> Iterator[str]:
+def leaves(dtype: _DType, prefix: str) -> Iterator[str]:
     """Yield the paths to what a shuffle can move."""
     if is_record(dtype):
         for name in field_names(dtype):
-            yield from _leaves(field_dtype(dtype, name), f"{prefix}.{name}")
+            yield from leaves(field_dtype(dtype, name), f"{prefix}.{name}")
     elif is_complex(dtype):
         yield from (f"{prefix}.re", f"{prefix}.im")
     elif is_half(dtype):
@@ -290,7 +291,7 @@ def _runs(bits: Sequence[int]) -> Iterator[tuple[int, int]]:
             begin = number + 1
 
 
-def _mixed(digits: Sequence[tuple[str, int]]) -> str:
+def mixed(digits: Sequence[tuple[str, int]]) -> str:
     """Return the number with *digits*, each with its base, the lowest first; empty for none."""
     terms, stride = [], 1
     for text, base in digits:
@@ -300,15 +301,18 @@ def _mixed(digits: Sequence[tuple[str, int]]) -> str:
     return " + ".join(terms)
 
 
-def _times(text: str, factor: int) -> str:
+def times(text: str, factor: int) -> str:
+    """Return *text*, which may be empty, *factor* times."""
     if not text or factor == 1:
         return text
     return f"{factor} * ({text})" if " " in text else f"{factor} * {text}"
 
 
-def _sum(*texts: str) -> str:
+def total(*texts: str) -> str:
+    """Return the sum of *texts*, which may be empty."""
     return " + ".join(text for text in texts if text) or "0"
 
 
-def _indented(lines: Sequence[str] | Iterator[str]) -> Iterator[str]:
+def indented(lines: Sequence[str] | Iterator[str]) -> Iterator[str]:
+    """Return *lines* one level further in."""
     return (f"    {line}" for line in lines)

@@ -19,6 +19,7 @@ from polyloop.expr.operations import neutral_element
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, has_barrier, runs
+from polyloop.schedule.collective import Kind
 from polyloop.schedule.plan import Launch, Statement, Storage
 
 __all__ = ["SequentialTree", "sequential_tree"]
@@ -66,7 +67,9 @@ def sequential_tree(launch: Launch, statements: Mapping[str, Statement], names: 
 def _together(statement: Statement, dtype: np.dtype[np.generic], local: Sequence[str], total: str) -> SequentialTree:
     """Return what the threads do together as loops over them: they add up what they have, then each gets the sum."""
     assert statement.collective is not None, f"'{statement.name}' is no collective"
-    operation = statement.collective.operation
+    operation, kind = statement.collective.operation, statement.collective.kind
+    if kind is not Kind.COMBINE:
+        return _one_by_one(statement, dtype, local, total)
     variable = p.Variable(total)
     plain = replace(statement, collective=None)
     neutral = neutral_element(operation, dtype)
@@ -81,6 +84,25 @@ def _together(statement: Statement, dtype: np.dtype[np.generic], local: Sequence
     tree = _enclosed((begin, *_enclosed((collect,), members), *_enclosed((share,), members)), groups)
     named = {name: replace(part, name=name) for name, part in parts.items()}
     return SequentialTree(tree, {}, named, (Storage(total, dtype, (), AddressSpace.PRIVATE),))
+
+
+def _one_by_one(statement: Statement, dtype: np.dtype[np.generic], local: Sequence[str], total: str) -> SequentialTree:
+    """Return a scan over threads as loops over them: each gets what those before it have, and adds its own."""
+    assert statement.collective is not None, f"'{statement.name}' is no collective"
+    operation, across = statement.collective.operation, statement.collective.across
+    variable, own = p.Variable(total), p.Variable(f"{total}_own")
+    plain = replace(statement, collective=None)
+    begin = replace(plain, name=f"{statement.name}_begin", lhs=variable, rhs=neutral_element(operation, dtype))
+    keep = replace(plain, name=f"{statement.name}_keep", lhs=own, rhs=statement.lhs)
+    add = replace(plain, name=f"{statement.name}_add", lhs=variable, rhs=own, update=operation)
+    give = replace(plain, name=f"{statement.name}_give", rhs=variable)
+    steps = (keep, give, add) if statement.collective.kind is Kind.EXCLUSIVE else (keep, add, give)
+    groups = [axis for axis in local if axis not in across]
+    members = [axis for axis in local if axis in across]
+    inner = _enclosed(tuple(Run(step.name) for step in steps), members)
+    tree = _enclosed((Run(begin.name), *inner), groups)
+    storages = tuple(Storage(name.name, dtype, (), AddressSpace.PRIVATE) for name in (variable, own))
+    return SequentialTree(tree, {}, {step.name: step for step in (begin, *steps)}, storages)
 
 
 def _enclosed(tree: Tree, axes: Sequence[str]) -> Tree:

@@ -23,6 +23,7 @@ from polyloop.codegen.context import Context
 from polyloop.codegen.copies import group_text, start_text
 from polyloop.codegen.lanes import LaneLoops, merged
 from polyloop.codegen.linear import condition_text
+from polyloop.codegen.prefix import prefix_call
 from polyloop.codegen.rows import hull
 from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile
@@ -34,6 +35,7 @@ from polyloop.kernel.tags import Unroll
 from polyloop.kernel.tree import Barrier, Group, Loop, Run, Tree, has_barrier, paths, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine
+from polyloop.schedule.collective import Kind
 from polyloop.schedule.plan import Schedule, Statement
 
 __all__ = ["Walker"]
@@ -262,7 +264,8 @@ class Walker(LaneLoops):
             return atomic_update(self.expressions, statement, context)
         if statement.collective is not None:
             sizes = [self.extents[axis] for axis in sorted(self.extents) if axis[0] == "l"]
-            return collective_call(self.expressions, statement, context, sizes)
+            call = collective_call if statement.collective.kind is Kind.COMBINE else prefix_call
+            return call(self.expressions, statement, context, sizes)
         if isinstance(statement.rhs, CText):
             return verbatim(self.expressions, statement, context)
         self.expressions.reads = set()

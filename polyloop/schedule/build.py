@@ -244,12 +244,15 @@ def _collectives(placement: Placement, limits: DeviceLimits) -> dict[str, Collec
             continue
         assert lowered.operation is not None, "a combine belongs to a reduction"
         scratch = None
+        kind = Kind.COMBINE
+        if lowered.along:
+            kind = Kind.EXCLUSIVE if lowered.after else Kind.INCLUSIVE
         meeting = meeting_of(_local_size(placement.axes.local), lowered.across, limits.warp_size)
-        if meeting.scratch(lowered.operation):
+        if meeting.scratch(kind, lowered.operation):
             wishes = chain(["partial"], (f"partial_{number}" for number in count()))
             scratch = next(wish for wish in wishes if wish not in taken)
             taken.add(scratch)
-        found[name] = Collective(Kind.COMBINE, lowered.operation, lowered.across, scratch)
+        found[name] = Collective(kind, lowered.operation, lowered.across, scratch)
     return found
 
 
@@ -262,7 +265,8 @@ def _scratch(
         if collective.scratch is not None:
             dtype = dtypes[placement.statements[name].lowered.write.array]
             meeting = meeting_of(_local_size(placement.axes.local), collective.across, limits.warp_size)
-            storage = Storage(collective.scratch, dtype, (meeting.scratch(collective.operation),), AddressSpace.LOCAL)
+            size = meeting.scratch(collective.kind, collective.operation)
+            storage = Storage(collective.scratch, dtype, (size,), AddressSpace.LOCAL)
             yield collective.scratch, storage
 
 

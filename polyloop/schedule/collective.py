@@ -30,6 +30,10 @@ class Kind(Enum):
 
     COMBINE = "combine"
     """Every thread gets the combination of all."""
+    EXCLUSIVE = "exclusive"
+    """Every thread gets the combination of those before it, along one axis."""
+    INCLUSIVE = "inclusive"
+    """Every thread gets the combination of those up to it, along one axis."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +111,10 @@ class Meeting:
         """Whether all threads of the block are one group."""
         return not self.along
 
-    def scratch(self, operation: Operation) -> int:
+    def scratch(self, kind: Kind, operation: Operation) -> int:
         """Return how many elements of shared memory the groups of a block need."""
-        if self.parts == 1 or (self.is_whole_block and operation.name in LOGICAL):
+        at_once = kind is Kind.COMBINE and self.is_whole_block and operation.name in LOGICAL
+        if self.parts == 1 or at_once:
             return 0
         return self.parts * self.groups
 

@@ -340,7 +340,7 @@ class _Machine:
         local.update(zip((x for x in placed.dims if x not in placed.repeated), point, strict=True))
         env.update(local)
         for iname, form in placed.forms.items():
-            env[iname] = form.evaluate(local)
+            env[iname] = form.evaluate({**self.sizes, **local})
         origin = lowered.instruction.origin
         self.origin = origin if isinstance(origin, Copy) else None
         instance = None
@@ -381,6 +381,7 @@ class _Machine:
         others = tuple(n for axis, n in zip(self.axes, thread, strict=True) if axis not in lowered.across)
         bags = self.meetings.setdefault((code.placed.name, time, others, index), [])
         mine = self.memory.get(self.cell(code.target, index))
+        first = len(bags)  # threads come in their order
         if isinstance(mine, Bag):
             bags.append(mine)
         else:
@@ -390,7 +391,7 @@ class _Machine:
             self.thread = thread
             assert lowered.operation is not None, "a combine belongs to a reduction"
             total = Bag.of(lowered.operation)
-            for bag in bags:
+            for bag in bags[: first + (not lowered.after)] if lowered.along else bags:
                 total.join(bag)
             self.memory[self.cell(code.target, index)] = total
 

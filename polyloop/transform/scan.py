@@ -11,13 +11,15 @@ from polyloop.analysis.scans import Scan, find_scans, replace_reduction
 from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Reduction
-from polyloop.expr.rewrite import expand_rules
+from polyloop.expr.rewrite import expand_rules, substitute
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.poly.affine import Affine
+from polyloop.kernel.tags import axis_name
+from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.sets import Row, add_rows, insert_dims, reorder
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.matched import match_violations, meant
+from polyloop.transform.privatize import UnprivatizeTemporariesWithInames
 from polyloop.transform.staging import out_of_bounds
 
 __all__ = ["RealizeScan", "realize_scan", "replaced", "scan_violations", "with_reduction"]
@@ -39,7 +41,7 @@ class RealizeScan(Transform):
             for found in find_scans(kernel, instruction, self.sweep_iname):
                 if isinstance(found, Scan):
                     kernel = _realized(kernel, found)
-        return kernel
+        return _contracted(kernel)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
@@ -63,12 +65,34 @@ def scan_violations(kernel: LoopKernel, insn_id_filter: str | None, sweep: str |
         yield from found
         return
     answers = [answer for i in _chosen(kernel, insn_id_filter) for answer in find_scans(kernel, i, sweep)]
-    if any(isinstance(answer, Scan) for answer in answers):
+    scans = [answer for answer in answers if isinstance(answer, Scan)]
+    if scans:
+        yield from (finding for scan in scans for finding in _axis_violations(kernel, scan))
         return
     if not answers:
         hints = ("write one as b[i] = sum(j, a[j]), with 0 <= j <= i in the domain",)
         yield Diagnostic("not-a-scan", "there is no reduction that could be a scan", hints=hints)
     yield from (answer for answer in answers[:1] if isinstance(answer, Diagnostic))
+
+
+def _axis_violations(kernel: LoopKernel, scan: Scan) -> Iterator[Diagnostic]:
+    """Yield that results lie on blocks, which cannot scan, or on threads, which would group the terms."""
+    tag = kernel.tag(scan.sweep)
+    axis = axis_name(tag)
+    if axis is not None and axis[0] == "g":
+        yield Diagnostic(
+            "parallel-scan",
+            f"the results of '{scan.instruction.id}' along '{scan.sweep}' are on blocks, which have no total of others",
+            hints=(f"divide the scan before: pl.split_scan(knl, '{scan.sweep}', 256, outer_tag='{tag}')",),
+            sites=(scan.instruction.site(),),
+        )
+    elif axis is not None and not scan.reduction.operation.reassociable:
+        yield Diagnostic(
+            "ordered-reduction",
+            f"'{scan.reduction.operation}' combines one term after the other, which threads cannot do together",
+            hints=(f"leave '{scan.sweep}' a loop, or leave out 'ordered'",),
+            sites=(scan.instruction.site(),),
+        )
 
 
 def with_reduction(kernel: LoopKernel, scan: Scan, term: Term, reduction: Reduction) -> Instruction:
@@ -84,6 +108,9 @@ def _realized(kernel: LoopKernel, scan: Scan) -> LoopKernel:
     """Return *kernel* with one scan realized; an exclusive one adds each term after its use, where it may read it."""
     dims = scan.term.inames
     new = replace(scan.reduction, along=(scan.sweep,), after=False)
+    if scan.reduction.operation.of_states and scan.shift is not None:  # the sum of a tile, by the number of the result
+        shift = scan.shift + 1 if scan.is_exclusive else scan.shift
+        new = replace(new, expr=substitute(new.expr, {dims[-1]: to_expression(Affine(((scan.sweep, 1),), shift))}))
     if scan.is_exclusive:
         own = Affine.variable(dims[-1]).add(Affine.variable(scan.sweep), -1)
         domain = insert_dims(scan.instruction.domain, len(dims) - 1, dims[-1:])
@@ -94,6 +121,20 @@ def _realized(kernel: LoopKernel, scan: Scan) -> LoopKernel:
             return result
     domain = reorder(scan.new.wrap().flatten(), dims, dims)
     return replaced(kernel, with_reduction(kernel, scan, Term(dims, domain), new))
+
+
+def _contracted(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* with one sum for all tiles of a loop, where no tile needs that of another one."""
+    loops = dict.fromkeys(x for i in kernel.instructions for x in i.inames)
+    for name in kernel.partials:
+        for iname in loops:
+            step = UnprivatizeTemporariesWithInames((iname,), (name,))
+            if any(step.violations(kernel)):
+                continue
+            changed = step.rewrite(kernel)
+            if not any(step.consequences(kernel, changed)):
+                kernel = changed
+    return kernel
 
 
 def replaced(kernel: LoopKernel, new: Instruction) -> LoopKernel:

@@ -23,7 +23,7 @@ from polyloop.transform.selection import selected, selection_violations
 from polyloop.transform.skew import skew_hint
 from polyloop.transform.tag import TagInames, parallel_violations, tag_violations
 
-__all__ = ["SplitIname", "Splitting", "parts_of", "split_iname", "split_violations"]
+__all__ = ["SplitIname", "Splitting", "halves", "parts_of", "split_iname", "split_violations"]
 
 
 class Splitting(Transform):
@@ -94,19 +94,12 @@ class SplitIname(Splitting):
             change = parts_of(kernel, self.split_iname, length, (outer, inner))
             result = remap_inames(kernel, change, step, selected(kernel, self.within, self.name))
         else:
-            result = replace_iname(kernel, self._replacement(), step)
+            result = replace_iname(kernel, halves(self.split_iname, length, outer, inner), step)
         slabs = dict(kernel.slabs)
         if any(self.slabs):
             slabs[outer] = self.slabs
         result = replace(result, tile_inames=kernel.tile_inames | {outer}, slabs=slabs)
         return TagInames(self.tags()).rewrite(result) if self.tags() else result
-
-    def _replacement(self) -> Replacement:
-        outer, inner, length = self.outer, self.inner, self.inner_length
-        form = Affine.make([(outer, length), (inner, 1)])
-        text = p.Sum((p.Product((length, p.Variable(outer))), p.Variable(inner)))
-        box = (Row(Affine.variable(inner)), Row(Affine(((inner, -1),), length - 1)))
-        return Replacement(self.split_iname, (outer, inner), form, box, text)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         if self.within is not None:
@@ -120,6 +113,14 @@ class SplitIname(Splitting):
     def _is_free(self, kernel: LoopKernel) -> bool:
         """Return whether *kernel* may be split and tagged so."""
         return not any(order_violations(kernel)) and not any(parallel_violations(self.rewrite(kernel), self.tags()))
+
+
+def halves(iname: str, length: int, outer: str, inner: str) -> Replacement:
+    """Return the change of *iname* to ``length*outer + inner``, everywhere."""
+    form = Affine.make([(outer, length), (inner, 1)])
+    text = p.Sum((p.Product((length, p.Variable(outer))), p.Variable(inner)))
+    box = (Row(Affine.variable(inner)), Row(Affine(((inner, -1),), length - 1)))
+    return Replacement(iname, (outer, inner), form, box, text)
 
 
 def split_violations(

@@ -25,19 +25,21 @@ from polyloop.kernel.instruction import Copy, Instruction, Partial, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.maps import forms_of
-from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms, project_onto, reorder
+from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms, project_onto, universe
 from polyloop.transform.base import iname_violations, new_name_violations
+from polyloop.transform.inames import replace_iname
 from polyloop.transform.remap import remap_inames
 from polyloop.transform.scan import with_reduction
 from polyloop.transform.selection import selected, selection_violations
-from polyloop.transform.split import Splitting, parts_of, split_violations
-from polyloop.transform.staging import subscripted
+from polyloop.transform.split import Splitting, halves, parts_of, split_violations
+from polyloop.transform.staging import out_of_bounds, subscripted
 from polyloop.transform.tag import TagInames, parallel_violations
 
 __all__ = ["SplitScan", "split_scan"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
+_TILE, _PLACE = "tile'", "place'"
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,11 @@ class SplitScan(Splitting):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         scan = next(answer for answer in self._answers(kernel) if isinstance(answer, Scan))
-        result = _Split(self, kernel, scan).kernel()
+        result = _Split(self, kernel, scan, whole_tiles=scan.is_exclusive).kernel()
+        if scan.is_exclusive:
+            sums = next(i for i in result.instructions if i not in kernel.instructions)
+            if out_of_bounds(kernel, result, sums) is not None:
+                result = _Split(self, kernel, scan).kernel()
         return TagInames(self.tags()).rewrite(result) if self.tags() else result
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
@@ -155,11 +161,16 @@ def _first(scan: Scan) -> int | None:
 
 @dataclass(frozen=True, eq=False)
 class _Split:
-    """The work of one ``split_scan``."""
+    """The work of one ``split_scan``.
+
+    With ``whole_tiles`` the sums of an exclusive scan have the term of the last result too, which is none of its terms:
+    the sum of the last tile is of use to nobody.
+    """
 
     step: SplitScan
     before: LoopKernel
     scan: Scan
+    whole_tiles: bool = False
     names: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -180,10 +191,12 @@ class _Split:
         scan, step = self.scan, self.step
         users = [i.id for i in self.before.instructions if scan.sweep in i.inames or
                  any(scan.sweep in term.inames for term in i.terms)]
-        only = None if users == [scan.instruction.id] else [scan.instruction.id]
-        change = parts_of(self.before, scan.sweep, step.inner_length, (step.outer, step.inner))
         said = f"split_scan('{scan.sweep}', {step.inner_length})"
-        moved = remap_inames(self.before, change, said, only)
+        if users == [scan.instruction.id]:
+            moved = replace_iname(self.before, halves(scan.sweep, step.inner_length, step.outer, step.inner), said)
+        else:
+            change = parts_of(self.before, scan.sweep, step.inner_length, (step.outer, step.inner))
+            moved = remap_inames(self.before, change, said, [scan.instruction.id])
         local = self._local(moved)
         sums, carry = self._sums(), self._carry()
         instructions: list[Instruction] = []
@@ -203,68 +216,83 @@ class _Split:
         return infer_dtypes(result)
 
     @property
-    def _tile(self) -> tuple[Affine, Affine]:
-        """The tile of a result, and of a term."""
+    def _results(self) -> tuple[str, ...]:
+        """The loops of the instruction, with tile and place in the tile for the number of the result."""
+        parts = {self.scan.sweep: (self.step.outer, self.step.inner)}
+        return tuple(x for name in self.scan.instruction.inames for x in parts.get(name, (name,)))
+
+    def _tiled(self, domain: isl.Set, dims: Sequence[str]) -> isl.Set:
+        """Return *domain* with a tile, and a place in it, for the number of a result, and for that of a term."""
         length = self.step.inner_length
-        (own,) = self.scan.reduction.inames
-        return Affine.variable(self.scan.sweep).floordiv(length), Affine.variable(own).floordiv(length)
+        split = {self.scan.sweep: (self.step.outer, self.step.inner)}
+        split |= dict.fromkeys(self.scan.reduction.inames, (_TILE, _PLACE))
+        new = [x for name in dims for x in split.get(name, (name,))]
+        forms = []
+        rows: list[Row] = []
+        for name in dims:
+            tile, place = split.get(name, (name, ""))
+            forms.append(Affine.make([(tile, length), (place, 1)]) if place else Affine.variable(name))
+            if place:
+                rows += [Row(Affine.variable(place)), Row(Affine(((place, -1),), length - 1))]
+        there = map_from_forms(universe(domain.params(), new), new, forms)
+        return add_rows(there.intersect_range(domain).domain(), new, rows).coalesce()
 
-    def _image(self, domain: isl.Set, dims: Sequence[str], named: Sequence[tuple[str, Affine]]) -> isl.Set:
-        names = [name for name, _ in named]
-        return reorder(map_from_forms(domain, dims, [form for _, form in named]).range(), names, names).coalesce()
+    def _terms(self, keep: Sequence[str], *rows: Row) -> isl.Set:
+        """Return the values of *keep* over the terms of all results that fulfil *rows*."""
+        dims = (*self._results, _TILE, _PLACE)
+        tiled = add_rows(self._tiled(self.scan.term.domain, self.scan.term.inames), dims, rows)
+        return project_onto(tiled, dims, keep).coalesce()
 
-    def _others(self) -> list[tuple[str, Affine]]:
-        return [(name, Affine.variable(name)) for name in self.scan.others]
+    def _named(self, domain: isl.Set, names: Sequence[str]) -> isl.Set:
+        for position, name in enumerate(names):
+            domain = domain.set_dim_name(_SET, position, name)
+        return domain
+
+    def _tiles(self) -> isl.Set:
+        """Return the tiles of results, inside of the other loops."""
+        tiled = self._tiled(self.scan.instruction.domain, self.scan.instruction.inames)
+        return project_onto(tiled, self._results, (*self.scan.others, self.step.outer)).coalesce()
 
     def _sums(self) -> Instruction:
         """Return the instruction that adds up the terms of each tile."""
-        scan, (of_result, tile) = self.scan, self._tile
+        scan = self.scan
         (own,) = scan.reduction.inames
         inner = self.names["of sum"]
-        rest = Affine.variable(own).add(tile, -self.step.inner_length)
-        named = [*self._others(), (self.step.outer, tile), (inner, rest)]
-        term = self._image(scan.term.domain, scan.term.inames, named)
-        inames = tuple(name for name, _ in named)
+        inames = (*scan.others, self.step.outer, inner)
+        term = self._terms((*scan.others, _TILE, _PLACE))
+        if self.whole_tiles:
+            term = self._tiled(scan.instruction.domain, scan.instruction.inames)
+            term = project_onto(term, self._results, (*scan.others, self.step.outer, self.step.inner)).coalesce()
+        term = self._named(term, inames)
         reduction = replace(scan.reduction, inames=(inner,), expr=self._moved(inner), start=None)
-        results = [*self._others(), (self.step.outer, of_result)]
-        tiles = self._image(scan.instruction.domain, scan.instruction.inames, results)
-        domain = project_onto(term, inames, inames[:-1]).union(tiles).coalesce()
+        domain = project_onto(term, inames, inames[:-1]).union(self._tiles()).coalesce()
         return self._instruction("sum", inames, domain, reduction, term, {own: self._place(inner)})
 
     def _carry(self) -> Instruction:
         """Return the instruction that combines the sums of the tiles before each tile."""
-        scan, (tile, of_term) = self.scan, self._tile
+        scan = self.scan
         outer, inner = self.step.carry_iname or self.step.outer, self.names["of carry"]
-        named = [*self._others(), (outer, tile), (inner, of_term)]
-        inames = tuple(name for name, _ in named)
-        term = self._image(scan.term.domain, scan.term.inames, named)
-        term = add_rows(term, inames, [Row(Affine(((outer, 1), (inner, -1)), -1))]).coalesce()
-        domain = self._image(scan.instruction.domain, scan.instruction.inames, named[:-1])
+        inames = (*scan.others, outer, inner)
+        earlier = Row(Affine(((self.step.outer, 1), (_TILE, -1)), -1))
+        term = self._named(self._terms((*scan.others, self.step.outer, _TILE), earlier), inames)
+        domain = self._named(self._tiles(), inames[:-1])
         operation = combining(scan.reduction.operation)
         reduction = replace(scan.reduction, operation=operation, inames=(inner,), expr=self._element("sum", inner))
         return self._instruction("carry", inames, domain, reduction, term, {})
 
     def _local(self, kernel: LoopKernel) -> Instruction:
         """Return the instruction with the terms of each result's own tile; the reduction begins with the carry."""
-        scan, length = self.scan, self.step.inner_length
+        scan = self.scan
         (own,) = scan.reduction.inames
         inner = self.names["of tile"]
-        tile, of_term = self._tile
-        named: list[tuple[str, Affine]] = []
-        for name in scan.instruction.inames:
-            if name == scan.sweep:
-                named.append((self.step.outer, tile))
-                named.append((self.step.inner, Affine.variable(name).add(tile, -length)))
-            else:
-                named.append((name, Affine.variable(name)))
-        order = kernel.instruction(scan.instruction.id).inames
-        assert tuple(name for name, _ in named) == order, "a split puts two inames in the place of one"
-        named.append((inner, Affine.variable(own).add(of_term, -length)))
-        same = add_rows(scan.term.domain, scan.term.inames, [Row(tile.add(of_term, -1), True)])
-        domain = self._image(same, scan.term.inames, named)
+        order = self._results
+        assert kernel.instruction(scan.instruction.id).inames == order, "a split puts two inames in the place of one"
+        same = Row(Affine(((self.step.outer, 1), (_TILE, -1))), True)
+        domain = self._named(self._terms((*order, _PLACE), same), (*order, inner))
         start = self._element("carry", self.step.outer)
         reduction = replace(scan.reduction, inames=(inner,), expr=self._moved(inner), start=start)
         new = with_reduction(kernel, scan, Term((*order, inner), domain), reduction)
+        new = replace(new, domain=self._tiled(scan.instruction.domain, scan.instruction.inames))
         values = {own: self._place(inner)}
         forms = {name: form.substitute(values) for name, form in new.origin.forms.items()}
         reads = new.reads | {self.names["carry"]}

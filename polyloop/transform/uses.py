@@ -15,6 +15,7 @@ from polyloop.expr.rewrite import accesses, expand_rules, reductions, substitute
 from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.sets import single_values
 
 __all__ = ["Use", "expanded_to", "find_uses", "free_inames", "terms_outside"]
 
@@ -61,8 +62,12 @@ def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | 
         for (arguments, term, guards), parts in zip(collector.found, collector.parts, strict=True):
             inames = instruction.inames if term is None else instruction.terms[term].inames
             domain = instruction.domain if term is None else instruction.terms[term].domain
+            values: dict[str, Affine] = {}
+            if term is not None and collector.along[term]:  # the one new term of a scan is none of a loop
+                domain, values = single_values(domain, instruction.inames, inames[len(instruction.inames) :])
+                inames = instruction.inames if values else inames
             known = {*inames, *kernel.parameters}
-            forms = [affine_of(argument) for argument in arguments]
+            forms = [None if form is None else form.substitute(values) for form in map(affine_of, arguments)]
             if any(form is None or not form.names() <= known for form in forms):
                 yield Diagnostic(
                     "not-affine",
@@ -121,7 +126,7 @@ class _Collector:
     Rules are expanded on the way, the staged one too: the terms of an instruction are numbered as in its expansion.
     ``inside`` has an entry for each: None where it is no part of the staged rule's value, otherwise the number of the
     reduction around the use, -1 if there is none.  ``parts`` has the numbers of the reductions in the value of each
-    occurrence.
+    occurrence, ``along`` the loops along which each reduction keeps its accumulator.
     """
 
     def __init__(self, rules: Mapping[str, SubstitutionRule], source: str, is_rule: bool) -> None:
@@ -131,6 +136,7 @@ class _Collector:
         self.found: list[tuple[tuple[Expression, ...], int | None, tuple[Guard, ...]]] = []
         self.inside: list[int | None] = []
         self.parts: list[list[int]] = []
+        self.along: list[tuple[str, ...]] = []
 
     def visit(
         self, expr: Expression, term: int | None, guards: tuple[Guard, ...], use: int | None = None
@@ -141,6 +147,7 @@ class _Collector:
             self.inside.append(use)
             if use is not None:
                 self.parts[-1].append(number)
+            self.along.append(expr.along)
             self.visit(expr.expr, number, (), use)
             if expr.start is not None:
                 self.visit(expr.start, term, guards, use)

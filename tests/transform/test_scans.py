@@ -246,3 +246,71 @@ def test_nvrtc_takes_scans() -> None:
     for arch in ("sm_80", "sm_90"):
         knl = pl.realize_scan(pl.split_scan(prefix(), "i", 4))
         compile_cuda(pl.generate_code(knl, target=pl.CudaTarget()).device_code, arch)
+
+
+def on_threads(text: str = "b[i] = sum(j, a[j])", domains: Any = INCLUSIVE, **more: Any) -> pl.LoopKernel:
+    """A scan of tiles of 64 in three launches, with two results for each of 32 threads."""
+    knl = pl.split_scan(prefix(text, domains, **more), "i", 64, outer_tag="g.0", carry_iname="tile")
+    return pl.realize_scan(pl.split_scan(knl, "i_inner", 2, outer_tag="l.0"))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 6, 8, 12, 32, 48, 64])
+def test_a_scan_over_threads(threads: int) -> None:
+    """Exclusive over the sums of threads, inclusive where each thread has one result."""
+    knl = pl.split_scan(prefix(), "i", threads, inner_tag="l.0")
+    check_prefix(pl.realize_scan(knl), (1, threads, threads + 1, 2 * threads + 1))
+    knl = pl.split_scan(prefix(), "i", 2 * threads)
+    knl = pl.split_scan(knl, "i_inner", 2, outer_tag="l.0")
+    check_prefix(pl.realize_scan(knl), (1, 2 * threads, 2 * threads + 1, 4 * threads + 3))
+
+
+def test_a_scan_over_a_large_array() -> None:
+    check_prefix(on_threads(), (1, 63, 64, 65, 200))
+
+
+def test_segments_over_threads() -> None:
+    """Not commutative: threads have to be combined in their order."""
+    domain = "{[i, j]: 0 <= i < n and 0 <= j <= i}"
+    arguments = [pl.GlobalArg("x, b", F, shape="n"), pl.GlobalArg("starts", np.bool_, shape="n")]
+    knl = pl.make_kernel(domain, "b[i] = reduce(segmented(sum), j, x[j], starts[j]).value", arguments)
+    knl = pl.split_scan(knl, "i", 24, outer_tag="g.0", carry_iname="tile")
+    knl = pl.realize_scan(pl.split_scan(knl, "i_inner", 2, outer_tag="l.0"))
+    for n in (1, 24, 25, 70):
+        (x,) = vectors(n, 1)
+        starts = np.random.default_rng(n).random(n) < 0.1
+        expected = x.copy()
+        for i in range(1, n):
+            expected[i] += 0 if starts[i] else expected[i - 1]
+        check(knl, {"x": x, "starts": starts}, {"b": expected})
+
+
+def test_rows_by_blocks(golden: Golden) -> None:
+    """One block a row: tiles one after the other, each by all threads."""
+    knl = pl.make_kernel(
+        ["{[r]: 0 <= r < m}", INCLUSIVE],
+        "b[r, i] = sum(j, a[r, j])",
+        [pl.GlobalArg("a, b", F, shape="m, n"), ...],
+        name="row_scan",
+    )
+    knl = pl.tag_inames(knl, "r:g.0")
+    knl = pl.split_scan(knl, "i", 128, outer_iname="tile", sum_name="tile_sum", carry_name="before_tile")
+    knl = pl.split_scan(knl, "i_inner", 2, outer_iname="t", inner_iname="k", outer_tag="l.0")
+    knl = pl.split_iname(knl, "j_inner", 64, inner_tag="l.0")
+    knl = pl.realize_scan(knl)
+    golden("golden/row_scan.cu", cuda(knl))
+    for n in (1, 127, 128, 129, 300):
+        a = np.random.default_rng(n).integers(-4, 5, (3, n)).astype(F)
+        check(knl, {"a": a}, {"b": np.cumsum(a, 1)})
+
+
+def test_two_rows_of_threads() -> None:
+    """Groups of threads with totals of their own."""
+    knl = pl.make_kernel(
+        ["{[r]: 0 <= r < m}", INCLUSIVE], "b[r, i] = sum(j, a[r, j])", [pl.GlobalArg("a, b", F, shape="m, n"), ...]
+    )
+    for across, along in (("l.0", "l.1"), ("l.1", "l.0")):
+        rows = pl.split_iname(knl, "r", 3, outer_tag="g.0", inner_tag=along)
+        scanned = pl.realize_scan(pl.split_scan(rows, "i", 8, inner_tag=across))
+        for n in (1, 8, 9, 20):
+            a = np.random.default_rng(n).integers(-4, 5, (4, n)).astype(F)
+            check(scanned, {"a": a}, {"b": np.cumsum(a, 1)})

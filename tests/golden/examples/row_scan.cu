@@ -1,0 +1,99 @@
+// The sum of x over the 128 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2)
+        x += __shfl_xor_sync(0xffffffff, x, step);
+    if (threadIdx.x % 32 == 0)
+        partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = partial[0];
+    #pragma unroll
+    for (int n = 1; n < 4; ++n)
+        x += partial[n];
+    return x;
+}
+// The sum of x over the threads of the block before this one; the whole block calls it.
+static __device__ __forceinline__ float block_exclusive_sum_float32(float x, float *partial)
+{
+    #pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const float y = __shfl_up_sync(0xffffffff, x, step);
+        if (threadIdx.x % 32 >= step)
+            x = y + x;
+    }
+    if (threadIdx.x % 32 == 31)
+        partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    float before = 0.0f;
+    for (int n = 0; n < threadIdx.x / 32; ++n)
+        before += partial[n];
+    const float y = __shfl_up_sync(0xffffffff, x, 1);
+    return threadIdx.x % 32 == 0 ? before : before + y;
+}
+
+extern "C" __global__ void __launch_bounds__(128) row_scan(const float *__restrict__ a, float *__restrict__ b, int m, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    __shared__ float partial[4];
+    __shared__ float partial_0[4];
+    float acc_0 = 0.0f;  // before_tile
+    const int tile_full = n / 512;
+    float acc_1;
+    float acc_3;
+    float thread_sum;
+    for (int tile = 0; tile < tile_full; ++tile) {
+        float acc = 0.0f;  // tile_sum
+        for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer)
+            acc += a[bx * n + 512 * tile + 128 * j_inner_outer + tx];  // tile_sum
+        acc = block_sum_float32(acc, partial);  // tile_sum
+        float tile_sum = acc;  // tile_sum
+        float before_tile = acc_0;  // before_tile
+        acc_0 += tile_sum;  // before_tile
+        acc_1 = 0.0f;  // thread_sum
+        for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
+            acc_1 += a[bx * n + 512 * tile + 4 * tx + j_local_inner];  // thread_sum
+        thread_sum = acc_1;  // thread_sum
+        float part = 0.0f;  // before_thread
+        part += thread_sum;  // before_thread
+        part = block_exclusive_sum_float32(part, partial_0);  // before_thread
+        float acc_2 = before_tile;  // before_thread
+        acc_2 += part;  // before_thread
+        float before_thread = acc_2;  // before_thread
+        acc_3 = before_thread;  // insn
+        for (int k = 0; k < 4; ++k) {
+            acc_3 += a[bx * n + 512 * tile + 4 * tx + k];  // insn
+            b[bx * n + 512 * tile + 4 * tx + k] = acc_3;  // insn
+        }
+    }
+    for (int tile = tile_full; tile < (n + 511) / 512; ++tile) {
+        float acc = 0.0f;  // tile_sum
+        for (int j_inner_outer = 0; j_inner_outer < min((n - tx + 127) / 128 - 4 * tile, 4); ++j_inner_outer)
+            acc += a[bx * n + 512 * tile + 128 * j_inner_outer + tx];  // tile_sum
+        acc = block_sum_float32(acc, partial);  // tile_sum
+        float tile_sum = acc;  // tile_sum
+        float before_tile = acc_0;  // before_tile
+        acc_0 += tile_sum;  // before_tile
+        if (512 * tile + 4 * tx < n)
+            acc_1 = 0.0f;  // thread_sum
+        for (int j_local_inner = 0; j_local_inner < min(4, n - 512 * tile - 4 * tx); ++j_local_inner)
+            acc_1 += a[bx * n + 512 * tile + 4 * tx + j_local_inner];  // thread_sum
+        if (512 * tile + 4 * tx < n)
+            thread_sum = acc_1;  // thread_sum
+        float part = 0.0f;  // before_thread
+        if (512 * tile + 4 * tx < n)
+            part += thread_sum;  // before_thread
+        part = block_exclusive_sum_float32(part, partial_0);  // before_thread
+        if (512 * tile + 4 * tx < n) {
+            float acc_2 = before_tile;  // before_thread
+            acc_2 += part;  // before_thread
+            float before_thread = acc_2;  // before_thread
+            acc_3 = before_thread;  // insn
+        }
+        for (int k = 0; k < min(4, n - 512 * tile - 4 * tx); ++k) {
+            acc_3 += a[bx * n + 512 * tile + 4 * tx + k];  // insn
+            b[bx * n + 512 * tile + 4 * tx + k] = acc_3;  // insn
+        }
+    }
+}

@@ -1,0 +1,123 @@
+typedef struct {
+    float value;
+    bool flag;
+} value_flag;
+static_assert(sizeof(value_flag) == 8, "value_flag is not laid out as in NumPy");
+
+static __device__ __forceinline__ value_flag make_value_flag(float value, bool flag)
+{
+    value_flag result;
+    result.value = value;
+    result.flag = flag;
+    return result;
+}
+static __device__ __forceinline__ value_flag segmented_sum(value_flag a, value_flag b)
+{
+    value_flag result;
+    result.value = b.flag ? b.value : a.value + b.value;
+    result.flag = a.flag || b.flag;
+    return result;
+}
+// The value of the thread of the warp that is so many before this one.
+static __device__ __forceinline__ value_flag above_value_flag(value_flag x, int distance)
+{
+    x.value = __shfl_up_sync(0xffffffff, x.value, distance);
+    x.flag = __shfl_up_sync(0xffffffff, x.flag, distance);
+    return x;
+}
+// The segmented(sum) of x over the threads of the block before this one; the whole block calls it.
+static __device__ __forceinline__ value_flag block_exclusive_segmented_sum(value_flag x, value_flag *partial)
+{
+    #pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const value_flag y = above_value_flag(x, step);
+        if (threadIdx.x % 32 >= step)
+            x = segmented_sum(y, x);
+    }
+    if (threadIdx.x % 32 == 31)
+        partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    value_flag before = make_value_flag(0.0f, false);
+    for (int n = 0; n < threadIdx.x / 32; ++n)
+        before = segmented_sum(before, partial[n]);
+    const value_flag y = above_value_flag(x, 1);
+    return threadIdx.x % 32 == 0 ? before : segmented_sum(before, y);
+}
+
+extern "C" __global__ void __launch_bounds__(64) segmented_scan_0(const float *__restrict__ x, const bool *__restrict__ starts, int n, value_flag *__restrict__ tile_sum)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (256 * bx + 255 < n) {
+        value_flag acc = make_value_flag(0.0f, false);
+        for (int j_inner = 0; j_inner < 256; ++j_inner)
+            acc = segmented_sum(acc, make_value_flag(x[256 * bx + j_inner], starts[256 * bx + j_inner]));
+        if (tx == 0)
+            tile_sum[bx] = acc;
+    } else {
+        value_flag acc = make_value_flag(0.0f, false);
+        for (int j_inner = 0; j_inner < min(n - 256 * bx, 256); ++j_inner)
+            acc = segmented_sum(acc, make_value_flag(x[256 * bx + j_inner], starts[256 * bx + j_inner]));
+        if (tx == 0)
+            tile_sum[bx] = acc;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(64) segmented_scan_1(int n, const value_flag *__restrict__ tile_sum, value_flag *__restrict__ before_tile)
+{
+    const int tx = threadIdx.x;
+    value_flag acc_0 = make_value_flag(0.0f, false);
+    for (int c = 0; c < (n + 255) / 256; ++c) {
+        if (tx == 0)
+            before_tile[c] = acc_0;
+        acc_0 = segmented_sum(acc_0, tile_sum[c]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(64) segmented_scan_2(const float *__restrict__ x, float *__restrict__ b, const bool *__restrict__ starts, int n, const value_flag *__restrict__ before_tile)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    __shared__ value_flag partial[2];
+    if (256 * bx + 255 < n) {
+        value_flag acc_1 = make_value_flag(0.0f, false);  // thread_sum
+        for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
+            acc_1 = segmented_sum(acc_1, make_value_flag(x[256 * bx + 4 * tx + j_local_inner], starts[256 * bx + 4 * tx + j_local_inner]));  // thread_sum
+        value_flag thread_sum = acc_1;  // thread_sum
+        value_flag part = make_value_flag(0.0f, false);  // before_thread
+        part = segmented_sum(part, thread_sum);  // before_thread
+        part = block_exclusive_segmented_sum(part, partial);  // before_thread
+        value_flag acc_2 = before_tile[bx];  // before_thread
+        acc_2 = segmented_sum(acc_2, part);  // before_thread
+        value_flag before_thread = acc_2;  // before_thread
+        value_flag acc_3 = before_thread;  // insn
+        for (int k = 0; k < 4; ++k) {
+            acc_3 = segmented_sum(acc_3, make_value_flag(x[256 * bx + 4 * tx + k], starts[256 * bx + 4 * tx + k]));  // insn
+            b[256 * bx + 4 * tx + k] = acc_3.value;  // insn
+        }
+    } else {
+        value_flag acc_1;
+        if (256 * bx + 4 * tx < n)
+            acc_1 = make_value_flag(0.0f, false);  // thread_sum
+        for (int j_local_inner = 0; j_local_inner < min(4, n - 256 * bx - 4 * tx); ++j_local_inner)
+            acc_1 = segmented_sum(acc_1, make_value_flag(x[256 * bx + 4 * tx + j_local_inner], starts[256 * bx + 4 * tx + j_local_inner]));  // thread_sum
+        value_flag thread_sum;
+        if (256 * bx + 4 * tx < n)
+            thread_sum = acc_1;  // thread_sum
+        value_flag part = make_value_flag(0.0f, false);  // before_thread
+        if (256 * bx + 4 * tx < n)
+            part = segmented_sum(part, thread_sum);  // before_thread
+        part = block_exclusive_segmented_sum(part, partial);  // before_thread
+        value_flag acc_3;
+        if (256 * bx + 4 * tx < n) {
+            value_flag acc_2 = before_tile[bx];  // before_thread
+            acc_2 = segmented_sum(acc_2, part);  // before_thread
+            value_flag before_thread = acc_2;  // before_thread
+            acc_3 = before_thread;  // insn
+        }
+        for (int k = 0; k < min(4, n - 256 * bx - 4 * tx); ++k) {
+            acc_3 = segmented_sum(acc_3, make_value_flag(x[256 * bx + 4 * tx + k], starts[256 * bx + 4 * tx + k]));  // insn
+            b[256 * bx + 4 * tx + k] = acc_3.value;  // insn
+        }
+    }
+}
