@@ -194,3 +194,19 @@ def test_instances_of_the_gallery_are_those_of_enumeration(name: str) -> None:
             if not fixed.is_disjoint(knl.assumptions):
                 expected = domain.intersect_params(fixed).count_val().to_python()
                 assert counted.eval_with_dict(sizes) == expected, placed.name
+
+
+def test_threads_that_combine_their_values() -> None:
+    knl = pl.make_kernel(
+        "{ [i, j]: 0 <= i < n and 0 <= j < m }",
+        "out[i] = sum(j, a[i, j])",
+        [pl.GlobalArg("a", F, shape="n, m"), ...],
+        assumptions="n >= 1 and m >= 1",
+        name="row_sums",
+    )
+    knl = pl.tag_inames(pl.split_iname(knl, "j", 256, inner_tag="l.0"), {"i": "g.0"})
+    ops = pl.get_op_map(knl, count_within_subscripts=False)
+    assert str(ops) == "float32 add : m*n + 255*n"
+    # each thread: five exchanges in its warp, and the parts of seven other warps
+    assert str(pl.get_op_map(knl, True, False)) == "float32 add : m*n + 3072*n"
+    assert str(pl.get_synchronization_map(knl)) == "kernel_launch : 1\nbarrier_local : 1"

@@ -57,6 +57,8 @@ class Operation:
 def operations(kernel: LoopKernel, statement: Lowered, *, within_subscripts: bool = True) -> Iterator[Operation]:
     """Yield the operations of *statement*; comparisons, logic, conversions and negations are none.
 
+    Where threads combine what they have, it is the combination of two values.
+
     Parameters
     ----------
     within_subscripts
@@ -64,10 +66,10 @@ def operations(kernel: LoopKernel, statement: Lowered, *, within_subscripts: boo
     """
     types: Mapping[str, DType | None] = {**dtype_table(kernel), **accumulator_dtypes(kernel)}
     walk = _Walk(types, within_subscripts)
-    parts = [] if statement.role == "init" else [statement.rhs]
+    parts = [statement.rhs] if statement.role in {"plain", "update"} else []
     for expr in (*parts, statement.lhs, *statement.predicates):
         yield from walk.visit(expr, ())
-    if statement.role == "update":
+    if statement.role in {"update", "combine"}:
         yield from _combination(statement, types)
     elif statement.atomic is not None:
         dtype = types[statement.write.array]
@@ -76,7 +78,7 @@ def operations(kernel: LoopKernel, statement: Lowered, *, within_subscripts: boo
 
 
 def _combination(statement: Lowered, types: Mapping[str, DType | None]) -> Iterator[Operation]:
-    """Yield what combines a term with the accumulator."""
+    """Yield what combines a term with the accumulator, or two partial results."""
     operation = statement.operation
     dtype = types[statement.write.array]
     assert operation is not None, "an update belongs to a reduction"

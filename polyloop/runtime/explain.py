@@ -30,7 +30,7 @@ from polyloop.runtime.explanation import AccessFacts, Bound, Explanation, Launch
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.runtime.resources import Resources, resources
 from polyloop.schedule.build import build_verified
-from polyloop.schedule.counts import census_of, footprint_size, sync_counts
+from polyloop.schedule.counts import census_of, combinations, footprint_size, sync_counts
 from polyloop.schedule.plan import Launch
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
@@ -177,7 +177,8 @@ class _Facts:
             if placed.lowered.instruction.is_c:
                 self.notes.append(f"the operations of C text are not counted: '{placed.lowered.instruction.id}'")
             for entry in operations(self.kernel, placed.lowered, within_subscripts=False):
-                count = entry.times * self.number(self.census.count(placed, self.census.under(placed, entry.guards)))
+                count = self.number(self.census.count(placed, self.census.under(placed, entry.guards)))
+                count *= entry.times * combinations(self.census, placed)
                 name = dtype_name(entry.dtype)
                 kinds.setdefault(name, {})
                 kinds[name][entry.name] = kinds[name].get(entry.name, 0) + count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Final
 
 import islpy as isl
@@ -20,15 +21,17 @@ from polyloop.expr.dtypes import DType
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.match import matches, parse_match
-from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
+from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree, runs
 from polyloop.poly.counting import UncountableError, count_points
 from polyloop.poly.polynomial import PiecewisePolynomial
 from polyloop.poly.sets import project_onto
 from polyloop.schedule.build import build_verified, prepared
+from polyloop.schedule.collective import Meeting, meeting_of
 from polyloop.schedule.plan import Launch
 
 __all__ = [
     "census_of",
+    "combinations",
     "gather_access_footprint_bytes",
     "gather_access_footprints",
     "get_mem_access_map",
@@ -97,7 +100,7 @@ def get_op_map(
             for entry in operations(census.kernel, placed.lowered, within_subscripts=count_within_subscripts):
                 for unused, domain in census.parts(placed, census.under(placed, entry.guards)):
                     key = Op(entry.dtype, entry.name, CountGranularity.WORKITEM, census.kernel.name, unused)
-                    yield key, census.count(placed, domain) * entry.times
+                    yield key, census.count(placed, domain) * (entry.times * combinations(census, placed))
 
     return ToCountMap(found())
 
@@ -191,6 +194,34 @@ def census_of(
     return Census(verified.placement, grids, warp_size)
 
 
+# {{{ threads that combine values
+
+
+def combinations(census: Census, placed: Placed) -> int:
+    """Return how often an instance combines two values: 1, except where threads combine what they have.
+
+    Then all of them do at every exchange with other threads of the warp, and for every part that they read from shared
+    memory; where repeated work does not count, there is one combination less than there are threads.
+    """
+    if placed.lowered.role != "combine":
+        return 1
+    local = census.placement.axes.local
+    if census.grids is None:
+        return prod(local[axis] or 1 for axis in placed.lowered.across) - 1
+    meeting = _meeting_of(local, placed)
+    return len(meeting.bits) + (meeting.parts - 1 if meeting.parts <= _FEW_PARTS else meeting.parts.bit_length() - 1)
+
+
+def _meeting_of(local: Mapping[str, int | None], placed: Placed) -> Meeting:
+    sizes = [local.get(f"l.{number}") or 1 for number in range(1 + max(int(axis[2]) for axis in local))]
+    return meeting_of(sizes, placed.lowered.across, DeviceLimits().warp_size)
+
+
+_FEW_PARTS: Final = 8
+"""Parts that every thread combines by itself; beyond that about half of them are left after each step."""
+
+
+# }}}
 # {{{ barriers
 
 
@@ -216,7 +247,7 @@ def get_synchronization_map(kernel: LoopKernel, subgroup_size: int | None = None
 
 
 @dataclass(frozen=True)
-class _Meeting:
+class _Wait:
     barrier: Barrier
     loops: tuple[str, ...]
     inside: tuple[str, ...]
@@ -226,21 +257,27 @@ def sync_counts(placement: Placement, launch: Launch) -> Iterator[tuple[str, Pie
     """Yield the kinds of synchronization of one launch, with counts."""
     yield "kernel_launch", PiecewisePolynomial.of(1)
     kinds = {Scope.BLOCK: "barrier_local", Scope.WARP: "barrier_warp"}
-    for meeting in _meetings(launch.tree, (), tuple(runs(launch.tree))):
+    for meeting in _waits(placement, launch.tree, (), tuple(runs(launch.tree))):
         if meeting.barrier.scope in kinds:
             yield kinds[meeting.barrier.scope], _passes(placement, meeting)
 
 
-def _meetings(tree: Tree, loops: tuple[str, ...], inside: tuple[str, ...]) -> Iterator[_Meeting]:
+def _waits(placement: Placement, tree: Tree, loops: tuple[str, ...], inside: tuple[str, ...]) -> Iterator[_Wait]:
+    """Yield the barriers of a tree, those of threads that combine values through shared memory too."""
     node: Node
     for node in tree:
-        if isinstance(node, Barrier):
-            yield _Meeting(node, loops, inside)
-        elif isinstance(node, Loop):
-            yield from _meetings(node.body, (*loops, node.iname), tuple(runs((node,))))
+        match node:
+            case Barrier():
+                yield _Wait(node, loops, inside)
+            case Loop():
+                yield from _waits(placement, node.body, (*loops, node.iname), tuple(runs((node,))))
+            case Run():
+                placed = placement.statements[node.name]
+                if placed.lowered.role == "combine" and _meeting_of(placement.axes.local, placed).parts > 1:
+                    yield _Wait(Barrier(Scope.BLOCK), loops, (node.name,))
 
 
-def _passes(placement: Placement, meeting: _Meeting) -> PiecewisePolynomial:
+def _passes(placement: Placement, meeting: _Wait) -> PiecewisePolynomial:
     """Return how often control comes by: the passes of the loops around, over all blocks."""
     if not meeting.loops:
         return PiecewisePolynomial.of(1)
