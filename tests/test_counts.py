@@ -47,6 +47,7 @@ def test_accesses_of_a_tiled_product() -> None:
     assert accesses.to_bytes().filter_by(variable=["c"]).eval_and_sum({"n": 5}) == 100
     along_rows = pl.MemAccess(address_space=pl.AddressSpace.GLOBAL, lid_strides=((0, 1), (1, Polynomial.variable("n"))))
     assert str(accesses[along_rows].eval_with_dict({"n": 16})) == str(3 * 256)
+    assert len(accesses.filter_by(lid_strides=[{0: 1, 1: 0}], variable=["b_fetch"])) == 1
     assert str(accesses.group_by("address_space", "direction")).splitlines()[-1] == "global store : n**2"
     reference = pl.get_mem_access_map(_matmul(), reference=True)
     assert reference.filter_by(direction=["load"]).eval_and_sum({"n": 10}) == 2000
@@ -210,3 +211,11 @@ def test_threads_that_combine_their_values() -> None:
     # each thread: five exchanges in its warp, and the parts of seven other warps
     assert str(pl.get_op_map(knl, True, False)) == "float32 add : m*n + 3072*n"
     assert str(pl.get_synchronization_map(knl)) == "kernel_launch : 1\nbarrier_local : 1"
+
+
+@pytest.mark.parametrize("via", ["shared", "registers", "cp.async"])
+def test_a_pipelined_product_moves_each_tile_once(via: str) -> None:
+    knl = pl.pipeline(pl.assume(_matmul(), "n mod 16 = 0 and n >= 32"), "k_outer", via=via)
+    loads = pl.get_mem_access_map(knl).filter_by(address_space=[pl.AddressSpace.GLOBAL], direction=["load"])
+    assert [str(count) for count in loads.values()] == ["n**3/16", "n**3/16"]
+    assert str(pl.get_synchronization_map(knl)) == "kernel_launch : 1\nbarrier_local : (n + 16)/16"

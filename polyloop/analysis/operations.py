@@ -16,6 +16,7 @@ from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression, function_name, subtrahend
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
 from polyloop.expr.typing import infer
+from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.kernel import LoopKernel
 
 __all__ = ["Operation", "operations"]
@@ -64,6 +65,8 @@ def operations(kernel: LoopKernel, statement: Lowered, *, within_subscripts: boo
     within_subscripts
         Whether index arithmetic that the text spells out counts.
     """
+    if statement.instruction.step is CopyStep.ARRIVAL:  # the other half of an asynchronous copy
+        return
     types: Mapping[str, DType | None] = {**dtype_table(kernel), **accumulator_dtypes(kernel)}
     walk = _Walk(types, within_subscripts)
     parts = [statement.rhs] if statement.role in {"plain", "update"} else []

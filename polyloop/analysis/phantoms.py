@@ -23,7 +23,7 @@ def phantoms(placement: Placement, placed: Placed) -> isl.Set | None:
     array = lowered.write.array
     if array not in kernel.evaluations and array not in kernel.buffers:
         return None
-    if lowered.bounds or not is_exact(placement, array):
+    if lowered.bounds or lowered.instruction.step is not None or not is_exact(placement, array):
         return None
     used = isl.Set.empty(placed.domain.get_space())
     for sources in flow_of(placement, array).sources:

@@ -92,9 +92,7 @@ class MemAccess:
         if self.dtype is not None:
             object.__setattr__(self, "dtype", np.dtype(self.dtype))
         for name in ("lid_strides", "gid_strides"):
-            strides = getattr(self, name)
-            if isinstance(strides, Mapping):
-                object.__setattr__(self, name, tuple(sorted(strides.items())))
+            object.__setattr__(self, name, _pairs(getattr(self, name)))
 
     def lid_stride(self, axis: int) -> Stride:
         """Return the stride along thread axis *axis*, 0 if the kernel does not have it."""
@@ -109,6 +107,10 @@ class MemAccess:
         parts += ["by subgroup"] * (self.count_granularity is CountGranularity.SUBGROUP)
         parts += ["unused"] * (self.is_phantom is True)
         return " ".join(parts)
+
+
+def _pairs(strides: Mapping[int, Stride] | tuple[tuple[int, Stride], ...] | None) -> object:
+    return tuple(sorted(strides.items())) if isinstance(strides, Mapping) else strides
 
 
 def _typed(dtype: np.dtype[np.generic] | None) -> list[str]:
@@ -173,10 +175,13 @@ class ToCountMap(Mapping[K, PiecewisePolynomial], Generic[K]):
     def filter_by(self, **wanted: Collection[Any]) -> ToCountMap[K]:
         """Return the entries whose attributes are among those given: ``filter_by(dtype=[np.float32], name=["add"])``.
 
-        Types may be given as anything that NumPy takes for one.
+        Types may be given as anything that NumPy takes for one, strides as mappings.
         """
         if "dtype" in wanted:
             wanted = {**wanted, "dtype": [np.dtype(entry) for entry in wanted["dtype"]]}
+        for name in ("lid_strides", "gid_strides"):
+            if name in wanted:
+                wanted = {**wanted, name: [_pairs(entry) for entry in wanted[name]]}
         return self.filter_by_func(lambda key: all(getattr(key, name) in values for name, values in wanted.items()))
 
     def filter_by_func(self, function: Callable[[K], bool]) -> ToCountMap[K]:

@@ -16,6 +16,7 @@ from polyloop.analysis.tally import Stride
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import apart_axes
 from polyloop.poly.affine import Affine, Floor, affine_of
@@ -67,6 +68,8 @@ def traffic(placement: Placement) -> Iterator[Traffic]:
     tables = {name for name, temporary in kernel.temporaries.items() if temporary.initializer is not None}
     for placed in placement.statements.values():
         lowered = placed.lowered
+        if lowered.instruction.step is CopyStep.ARRIVAL:  # the copy is made by the instruction that starts it
+            continue
         for access in lowered.accesses:
             space = placement.spaces[access.array]
             if space is AddressSpace.PRIVATE or access.array in tables or access.keeps or access.is_bound:

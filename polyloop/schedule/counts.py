@@ -48,7 +48,7 @@ def get_op_map(
     kernel: LoopKernel,
     count_redundant_work: bool = False,
     count_within_subscripts: bool = True,
-    subgroup_size: int | None = None,
+    subgroup_size: int | str | None = None,
     *,
     within: str | None = None,
     reference: bool = False,
@@ -74,7 +74,7 @@ def get_op_map(
     count_within_subscripts
         Whether index arithmetic that the text spells out counts.
     subgroup_size
-        Threads of a warp, by default 32; of no meaning to operations, each of which is a thread's.
+        Threads of a warp, by default (and for ``"guess"``) 32; of no meaning to operations, each of which is a thread's.
     within
         Count only instructions that this match expression means: ``"writes:c"``.
     reference
@@ -108,7 +108,7 @@ def get_op_map(
 def get_mem_access_map(
     kernel: LoopKernel,
     count_redundant_work: bool = False,
-    subgroup_size: int | None = None,
+    subgroup_size: int | str | None = None,
     *,
     within: str | None = None,
     reference: bool = False,
@@ -177,13 +177,13 @@ def census_of(
     *,
     redundant: bool,
     reference: bool = False,
-    subgroup_size: int | None = None,
+    subgroup_size: int | str | None = None,
     limits: DeviceLimits | None = None,
 ) -> Census:
     """Return counts of the instances of *kernel*; see :func:`get_op_map`."""
     if reference and kernel.reference is not None:
         kernel = kernel.reference.kernel
-    warp_size = subgroup_size or DeviceLimits().warp_size
+    warp_size = subgroup_size if isinstance(subgroup_size, int) else DeviceLimits().warp_size
     if not redundant:
         return Census(place(prepared(kernel)), None, warp_size)
     verified = build_verified(kernel, limits or _LARGEST)
@@ -225,7 +225,7 @@ _FEW_PARTS: Final = 8
 # {{{ barriers
 
 
-def get_synchronization_map(kernel: LoopKernel, subgroup_size: int | None = None) -> ToCountMap[Sync]:
+def get_synchronization_map(kernel: LoopKernel, subgroup_size: int | str | None = None) -> ToCountMap[Sync]:
     """Return how often a thread of *kernel* waits for others, and how many launches there are.
 
     ::
