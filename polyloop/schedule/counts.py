@@ -74,7 +74,7 @@ def get_op_map(
     count_within_subscripts
         Whether index arithmetic that the text spells out counts.
     subgroup_size
-        Threads of a warp, by default (and for ``"guess"``) 32; of no meaning to operations, each of which is a thread's.
+        Threads of a warp, by default (and for ``"guess"``) 32; of no meaning to operations, which threads carry out.
     within
         Count only instructions that this match expression means: ``"writes:c"``.
     reference
