@@ -285,6 +285,11 @@ def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access
         return None
     looking_at(reader, access, writer, writer.lowered.write)
     space = placement.spaces[access.array]
+    own = placement.axes.all if space is AddressSpace.PRIVATE else ()
+    if access.domain is None and {*loops, *own} >= {*writer.dims} and _same_element(reader, access, writer):
+        link = map_from_forms(reader.domain, reader.dims, [Affine.variable(name) for name in writer.dims])
+        if link.range().is_subset(writer.domain):
+            return link
     left = storage_map(placement, reader, access, space)
     right = storage_map(placement, writer, writer.lowered.write, space)
     pairs = [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops]
@@ -293,6 +298,12 @@ def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access
     if reader.domain_of(access).is_subset(link.domain()) and link.is_single_valued():
         return link
     return None
+
+
+def _same_element(reader: Placed, access: Access, writer: Placed) -> bool:
+    """Return whether a read and the only write have the same subscripts in one iteration of the loops of both."""
+    mine = reader.indices(access)
+    return None not in mine and mine == writer.indices(writer.lowered.writes_to(access.array)[0])
 
 
 def _named(relation: isl.Map, name: str) -> isl.Map:

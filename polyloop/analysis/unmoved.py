@@ -6,6 +6,9 @@ the same for all of these accesses, and below them what the reference program ha
 same order, with the same accesses.  Where every thread has a variable of its own, each iteration of the new loops then
 makes the accesses that one iteration of the old ones makes, in the same order, and begins with a write: each read sees
 the same write as before.  Loops around reads alone may be others: nothing is written inside of them.
+
+A loop that is not around all accesses, but numbers copies of the variable (a lane), is one of the loops in place: for
+one value of it, only one copy is touched.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeAlias
 
 import islpy as isl
 
@@ -32,7 +36,8 @@ _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
 _SET = isl.dim_type.set
 
-_Path = tuple[int | str, ...]
+_Path: TypeAlias = "tuple[tuple[int, ...] | str, ...]"
+"""Positions and loops; a position is one number, and one more for each loop over lanes that is left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +58,14 @@ class _Pair:
     """A statement of the transformed program and the one that it copies.
 
     ``forms`` has each loop of the reference statement in terms of the dimensions of the new one; ``outside`` are
-    those dimensions that stand for the loops outside.
+    those dimensions that stand for the loops outside, ``lanes`` those of them that number copies of the variable.
     """
 
     new: Placed
     reference: Placed
     forms: Mapping[str, Affine]
     outside: tuple[str, ...]
+    lanes: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +181,8 @@ def _home(old: Placement, variable: str) -> _Home | None:
     flow = known_flow(old, variable)
     if not flow.reads or not all(initial.is_empty() for initial in flow.initial):
         return None
-    places = old.program.places
-    around = _around([places[s.name] for s in statements])
+    places = {s.name: _without((), old.program.places[s.name]) for s in statements}
+    around = _around(list(places.values()))
     loops = tuple(x for x in around if isinstance(x, str))
     links = [
         (reader, writer, link)
@@ -189,7 +195,7 @@ def _home(old: Placement, variable: str) -> _Home | None:
         return None
     cut = around.index(loops[-1]) + 1 if loops else 0
     writers = [s.name for s in statements if s.lowered.writes_to(variable)]
-    return _Home(statements, loops, _above_reads({s.name: places[s.name][cut:] for s in statements}, writers))
+    return _Home(statements, loops, _above_reads({name: path[cut:] for name, path in places.items()}, writers))
 
 
 def _within(loop: str, reader: Placed, writer: Placed, link: isl.Map) -> bool:
@@ -222,14 +228,14 @@ def _above_reads(paths: Mapping[str, _Path], writers: Sequence[str]) -> dict[str
 
 def _ranked(paths: Mapping[str, _Path]) -> dict[str, _Path]:
     """Return *paths* with each position replaced by its rank among those that are taken."""
-    taken: dict[_Path, set[int]] = {}
+    taken: dict[_Path, set[tuple[int, ...]]] = {}
     for path in paths.values():
         for depth, entry in enumerate(path):
-            if isinstance(entry, int):
+            if isinstance(entry, tuple):
                 taken.setdefault(path[:depth], set()).add(entry)
     ranks = {prefix: {entry: rank for rank, entry in enumerate(sorted(found))} for prefix, found in taken.items()}
     return {
-        name: tuple(ranks[path[:depth]][x] if isinstance(x, int) else x for depth, x in enumerate(path))
+        name: tuple((ranks[path[:depth]][x],) if isinstance(x, tuple) else x for depth, x in enumerate(path))
         for name, path in paths.items()
     }
 
@@ -246,7 +252,10 @@ def _pairs(kernel: LoopKernel, home: _Home, variable: str) -> list[_Pair] | None
     if found is None:
         return None
     places = lower(kernel).places
-    paths = {reference.name: places[new.name] for reference, new in found.items()}
+    lanes = _lanes(found, variable)
+    if lanes is None:
+        return None
+    paths = {reference.name: _without(lanes, places[new.name]) for reference, new in found.items()}
     around = _around(list(paths.values()))
     writers = [s.name for s in home.statements if s.lowered.writes_to(variable)]
     below = _above_reads({name: path[len(around) :] for name, path in paths.items()}, writers)
@@ -261,8 +270,9 @@ def _pairs(kernel: LoopKernel, home: _Home, variable: str) -> list[_Pair] | None
         forms = {x: origin.forms[x] for x in reference.lowered.inames}
         if not all(x in new.dims and forms[x] == Affine.variable(x) for x in inside):
             return None
+        placed = {x: form.substitute(new.forms) for x, form in forms.items()}
         outside = tuple(x for x in new.dims if "." in x or x in loops)
-        result.append(_Pair(new, reference, {x: form.substitute(new.forms) for x, form in forms.items()}, outside))
+        result.append(_Pair(new, reference, placed, (*outside, *lanes), lanes))
     return result
 
 
@@ -283,6 +293,36 @@ def _copies(kernel: LoopKernel, home: _Home, variable: str) -> dict[Placed, Plac
     return found if len(originals) == len(home.statements) == len(found) else None
 
 
+def _lanes(found: Mapping[Placed, Placed], variable: str) -> tuple[str, ...] | None:
+    """Return the loops that number copies of *variable*, whose subscripts stand first in all of its accesses.
+
+    None where accesses differ in them.
+    """
+    lanes: set[tuple[Affine | None, ...]] = set()
+    for reference, new in found.items():
+        rank = len(_accesses(reference, variable)[0].indices)
+        lanes.update(new.indices(access)[: len(access.indices) - rank] for access in _accesses(new, variable))
+    (first, *others) = lanes
+    names = tuple(form.terms[0][0] for form in first if form is not None and form.terms)
+    plain = tuple(name for name in names if isinstance(name, str) and "." not in name)
+    if others or first != tuple(Affine.variable(name) for name in plain) or len({*plain}) < len(plain):
+        return None
+    return plain if all({*plain} <= {*new.dims} for new in found.values()) else None
+
+
+def _without(lanes: tuple[str, ...], path: tuple[int | str, ...]) -> _Path:
+    """Return *path* without the loops over *lanes*: for one value of them, what is inside runs in its order."""
+    found: list[tuple[int, ...] | str] = []
+    for entry in path:
+        if isinstance(entry, int):
+            before = found.pop() if found and isinstance(found[-1], tuple) else ()
+            assert isinstance(before, tuple), "a position"
+            found.append((*before, entry))
+        elif entry not in lanes:
+            found.append(entry)
+    return tuple(found)
+
+
 def _same_accesses(pair: _Pair, variable: str) -> bool:
     """Return whether both access the same elements, in the same order."""
     mine, others = _accesses(pair.new, variable), _accesses(pair.reference, variable)
@@ -290,7 +330,9 @@ def _same_accesses(pair: _Pair, variable: str) -> bool:
         return False
     for one, other in zip(mine, others, strict=True):
         wanted = tuple(None if form is None else form.substitute(pair.forms) for form in other.indices)
-        if pair.new.indices(one) != wanted or one.is_bound != other.is_bound or one.fields != other.fields:
+        if pair.new.indices(one)[len(pair.lanes) :] != wanted:
+            return False
+        if one.is_bound != other.is_bound or one.fields != other.fields:
             return False
         if pair.new.lowered.is_write(one) != pair.reference.lowered.is_write(other):
             return False
