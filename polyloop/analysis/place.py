@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import islpy as isl
 
@@ -224,6 +224,7 @@ def _meetings(left: Placed, write: Access, right: Placed, read: Access, *, by_el
     b = [*(right.forms.get(x) or Affine.variable(x) for x in common), *right.indices(read)]
     equal = tuple((x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None)
 
+    @cache
     def find() -> isl.Map:
         first = map_from_forms(left.domain, left.dims, a)
         return first.apply_range(map_from_forms(right.domain_of(read), right.dims, b).reverse())

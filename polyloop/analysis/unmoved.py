@@ -21,7 +21,7 @@ from typing import TypeAlias
 import islpy as isl
 
 from polyloop.analysis.dataflow import is_exact, known_flow, readers_of, writers_of
-from polyloop.analysis.lowering import Access, lower
+from polyloop.analysis.lowering import Access, Lowered, lower
 from polyloop.analysis.placement import Placed, Placement, axes_of, place_statement
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import Copy
@@ -78,6 +78,8 @@ class _Memory:
     follows: dict[tuple[object, ...], bool] = field(default_factory=dict)
     homes: dict[str, _Home | None] = field(default_factory=dict)
     verdicts: dict[str, bool] = field(default_factory=dict)
+    users: dict[str, list[Lowered]] = field(default_factory=dict)
+    """The statements that access each variable, once somebody asked."""
 
     def class_of(self, dims: tuple[str, ...], domain: isl.Set) -> int:
         """Return a number that only sets with the same dimensions and the same text have."""
@@ -189,18 +191,18 @@ def _home(old: Placement, variable: str) -> _Home | None:
         for (reader, _), sources in zip(flow.reads, flow.sources, strict=True)
         for writer, link in sources
     ]
-    while loops and not all(_within(loops[-1], *entry) for entry in links):
+    while loops and not all(_within(loops, *entry) for entry in links):
         loops = loops[:-1]
-    if not all(_within(loop, *entry) for loop in loops for entry in links):
-        return None
     cut = around.index(loops[-1]) + 1 if loops else 0
     writers = [s.name for s in statements if s.lowered.writes_to(variable)]
     return _Home(statements, loops, _above_reads({name: path[cut:] for name, path in places.items()}, writers))
 
 
-def _within(loop: str, reader: Placed, writer: Placed, link: isl.Map) -> bool:
-    """Return whether reads see writes of the same iteration of *loop*."""
-    same = link.equate(_IN, reader.dims.index(loop), _OUT, writer.dims.index(loop))
+def _within(loops: tuple[str, ...], reader: Placed, writer: Placed, link: isl.Map) -> bool:
+    """Return whether reads see writes of the same iteration of *loops*."""
+    same = link
+    for loop in loops:
+        same = same.equate(_IN, reader.dims.index(loop), _OUT, writer.dims.index(loop))
     return bool(link.is_subset(same))
 
 
@@ -276,14 +278,21 @@ def _pairs(kernel: LoopKernel, home: _Home, variable: str) -> list[_Pair] | None
     return result
 
 
+def _users(kernel: LoopKernel) -> Mapping[str, Sequence[Lowered]]:
+    users = _memory(kernel).users
+    if not users:
+        for lowered in lower(kernel).statements.values():
+            for name in {access.array for access in lowered.accesses}:
+                users.setdefault(name, []).append(lowered)
+    return users
+
+
 def _copies(kernel: LoopKernel, home: _Home, variable: str) -> dict[Placed, Placed] | None:
     """Return the only copy of each statement that accesses *variable*, None where there is another access."""
     axes = axes_of(kernel)
     originals = {(s.lowered.instruction.id, s.lowered.role): s for s in home.statements}
     found: dict[Placed, Placed] = {}
-    for lowered in lower(kernel).statements.values():
-        if not any(access.array == variable for access in lowered.accesses):
-            continue
+    for lowered in _users(kernel).get(variable, ()):
         origin = lowered.instruction.origin
         reference = originals.get((origin.instruction, lowered.role)) if isinstance(origin, Copy) else None
         placed = place_statement(kernel, lowered, axes, AddressSpace.PRIVATE)

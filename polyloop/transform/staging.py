@@ -404,7 +404,8 @@ def _solved(use: Use, footprint: Footprint, new: Sequence[str]) -> dict[str, Aff
 def _blocks_around(kernel: LoopKernel, use: Use) -> Iterable[tuple[str, int]]:
     """Return the written ``for`` block of each loop around a use, also where a reduction shares a loop (rule 4)."""
     blocks = dict(use.instruction.blocks)
-    if not set(use.inames) <= set(use.instruction.inames):
+    reads = {name for name in use.instruction.reads if name in kernel.temporaries and name not in kernel.evaluations}
+    if reads and not set(use.inames) <= set(use.instruction.inames):
         for statement in lower(kernel).statements.values():
             if statement.instruction is use.instruction and set(statement.inames) <= set(use.inames):
                 blocks.update((iname, number) for iname, number in statement.joined.items() if number is not None)
