@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_bias_gelu(const float *
             }
             __syncthreads();
         }
-        if (64 * by + ty < m && 64 * bx + tx < n) {
+        if (64 * bx + tx < n && 64 * by + ty < m) {
             float s[4][4];
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
