@@ -356,10 +356,14 @@ class _Lowering:
     def accumulator_element(
         self, name: str, nest: tuple[str, ...], inames: tuple[str, ...], own: tuple[str, ...]
     ) -> tuple[Expression, tuple[int, ...]]:
-        """Return the accumulator's element for one instance, expanded over loops inside the reduction's."""
-        loops = [nest.index(x) for x in own if axis_name(self.kernel.tag(x)) is None]
-        first = min(loops, default=len(nest))
-        inside = [x for x in nest[first:] if x in inames and x not in own and axis_name(self.kernel.tag(x)) is None]
+        """Return the accumulator's element for one instance, expanded over loops inside the reduction's.
+
+        Lanes count as such wherever they stand: each statement has loops of its own over them.
+        """
+        loops = [x for x in nest if axis_name(self.kernel.tag(x)) is None]
+        first = min((loops.index(x) for x in own if x in loops), default=len(loops))
+        around_own = [x for x in loops if x in inames and x not in own]
+        inside = [x for x in around_own if loops.index(x) >= first or is_lane(self.kernel.tag(x))]
         if not inside:
             return p.Variable(name), ()
         around = self.around(inames)  # the terms may leave out instances, whose value is the neutral element

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 import polyloop as pl
@@ -137,3 +139,33 @@ def product_with_vectors() -> pl.LoopKernel:
     knl = pl.tag_inames(knl, "br:l.1")
     knl = pl.split_iname(knl, "ar", 8, inner_tag="l.1", outer_tag="ilp")
     return pl.tag_inames(knl, "ac:l.0")
+
+
+def _sums_case(columns: int) -> Callable[[int, np.random.Generator], Case]:
+    def case(n: int, rng: np.random.Generator) -> Case:
+        a = rng.random((n, columns), dtype=F)
+        return {"a": a}, {"y": a.sum(1, dtype=np.float64).astype(F)}
+
+    return case
+
+
+def _row_sums(columns: int, name: str) -> pl.LoopKernel:
+    data = [pl.GlobalArg("a", F, shape=f"m, {columns}"), pl.GlobalArg("y", F, shape="m"), ...]
+    domain = f"{{[i, j]: 0 <= i < m and 0 <= j < {columns}}}"
+    return pl.make_kernel(domain, "y[i] = sum(j, a[i, j])", data, name=name, assumptions="m >= 1")
+
+
+@example(_sums_case(32), sizes=(1, 31, 127, 128, 130), rtol=1e-5)
+def sums_of_short_rows() -> pl.LoopKernel:
+    """Eight threads a row, each with one vector of it; four rows at a time, so that loads are in flight together."""
+    knl = pl.split_iname(_row_sums(32, "short_rows"), "j", 4, outer_tag="l.0", inner_tag="vec")
+    knl = pl.split_iname(knl, "i", 128, outer_tag="g.0")
+    return pl.split_iname(knl, "i_inner", 32, inner_tag="l.1", outer_tag="ilp")
+
+
+@example(_sums_case(1024), sizes=(1, 7, 8, 9), rtol=1e-5)
+def sums_of_rows_by_warps() -> pl.LoopKernel:
+    """A warp a row: each thread has eight vectors of it in flight, with a sum for each, before they are combined."""
+    knl = pl.split_iname(_row_sums(1024, "warp_rows"), "j", 128, outer_tag="ilp")
+    knl = pl.split_iname(knl, "j_inner", 4, outer_tag="l.0", inner_tag="vec")
+    return pl.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.1")
