@@ -137,6 +137,8 @@ class _Adviser:
         """Yield what remains where memory is what bounds, and nothing is asked for twice."""
         if self.bound != "DRAM" or self.facts.requested_bytes > 1.3 * self.facts.dram_bytes:
             return
+        if not all(access.is_known for access in self.facts.accesses):
+            return
         if all(access.sectors <= 4 for access in self.facts.accesses):
             yield "wider loads keep more bytes on their way: pl.split_iname(knl, .., 4, inner_tag=\"vec\")"
         yield (

@@ -12,7 +12,7 @@ from polyloop.analysis.coalescing import merged_width, repeating_loops, sectors,
 from polyloop.analysis.occupancy import block_limits, occupancy
 from polyloop.analysis.operations import Operation, operations
 from polyloop.analysis.proof import within_budget
-from polyloop.analysis.traffic import Address, Traffic, address_of, footprints, traffic
+from polyloop.analysis.traffic import Address, Traffic, address_of, footprints, polynomial_of, traffic
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.errors import ArgumentError, Diagnostic, VerificationError
 from polyloop.expr.dtypes import dtype_name, is_complex, is_inexact
@@ -97,7 +97,7 @@ def explain(
     result = Explanation(
         kernel.name, model.name, known, kinds, {name: n for name, n in totals.items() if name in _FLOATS}, moved,
         tuple(sorted(bounds, key=lambda bound: -bound.seconds)), accesses, launches, model.multiprocessors, (),
-        tuple(dict.fromkeys(found.notes)),
+        tuple(dict.fromkeys(found.notes)), found.is_estimate,
     )  # fmt: skip
     return advice(census.placement, result)
 
@@ -163,6 +163,7 @@ class _Facts:
         self.sizes = sizes
         self.model = model
         self.notes: list[str] = []
+        self.is_estimate = False
 
     def number(self, count: PiecewisePolynomial) -> int:
         return count.eval_with_dict(self.sizes)
@@ -201,8 +202,14 @@ class _Facts:
             dtype = self.kernel.arrays()[name].dtype
             assert dtype is not None, f"{name} has no type"
             if not entry.is_exact:
+                estimate = self.estimate(name, direction)
                 what = f"data decides which elements of '{name}' are {_DONE[direction]}"
-                self.notes.append(f"{what}: they are not among what has to be moved")
+                if estimate is None:
+                    self.notes.append(f"{what}: they are not among what has to be moved")
+                    continue
+                self.notes.append(f"{what}: {estimate} are supposed, another one for each access")
+                found[f"{name} {direction}"] = estimate * dtype.itemsize
+                self.is_estimate = True
                 continue
             try:
                 count = self.number(footprint_size(self.kernel, name, entry.elements))
@@ -211,6 +218,21 @@ class _Facts:
                 continue
             found[f"{name} {direction}"] = count * dtype.itemsize
         return found
+
+    def estimate(self, name: str, direction: str) -> int | None:
+        """Return how many elements are touched if each access touches another one, at most all; None if unclear."""
+        shape = self.kernel.arrays()[name].shape
+        forms = [None if extent is None else polynomial_of(extent) for extent in shape or ()]
+        if shape is None or any(form is None or not form.names() <= self.sizes.keys() for form in forms):
+            return None
+        total = prod(int(form.evaluate(self.sizes)) for form in forms if form is not None)
+        wanted = {"read": {"load", "atomic"}, "write": {"store", "atomic"}}[direction]
+        accesses = 0
+        for entry in traffic(self.placement):
+            if entry.access.array == name and entry.direction in wanted:
+                domain = self.census.of_access(entry.placed, entry.access)
+                accesses += self.number(self.census.count(entry.placed, domain))
+        return min(total, accesses)
 
     def accesses(self) -> Iterator[AccessFacts]:
         """Yield what each statement does to global and shared memory, equal accesses of one statement once."""
@@ -231,7 +253,7 @@ class _Facts:
 
     def in_global(self, entry: Traffic) -> AccessFacts:
         address = address_of(self.kernel, entry)
-        if address is not None and any(not step.names() <= self.sizes.keys() for _, step in address.parts):
+        if address is not None and not self.is_known(entry, address):
             address = None
         width = 1 if address is None else vector_width(self.placement, entry, address)
         start = self.start(entry, width)
@@ -247,6 +269,13 @@ class _Facts:
             *_who(start), turns, turns, found.per_request, found.least / found.requests,
             found.nbytes / found.requests, _inames(self.kernel, entry, address), found.is_exact,
         )  # fmt: skip
+
+    def is_known(self, entry: Traffic, address: Address) -> bool:
+        """Return whether sizes say where an access goes; loops that data bounds are others for each thread."""
+        if any(not step.names() <= self.sizes.keys() for _, step in address.parts):
+            return False
+        loops = {name for name in entry.placed.dims if "." not in name}
+        return not entry.placed.lowered.bounds or all(loops.isdisjoint(form.names()) for form, _ in address.parts)
 
     def in_shared(self, entry: Traffic, conflicts: BankConflicts | None) -> AccessFacts:
         if conflicts is None or not conflicts.requests:

@@ -135,6 +135,8 @@ class Explanation:
         What each instruction does to global and shared memory.
     suggestions, notes
         What to try, and what is not known.
+    is_estimate
+        Whether data decides what is moved, so that what is said of memory is no lower bound.
     """
 
     kernel: str
@@ -149,6 +151,7 @@ class Explanation:
     multiprocessors: int
     suggestions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    is_estimate: bool = False
 
     @property
     def bound(self) -> Bound | None:
@@ -210,7 +213,8 @@ class Explanation:
     def _verdict(self) -> str:
         if self.bound is None:
             return "nothing to do"
-        verdict = f"bound by {self.bound.resource}: at least {_time(self.seconds)}"
+        about = self.is_estimate and self.bound.resource == "DRAM"
+        verdict = f"bound by {self.bound.resource}: {'about' if about else 'at least'} {_time(self.seconds)}"
         second = self.bounds[1] if len(self.bounds) > 1 else self.bound
         if second is self.bound or not second.amount:
             return verdict
@@ -222,8 +226,10 @@ class Explanation:
         yield f"intensity: {self.intensity:.3g} floating-point operations for each byte that has to be moved"
         if self.requested_bytes:
             ratio = self.requested_bytes / self.dram_bytes
-            again = "each element once" if ratio < 1.005 else f"{short(ratio)} times what has to be moved"
-            yield f"asked of the caches: {_bytes(self.requested_bytes)}, {again}"
+            again = ", each element once" if ratio < 1.005 else f", {short(ratio)} times what has to be moved"
+            is_known = all(access.is_known for access in self.accesses)
+            start = "asked of the caches: " + ("" if is_known else "at least ")
+            yield f"{start}{_bytes(self.requested_bytes)}{again if is_known or ratio > 1 else ''}"
 
     def _too_much(self, space: str, unit: str) -> Iterator[str]:
         found = [access for access in self.accesses if access.space == space and access.excess > 1.02]

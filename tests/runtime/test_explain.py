@@ -173,12 +173,32 @@ def test_what_data_decides_is_noted() -> None:
         name="gather",
         assumptions="n >= 1",
     )
-    facts = pl.explain(pl.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0"), {"n": 1024, "m": 10})
-    assert facts.dram_bytes == 8 * 1024
+    facts = pl.explain(pl.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0"), {"n": 1 << 20, "m": 10})
+    assert facts.footprints == {"y write": 4 << 20, "idx read": 4 << 20, "x read": 40}
+    assert facts.is_estimate
     assert facts.notes == (
         "where 'insn' accesses 'x' is not known: one sector a warp",
-        "data decides which elements of 'x' are read: they are not among what has to be moved",
+        "data decides which elements of 'x' are read: 10 are supposed, another one for each access",
     )
+    assert "bound by DRAM: about" in str(facts)
+
+
+def test_loops_that_data_bounds_are_others_for_each_thread() -> None:
+    knl = pl.make_kernel(
+        ["{ [row]: 0 <= row < n }", "[begin, end] -> { [j]: begin <= j < end }"],
+        """
+        <> begin = starts[row]
+        <> end = starts[row + 1]
+        y[row] = sum(j, values[j])
+        """,
+        [pl.GlobalArg("starts", np.int32, shape="n + 1"), pl.GlobalArg("values", F, shape="nnz"), ...],
+        name="rows",
+        assumptions="n >= 1",
+    )
+    knl = pl.split_iname(knl, "row", 128, outer_tag="g.0", inner_tag="l.0")
+    facts = pl.explain(knl, {"n": 1000, "nnz": 7000, "begin": 0, "end": 7})
+    assert facts.footprints == {"y write": 4000, "starts read": 4004, "values read": 28000}
+    assert [access.array for access in facts.accesses if not access.is_known] == ["values"]
 
 
 @pytest.mark.nvrtc
