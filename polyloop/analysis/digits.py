@@ -58,7 +58,7 @@ def digit_of(tag: InameTag, sizes: Mapping[str, int]) -> Digit | None:
     threads = prod(sizes.values())
     if isinstance(tag, LocalAxis):
         stride = prod(size for axis, size in sizes.items() if int(axis[2:]) < tag.axis)
-        return Digit(stride, sizes[str(tag)])
+        return Digit(stride, sizes[f"l.{tag.axis}"])
     if isinstance(tag, ThreadDigit):
         most = -(-threads // tag.stride)
         return Digit(tag.stride, most if tag.extent is None else min(most, tag.extent))

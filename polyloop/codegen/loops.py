@@ -25,7 +25,7 @@ from polyloop.codegen.tiles import Tile, full_tile, places
 from polyloop.errors import Diagnostic
 from polyloop.kernel.tags import Unroll, UnrollHint, Vectorize
 from polyloop.kernel.tree import Loop, Tree, has_barrier, runs
-from polyloop.poly.affine import Affine
+from polyloop.poly.affine import Affine, Floor
 from polyloop.poly.sets import constant_bounds
 from polyloop.schedule.plan import Schedule
 
@@ -343,12 +343,21 @@ class Loops(ABC):
         return f"{self.scope.values[iname]} < {limit}"
 
     def _test(self, iname: str, limit: Bound, context: Context) -> str:
-        """Return the condition of a loop, as ``j <= i`` rather than ``j < i + 1``; *context* is that of the loop."""
+        """Return the condition of a loop, as ``j <= i`` rather than ``j < i + 1``; *context* is that of the loop.
+
+        Where data bounds it, its sign is not known, and C's division is no floor: so there is none.
+        """
         form = limit[0][0]
         plain = form.const == 1 and form.terms and all(type(v) is str and v not in self.bounds for v, _ in form.terms)
         if plain and len(limit) == 1 and len(limit[0]) == 1:
             most = form_text(form.add(Affine((), -1)), self.scope, context).text
             return f"{self.scope.values[iname]} <= {most}"
+        if len(limit) == 1 and len(limit[0]) == 1 and self._reads([form]) and len(form.terms) == 1 and not form.const:
+            (quotient, factor), *_ = form.terms
+            if isinstance(quotient, Floor) and factor == 1:  # without a division: j < floor(a/b) where b*j < a - b + 1
+                self.scope.magnitudes.record(Affine(((iname, quotient.den),), 0))
+                rest = Affine(quotient.terms, quotient.const - quotient.den + 1)
+                return f"{quotient.den} * {self.scope.values[iname]} < {form_text(rest, self.scope, context).text}"
         return self._below(iname, self._upper_text(limit, context))
 
     def _lower_text(self, bound: Bound, context: Context) -> str:

@@ -11,12 +11,14 @@ __all__ = [
     "GroupAxis",
     "InameTag",
     "Interleave",
+    "Lane",
     "LocalAxis",
     "Sequential",
     "ThreadDigit",
     "Unroll",
     "UnrollHint",
     "Vectorize",
+    "Warp",
     "axis_name",
     "is_lane",
     "is_thread",
@@ -66,6 +68,29 @@ class LocalAxis:
 
     def __str__(self) -> str:
         return f"l.{self.axis}"
+
+
+@dataclass(frozen=True)
+class Lane(LocalAxis):
+    """``lane``: one thread of a warp for each value.
+
+    Lanes lie on ``l.0``, of which there are as many as a power of two, up to 32: those without a value are idle.
+    """
+
+    axis: int = 0
+
+    def __str__(self) -> str:
+        return "lane"
+
+
+@dataclass(frozen=True)
+class Warp(LocalAxis):
+    """``w``: one warp of the block for each value; warps lie on ``l.1``, and ``l.0`` has 32 threads then."""
+
+    axis: int = 1
+
+    def __str__(self) -> str:
+        return "w"
 
 
 @dataclass(frozen=True)
@@ -119,6 +144,8 @@ _PLAIN: Final[dict[str, InameTag]] = {
     "unr": Unroll(),
     "unr_hint": UnrollHint(),
     "l.auto": AutoLocal(),
+    "lane": Lane(),
+    "w": Warp(),
     "ilp": Interleave(),
     "ilp.unr": Interleave(),
     "ilp.seq": Interleave(unrolled=False),
@@ -147,7 +174,9 @@ def axis_name(tag: InameTag) -> str | None:
     """Return ``"g.N"`` or ``"l.N"`` for a hardware axis, ``"l.8.4"`` for a digit of the thread, None for a loop."""
     if isinstance(tag, ThreadDigit):
         return f"l.{tag.stride}.{tag.extent or ''}"
-    return str(tag) if isinstance(tag, GroupAxis | LocalAxis) else None
+    if isinstance(tag, LocalAxis):
+        return f"l.{tag.axis}"
+    return str(tag) if isinstance(tag, GroupAxis) else None
 
 
 def is_thread(tag: InameTag) -> bool:

@@ -18,6 +18,7 @@ from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
+from polyloop.kernel.tags import axis_name
 from polyloop.kernel.tree import Barrier, Loop, Scope
 from polyloop.schedule.plan import Storage, shared_bytes
 
@@ -87,7 +88,7 @@ def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Di
     kernel, axes = placement.program.kernel, placement.axes
     threads = 1
     for axis, extent in axes.extents.items():
-        iname = next((x for x in kernel.inames if str(kernel.tag(x)) == axis), axis)
+        iname = next((x for x in kernel.inames if axis_name(kernel.tag(x)) == axis), axis)
         if extent is None:
             yield Diagnostic(
                 "local-size-not-constant",

@@ -58,8 +58,8 @@ def tag_violations(text: str) -> Iterator[Diagnostic]:
             "bad-tag",
             f"no tag '{text}'",
             hints=(
-                "tags are for, ord, unr, unr_hint, ilp, ilp.seq, vec, g.0 to g.2, l.0 to l.2, l.auto, and digits of "
-                "the thread number such as l%8, l/8%4 and l/32",
+                "tags are for, ord, unr, unr_hint, ilp, ilp.seq, vec, g.0 to g.2, l.0 to l.2, lane, w, l.auto, and "
+                "digits of the thread number such as l%8, l/8%4 and l/32",
             ),
         )
 
@@ -253,10 +253,10 @@ def _culprits(
 ) -> dict[str, str]:
     """Return those of the new tags whose axis differs between the two instances of a race."""
     differing = {axis for axis in left if "." in axis and left[axis] != right.get(axis)}
-    chosen = {iname: tag for iname, tag in axes.items() if tag in differing}
+    chosen = {x: text for x, text in axes.items() if axis_name(parse_tag(text) or Sequential()) in differing}
     if chosen:
         return chosen
-    older = {x: str(kernel.tag(x)) for x in kernel.inames if str(kernel.tag(x)) in differing}
+    older = {x: str(tag) for x in kernel.inames if axis_name(tag := kernel.tag(x)) in differing}
     return older or dict(axes)
 
 
@@ -281,7 +281,9 @@ def tag_inames(
         ``"i:g.0, j:l.0"``, or a mapping, or pairs.  An iname may be a pattern with ``*`` and ``?``:
         ``"*_inner:unr"``.  Tags: ``for`` and ``ord`` (a loop), ``unr`` (unrolled),
         ``unr_hint`` (the compiler is asked to), ``g.N`` (block axis), ``l.N`` (thread axis), ``l.auto``, ``l%8``,
-        ``l/8%4`` and ``l/32`` (a digit of the number of the thread: divided by 8, the remainder by 4); ``ilp`` and
+        ``l/8%4`` and ``l/32`` (a digit of the number of the thread: divided by 8, the remainder by 4); ``lane`` (one of
+        the threads of a warp: ``l.0``, rounded up to a power of two) and ``w`` (one of the warps of the block: ``l.1``,
+        with 32 threads along ``l.0``); ``ilp`` and
         ``ilp.seq`` (each statement runs for all values before the next one, unrolled or in a loop, with temporaries and
         accumulators once for each value), ``vec`` (the same for 2, 4, 8 or 16 values).
     force
@@ -298,6 +300,10 @@ def tag_inames(
 
     Notes
     -----
+    The iname of a reduction on threads (``l.N``, ``lane``, ``w``) spreads its terms over them: each collects terms
+    of its own, beginning with the neutral element, and then all get the combination of what they have, by shuffles
+    within a warp and through shared memory between warps.
+
     Source: CUDA C++ Programming Guide, "Programming Model".
     """
     return TagInames(parse_tags(iname_to_tag), force, ignore_nonexistent)(kernel)

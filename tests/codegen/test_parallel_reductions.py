@@ -223,6 +223,72 @@ def test_softmax_by_a_block() -> None:
 
 
 # }}}
+# {{{ warps and lanes
+
+
+CSR = """
+    for i
+        <> begin = first[i]
+        <> count = first[i + 1] - begin
+        y[i] = sum(j, a[begin + j])
+    end
+    """
+
+
+def csr() -> pl.LoopKernel:
+    return pl.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < count}"],
+        CSR,
+        [
+            pl.GlobalArg("first", np.int32, shape="n + 1"),
+            pl.GlobalArg("a", F, shape="entries"),
+            pl.GlobalArg("y", F, shape="n"),
+            ...,
+        ],
+        name="csr",
+        assumptions="n >= 1",
+    )
+
+
+def test_a_warp_a_row() -> None:
+    knl = pl.split_iname(csr(), "i", 8, outer_tag="g.0", inner_tag="w")
+    knl = pl.split_iname(knl, "j", 32, inner_tag="lane")
+    text = pl.generate_code(knl, target=pl.CudaTarget()).device_code
+    assert "__launch_bounds__(256)" in text
+    assert "acc = warp_sum_float32(acc);" in text
+    first = np.array([0, 3, 3, 80, 112, 200, 200, 201, 201, 240, 241], np.int32)
+    a = np.random.default_rng(0).random(241, F)
+    for _, y in results([knl], [{"first": first, "a": a}]):
+        assert np.allclose(y, [a[b:e].sum() for b, e in itertools.pairwise(first)], rtol=1e-5)
+
+
+@pytest.mark.parametrize(("lanes", "threads"), [(1, 1), (5, 8), (16, 16), (20, 32), (32, 32)])
+def test_lanes_are_as_many_as_a_power_of_two(lanes: int, threads: int) -> None:
+    knl = pl.split_iname(pl.tag_inames(rows(), "i:g.0"), "k", lanes, inner_tag="lane")
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    assert program.launches[0].block == (threads, 1, 1)
+    assert "__shared__" not in program.device_code
+    a = np.random.default_rng(lanes).random((2, 50), F)
+    for _, y in results([knl], [{"a": a}]):
+        assert np.allclose(y, a.sum(1), rtol=1e-5)
+
+
+def test_warps_have_32_threads() -> None:
+    knl = pl.split_iname(rows(), "i", 4, outer_tag="g.0", inner_tag="w")
+    knl = pl.split_iname(knl, "k", 8, inner_tag="lane")
+    assert pl.generate_code(knl, target=pl.CudaTarget()).launches[0].block == (32, 4, 1)
+    alone = pl.split_iname(rows(), "i", 4, outer_tag="g.0", inner_tag="w")
+    text = pl.generate_code(alone, target=pl.CudaTarget()).device_code
+    assert "if (tx == 0" in text, "one thread of the warp stores"
+
+
+def test_more_lanes_than_a_warp_has() -> None:
+    with pytest.raises(pl.TransformError) as refusal:
+        pl.split_iname(rows(), "k", 64, inner_tag="lane")
+    assert [finding.code for finding in refusal.value.found] == ["too-many-lanes"]
+
+
+# }}}
 # {{{ brute force, and what is refused
 
 

@@ -1,0 +1,31 @@
+// The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
+static __device__ __forceinline__ float warp_sum_float32(float x)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2)
+        x += __shfl_xor_sync(0xffffffff, x, step);
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(256) csr_warps(const int *__restrict__ first, const int *__restrict__ column, const float *__restrict__ a, const float *__restrict__ x, float *__restrict__ y, int n_arg, int entries_arg, int m_arg)
+{
+    const long long n = (long long)n_arg;
+    const long long entries = (long long)entries_arg;
+    const long long m = (long long)m_arg;
+    const long long bx = blockIdx.x;
+    const long long tx = threadIdx.x, ty = threadIdx.y;
+    int begin;
+    int count;
+    if (8 * bx + ty < n) {
+        begin = first[8 * bx + ty];  // insn
+        count = first[8 * bx + ty + 1] - begin;  // insn_1
+    }
+    float acc = 0.0f;  // insn_2
+    if (8 * bx + ty < n) {
+        for (long long j_outer = 0; 32 * j_outer < (long long)count - tx; ++j_outer)
+            acc += a[begin + 32 * j_outer + tx] * x[column[begin + 32 * j_outer + tx]];  // insn_2
+    }
+    acc = warp_sum_float32(acc);  // insn_2
+    if (tx == 0 && 8 * bx + ty < n)
+        y[8 * bx + ty] = acc;  // insn_2
+}

@@ -1,0 +1,37 @@
+// The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2)
+        x += __shfl_xor_sync(0xffffffff, x, step);
+    if (threadIdx.x % 32 == 0)
+        partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = partial[0];
+    #pragma unroll
+    for (int n = 1; n < 8; ++n)
+        x += partial[n];
+    return x;
+}
+static __device__ __forceinline__ float square_float32(float a) { return a * a; }
+
+extern "C" __global__ void __launch_bounds__(256) layer_norm(const float *__restrict__ x, float *__restrict__ y, const float *__restrict__ gamma, const float *__restrict__ beta, int m, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    __shared__ float partial[8];
+    __shared__ float partial_0[8];
+    float acc = 0.0f;  // insn
+    for (int k_outer = 0; k_outer < (m - tx + 255) / 256; ++k_outer)
+        acc += x[bx * m + 256 * k_outer + tx];  // insn
+    acc = block_sum_float32(acc, partial);  // insn
+    float mean = acc / m;  // insn
+    float acc_0 = 0.0f;  // insn_1
+    for (int k_outer = 0; k_outer < (m - tx + 255) / 256; ++k_outer)
+        acc_0 += square_float32(x[bx * m + 256 * k_outer + tx] - mean);  // insn_1
+    acc_0 = block_sum_float32(acc_0, partial_0);  // insn_1
+    float variance = acc_0 / m;  // insn_1
+    float scale = rsqrtf(variance + 1e-05f);  // insn_2
+    for (int k_outer = 0; k_outer < (m - tx + 255) / 256; ++k_outer)
+        y[bx * m + 256 * k_outer + tx] = (x[bx * m + 256 * k_outer + tx] - mean) * scale * gamma[256 * k_outer + tx] + beta[256 * k_outer + tx];  // insn_3
+}
