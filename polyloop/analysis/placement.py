@@ -8,10 +8,9 @@ writes private memory).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Final
 from weakref import WeakKeyDictionary
 
 import islpy as isl
@@ -28,6 +27,7 @@ from polyloop.analysis.digits import (
     place_value_problem,
     threads_combine,
 )
+from polyloop.analysis.lane_axes import with_warps
 from polyloop.analysis.lowering import Access, Lowered, Program
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
@@ -35,7 +35,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Copy, Instruction, Partial
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
-from polyloop.kernel.tags import InameTag, Lane, LocalAxis, ThreadDigit, Warp, axis_name
+from polyloop.kernel.tags import LocalAxis, ThreadDigit, axis_name
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, map_from_forms, universe
 
@@ -52,8 +52,6 @@ __all__ = [
 ]
 
 _SET = isl.dim_type.set
-_WARP: Final = 32
-"""Threads of a warp, as the tags ``lane`` and ``w`` mean it."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +214,10 @@ def axes_of(kernel: LoopKernel) -> Axes:
     local_axes = sorted(axis for axis in low if axis[0] == "l")
     first = {axis: low[axis] if low[axis] < 0 or axis[0] == "l" else 0 for axis in low}
     local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
-    local = _with_warps(kernel, local, [kernel.tag(iname) for iname in done])
+    padded = with_warps(local, [kernel.tag(iname) for iname in done])
+    if isinstance(padded, Diagnostic):
+        raise _error(kernel, padded)
+    local = padded
     local = _with_digits(kernel, local, digits)
     first = dict.fromkeys(local, 0) | first
     sizes = {axis: size for axis, size in local.items() if size is not None}
@@ -226,24 +227,6 @@ def axes_of(kernel: LoopKernel) -> Axes:
         raise _error(kernel, combined_digit(combined, next(iter(digits))))
     found = [digit for tag, _, _ in digits.values() if (digit := digit_of(tag, sizes)) is not None]
     return Axes(group, elementary(sizes, found) or local, first, local)
-
-
-def _with_warps(kernel: LoopKernel, local: dict[str, int | None], tags: Collection[InameTag]) -> dict[str, int | None]:
-    """Return the extents of the thread axes with room for whole warps, or parts of one, where *tags* ask for them."""
-    has_warps = any(isinstance(tag, Warp) for tag in tags)
-    lanes = local.get("l.0", 1)
-    if lanes is None or not (has_warps or any(isinstance(tag, Lane) for tag in tags)):
-        return local
-    if lanes > _WARP:
-        problem = Diagnostic(
-            "too-many-lanes",
-            f"{lanes} threads along 'l.0' are more than a warp",
-            (f"lanes are the {_WARP} threads of a warp, and lie on 'l.0'",),
-            (f"split the iname by {_WARP}, and tag the inner one 'lane'",),
-        )
-        raise _error(kernel, problem)
-    padded = _WARP if has_warps else 1 << (lanes - 1).bit_length()
-    return {"l.0": padded, **{axis: size for axis, size in local.items() if axis != "l.0"}}
 
 
 def _with_digits(
