@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from polyloop.errors import Diagnostic
+from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.tags import InameTag, Lane, Warp
 
 __all__ = ["with_warps"]
@@ -13,18 +13,25 @@ __all__ = ["with_warps"]
 _WARP: Final = 32
 
 
-def with_warps(local: Mapping[str, int | None], tags: Collection[InameTag]) -> dict[str, int | None] | Diagnostic:
-    """Return the extents of the thread axes with room for whole warps, or parts of one, where *tags* ask for them."""
+def with_warps(kernel: str, local: Mapping[str, int | None], tags: Collection[InameTag]) -> dict[str, int | None]:
+    """Return the extents of the thread axes with room for whole warps, or parts of one, where *tags* ask for them.
+
+    Raises
+    ------
+    VerificationError
+        ``too-many-lanes``.
+    """
     has_warps = any(isinstance(tag, Warp) for tag in tags)
     lanes = local.get("l.0", 1)
     if lanes is None or not (has_warps or any(isinstance(tag, Lane) for tag in tags)):
         return dict(local)
     if lanes > _WARP:
-        return Diagnostic(
+        problem = Diagnostic(
             "too-many-lanes",
             f"{lanes} threads along 'l.0' are more than a warp",
             (f"lanes are the {_WARP} threads of a warp, and lie on 'l.0'",),
             (f"split the iname by {_WARP}, and tag the inner one 'lane'",),
         )
+        raise VerificationError("schedule", kernel, [problem])
     padded = _WARP if has_warps else 1 << (lanes - 1).bit_length()
     return {"l.0": padded, **{axis: size for axis, size in local.items() if axis != "l.0"}}

@@ -214,10 +214,7 @@ def axes_of(kernel: LoopKernel) -> Axes:
     local_axes = sorted(axis for axis in low if axis[0] == "l")
     first = {axis: low[axis] if low[axis] < 0 or axis[0] == "l" else 0 for axis in low}
     local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
-    padded = with_warps(local, [kernel.tag(iname) for iname in done])
-    if isinstance(padded, Diagnostic):
-        raise _error(kernel, padded)
-    local = padded
+    local = with_warps(kernel.name, local, [kernel.tag(iname) for iname in done])
     local = _with_digits(kernel, local, digits)
     first = dict.fromkeys(local, 0) | first
     sizes = {axis: size for axis, size in local.items() if size is not None}
