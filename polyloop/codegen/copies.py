@@ -17,7 +17,15 @@ from polyloop.kernel.tree import Barrier, Group, Loop, Node, Run, Tree, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.schedule.plan import Statement
 
-__all__ = ["group_text", "start_text", "waited_for", "with_groups", "without_runs", "without_starts"]
+__all__ = [
+    "group_text",
+    "start_text",
+    "waited_for",
+    "with_groups",
+    "without_barriers",
+    "without_runs",
+    "without_starts",
+]
 
 
 def without_runs(tree: Tree, dropped: Collection[str]) -> Tree:
@@ -35,6 +43,11 @@ def without_runs(tree: Tree, dropped: Collection[str]) -> Tree:
             case Barrier():
                 out.append(node)
     return tuple(out)
+
+
+def without_barriers(tree: Tree) -> Tree:
+    """Return *tree* without barriers between threads that were derived; those in loops inside stay."""
+    return tuple(node for node in tree if not isinstance(node, Barrier) or node.group is not None or node.name)
 
 
 def waited_for(tree: Tree) -> Iterator[str]:

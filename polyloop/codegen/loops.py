@@ -16,7 +16,7 @@ import islpy as isl
 from polyloop.codegen.bounds import Bound, Bounds, bounds_of, limit_value, stride_of
 from polyloop.codegen.c_ast import Block, Declare, For
 from polyloop.codegen.context import Context
-from polyloop.codegen.copies import waited_for, without_runs
+from polyloop.codegen.copies import waited_for, without_barriers, without_runs
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.parts import constant_names
 from polyloop.codegen.rows import Piece, mentions, negated, pieces_of, tightened
@@ -136,7 +136,8 @@ class Loops(ABC):
         start = _start(bounds)
         if not front or start is None:
             return self._rest(node, bounds, (front, back), context, inner)
-        first = [self._instance(node, start + number, context, inner) for number in range(front)]
+        quiet = Loop(name, without_barriers(node.body)) if name in self.schedule.quiet_fronts else node
+        first = [self._instance(quiet, start + number, context, inner) for number in range(front)]
         start += front
         rows = (Affine(((name, 1),), -start),)
         rest = replace(bounds, lower=((Affine((), start),),), lower_rows=rows)

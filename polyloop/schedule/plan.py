@@ -191,6 +191,8 @@ class Schedule:
         Type of inames where they are values.
     slabs
         ``iname -> (front, back)``: iterations to peel, on the user's request.
+    quiet_fronts
+        Loops of whose peeled first iterations none needs the barriers in the body.
     preambles
         Name and text of what stands in front of the generated functions, in order.
     unchecked
@@ -208,6 +210,7 @@ class Schedule:
     loop_tags: Mapping[str, InameTag] = field(default_factory=dict)
     tile_inames: frozenset[str] = frozenset()
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    quiet_fronts: frozenset[str] = frozenset()
     conditions: tuple[Condition, ...] = ()
     workspace: tuple[ArrayArg, ...] = ()
     preambles: tuple[tuple[str, str], ...] = ()

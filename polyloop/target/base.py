@@ -25,17 +25,21 @@ class Target:
         What schedules must respect.
     arch
         Architecture that the code is compiled for, such as ``"sm_90"``; empty for the C target.
+    min_blocks
+        How many blocks a multiprocessor is to hold at least; 0 says nothing.
     """
 
     name: str
     language: Language
     limits: DeviceLimits
     arch: str = ""
+    min_blocks: int = 0
 
     @property
     def spelling(self) -> str:
         """The call that makes this target."""
-        return f"pl.CudaTarget({self.arch!r})" if self.arch else "pl.CTarget()"
+        more = f", min_blocks={self.min_blocks}" if self.min_blocks else ""
+        return f"pl.CudaTarget({self.arch!r}{more})" if self.arch else "pl.CTarget()"
 
     def __repr__(self) -> str:
         return self.spelling

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Final
 
 from polyloop.codegen.language import Language
+from polyloop.errors import CodegenError, Diagnostic
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
 from polyloop.target.cudacopies import COPIES, copy_definitions
@@ -130,23 +131,39 @@ CUDA_LANGUAGE: Final = Language(
 
 
 @cache
-def _language(arch: str) -> Language:
-    """Return the language for devices of architecture *arch*, with what a block of theirs can have."""
-    shared = _SHARED_KIB.get(arch, 48)
-    limits = replace(_LIMITS, shared_bytes=shared * 1024)
-    language = replace(CUDA_LANGUAGE, limits=limits, copies=None if arch in _WITHOUT_COPIES else COPIES)
+def _language(arch: str, min_blocks: int) -> Language:
+    """Return the language for devices of architecture *arch*, with what a block of theirs can have.
+
+    Kernels are to leave room for *min_blocks* blocks, if that is not 0.
+    """
+    limits = replace(_LIMITS, shared_bytes=_SHARED_KIB.get(arch, 48) * 1024)
+    bounds = f"__launch_bounds__({{threads}}, {min_blocks})" if min_blocks else CUDA_LANGUAGE.launch_bounds
+    copies = None if arch in _WITHOUT_COPIES else COPIES
+    language = replace(CUDA_LANGUAGE, limits=limits, copies=copies, launch_bounds=bounds)
     digits = "".join(c for c in arch if c.isdigit())
     return replace(language, warp_reductions=_WARP_REDUCTIONS) if digits and int(digits) < _AMPERE else language
 
 
-def CudaTarget(arch: str = "sm_90") -> Target:  # noqa: N802 - reads as the class that it is to users
+def CudaTarget(arch: str = "sm_90", *, min_blocks: int = 0) -> Target:  # noqa: N802 - reads as the class that it is to users
     """Return the CUDA target.
 
     Parameters
     ----------
     arch
         Architecture to compile for, such as ``"sm_80"``.
+    min_blocks
+        How many blocks of a kernel a multiprocessor is to hold at least: the compiler uses no more registers than that
+        leaves to each thread, and spills what it cannot hold.  0 leaves the choice to the compiler.
+
+    Raises
+    ------
+    CodegenError
+        ``bad-min-blocks``.
     """
-    language = _language(arch.rstrip("af"))
+    if type(min_blocks) is not int or min_blocks < 0:
+        hint = "min_blocks=2 asks for room for two blocks, 0 for nothing"
+        raise CodegenError("CudaTarget", None, [Diagnostic(
+            "bad-min-blocks", f"min_blocks={min_blocks!r} is no number of blocks", (), (hint,))])
+    language = _language(arch.rstrip("af"), min_blocks)
     assert language.limits is not None, "the CUDA language has limits"
-    return Target("cuda", language, language.limits, arch)
+    return Target("cuda", language, language.limits, arch, min_blocks)

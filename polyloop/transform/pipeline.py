@@ -135,11 +135,25 @@ def _buffer_of(kernel: LoopKernel, name: str) -> str | None:
 
 def _is_producer(kernel: LoopKernel, filler: Instruction, iname: str) -> bool:
     """Return whether an instruction fetches something from global memory once in each iteration of *iname*."""
-    if iname not in filler.inames or filler.step is not None:
+    if iname not in filler.inames or filler.step is not None or _is_ahead(filler, iname):
         return False
     arrays, spaces = kernel.arrays(), place(kernel).spaces
     fetches = any(name in arrays and spaces.get(name) is AddressSpace.GLOBAL for name in filler.reads)
-    return fetches and set(copied_inames(kernel, filler, iname)) <= variables(filler.assignee)
+    return fetches and not _repeated(kernel, filler, iname)
+
+
+def _repeated(kernel: LoopKernel, filler: Instruction, iname: str) -> list[str]:
+    """Return the loops inside of *iname* in which *filler* fills the same elements again."""
+    inside = copied_inames(kernel, filler, iname)
+    bounds = {x: constant_bounds(filler.domain, filler.inames.index(x)) for x in inside}
+    once = {x for x, (low, high) in bounds.items() if low is not None and low == high}
+    return [x for x in inside if x not in once and x not in variables(filler.assignee)]
+
+
+def _is_ahead(filler: Instruction, iname: str) -> bool:
+    """Return whether an earlier pipeline of loop *iname* has given what *filler* fills places for its stages."""
+    indices = filler.assignee.index_tuple if isinstance(filler.assignee, p.Subscript) else ()
+    return any(isinstance(index, p.Remainder) and iname in variables(index) for index in indices)
 
 
 def _loop_violations(kernel: LoopKernel, iname: str) -> Iterator[Diagnostic]:
@@ -165,11 +179,21 @@ def _rotation_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Dia
                 ("leave it out of the producers",),
                 sites=(instruction.site(),),
             )
-    if any(rotation.buffer in other.writes for other in kernel.instructions if other is not filler):
+    often = _repeated(kernel, filler, rotation.iname)
+    if often:
+        yield Diagnostic(
+            "filled-often",
+            f"'{filler.id}' fills '{rotation.buffer}' anew in each iteration of '{often[0]}', inside of '{rotation.iname}'",
+            (f"the values of an iteration of '{rotation.iname}' are never there together",),
+            (f"pipeline loop '{often[-1]}'",),
+            sites=(filler.site(),),
+        )
+    others = [other for other in kernel.instructions if rotation.buffer in other.writes and other is not filler]
+    if others or _is_ahead(filler, rotation.iname):
         yield Diagnostic(
             "already-staged",
-            f"'{rotation.buffer}' is filled in two steps, as by a pipeline",
-            hints=("pipeline a loop once; choose other producers for another loop",),
+            f"'{rotation.buffer}' is filled ahead already",
+            hints=("pipeline a loop once, with as many stages as it is to have",),
             sites=(filler.site(),),
         )
     if buffer.dim_tags is not None and not all(isinstance(tag, Nested) for tag in buffer.dim_tags):
@@ -284,7 +308,7 @@ def pipeline(
     ------
     TransformError
         ``unknown-iname``, ``iname-tagged``, ``bad-stages``, ``unknown-way``, ``unknown-producer``, ``no-producer``,
-        ``not-in-loop``, ``uses-apart``, ``already-staged``, ``bad-layout``, ``data-decides``, ``threads-unknown``,
+        ``not-in-loop``, ``filled-often``, ``uses-apart``, ``already-staged``, ``bad-layout``, ``data-decides``, ``threads-unknown``,
         ``footprint-not-constant``, ``not-a-copy``, ``copy-not-shared``; where a producer needs what an iteration in
         between computes, ``stale-value`` or ``illegal-order``, with two instances.
 

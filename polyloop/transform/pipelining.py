@@ -103,6 +103,7 @@ def piped(kernel: LoopKernel, rotations: Sequence[Rotation], via: Via) -> LoopKe
     """Return *kernel* with producers running ahead."""
     spaces = place(kernel).spaces
     first = rotations[0].producer
+    helpers = _helpers(kernel, rotations)
     for rotation in rotations:
         kernel = rotated(kernel, rotation, spaces[rotation.buffer])
         old = kernel.instruction(rotation.producer)
@@ -114,7 +115,23 @@ def piped(kernel: LoopKernel, rotations: Sequence[Rotation], via: Via) -> LoopKe
                 kernel = _through_registers(kernel, rotation, old, ahead, first)
             case Via.CP_ASYNC:
                 kernel = _asynchronous(kernel, rotation, old, ahead, first)
+    for helper in helpers:
+        kernel = _with(kernel, moved_ahead(kernel.instruction(helper), rotations[0].iname, rotations[0].distance))
     return kernel
+
+
+def _helpers(kernel: LoopKernel, rotations: Sequence[Rotation]) -> list[str]:
+    """Return the instructions that fill what only the producers read, through any number of them."""
+    found = [rotation.producer for rotation in rotations]
+    count = len(found)
+    for name in found:
+        for read in sorted(kernel.instruction(name).reads & kernel.evaluations.keys()):
+            filler = kernel.evaluations[read]
+            readers = {other.id for other in kernel.instructions if read in other.reads}
+            inside = rotations[0].iname in kernel.instruction(filler).inames
+            if inside and filler not in found and readers <= set(found):
+                found.append(filler)
+    return found[count:]
 
 
 def _with(kernel: LoopKernel, changed: Instruction) -> LoopKernel:

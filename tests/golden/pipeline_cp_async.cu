@@ -25,7 +25,6 @@ extern "C" __global__ void __launch_bounds__(64) product(const float *__restrict
         for (int jr = 0; jr < 2; ++jr)
             acc[ir][jr] = 0.0f;  // insn
     }
-    __syncthreads();
     if (tx < l) {
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
@@ -37,7 +36,6 @@ extern "C" __global__ void __launch_bounds__(64) product(const float *__restrict
             cp_async_4(&b_fetch[0][ty][8 * b_dim_1_outer + tx], &b[ty * n + 16 * bx + 8 * b_dim_1_outer + tx]);  // fetch_b
     }
     cp_async_commit();
-    __syncthreads();
     if (tx + 8 < l) {
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)

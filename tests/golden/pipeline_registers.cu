@@ -23,7 +23,6 @@ extern "C" __global__ void __launch_bounds__(64) product(const float *__restrict
         for (int b_dim_1_outer = 0; b_dim_1_outer < 2; ++b_dim_1_outer)
             b_fetch_next[b_dim_1_outer] = b[ty * n + 16 * bx + 8 * b_dim_1_outer + tx];  // fetch_b
     }
-    __syncthreads();
     const int ko_full = l / 8 - 1;
     for (int ko = 0; ko < ko_full; ++ko) {
         #pragma unroll

@@ -181,6 +181,12 @@ REFUSALS: dict[str, tuple[Callable[[], pl.LoopKernel], Callable[[pl.LoopKernel],
     "producer": (product, lambda k: pl.pipeline(k, "ko", producers="a_fetched"), "unknown-producer"),
     "nothing": (lambda: product(prefetch=False), lambda k: pl.pipeline(k, "ko"), "no-producer"),
     "elsewhere": (product, lambda k: pl.pipeline(k, "ki", producers="b_fetch"), "not-in-loop"),
+    "often": (
+        lambda: pl.add_prefetch(product(prefetch=False), "b", ["jr", "jt"]),
+        lambda k: pl.pipeline(k, "ko", producers="b_fetch"),
+        "filled-often",
+    ),
+    "again": (lambda: pipelined("shared", 2), lambda k: pl.pipeline(k, "ko"), "no-producer"),
     "twice": (lambda: pipelined("cp.async", 2), lambda k: pl.pipeline(k, "ko", producers="a_fetch"), "already-staged"),
 }
 
@@ -225,6 +231,21 @@ def test_computed_values_are_no_copies(golden: Golden) -> None:
     golden("messages/pipeline_computed.txt", text)
     x = np.random.default_rng(1).random((5, 32), dtype=F)
     check(pl.pipeline(knl, "k", via="registers"), {"x": x}, {"y": 2 * x[:, ::-1]})
+
+
+@pytest.mark.parametrize("via", ["shared", "registers"])
+def test_what_producers_need_comes_with_them(via: str) -> None:
+    """The rule's values are computed from fetched rows, both an iteration ahead."""
+    data = [pl.GlobalArg("x, y", F, shape="n, 64"), ...]
+    text = "g(p, q) := x[p, q] + 2*x[p, 63 - q]\ny[k, i] = g(k, 63 - i)"
+    knl = pl.make_kernel("{[k, i]: 0 <= k < n and 0 <= i < 64}", text, data, name="twice")
+    knl = pl.precompute(pl.tag_inames(knl, "i:l.0"), "g", "i")
+    knl = pl.add_prefetch(knl, "x", "g_dim_1")
+    assert {"x_fetch", "g_value"} <= knl.evaluations.keys()
+    x = np.random.default_rng(2).integers(-4, 5, (5, 64)).astype(F)
+    for producers in (None, "g_value", "x_fetch"):
+        piped = pl.pipeline(knl, "k", producers=producers, via=via)
+        check(piped, {"x": x}, {"y": 2 * x + x[:, ::-1]})
 
 
 def test_registers_belong_to_threads(golden: Golden) -> None:
