@@ -190,7 +190,7 @@ def _extremes(alternatives: Bound, context: Context, *, is_lower: bool) -> Bound
 def _minimal_sides(rows: Sequence[Affine], name: str, context: Context) -> list[Affine]:
     """Drop superfluous rows, but neither the last lower nor the last upper one."""
     left = list(rows)
-    for row in rows:
+    for row in sorted(rows, key=lambda row: -len(row.terms)):
         is_lower = row.coefficient(name) > 0
         others = [other for other in left if other is not row]
         if len(left) <= 2 or not any((other.coefficient(name) > 0) == is_lower for other in others):

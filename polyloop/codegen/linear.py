@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Final, TypeVar
 
 import numpy as np
@@ -185,8 +186,7 @@ def _scaled(row: Affine, scope: Scope) -> Affine:
     for var, coefficient in row.terms:
         if isinstance(var, str) and var.endswith("#"):
             modulus = scope.divisibility[var[:-1]][0]
-            if coefficient % modulus:
-                row = row.scale(modulus)
+            row = row.scale(modulus // gcd(coefficient, modulus))
     return row
 
 

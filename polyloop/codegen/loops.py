@@ -325,19 +325,19 @@ class Loops(ABC):
         begin = split if is_ordered and len(bound) == 1 else self.scope.index_extreme("max", (start, split))
         test = self._test(name, bounds.upper, context)
         outside = context.add(bounds.facts).add(rest_rows)
-        rest = self._for(self._possible(node, outside), begin, test, outside, inner)
+        rest = self._for(self._possible(node, inner - self.threads, outside), begin, test, outside, inner)
         self.may_peel = saved
         return (first, *fast, *rest)
 
-    def _possible(self, node: Loop, context: Context) -> Loop:
+    def _possible(self, node: Loop, known: frozenset[str], context: Context) -> Loop:
         """Return a loop without the statements of which *context* excludes all instances."""
-        dropped = set()
-        for name in runs(node.body):
-            pieces = self._pieces(name, frozenset(self.statements[name].dims))
-            rows = ([Affine(terms, const) for terms, const in piece.items()] for piece in pieces)
-            if all(any(context.implies(negated(row)) for row in piece) for piece in rows):
-                dropped.add(name)
+        dropped = {name for name in runs(node.body) if not self._may_run(name, known, context)}
         return Loop(node.iname, without_runs(node.body, dropped)) if dropped else node
+
+    def _may_run(self, name: str, known: frozenset[str], context: Context) -> bool:
+        """Return whether *context*, which is about the variables *known*, leaves a statement any instance."""
+        rows = ([Affine(terms, const) for terms, const in piece.items()] for piece in self._pieces(name, known))
+        return not all(any(context.implies(negated(row)) for row in piece) for piece in rows)
 
     def _below(self, iname: str, limit: str | int) -> str:
         """Return the condition that a loop has not reached *limit*."""

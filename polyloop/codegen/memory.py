@@ -79,6 +79,6 @@ def _union(pool: str, members: Sequence[Declare], pools: Mapping[str, str]) -> D
 def _declaration(storage: Storage, scope: Scope, launch: Launch) -> Declare:
     threads = tuple(launch.local_size[int(axis[2:])] for axis in scope.expanded.get(storage.name, ()))
     qualifier = scope.language.shared if storage.address_space is AddressSpace.LOCAL else ""
-    if qualifier and storage.name in scope.aligned:
+    if storage.address_space is not AddressSpace.GLOBAL and storage.name in scope.aligned:
         qualifier += f"{scope.language.aligned.format(bytes=scope.aligned[storage.name])} "
     return Declare(scope.ctype(storage.dtype), storage.name, threads + storage.dims, None, qualifier)

@@ -7,7 +7,7 @@ are moved at once is checked at launch, or declared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -80,7 +80,30 @@ def plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
         store = _checked(scope, statement, statement.lhs, lanes)
         if loads and array_name(statement.lhs) in scope.storage:  # a tile that is stored transposed: as it was meant
             scope.notes.pop((statement.instruction, _text(scope, statement.lhs)), None)
-    return Plan(lanes, tuple(loads.values()), store)
+    plan = Plan(lanes, tuple(loads.values()), store)
+    return _with_registers(scope, statement, plan)
+
+
+def _with_registers(scope: Scope, statement: Statement, plan: Plan) -> Plan:
+    """Return *plan*, in which a copy between memory and registers moves vectors in the latter too."""
+    load, store = statement.rhs, statement.lhs
+    if not isinstance(load, p.Subscript) or not isinstance(store, p.Subscript) or statement.update is not None:
+        return plan
+    if plan.store is not None and not plan.loads and (found := _in_registers(scope, load, plan.lanes)) is not None:
+        return replace(plan, loads=(found,))
+    if plan.store is None and plan.loads and (found := _in_registers(scope, store, plan.lanes)) is not None:
+        return replace(plan, store=found)
+    return plan
+
+
+def _in_registers(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | None:
+    """Return a wide access to a private array, None if it is none."""
+    name = array_name(access)
+    storage = scope.storage.get(name)
+    if storage is None or storage.address_space is not AddressSpace.PRIVATE or name in scope.expanded:
+        return None
+    found = _wide(scope, access, lanes)
+    return found if isinstance(found, Wide) else None
 
 
 def _checked(

@@ -183,7 +183,7 @@ def _rotation_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Dia
     if often:
         yield Diagnostic(
             "filled-often",
-            f"'{filler.id}' fills '{rotation.buffer}' anew in each iteration of '{often[0]}', inside of '{rotation.iname}'",
+            f"'{filler.id}' fills '{rotation.buffer}' anew in each iteration of '{often[0]}'",
             (f"the values of an iteration of '{rotation.iname}' are never there together",),
             (f"pipeline loop '{often[-1]}'",),
             sites=(filler.site(),),
@@ -308,9 +308,9 @@ def pipeline(
     ------
     TransformError
         ``unknown-iname``, ``iname-tagged``, ``bad-stages``, ``unknown-way``, ``unknown-producer``, ``no-producer``,
-        ``not-in-loop``, ``filled-often``, ``uses-apart``, ``already-staged``, ``bad-layout``, ``data-decides``, ``threads-unknown``,
-        ``footprint-not-constant``, ``not-a-copy``, ``copy-not-shared``; where a producer needs what an iteration in
-        between computes, ``stale-value`` or ``illegal-order``, with two instances.
+        ``not-in-loop``, ``filled-often``, ``uses-apart``, ``already-staged``, ``bad-layout``, ``data-decides``,
+        ``threads-unknown``, ``footprint-not-constant``, ``not-a-copy``, ``copy-not-shared``; where a producer needs
+        what an iteration in between computes, ``illegal-order`` with two instances.
 
     Notes
     -----
