@@ -4,7 +4,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
     const int tx = threadIdx.x, ty = threadIdx.y;
     __shared__ float a_fetch[16][8];
     __shared__ __align__(16) float b_fetch[8][16];
-    float acc[4][4];
+    __align__(16) float acc[4][4];
     #pragma unroll
     for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
         #pragma unroll
@@ -38,12 +38,6 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
         __syncwarp();
     }
     #pragma unroll
-    for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
-        float4 c_v;
-        c_v.x = acc[i_inner_outer][0];
-        c_v.y = acc[i_inner_outer][1];
-        c_v.z = acc[i_inner_outer][2];
-        c_v.w = acc[i_inner_outer][3];
-        *(float4 *)&c[(16 * by + 4 * i_inner_outer + ty) * n + 16 * bx + 4 * tx] = c_v;  // insn
-    }
+    for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
+        *(float4 *)&c[(16 * by + 4 * i_inner_outer + ty) * n + 16 * bx + 4 * tx] = *(const float4 *)&acc[i_inner_outer][0];  // insn
 }
