@@ -111,7 +111,8 @@ class Pipeline(Transform):
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         kernel = piped(kernel, self._rotations(kernel), Via(self.via))
         _, back = kernel.slabs.get(self.iname, (0, 0))
-        return replace(kernel, slabs={**kernel.slabs, self.iname: (self.stages - 1, back)})
+        slabs = {**kernel.slabs, self.iname: (self.stages - 1, back)}
+        return replace(kernel, slabs=slabs, tile_inames=kernel.tile_inames | {self.iname})
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before

@@ -1,0 +1,46 @@
+static __device__ __forceinline__ void cp_async_4(void *to, const void *from)
+{
+    const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(shared), "l"(from) : "memory");
+}
+static __device__ __forceinline__ void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int pending> static __device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory");
+}
+
+extern "C" __global__ void __launch_bounds__(64) running_sums_of_reversed_rows(const float *__restrict__ x, float *__restrict__ y, int n)
+{
+    const int tx = threadIdx.x;
+    __shared__ float x_fetch[4][64];
+    if (n >= 1) {
+        float s = 0.0f;  // insn
+        cp_async_4(&x_fetch[0][tx], &x[tx]);  // fetch_x
+        cp_async_commit();
+        if (n >= 2)
+            cp_async_4(&x_fetch[1][tx], &x[1 * 64 + tx]);  // fetch_x
+        cp_async_commit();
+        if (n >= 3)
+            cp_async_4(&x_fetch[2][tx], &x[2 * 64 + tx]);  // fetch_x
+        cp_async_commit();
+        const int r_full = n - 3;
+        for (int r = 0; r < r_full; ++r) {
+            cp_async_wait<2>();
+            __syncthreads();
+            cp_async_4(&x_fetch[(r + 3) % 4][tx], &x[(r + 3) * 64 + tx]);  // fetch_x
+            cp_async_commit();
+            s += x_fetch[r % 4][63 - tx];  // add
+            y[r * 64 + tx] = s;  // insn_1
+        }
+        for (int r = max(0, r_full); r < n; ++r) {
+            cp_async_wait<2>();
+            __syncthreads();
+            cp_async_commit();
+            s += x_fetch[r % 4][63 - tx];  // add
+            y[r * 64 + tx] = s;  // insn_1
+        }
+    }
+}
