@@ -152,7 +152,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         loop_tags=dict(_loop_tags(kernel)),
         tile_inames=kernel.tile_inames,
         slabs=dict(kernel.slabs),
-        quiet_fronts=frozenset() if reuses else quiet_fronts(placement, found, tree, kernel.slabs),
+        quiet_fronts=frozenset() if meetings else quiet_fronts(placement, found, tree, kernel.slabs),
         conditions=kernel.conditions,
         preambles=kernel.preambles,
         index_dtype=kernel.index_dtype,

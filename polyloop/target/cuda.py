@@ -144,7 +144,7 @@ def _language(arch: str, min_blocks: int) -> Language:
     return replace(language, warp_reductions=_WARP_REDUCTIONS) if digits and int(digits) < _AMPERE else language
 
 
-def CudaTarget(arch: str = "sm_90", *, min_blocks: int = 0) -> Target:  # noqa: N802 - reads as the class that it is to users
+def CudaTarget(arch: str = "sm_90", *, min_blocks: int = 0) -> Target:  # noqa: N802 - reads as the class
     """Return the CUDA target.
 
     Parameters
