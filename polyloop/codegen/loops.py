@@ -134,9 +134,12 @@ class Loops(ABC):
             return self._unrolled(node, bounds, context, inside, inner)
         front, back = self.schedule.slabs.get(name, (0, 0)) if bounds.stride is None else (0, 0)
         start = _start(bounds)
+        ends = self.schedule.fronts.get(name)
+        if front and start is not None and ends is not None:
+            front = max(0, ends.end - start)
         if not front or start is None:
             return self._rest(node, bounds, (front, back), context, inner)
-        quiet = Loop(name, without_barriers(node.body)) if name in self.schedule.quiet_fronts else node
+        quiet = Loop(name, without_barriers(node.body)) if ends is not None and ends.is_quiet else node
         first = [self._instance(quiet, start + number, context, inner) for number in range(front)]
         start += front
         rows = (Affine(((name, 1),), -start),)

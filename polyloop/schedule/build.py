@@ -34,7 +34,7 @@ from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.poly.affine import to_expression
 from polyloop.schedule.barrier import idle_barriers, place_barriers, requirements
 from polyloop.schedule.collective import Collective, Kind, meeting_of, reuse_requirements
-from polyloop.schedule.fronts import quiet_fronts
+from polyloop.schedule.fronts import fronts_of
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 from polyloop.schedule.trust import taken_on_trust
@@ -152,7 +152,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         loop_tags=dict(_loop_tags(kernel)),
         tile_inames=kernel.tile_inames,
         slabs=dict(kernel.slabs),
-        quiet_fronts=frozenset() if meetings else quiet_fronts(placement, found, tree, kernel.slabs),
+        fronts={} if meetings else fronts_of(placement, found, tree, kernel.slabs),
         conditions=kernel.conditions,
         preambles=kernel.preambles,
         index_dtype=kernel.index_dtype,

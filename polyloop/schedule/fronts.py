@@ -1,4 +1,7 @@
-"""First iterations of loops that stand apart and need no barriers, because only later ones meet what they touch."""
+"""First iterations of loops that stand apart: up to where, and whether they need the barriers in the body.
+
+They need none where only later iterations meet what they touch.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +11,33 @@ from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.race import Need
 from polyloop.kernel.tree import Barrier, Loop, Scope, Tree, runs
 from polyloop.poly.sets import constant_bounds
+from polyloop.schedule.plan import Front
 
-__all__ = ["quiet_fronts"]
+__all__ = ["fronts_of"]
 
 
-def quiet_fronts(
+def fronts_of(
     placement: Placement, found: Iterable[Need], tree: Tree, slabs: Mapping[str, tuple[int, int]]
-) -> frozenset[str]:
-    """Return the loops whose first iterations, as many as *slabs* says, need none of the barriers of their bodies.
+) -> dict[str, Front]:
+    """Return where the first iterations of loops end, as many as *slabs* says.
 
-    That is so where all that has to wait for them runs later, and behind a barrier of the first iteration after them.
+    They are quiet where all that has to wait for them runs later, and behind a barrier of the first iteration after
+    them.
     """
     needs = [need for need in found if need.scope is not None]
-    quiet = set()
-    for loop in _loops(tree):
+    fronts = {}
+    loops = [*_loops(tree)]
+    names = [loop.iname for loop in loops]
+    for loop in loops:
         front = slabs.get(loop.iname, (0, 0))[0]
         inside = [placement.statements[name] for name in runs(loop.body)]
-        if front and all(loop.iname in statement.dims for statement in inside):
+        if front and names.count(loop.iname) == 1 and all(loop.iname in statement.dims for statement in inside):
             starts = [_least(statement, loop.iname) for statement in inside]
             known = [start for start in starts if start is not None]
-            if len(known) == len(starts) and _is_quiet(loop, needs, min(known) + front):
-                quiet.add(loop.iname)
-    return frozenset(quiet)
+            if len(known) == len(starts):
+                end = min(known) + front
+                fronts[loop.iname] = Front(end, _is_quiet(loop, needs, end))
+    return fronts
 
 
 def _loops(tree: Tree) -> Iterator[Loop]:

@@ -20,7 +20,7 @@ from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Tree
 from polyloop.schedule.collective import Collective
 
-__all__ = ["Launch", "Schedule", "Statement", "Storage", "shared_bytes"]
+__all__ = ["Front", "Launch", "Schedule", "Statement", "Storage", "shared_bytes"]
 
 POOL_ALIGNMENT: Final = 16
 """Most that an element type asks for [bytes]; storage that several types share is a multiple of it."""
@@ -167,6 +167,14 @@ class Launch:
     exchanged: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class Front:
+    """The iterations of a loop before the value ``end`` stand apart; quiet ones need none of the barriers inside."""
+
+    end: int
+    is_quiet: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Schedule:
     """A kernel ready for code generation.
@@ -191,8 +199,8 @@ class Schedule:
         Type of inames where they are values.
     slabs
         ``iname -> (front, back)``: iterations to peel, on the user's request.
-    quiet_fronts
-        Loops of whose peeled first iterations none needs the barriers in the body.
+    fronts
+        More about the first iterations that are peeled, by loop.
     preambles
         Name and text of what stands in front of the generated functions, in order.
     unchecked
@@ -210,7 +218,7 @@ class Schedule:
     loop_tags: Mapping[str, InameTag] = field(default_factory=dict)
     tile_inames: frozenset[str] = frozenset()
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    quiet_fronts: frozenset[str] = frozenset()
+    fronts: Mapping[str, Front] = field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()
     workspace: tuple[ArrayArg, ...] = ()
     preambles: tuple[tuple[str, str], ...] = ()

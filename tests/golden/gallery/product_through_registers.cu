@@ -2,7 +2,7 @@ extern "C" __global__ void __launch_bounds__(64) product_through_registers(const
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    const int ak_quad = tx % 2, bj_quad = tx % 8, ai = 4 * ty + tx / 2, bk = ty;
+    const int ak_quad = tx % 2, bj_quad = tx, ai = 4 * ty + tx / 2, bk = ty;
     __shared__ __align__(16) float a_tile[2][8][32];
     __shared__ __align__(16) float b_tile[2][8][32];
     float acc[4][4];
