@@ -23,6 +23,10 @@ _TORCH: Final[Calls] = {
     "axpy": lambda torch, a: lambda: torch.add(a["y"], a["x"], alpha=float(a["alpha"]), out=a["z"]),
     "transpose": lambda _, arrays: lambda: arrays["b"].copy_(arrays["a"].T),
     "fp32 GEMM": _torch_product,
+    "row sums of 32": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),
+    "row sums of 1024": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),
+    "row sums of 16384": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),
+    "prefix sum": lambda torch, a: lambda: torch.cumsum(a["a"], 0, out=a["b"]),
 }
 
 
@@ -40,6 +44,10 @@ _CUPY: Final[Calls] = {
     "axpy": _cupy_axpy,
     "transpose": lambda cupy, arrays: lambda: cupy.copyto(arrays["b"], arrays["a"].T),
     "fp32 GEMM": lambda cupy, arrays: lambda: cupy.matmul(arrays["a"], arrays["b"], out=arrays["c"]),
+    "row sums of 32": lambda cupy, a: lambda: cupy.sum(a["a"], 1, out=a["y"]),
+    "row sums of 1024": lambda cupy, a: lambda: cupy.sum(a["a"], 1, out=a["y"]),
+    "row sums of 16384": lambda cupy, a: lambda: cupy.sum(a["a"], 1, out=a["y"]),
+    "prefix sum": lambda cupy, a: lambda: cupy.cumsum(a["a"], out=a["b"]),
 }
 
 PEERS: Final[Mapping[str, tuple[Calls, Callable[[Any, Any], Any]]]] = {
