@@ -23,7 +23,7 @@ def _inames(kernel: LoopKernel) -> list[str]:
 
 
 def _split(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    tags = (None, None, None, "g.0", "g.1", "l.0", "l.1", "unr", "ilp", "vec")
+    tags = (None, None, None, "g.0", "g.1", "l.0", "l.1", "l%4", "l/4%3", "unr", "ilp", "vec")
     found = {"split_iname": rng.choice(_inames(kernel)), "inner_length": rng.choice((1, 2, 3, 4, 5, 7))}
     found |= {name: tag for name in ("outer_tag", "inner_tag") if (tag := rng.choice(tags)) is not None}
     slabs = rng.choice(((0, 0), (0, 0), (0, 0), (0, 1), (1, 1)))
@@ -31,7 +31,7 @@ def _split(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 
 
 def _tag(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    tag = rng.choice(("g.0", "g.1", "l.0", "l.0", "l.1", "unr", "ord", "unr_hint", "ilp", "vec"))
+    tag = rng.choice(("g.0", "g.1", "l.0", "l.0", "l.1", "l%2", "l/2%3", "l/4", "unr", "ord", "unr_hint", "ilp", "vec"))
     return {"iname_to_tag": {rng.choice(_inames(kernel)): tag}}
 
 
@@ -47,13 +47,29 @@ def _rename(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 def _prefetch(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     arrays = kernel.arrays()
     read = sorted(name for name in arrays if any(name in i.reads for i in kernel.instructions) and arrays[name].shape)
-    found: dict[str, Any] = {"var_name": rng.choice(read or ["x"]), "sweep_inames": _sweep(rng, kernel)}
-    return found | _made(rng)
+    found: dict[str, Any] = {"var_name": rng.choice(read or ["x"])} | _placed(rng, kernel) | _made(rng)
+    if rng.random() < 0.2:
+        found["vec"] = rng.choice((2, 4))
+    return found
 
 
 def _sweep(rng: random.Random, kernel: LoopKernel) -> list[str]:
     inames = _inames(kernel)
     return rng.sample(inames, rng.randint(0, min(2, len(inames))))
+
+
+def _placed(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    """Return which loops are swept, and how what is staged is stored."""
+    if rng.random() < 0.2:
+        return {"compute_at": rng.choice((*_inames(kernel), "root"))}
+    found: dict[str, Any] = {"sweep_inames": _sweep(rng, kernel)}
+    if found["sweep_inames"] and rng.random() < 0.2:
+        found["storage_axes"] = found["sweep_inames"]
+    if rng.random() < 0.2:
+        found |= {"dim_tags": rng.choice(("N0,N1", "F", "N0")), "pad": rng.choice((0, 1, 4))}
+    if rng.random() < 0.15:
+        found["fetch_bounding_box"] = rng.choice((True, False))
+    return found | _within(rng, kernel, 0.15)
 
 
 def _made(rng: random.Random) -> dict[str, Any]:
@@ -68,7 +84,10 @@ def _made(rng: random.Random) -> dict[str, Any]:
 
 def _precompute(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     name = rng.choice(sorted(kernel.substitutions) or ["f"])
-    return {"subst_use": name, "sweep_inames": _sweep(rng, kernel)} | _made(rng)
+    found = {"subst_use": name} | _placed(rng, kernel) | _made(rng)
+    if rng.random() < 0.15:
+        found["precompute_inames"] = rng.sample(_inames(kernel), 1)
+    return found
 
 
 def _assume(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:

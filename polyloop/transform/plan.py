@@ -43,6 +43,8 @@ class Plan:
         How the axes of the temporary are stored, and how many elements are appended to each row.
     subscripts
         Forms of the subscripts that make the footprint; empty for those of all uses.
+    may_reuse
+        Whether ``inames`` may name inames that exist.
     """
 
     source: str
@@ -62,6 +64,11 @@ class Plan:
     dim_tags: str = ""
     pad: int = 0
     subscripts: tuple[tuple[Affine, ...], ...] = ()
+    may_reuse: bool = False
+
+    def reused(self, kernel: LoopKernel) -> bool:
+        """Return whether the new instruction runs in loops that exist."""
+        return self.may_reuse and bool(self.inames) and all(iname in kernel.inames for iname in self.inames or ())
 
     @property
     def caller(self) -> str:

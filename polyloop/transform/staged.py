@@ -63,7 +63,8 @@ class Staging(Transform):
         if plan.tag is not None:
             yield from tag_violations(plan.tag)
         yield from _layout_violations(kernel, plan)
-        yield from _name_violations(kernel, plan.temporary, plan.inames or (), plan.instruction, plan.address_space)
+        new = () if plan.reused(kernel) else plan.inames or ()
+        yield from _name_violations(kernel, plan.temporary, new, plan.instruction, plan.address_space)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         return stage(kernel, self.plan(kernel))
@@ -72,7 +73,8 @@ class Staging(Transform):
         plan = self.plan(before)
         users = {use.instruction.id for use in uses_of(before, plan) if isinstance(use, Use)}
         several = any(len(before.instruction(user).terms) > 1 for user in users)
-        return _staged_violations(after, plan.instruction, plan.outer is not None or several)
+        in_doubt = plan.outer is not None or several or plan.reused(before)
+        return _staged_violations(after, plan.instruction, in_doubt)
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         return _placement_note(after, self.plan(before).instruction)

@@ -23,7 +23,6 @@ from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.layout import order_tags, parse_dim_tags
 from polyloop.kernel.tags import (
-    Vectorize,
     axis_name,
     is_lane,
     is_thread,
@@ -39,11 +38,13 @@ from polyloop.poly.sets import (
     parameter_space,
     parametric_interval,
     project_onto,
+    sample_set,
 )
-from polyloop.transform.plan import Plan, Target, contiguous_axis, target_of, uses_of
+from polyloop.transform.plan import Plan, Target, target_of, uses_of
 from polyloop.transform.reorder import add_priority
-from polyloop.transform.spread import assign_auto, split_off
+from polyloop.transform.spread import assign_auto
 from polyloop.transform.uses import Use, expanded_to, terms_outside
+from polyloop.transform.wide_copy import vectorized
 
 __all__ = [
     "Footprint",
@@ -222,6 +223,8 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
         kernel.fresh(f"{plan.source}_dim_{number}") for number in range(rank)
     )
     instruction = _new_instruction(kernel, plan, footprint, new, target)
+    if plan.reused(kernel):
+        _found(kernel, plan, _too_short(kernel, instruction, new))
     if bounds := _bounds_of(kernel, instruction):
         _found(kernel, plan, data_footprint(plan.source, bounds, uses[0].instruction))
     result = _with_instruction(kernel, plan, footprint, new, instruction, target)
@@ -259,11 +262,31 @@ def _tagged(
 ) -> LoopKernel:
     """Return *kernel* with tags for the inames *new*."""
     is_constant = not any(extent.terms for extent in footprint.extents)
+    if plan.reused(kernel):
+        return kernel
     if plan.tag is not None and (is_constant or plan.tag != "l.auto"):
         tag = parse_tag(plan.tag)
         assert tag is not None, f"tag {plan.tag} was not checked"
         kernel = replace(kernel, iname_tags={**kernel.iname_tags, **dict.fromkeys(new, tag)})
-    return kernel if plan.vec is None else _found(kernel, plan, _vectorized(kernel, plan, target, footprint, new))
+    if plan.vec is None:
+        return kernel
+    return _found(kernel, plan, vectorized(kernel, plan, target, footprint.extents, new))
+
+
+def _too_short(kernel: LoopKernel, instruction: Instruction, inames: Sequence[str]) -> Diagnostic | None:
+    """Return that existing *inames* do not have all the values for which *instruction* has to run."""
+    known = domain_for(kernel.domains, instruction.inames, parameter_space(kernel.parameters))
+    needed = instruction.domain.intersect_params(kernel.assumptions)
+    if needed.is_subset(known):
+        return None
+    point = sample_set(needed.subtract(known), instruction.inames)
+    shown = "" if point is None else ", ".join(f"{name}={value}" for name, value in point.items())
+    return Diagnostic(
+        "inames-too-short",
+        f"the loops over {', '.join(map(repr, inames))} do not have all values that are to be computed",
+        (f"for example ({shown})",),
+        ("give names for new inames, or leave out precompute_inames",),
+    )
 
 
 def _outside(plan: Plan) -> Diagnostic:
@@ -272,41 +295,6 @@ def _outside(plan: Plan) -> Diagnostic:
         f"no use of '{plan.source}' inside the swept loops stays in the footprint that was given",
         hints=("leave out footprint_subscripts, or give subscripts that cover those of a use",),
     )
-
-
-def _vectorized(
-    kernel: LoopKernel, plan: Plan, target: Target, footprint: Footprint, new: tuple[str, ...]
-) -> LoopKernel | Diagnostic:
-    """Return *kernel* with a copy that moves neighbours at once."""
-    assert plan.vec is not None, "a length was given"
-    source = kernel.arrays().get(plan.source)
-    axis = None if source is None else contiguous_axis(source)
-    chosen = None
-    if axis is not None:
-        steps = [(name, target.elements[axis].coefficient(name)) for name in target.names]
-        chosen = next((number for number, (_, step) in enumerate(steps) if step == 1), None)
-    if chosen is None:
-        return Diagnostic(
-            "bad-lanes",
-            f"no axis of the copy of '{plan.source}' goes from one element to its neighbour in memory",
-            hints=("leave out vec",),
-        )
-    extent, iname = footprint.extents[chosen], new[chosen]
-    if extent.terms or extent.const % plan.vec:
-        return Diagnostic(
-            "bad-lanes",
-            f"the copy has {to_expression(extent)} elements along '{iname}', which cannot be moved {plan.vec} at once",
-            ("vectors begin at multiples of their length",),
-            (f"choose a tile with a multiple of {plan.vec} elements along this axis, or leave out vec",),
-        )
-    if extent.const == plan.vec:
-        return replace(kernel, iname_tags={**kernel.iname_tags, iname: Vectorize()})
-    tags = dict(kernel.iname_tags)
-    own = tags.pop(iname, None)
-    kernel = replace(kernel, iname_tags=tags)
-    outer, lane, kernel = split_off(kernel, iname, plan.vec, f"moving {plan.vec} elements of '{iname}' at once", "vec")
-    more = {lane: Vectorize()} if own is None else {lane: Vectorize(), outer: own}
-    return replace(kernel, iname_tags={**kernel.iname_tags, **more})
 
 
 def out_of_bounds(before: LoopKernel, after: LoopKernel, instruction: Instruction) -> Diagnostic | None:
@@ -529,9 +517,10 @@ def _with_instruction(
     if not plan.is_rule:
         source = kernel.arrays()[plan.source]
         temporary = replace(temporary, dtype=source.dtype)
+    more = () if plan.reused(kernel) else (new_domain(footprint, new, instruction.domain),)
     return replace(
         kernel,
-        domains=(*kernel.domains, new_domain(footprint, new, instruction.domain)),
+        domains=(*kernel.domains, *more),
         instructions=tuple(instructions),
         temporaries={**kernel.temporaries, plan.temporary: temporary},
         evaluations={**kernel.evaluations, plan.temporary: plan.instruction},

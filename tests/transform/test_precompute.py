@@ -318,7 +318,7 @@ def test_a_use_is_found_inside_the_sum_that_it_is_in() -> None:
         staged = pl.precompute(knl, "f", sweep)
         check(staged, {"a": a, "n": 6}, {"y": y})
         other = "q" if sweep == "p" else "p"
-        names = {"precompute_inames": "x", "temporary_name": "rest", "compute_insn_id": "compute_rest"}
+        names: dict[str, Any] = {"precompute_inames": "x", "temporary_name": "rest", "compute_insn_id": "compute_rest"}
         check(pl.precompute(staged, "f", other, **names), {"a": a, "n": 6}, {"y": y})
 
 
@@ -372,3 +372,124 @@ def test_a_wrong_step_of_nested_sums_is_found(instruction: str, old: str, new: s
     with pytest.raises(pl.VerificationError) as refusal:
         pl.generate_code(replace(knl, instructions=tuple(changed)))
     assert code in refusal.value.codes
+
+
+def smoothed() -> pl.LoopKernel:
+    """Return a rule that is used by two statements."""
+    return pl.make_kernel(
+        "{[i]: 1 <= i < n - 1}",
+        "f(x) := 2*a[x] + 1\nout[i] = f(i-1) + f(i+1) {id=x}\nmore[i] = f(i) {id=y}",
+        [pl.GlobalArg("a, out, more", F, shape="n"), ...],
+        name="smoothed",
+        assumptions="n >= 3",
+    )
+
+
+def check_smoothed(knl: pl.LoopKernel) -> None:
+    for n in (3, 17, 18, 19, 40):
+        a, out, more = vectors(n, 3)
+        f, want_out, want_more = 2 * a + 1, out.copy(), more.copy()
+        want_out[1:-1], want_more[1:-1] = f[:-2] + f[2:], f[1:-1]
+        check(knl, {"a": a, "out": out, "more": more}, {"out": want_out, "more": want_more})
+
+
+def test_the_uses_of_one_instruction_and_then_those_of_another() -> None:
+    knl = pl.precompute(spread(smoothed()), "f", "i_inner", within="id:x")
+    assert "= f(16*i_outer + i_inner)" in str(knl)
+    knl = pl.precompute(knl, "f", "i_inner", within="id:y")
+    assert {"f_value", "f_value_0"} <= knl.temporaries.keys()
+    check_smoothed(knl)
+
+
+@pytest.mark.parametrize("at", ["i_outer", "i_inner"])
+def test_a_place_in_the_nest(at: str) -> None:
+    knl = pl.precompute(once(), "f", compute_at=at)
+    check_rule(knl, (3, 18, 19))
+    assert f"float f_value[{18 if at == 'i_outer' else 3}];" in cuda(knl)
+
+
+def test_everything_before_all_loops() -> None:
+    knl = pl.precompute(offsets(), "f", compute_at="root", temporary_address_space="global")
+    assert "f_value: float32[n + 2] (global)" in str(knl)
+    check_offsets(knl)
+
+
+def turned() -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i, j < n}", "f(x, y) := 2*a[x, y]\nout[i, j] = f(j, i)",
+        [pl.GlobalArg("a, out", F, shape="n, n"), ...], name="turned", assumptions="n >= 1",
+    )  # fmt: skip
+    knl = pl.split_iname(knl, "i", 8, outer_tag="g.1", inner_tag="l.1")
+    return pl.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+
+
+def check_turned(knl: pl.LoopKernel) -> None:
+    for n in (1, 8, 17):
+        a = np.random.default_rng(n).integers(-4, 5, (n, n)).astype(F)
+        check(knl, {"a": a}, {"out": 2 * a.T})
+
+
+@pytest.mark.parametrize(("axes", "extents"), [("x, y", "[16][8]"), ("y, x", "[8][16]"), ("1, 0", "[8][16]")])
+def test_storage_axes_order_the_arguments(axes: str, extents: str) -> None:
+    knl = pl.precompute(turned(), "f", "i_inner, j_inner", storage_axes=axes)
+    assert f"f_value{extents}" in cuda(knl)
+    check_turned(knl)
+
+
+def test_storage_axes_can_be_swept_inames() -> None:
+    knl = pl.precompute(turned(), "f", "i_inner, j_inner", storage_axes="i_inner, j_inner", default_tag=None)
+    assert knl.temporaries["f_value"].shape == (8, 16)
+    check_turned(knl)
+    assert "f_value[8][20]" in cuda(pl.precompute(turned(), "f", "i_inner, j_inner", storage_axes="y, x", pad=4))
+
+
+def test_loops_that_exist_compute() -> None:
+    """The loop over threads that use the values computes them as well."""
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}", "f(x) := 3*a[x]\nout[i] = f(i) + 1",
+        [pl.GlobalArg("a, out", F, shape="n"), ...], name="own", assumptions="n >= 1",
+    )  # fmt: skip
+    knl = pl.precompute(spread(knl), "f", "i_inner", precompute_inames="i_inner")
+    assert knl.instruction("compute_f").inames == ("i_outer", "i_inner")
+    for n in (1, 16, 17):
+        (a,) = vectors(n, 1)
+        check(knl, {"a": a}, {"out": 3 * a + 1})
+    text = refused(
+        once(), lambda k: pl.precompute(k, "f", "i_inner", precompute_inames="i_inner"), "inames-too-short"
+    )
+    assert "the loops over 'i_inner' do not have all values that are to be computed" in text
+
+
+def two_rules() -> pl.LoopKernel:
+    data = [pl.GlobalArg("a, b", F, shape="n + 1"), pl.GlobalArg("x, y", F, shape="n"), ...]
+    text = "f(p) := 2*a[p]\ng(p) := 3*b[p]\nx[i] = f(i) + f(i+1)\ny[j] = g(j) + g(j+1)"
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", text, data, name="two_rules", assumptions="n >= 1")
+    return spread(spread(knl, "i", 16), "j", 16)
+
+
+def check_two_rules(knl: pl.LoopKernel) -> None:
+    for n in (1, 16, 33):
+        a, b = vectors(n + 1, 2)
+        check(knl, {"a": a, "b": b}, {"x": 2 * (a[:-1] + a[1:]), "y": 3 * (b[:-1] + b[1:])})
+
+
+def test_values_go_where_older_ones_were() -> None:
+    knl = pl.precompute(two_rules(), "f", "i_inner")
+    knl = pl.precompute(knl, "g", "j_inner", temporary_name="f_value")
+    assert "union" in cuda(knl)
+    assert {"f_value", "f_value_0"} <= knl.temporaries.keys()
+    check_two_rules(knl)
+
+
+def test_storage_that_is_in_use_is_refused() -> None:
+    data = [pl.GlobalArg("a, b", F, shape="n + 1"), pl.GlobalArg("x", F, shape="n"), ...]
+    text = "f(p) := 2*a[p]\ng(p) := 3*b[p]\nx[i] = f(i) + f(i+1) + g(i) + g(i+1)"
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", text, data, name="both", assumptions="n >= 1")
+    knl = pl.precompute(spread(knl), "f", "i_inner")
+    refused(knl, lambda k: pl.precompute(k, "g", "i_inner", temporary_name="f_value"), "storage-in-use")
+
+
+@pytest.mark.parametrize("axes", ["x", "x, x", "x, y, 1"])
+def test_storage_axes_that_leave_arguments_out(axes: str) -> None:
+    text = refused(turned(), lambda k: pl.precompute(k, "f", "i_inner, j_inner", storage_axes=axes), "wrong-rank")
+    assert "do not name each argument of 'f' once" in text
