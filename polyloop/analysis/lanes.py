@@ -132,7 +132,7 @@ def _by_lanes(instruction: Instruction, kernel: LoopKernel) -> Instruction:
     def outer(reduction: Reduction) -> tuple[str, ...]:
         if reduction.operation.ordered or set_inside & {*reduction.inames} or reduction.inames not in alone:
             return ()
-        if inner.isdisjoint(reduction.inames):
+        if inner.isdisjoint(reduction.inames) or reduction.along or reduction.start is not None:
             return ()
         return tuple(x for x in reduction.inames if x in inner or axis_name(kernel.tag(x)) is not None)
 

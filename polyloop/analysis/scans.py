@@ -86,6 +86,8 @@ def _scan_along(
         return _none(instruction, sweep, f"'{instruction.id}' has no loop over '{sweep}'")
     if reduction.along:
         return _none(instruction, sweep, "it has been realized as a scan already")
+    if reduction.operation.of_states:
+        return _none(instruction, sweep, "it combines partial results, which another stage has")
     if own != reduction.inames or reductions(reduction.expr):
         return _none(instruction, sweep, "it stands inside of another reduction, or has one inside")
     if sweep in variables(reduction.expr):

@@ -103,8 +103,6 @@ class Reduction(ExpressionNode):
     ``of_states``: ``sum(k_outer, sum(k_inner, a[..]))``, of which the inner one is a partial reduction. The order of
     the terms is free, unless the operation is ``ordered``: then it is that of the values of ``inames``, the last of
     which runs fastest.
-    ``expr`` is :class:`Terms` where the state of the operation has fields. The order of the terms is free, unless the
-    operation is ``ordered``: then it is that of the values of ``inames``, the last of which runs fastest.
 
     Transforms make reductions that begin with the state ``start``, and scans: there the accumulator is kept along the
     loops over ``along``, inames of the instruction, and takes in the terms of each iteration before the instruction

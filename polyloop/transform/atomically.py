@@ -141,6 +141,8 @@ def _problems(kernel: LoopKernel, instruction: Instruction, reduction: Reduction
         yield "it is atomic already, or assigns a field", "assign a variable or an element"
     elif _expanded(kernel, instruction) != reduction:
         yield "its value is more than the reduction", "assign the reduction to a variable, and compute with that"
+    elif reduction.along or reduction.start is not None:
+        yield "it is a scan, whose results follow from each other", "reduce atomically what is no scan"
     elif operation.ordered:
         yield "its terms are combined in their order", "reduce without 'ordered' if any order will do"
     elif operation.combine or operation.name not in _UPDATES:

@@ -53,7 +53,8 @@ class _SplitReduction(Transform):
         return [i for i in kernel.instructions if i.id in ids and not i.is_c]
 
     def _is_over(self, reduction: Reduction) -> bool:
-        return bool(self.inames) and set(self.inames) <= set(reduction.inames)
+        is_plain = not reduction.along and reduction.start is None
+        return is_plain and bool(self.inames) and set(self.inames) <= set(reduction.inames)
 
     def _fits(self, reduction: Reduction) -> bool:
         """Return whether *reduction* has the inames, and others besides."""
