@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         get_kennedy_unweighted_fusion_candidates,
         rename_inames_in_batch,
     )
+    from polyloop.transform.hoist import hoist_reduction_factors
     from polyloop.transform.housekeeping import (
         add_inames_for_unused_hw_axes,
         add_inames_to_insn,
@@ -221,6 +222,7 @@ __all__ = [
     "get_mem_access_map",
     "get_op_map",
     "get_synchronization_map",
+    "hoist_reduction_factors",
     "int8",
     "int16",
     "int32",

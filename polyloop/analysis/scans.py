@@ -86,9 +86,7 @@ def _scan_along(
         return _none(instruction, sweep, f"'{instruction.id}' has no loop over '{sweep}'")
     if reduction.along:
         return _none(instruction, sweep, "it has been realized as a scan already")
-    if reduction.operation.of_states:
-        return _none(instruction, sweep, "it combines partial results, which another stage has")
-    if own != reduction.inames or reductions(reduction.expr):
+    if own != reduction.inames or reductions(reduction.expr) or reduction.operation.of_states:
         return _none(instruction, sweep, "it stands inside of another reduction, or has one inside")
     if sweep in variables(reduction.expr):
         return _none(instruction, sweep, f"its terms use '{sweep}': each result has terms of its own")

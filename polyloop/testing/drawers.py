@@ -421,6 +421,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "fix_parameters": _fix,
     "fold_constants": _nothing,
     "fuse_loops": _fuse,
+    "hoist_reduction_factors": _expand,
     "interchange": _interchange,
     "join_inames": _join,
     "make_reduction_inames_unique": _nothing,

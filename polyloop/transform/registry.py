@@ -40,6 +40,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "fix_parameters": "specialize",
     "fold_constants": "simplify",
     "fuse_loops": "fusion",
+    "hoist_reduction_factors": "hoist",
     "interchange": "reorder",
     "join_inames": "join",
     "make_reduction_inames_unique": "housekeeping",
