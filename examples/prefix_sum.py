@@ -6,7 +6,8 @@ import numpy as np
 
 import polyloop as pl
 
-SIZES = [{"n": 1}, {"n": 1023}, {"n": 1024}, {"n": 1025}, {"n": 2051}]
+SIZES = [{"n": n} for n in (1, 2047, 2048, 2051)]
+SMALL = [{"n": 1}, {"n": 200}]
 
 
 def program() -> pl.LoopKernel:
@@ -20,22 +21,22 @@ def program() -> pl.LoopKernel:
 
 def transformed() -> pl.LoopKernel:
     knl = program()
-    # A block adds up each tile of 1024, and scans it in the last launch; one block scans the sums in between.
+    # A block adds up each tile of 2048, and scans it in the last launch; one block scans the sums in between.
     knl = pl.split_scan(
-        knl, "i", 1024, outer_iname="tile", outer_tag="g.0", carry_iname="c",
+        knl, "i", 2048, outer_iname="tile", outer_tag="g.0", carry_iname="c",
         sum_name="tile_sum", carry_name="before_tile",
     )  # fmt: skip
-    knl = pl.split_iname(knl, "j_inner", 256, inner_tag="l.0")
+    knl = pl.split_iname(knl, "j_inner", 512, inner_tag="l.0")
     # In a tile: four elements a thread, and a scan of the sums of the threads.
     knl = pl.split_scan(
         knl, "i_inner", 4, outer_iname="t", inner_iname="k", outer_tag="l.0",
         sum_name="thread_sum", carry_name="before_thread",
     )  # fmt: skip
-    # The sums of the tiles: 1024 at a time, four a thread.
+    # The sums of the tiles: 2048 at a time, four a thread.
     knl = pl.split_scan(
-        knl, "c", 1024, outer_iname="chunk", within="id:before_tile", sum_name="chunk_sum", carry_name="before_chunk"
+        knl, "c", 2048, outer_iname="chunk", within="id:before_tile", sum_name="chunk_sum", carry_name="before_chunk"
     )
-    knl = pl.split_iname(knl, "j_outer_inner", 256, inner_tag="l.0")
+    knl = pl.split_iname(knl, "j_outer_inner", 512, inner_tag="l.0")
     knl = pl.split_scan(
         knl, "c_inner", 4, outer_iname="s", inner_iname="m", outer_tag="l.0", within="id:before_tile",
         sum_name="four_tiles", carry_name="before_four",

@@ -7,6 +7,7 @@ import numpy as np
 import polyloop as pl
 
 SIZES = [{"m": 2, "n": n} for n in (1, 511, 512, 513, 1030)]
+SMALL = [{"m": 2, "n": 1}, {"m": 2, "n": 100}]
 
 
 def program() -> pl.LoopKernel:

@@ -7,6 +7,7 @@ import numpy as np
 import polyloop as pl
 
 SIZES = [{"n": n} for n in (1, 255, 256, 257, 600)]
+SMALL = [{"n": 1}, {"n": 100}]
 
 
 def program() -> pl.LoopKernel:

@@ -34,6 +34,7 @@ from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.poly.affine import to_expression
 from polyloop.schedule.barrier import idle_barriers, place_barriers, requirements
 from polyloop.schedule.collective import Collective, Kind, meeting_of, reuse_requirements
+from polyloop.schedule.copies import without_copies
 from polyloop.schedule.fronts import fronts_of
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
@@ -140,6 +141,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     used = {n: (placement.statements[n].lowered.instruction.id, c.scratch) for n, c in collectives.items() if c.scratch}
     found_waits = (*waits(found, launches, meetings), *reuse_waits(used, launches))
     proofs += discharge(kernel, [wait_obligations(found_waits, limits)])
+    if kernel.partials:
+        launches, statements = without_copies(launches, statements, kernel.partials)
     schedule = Schedule(
         name=kernel.name,
         parameters=kernel.parameters,

@@ -38,60 +38,46 @@ extern "C" __global__ void __launch_bounds__(64) row_scan(const float *__restric
     __shared__ float partial_0[2];
     float acc_0 = 0.0f;  // before_tile
     const int tile_full = n / 128;
-    float acc_1;
-    float acc_3;
     float b_sum;
     for (int tile = 0; tile < tile_full; ++tile) {
-        float acc = 0.0f;  // tile_sum
+        float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_outer = 0; j_inner_outer < 2; ++j_inner_outer)
-            acc += a[bx * n + 128 * tile + 64 * j_inner_outer + tx];  // tile_sum
-        acc = block_sum_float32(acc, partial);  // tile_sum
-        float tile_sum = acc;  // tile_sum
-        float before_tile = acc_0;  // before_tile
+            tile_sum += a[bx * n + 128 * tile + 64 * j_inner_outer + tx];  // tile_sum
+        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        float b_carry = acc_0;  // before_tile
         acc_0 += tile_sum;  // before_tile
-        acc_1 = 0.0f;  // b_sum
+        b_sum = 0.0f;  // b_sum
         for (int j_local_inner = 0; j_local_inner < 2; ++j_local_inner)
-            acc_1 += a[bx * n + 128 * tile + 2 * tx + j_local_inner];  // b_sum
-        b_sum = acc_1;  // b_sum
+            b_sum += a[bx * n + 128 * tile + 2 * tx + j_local_inner];  // b_sum
         float part = 0.0f;  // b_carry
         part += b_sum;  // b_carry
         part = block_exclusive_sum_float32(part, partial_0);  // b_carry
-        float acc_2 = before_tile;  // b_carry
-        acc_2 += part;  // b_carry
-        float b_carry = acc_2;  // b_carry
-        acc_3 = b_carry;  // insn
+        b_carry += part;  // b_carry
         for (int k = 0; k < 2; ++k) {
-            acc_3 += a[bx * n + 128 * tile + 2 * tx + k];  // insn
-            b[bx * n + 128 * tile + 2 * tx + k] = acc_3;  // insn
+            b_carry += a[bx * n + 128 * tile + 2 * tx + k];  // insn
+            b[bx * n + 128 * tile + 2 * tx + k] = b_carry;  // insn
         }
     }
     for (int tile = tile_full; tile < (n + 127) / 128; ++tile) {
-        float acc = 0.0f;  // tile_sum
+        float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_outer = 0; j_inner_outer < min((n - tx + 63) / 64 - 2 * tile, 2); ++j_inner_outer)
-            acc += a[bx * n + 128 * tile + 64 * j_inner_outer + tx];  // tile_sum
-        acc = block_sum_float32(acc, partial);  // tile_sum
-        float tile_sum = acc;  // tile_sum
-        float before_tile = acc_0;  // before_tile
+            tile_sum += a[bx * n + 128 * tile + 64 * j_inner_outer + tx];  // tile_sum
+        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        float b_carry = acc_0;  // before_tile
         acc_0 += tile_sum;  // before_tile
         if (128 * tile + 2 * tx < n)
-            acc_1 = 0.0f;  // b_sum
+            b_sum = 0.0f;  // b_sum
         for (int j_local_inner = 0; j_local_inner < min(2, n - 128 * tile - 2 * tx); ++j_local_inner)
-            acc_1 += a[bx * n + 128 * tile + 2 * tx + j_local_inner];  // b_sum
-        if (128 * tile + 2 * tx < n)
-            b_sum = acc_1;  // b_sum
+            b_sum += a[bx * n + 128 * tile + 2 * tx + j_local_inner];  // b_sum
         float part = 0.0f;  // b_carry
         if (128 * tile + 2 * tx < n)
             part += b_sum;  // b_carry
         part = block_exclusive_sum_float32(part, partial_0);  // b_carry
-        if (128 * tile + 2 * tx < n) {
-            float acc_2 = before_tile;  // b_carry
-            acc_2 += part;  // b_carry
-            float b_carry = acc_2;  // b_carry
-            acc_3 = b_carry;  // insn
-        }
+        if (128 * tile + 2 * tx < n)
+            b_carry += part;  // b_carry
         for (int k = 0; k < min(2, n - 128 * tile - 2 * tx); ++k) {
-            acc_3 += a[bx * n + 128 * tile + 2 * tx + k];  // insn
-            b[bx * n + 128 * tile + 2 * tx + k] = acc_3;  // insn
+            b_carry += a[bx * n + 128 * tile + 2 * tx + k];  // insn
+            b[bx * n + 128 * tile + 2 * tx + k] = b_carry;  // insn
         }
     }
 }

@@ -40,60 +40,46 @@ extern "C" __global__ void __launch_bounds__(128) row_scan(const float *__restri
     __shared__ float partial_0[4];
     float acc_0 = 0.0f;  // before_tile
     const int tile_full = n / 512;
-    float acc_1;
-    float acc_3;
     float thread_sum;
     for (int tile = 0; tile < tile_full; ++tile) {
-        float acc = 0.0f;  // tile_sum
+        float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer)
-            acc += a[bx * n + 512 * tile + 128 * j_inner_outer + tx];  // tile_sum
-        acc = block_sum_float32(acc, partial);  // tile_sum
-        float tile_sum = acc;  // tile_sum
-        float before_tile = acc_0;  // before_tile
+            tile_sum += a[bx * n + 512 * tile + 128 * j_inner_outer + tx];  // tile_sum
+        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        float before_thread = acc_0;  // before_tile
         acc_0 += tile_sum;  // before_tile
-        acc_1 = 0.0f;  // thread_sum
+        thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
-            acc_1 += a[bx * n + 512 * tile + 4 * tx + j_local_inner];  // thread_sum
-        thread_sum = acc_1;  // thread_sum
+            thread_sum += a[bx * n + 512 * tile + 4 * tx + j_local_inner];  // thread_sum
         float part = 0.0f;  // before_thread
         part += thread_sum;  // before_thread
         part = block_exclusive_sum_float32(part, partial_0);  // before_thread
-        float acc_2 = before_tile;  // before_thread
-        acc_2 += part;  // before_thread
-        float before_thread = acc_2;  // before_thread
-        acc_3 = before_thread;  // insn
+        before_thread += part;  // before_thread
         for (int k = 0; k < 4; ++k) {
-            acc_3 += a[bx * n + 512 * tile + 4 * tx + k];  // insn
-            b[bx * n + 512 * tile + 4 * tx + k] = acc_3;  // insn
+            before_thread += a[bx * n + 512 * tile + 4 * tx + k];  // insn
+            b[bx * n + 512 * tile + 4 * tx + k] = before_thread;  // insn
         }
     }
     for (int tile = tile_full; tile < (n + 511) / 512; ++tile) {
-        float acc = 0.0f;  // tile_sum
+        float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_outer = 0; j_inner_outer < min((n - tx + 127) / 128 - 4 * tile, 4); ++j_inner_outer)
-            acc += a[bx * n + 512 * tile + 128 * j_inner_outer + tx];  // tile_sum
-        acc = block_sum_float32(acc, partial);  // tile_sum
-        float tile_sum = acc;  // tile_sum
-        float before_tile = acc_0;  // before_tile
+            tile_sum += a[bx * n + 512 * tile + 128 * j_inner_outer + tx];  // tile_sum
+        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        float before_thread = acc_0;  // before_tile
         acc_0 += tile_sum;  // before_tile
         if (512 * tile + 4 * tx < n)
-            acc_1 = 0.0f;  // thread_sum
+            thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < min(4, n - 512 * tile - 4 * tx); ++j_local_inner)
-            acc_1 += a[bx * n + 512 * tile + 4 * tx + j_local_inner];  // thread_sum
-        if (512 * tile + 4 * tx < n)
-            thread_sum = acc_1;  // thread_sum
+            thread_sum += a[bx * n + 512 * tile + 4 * tx + j_local_inner];  // thread_sum
         float part = 0.0f;  // before_thread
         if (512 * tile + 4 * tx < n)
             part += thread_sum;  // before_thread
         part = block_exclusive_sum_float32(part, partial_0);  // before_thread
-        if (512 * tile + 4 * tx < n) {
-            float acc_2 = before_tile;  // before_thread
-            acc_2 += part;  // before_thread
-            float before_thread = acc_2;  // before_thread
-            acc_3 = before_thread;  // insn
-        }
+        if (512 * tile + 4 * tx < n)
+            before_thread += part;  // before_thread
         for (int k = 0; k < min(4, n - 512 * tile - 4 * tx); ++k) {
-            acc_3 += a[bx * n + 512 * tile + 4 * tx + k];  // insn
-            b[bx * n + 512 * tile + 4 * tx + k] = acc_3;  // insn
+            before_thread += a[bx * n + 512 * tile + 4 * tx + k];  // insn
+            b[bx * n + 512 * tile + 4 * tx + k] = before_thread;  // insn
         }
     }
 }

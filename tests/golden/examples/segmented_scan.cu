@@ -80,44 +80,36 @@ extern "C" __global__ void __launch_bounds__(64) segmented_scan_2(const float *_
     const int tx = threadIdx.x;
     __shared__ value_flag partial[2];
     if (256 * bx + 255 < n) {
-        value_flag acc_1 = make_value_flag(0.0f, false);  // thread_sum
+        value_flag thread_sum = make_value_flag(0.0f, false);  // thread_sum
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
-            acc_1 = segmented_sum(acc_1, make_value_flag(x[256 * bx + 4 * tx + j_local_inner], starts[256 * bx + 4 * tx + j_local_inner]));  // thread_sum
-        value_flag thread_sum = acc_1;  // thread_sum
+            thread_sum = segmented_sum(thread_sum, make_value_flag(x[256 * bx + 4 * tx + j_local_inner], starts[256 * bx + 4 * tx + j_local_inner]));  // thread_sum
         value_flag part = make_value_flag(0.0f, false);  // before_thread
         part = segmented_sum(part, thread_sum);  // before_thread
         part = block_exclusive_segmented_sum(part, partial);  // before_thread
-        value_flag acc_2 = before_tile[bx];  // before_thread
-        acc_2 = segmented_sum(acc_2, part);  // before_thread
-        value_flag before_thread = acc_2;  // before_thread
-        value_flag acc_3 = before_thread;  // insn
+        value_flag before_thread = before_tile[bx];  // before_thread
+        before_thread = segmented_sum(before_thread, part);  // before_thread
         for (int k = 0; k < 4; ++k) {
-            acc_3 = segmented_sum(acc_3, make_value_flag(x[256 * bx + 4 * tx + k], starts[256 * bx + 4 * tx + k]));  // insn
-            b[256 * bx + 4 * tx + k] = acc_3.value;  // insn
+            before_thread = segmented_sum(before_thread, make_value_flag(x[256 * bx + 4 * tx + k], starts[256 * bx + 4 * tx + k]));  // insn
+            b[256 * bx + 4 * tx + k] = before_thread.value;  // insn
         }
     } else {
-        value_flag acc_1;
-        if (256 * bx + 4 * tx < n)
-            acc_1 = make_value_flag(0.0f, false);  // thread_sum
-        for (int j_local_inner = 0; j_local_inner < min(4, n - 256 * bx - 4 * tx); ++j_local_inner)
-            acc_1 = segmented_sum(acc_1, make_value_flag(x[256 * bx + 4 * tx + j_local_inner], starts[256 * bx + 4 * tx + j_local_inner]));  // thread_sum
         value_flag thread_sum;
         if (256 * bx + 4 * tx < n)
-            thread_sum = acc_1;  // thread_sum
+            thread_sum = make_value_flag(0.0f, false);  // thread_sum
+        for (int j_local_inner = 0; j_local_inner < min(4, n - 256 * bx - 4 * tx); ++j_local_inner)
+            thread_sum = segmented_sum(thread_sum, make_value_flag(x[256 * bx + 4 * tx + j_local_inner], starts[256 * bx + 4 * tx + j_local_inner]));  // thread_sum
         value_flag part = make_value_flag(0.0f, false);  // before_thread
         if (256 * bx + 4 * tx < n)
             part = segmented_sum(part, thread_sum);  // before_thread
         part = block_exclusive_segmented_sum(part, partial);  // before_thread
-        value_flag acc_3;
+        value_flag before_thread;
         if (256 * bx + 4 * tx < n) {
-            value_flag acc_2 = before_tile[bx];  // before_thread
-            acc_2 = segmented_sum(acc_2, part);  // before_thread
-            value_flag before_thread = acc_2;  // before_thread
-            acc_3 = before_thread;  // insn
+            before_thread = before_tile[bx];  // before_thread
+            before_thread = segmented_sum(before_thread, part);  // before_thread
         }
         for (int k = 0; k < min(4, n - 256 * bx - 4 * tx); ++k) {
-            acc_3 = segmented_sum(acc_3, make_value_flag(x[256 * bx + 4 * tx + k], starts[256 * bx + 4 * tx + k]));  // insn
-            b[256 * bx + 4 * tx + k] = acc_3.value;  // insn
+            before_thread = segmented_sum(before_thread, make_value_flag(x[256 * bx + 4 * tx + k], starts[256 * bx + 4 * tx + k]));  // insn
+            b[256 * bx + 4 * tx + k] = before_thread.value;  // insn
         }
     }
 }

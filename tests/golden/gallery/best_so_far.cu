@@ -21,29 +21,25 @@ extern "C" __global__ void best_so_far(const float *__restrict__ a, int *__restr
     value_index acc_0 = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // best_carry
     const int i_outer_full = n / 4;
     for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {
-        value_index acc = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // best_sum
+        value_index best_sum = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // best_sum
         for (int j_inner = 0; j_inner < 4; ++j_inner)
-            acc = argmax(acc, make_value_index(a[4 * i_outer + j_inner], 4 * i_outer + j_inner));  // best_sum
-        value_index best_sum = acc;  // best_sum
+            best_sum = argmax(best_sum, make_value_index(a[4 * i_outer + j_inner], 4 * i_outer + j_inner));  // best_sum
         value_index best_carry = acc_0;  // best_carry
         acc_0 = argmax(acc_0, best_sum);  // best_carry
-        value_index acc_1 = best_carry;  // insn
         for (int i_inner = 0; i_inner < 4; ++i_inner) {
-            acc_1 = argmax(acc_1, make_value_index(a[4 * i_outer + i_inner], 4 * i_outer + i_inner));  // insn
-            best[4 * i_outer + i_inner] = acc_1.index;  // insn
+            best_carry = argmax(best_carry, make_value_index(a[4 * i_outer + i_inner], 4 * i_outer + i_inner));  // insn
+            best[4 * i_outer + i_inner] = best_carry.index;  // insn
         }
     }
     for (int i_outer = i_outer_full; i_outer < (n + 3) / 4; ++i_outer) {
-        value_index acc = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // best_sum
+        value_index best_sum = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // best_sum
         for (int j_inner = 0; j_inner < n - 4 * i_outer; ++j_inner)
-            acc = argmax(acc, make_value_index(a[4 * i_outer + j_inner], 4 * i_outer + j_inner));  // best_sum
-        value_index best_sum = acc;  // best_sum
+            best_sum = argmax(best_sum, make_value_index(a[4 * i_outer + j_inner], 4 * i_outer + j_inner));  // best_sum
         value_index best_carry = acc_0;  // best_carry
         acc_0 = argmax(acc_0, best_sum);  // best_carry
-        value_index acc_1 = best_carry;  // insn
         for (int i_inner = 0; i_inner < n - 4 * i_outer; ++i_inner) {
-            acc_1 = argmax(acc_1, make_value_index(a[4 * i_outer + i_inner], 4 * i_outer + i_inner));  // insn
-            best[4 * i_outer + i_inner] = acc_1.index;  // insn
+            best_carry = argmax(best_carry, make_value_index(a[4 * i_outer + i_inner], 4 * i_outer + i_inner));  // insn
+            best[4 * i_outer + i_inner] = best_carry.index;  // insn
         }
     }
 }

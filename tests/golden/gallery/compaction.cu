@@ -3,29 +3,25 @@ extern "C" __global__ void compaction(const float *x, float *__restrict__ out, i
     int acc_0 = 0;  // place_carry
     const int i_outer_full = n / 8;
     for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {
-        int acc = 0;  // place_sum
+        int place_sum = 0;  // place_sum
         for (int j_inner = 0; j_inner < 8; ++j_inner)
-            acc += x[8 * i_outer + j_inner] > 0.0f ? 1 : 0;  // place_sum
-        int place_sum = acc;  // place_sum
+            place_sum += x[8 * i_outer + j_inner] > 0.0f ? 1 : 0;  // place_sum
         int place_carry = acc_0;  // place_carry
         acc_0 += place_sum;  // place_carry
-        int acc_1 = place_carry;  // insn
         for (int i_inner = 0; i_inner < 8; ++i_inner) {
-            place[8 * i_outer + i_inner] = acc_1;  // insn
-            acc_1 += x[8 * i_outer + i_inner] > 0.0f ? 1 : 0;  // insn
+            place[8 * i_outer + i_inner] = place_carry;  // insn
+            place_carry += x[8 * i_outer + i_inner] > 0.0f ? 1 : 0;  // insn
         }
     }
     for (int i_outer = i_outer_full; i_outer < (n + 7) / 8; ++i_outer) {
-        int acc = 0;  // place_sum
+        int place_sum = 0;  // place_sum
         for (int j_inner = 0; j_inner < n - 8 * i_outer; ++j_inner)
-            acc += x[8 * i_outer + j_inner] > 0.0f ? 1 : 0;  // place_sum
-        int place_sum = acc;  // place_sum
+            place_sum += x[8 * i_outer + j_inner] > 0.0f ? 1 : 0;  // place_sum
         int place_carry = acc_0;  // place_carry
         acc_0 += place_sum;  // place_carry
-        int acc_1 = place_carry;  // insn
         for (int i_inner = 0; i_inner < n - 8 * i_outer; ++i_inner) {
-            place[8 * i_outer + i_inner] = acc_1;  // insn
-            acc_1 += x[8 * i_outer + i_inner] > 0.0f ? 1 : 0;  // insn
+            place[8 * i_outer + i_inner] = place_carry;  // insn
+            place_carry += x[8 * i_outer + i_inner] > 0.0f ? 1 : 0;  // insn
         }
     }
     for (int k = 0; k < n; ++k) {

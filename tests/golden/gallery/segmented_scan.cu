@@ -24,29 +24,25 @@ extern "C" __global__ void segmented_scan(const float *__restrict__ x, float *__
     value_flag acc_0 = make_value_flag(0.0f, false);  // b_carry
     const int tile_full = n / 8;
     for (int tile = 0; tile < tile_full; ++tile) {
-        value_flag acc = make_value_flag(0.0f, false);  // b_sum
+        value_flag b_sum = make_value_flag(0.0f, false);  // b_sum
         for (int j_inner = 0; j_inner < 8; ++j_inner)
-            acc = segmented_sum(acc, make_value_flag(x[8 * tile + j_inner], starts[8 * tile + j_inner]));  // b_sum
-        value_flag b_sum = acc;  // b_sum
+            b_sum = segmented_sum(b_sum, make_value_flag(x[8 * tile + j_inner], starts[8 * tile + j_inner]));  // b_sum
         value_flag b_carry = acc_0;  // b_carry
         acc_0 = segmented_sum(acc_0, b_sum);  // b_carry
-        value_flag acc_1 = b_carry;  // insn
         for (int k = 0; k < 8; ++k) {
-            acc_1 = segmented_sum(acc_1, make_value_flag(x[8 * tile + k], starts[8 * tile + k]));  // insn
-            b[8 * tile + k] = acc_1.value;  // insn
+            b_carry = segmented_sum(b_carry, make_value_flag(x[8 * tile + k], starts[8 * tile + k]));  // insn
+            b[8 * tile + k] = b_carry.value;  // insn
         }
     }
     for (int tile = tile_full; tile < (n + 7) / 8; ++tile) {
-        value_flag acc = make_value_flag(0.0f, false);  // b_sum
+        value_flag b_sum = make_value_flag(0.0f, false);  // b_sum
         for (int j_inner = 0; j_inner < n - 8 * tile; ++j_inner)
-            acc = segmented_sum(acc, make_value_flag(x[8 * tile + j_inner], starts[8 * tile + j_inner]));  // b_sum
-        value_flag b_sum = acc;  // b_sum
+            b_sum = segmented_sum(b_sum, make_value_flag(x[8 * tile + j_inner], starts[8 * tile + j_inner]));  // b_sum
         value_flag b_carry = acc_0;  // b_carry
         acc_0 = segmented_sum(acc_0, b_sum);  // b_carry
-        value_flag acc_1 = b_carry;  // insn
         for (int k = 0; k < n - 8 * tile; ++k) {
-            acc_1 = segmented_sum(acc_1, make_value_flag(x[8 * tile + k], starts[8 * tile + k]));  // insn
-            b[8 * tile + k] = acc_1.value;  // insn
+            b_carry = segmented_sum(b_carry, make_value_flag(x[8 * tile + k], starts[8 * tile + k]));  // insn
+            b[8 * tile + k] = b_carry.value;  // insn
         }
     }
 }
