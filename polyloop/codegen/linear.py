@@ -173,12 +173,16 @@ def _joined(form: Affine, context: Context) -> Affine:
 
 
 def _division_text(floor: Floor, scope: Scope, context: Context, operator: str = "/") -> Text:
-    numerator = Affine(floor.terms, floor.const)
+    numerator, den = Affine(floor.terms, floor.const), floor.den
+    is_plain = context.implies(numerator)
+    if operator == "/":  # (n / 4 + 3) / 4, where 4 divides n, is (n + 12) / 16
+        whole = _scaled(numerator, scope)
+        numerator, den = whole, den * (whole.terms[0][1] // numerator.terms[0][1])
     inner = form_text(numerator, scope, context)
-    if context.implies(numerator):
-        return Text(f"{inner.within(PRODUCT)} {operator} {floor.den}", PRODUCT)
+    if is_plain:
+        return Text(f"{inner.within(PRODUCT)} {operator} {den}", PRODUCT)
     operation = "floordiv" if operator == "/" else "floormod"
-    return scope.call(operation, scope.index_dtype, inner.text, str(floor.den))
+    return scope.call(operation, scope.index_dtype, inner.text, str(den))
 
 
 def _scaled(row: Affine, scope: Scope) -> Affine:
