@@ -219,3 +219,24 @@ def test_a_pipelined_product_moves_each_tile_once(via: str) -> None:
     loads = pl.get_mem_access_map(knl).filter_by(address_space=[pl.AddressSpace.GLOBAL], direction=["load"])
     assert [str(count) for count in loads.values()] == ["n**3/16", "n**3/16"]
     assert str(pl.get_synchronization_map(knl)) == "kernel_launch : 1\nbarrier_local : (n + 16)/16"
+
+
+def test_a_halo_is_counted_tile_by_tile_and_its_corners_apart() -> None:
+    accesses = pl.get_mem_access_map(DEMO_KERNELS["stencil"].build()).filter_by(variable=["u"])
+    used, unused = accesses.values()
+    assert str(unused) == "4*floor((h + 13)/16)*floor((w + 13)/16)"
+    assert str(used) == (
+        "h*w + 2*floor((h + 13)/16)*w + 2*floor((w + 13)/16)*h - 2*h - 2*w - 4*floor((h + 13)/16) "
+        "- 4*floor((w + 13)/16) + 4"
+    )
+    tiles = [(min(18, 40 - 16 * i), min(18, 37 - 16 * j)) for i in range(3) for j in range(3)]
+    assert used.eval_with_dict({"h": 40, "w": 37}) == sum(a * b - 4 for a, b in tiles)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(GALLERY))
+def test_the_whole_gallery_is_counted(name: str) -> None:
+    knl = GALLERY[name].build()
+    assert pl.get_op_map(knl) is not None
+    assert pl.get_mem_access_map(knl) is not None
+    assert pl.gather_access_footprint_bytes(knl, ignore_uncountable=True) is not None

@@ -10,7 +10,7 @@ import islpy as isl
 
 from polyloop.analysis.guards import Guard, exact_parameters, guarded_domain
 from polyloop.analysis.lowering import Access
-from polyloop.analysis.phantoms import phantoms
+from polyloop.analysis.phantoms import Phantoms, phantoms
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.proof import within_budget
 from polyloop.analysis.tally import CountGranularity
@@ -44,8 +44,8 @@ class Census:
         self.warp_size = warp_size
         self._counts: dict[tuple[int, ...], tuple[object, PiecewisePolynomial]] = {}
         self._executed: dict[str, isl.Set] = {}
-        self._phantoms: dict[str, isl.Set | None] = {}
-        self._parts: dict[tuple[str, int], tuple[isl.Set, list[tuple[bool, isl.Set]]]] = {}
+        self._phantoms: dict[str, Phantoms | None] = {}
+        self._parts: dict[tuple[str, int], tuple[isl.Set, isl.Set]] = {}
         self._narrowed: dict[tuple[str, tuple[tuple[int, bool], ...]], tuple[Sequence[Guard], isl.Set]] = {}
 
     def executed(self, placed: Placed) -> isl.Set:
@@ -71,19 +71,26 @@ class Census:
                 domain = domain.intersect(blocks.insert_dims(_SET, 1, after).insert_dims(_SET, 0, before))
         return domain
 
-    def parts(self, placed: Placed, domain: isl.Set) -> list[tuple[bool, isl.Set]]:
-        """Return the instances of *domain* that compute something of use (False), and those that do not (True)."""
+    def by_use(self, placed: Placed, domain: isl.Set) -> list[tuple[bool | None, PiecewisePolynomial]]:
+        """Return how many instances of *domain* compute something of use (False), and how many do not (True).
+
+        Where the second number is not found, both together are None.
+        """
         if placed.name not in self._phantoms:
             with within_budget(self.kernel, f"what of '{placed.lowered.instruction.id}' is used"):
                 self._phantoms[placed.name] = phantoms(self.placement, placed)
         unused = self._phantoms[placed.name]
+        whole = self.count(placed, domain)
         if unused is None:
-            return [(False, domain)]
+            return [(False, whole)]
         key = (placed.name, id(domain))
         if key not in self._parts:
-            parts = [(False, domain.subtract(unused).coalesce()), (True, domain.intersect(unused).coalesce())]
-            self._parts[key] = (domain, parts)
-        return self._parts[key][1]
+            self._parts[key] = (domain, unused.among(placed, domain))
+        try:
+            count = self.count(placed, self._parts[key][1])
+        except VerificationError:
+            return [(None, whole)]
+        return [(False, whole - count), (True, count)]
 
     def of_access(self, placed: Placed, access: Access) -> isl.Set:
         """Return the instances that make *access*, as far as affine conditions say."""

@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import count as numbers
 from itertools import product
 from math import gcd, lcm, prod
-from typing import Final
+from typing import Final, TypeAlias
 
 import islpy as isl
 
@@ -22,6 +22,7 @@ from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.poly.barvinok import by_barvinok, has_barvinok
 from polyloop.poly.polynomial import ZERO, Guarded, PiecewisePolynomial, Polynomial, power_sum
 from polyloop.poly.sets import Row, add_rows, apart, rows_of, sample_set
+from polyloop.poly.shorten import shortened
 from polyloop.poly.system import System, changed, determined, dims_in, is_false, joined, quotient, tight
 
 __all__ = ["UncountableError", "count_points"]
@@ -82,19 +83,39 @@ class _Counter:
     def count(self) -> PiecewisePolynomial:
         dims = [next(self.fresh) for _ in range(self.domain.dim(_SET))]
         found = [self.basic(basic, dims) for basic in apart(self.domain.coalesce())]
-        return self.tidied(PiecewisePolynomial.total(found))
+        products = self.merged([product for product in found if product is not None])
+        return self.tidied(PiecewisePolynomial.total(map(_multiplied, products)))
 
-    def basic(self, basic: isl.BasicSet, dims: Sequence[str]) -> PiecewisePolynomial:
+    def basic(self, basic: isl.BasicSet, dims: Sequence[str]) -> _Product | None:
+        """Return the number of points as factors, one for each set of parameters; None for 0."""
         system = self.linear(rows_of(basic.detect_equalities().remove_redundancies(), dims), dims)
         solved = self.solved(system)
         if solved is None:
-            return ZERO
-        total = PiecewisePolynomial.of(1)
+            return None
+        factors: dict[frozenset[str], PiecewisePolynomial] = {}
         for part in _components(solved):
-            total *= PiecewisePolynomial.total(self.summed(part))
-            if total.is_zero:
-                break
-        return total
+            count = PiecewisePolynomial.total(self.summed(part))
+            if count.is_zero:
+                return None
+            names = count.names()
+            factors[names] = count if names not in factors else factors[names] * count
+        return {names: shortened(count, self.context) for names, count in factors.items()}
+
+    def merged(self, products: list[_Product]) -> list[_Product]:
+        """Return *products* with those added up that differ in one factor only."""
+        done: list[_Product] = []
+        while products:
+            product = products.pop()
+            for other in done:
+                apart_in = [names for names in product if product[names] != other.get(names)]
+                if product.keys() == other.keys() and len(apart_in) == 1:
+                    (names,) = apart_in
+                    done.remove(other)
+                    products.append({**other, names: shortened(other[names] + product[names], self.context)})
+                    break
+            else:
+                done.append(product)
+        return done
 
     def linear(self, rows: Iterable[Row], dims: Sequence[str]) -> System:
         """Return the system of *rows*, with a dimension more for each quotient that depends on dimensions."""
@@ -295,6 +316,17 @@ def rows_of_parameters(context: isl.Set) -> frozenset[Row]:
     """Return rows that hold for all parameters in *context*."""
     basics = context.get_basic_sets()
     return frozenset(rows_of(basics[0].remove_unknown_divs(), ())) if len(basics) == 1 else frozenset()
+
+
+_Product: TypeAlias = "dict[frozenset[str], PiecewisePolynomial]"
+"""Factors of a count, by the parameters that they depend on."""
+
+
+def _multiplied(product: _Product) -> PiecewisePolynomial:
+    total = PiecewisePolynomial.of(1)
+    for factor in product.values():
+        total *= factor
+    return total
 
 
 def _components(system: System) -> Iterator[System]:

@@ -98,9 +98,9 @@ def get_op_map(
             if wanted is not None and not matches(wanted, placed.lowered.instruction):
                 continue
             for entry in operations(census.kernel, placed.lowered, within_subscripts=count_within_subscripts):
-                for unused, domain in census.parts(placed, census.under(placed, entry.guards)):
+                for unused, count in census.by_use(placed, census.under(placed, entry.guards)):
                     key = Op(entry.dtype, entry.name, CountGranularity.WORKITEM, census.kernel.name, unused)
-                    yield key, census.count(placed, domain) * (entry.times * combinations(census, placed))
+                    yield key, count * (entry.times * combinations(census, placed))
 
     return ToCountMap(found())
 
@@ -145,8 +145,8 @@ def get_mem_access_map(
                 if key.count_granularity is not CountGranularity.WORKITEM:
                     yield key, census.count(entry.placed, domain, key.count_granularity)
                     continue
-                for unused, part in census.parts(entry.placed, domain):
-                    yield replace(key, is_phantom=unused), census.count(entry.placed, part)
+                for unused, count in census.by_use(entry.placed, domain):
+                    yield replace(key, is_phantom=unused), count
 
     return ToCountMap(found())
 

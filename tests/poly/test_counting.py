@@ -26,6 +26,12 @@ from polyloop.poly.polynomial import PiecewisePolynomial, Polynomial, power_sum
         ("{ [i, j]: 0 <= i, j < n and 2i = 3j }", "n >= 1", "floor((n + 2)/3)"),
         ("{ [i, j]: 0 <= i < n and i <= j < i + m }", "n >= 1 and m >= 1", "m*n"),
         ("{ [i]: 0 <= i < n and n < 0 }", "", "0"),
+        ("{ [b, t, j]: 0 <= t < 32 and 0 <= 32b + t < n and 0 <= j <= 32b + t }", "n >= 1", "(n**2 + n)/2"),
+        (
+            "{ [g, l, u]: 0 <= l <= 15 and 0 <= u and 16u + l <= 17 and 0 <= 16g <= n - 3 and 16u + l + 16g < n }",
+            "n >= 3",
+            "n + 2*floor((n + 13)/16) - 2",
+        ),
         ("{ [] : n >= 4 }", "", "(1 if n >= 4)"),
     ],
 )
