@@ -6,28 +6,35 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import islpy as isl
+import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
-from polyloop.expr.rewrite import substitute
+from polyloop.expr.rewrite import map_nodes, substitute
 from polyloop.kernel.domains import substitute_iname
 from polyloop.kernel.instruction import Instruction, Origin, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
-from polyloop.poly.affine import Affine, to_expression
+from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import Row
 
 __all__ = ["Replacement", "replace_iname"]
 
 
 class Replacement:
-    """``old`` becomes ``form`` over ``names``, which also fulfil ``box``."""
+    """``old`` becomes ``form`` over ``names``, which also fulfil ``box``.
+
+    ``inner`` is one of the names with the number of its values, which begin at 0: quotients that it does not change are
+    divided out, ``(4*i_outer + i_inner) // 4``.
+    """
 
     def __init__(
-        self, old: str, names: tuple[str, ...], form: Affine, box: Iterable[Row] = (), text: Expression = None
+        self, old: str, names: tuple[str, ...], form: Affine, box: Iterable[Row] = (), text: Expression = None,
+        inner: tuple[str, int] | None = None,
     ) -> None:
         self.old = old
         self.names = names
         self.form = form
         self.box = tuple(box)
+        self.inner = inner
         self.text = to_expression(form) if text is None else text
 
     def dims(self, dims: tuple[str, ...]) -> tuple[str, ...]:
@@ -45,7 +52,8 @@ class Replacement:
 
     def expression(self, expr: Expression) -> Expression:
         """Return *expr* with the iname replaced, as a loop variable and as a reduction iname."""
-        return substitute(expr, {self.old: self.text}, {self.old: self.names})
+        new = substitute(expr, {self.old: self.text}, {self.old: self.names})
+        return new if new is expr or self.inner is None else _divided(new, *self.inner)
 
     def origin(self, origin: Origin) -> Origin:
         """Return *origin* in terms of the new names."""
@@ -85,6 +93,34 @@ class Replacement:
         count = inside.dim(isl.dim_type.param)
         moved = inside.move_dims(isl.dim_type.param, count, isl.dim_type.set, 0, len(self.names))
         return Domain(piece.inames, moved)
+
+
+def _divided(expr: Expression, inner: str, length: int) -> Expression:
+    """Return *expr* without the quotients and remainders that do not depend on *inner*, of values 0 to *length* - 1."""
+
+    def change(node: Expression) -> Expression:
+        if isinstance(node, p.Subscript):
+            indices = tuple(map(_cancelled, node.index_tuple))
+            return p.Subscript(node.aggregate, indices[0] if len(indices) == 1 else indices)
+        if not isinstance(node, p.FloorDiv | p.Remainder) or type(node.denominator) is not int or node.denominator < 1:
+            return node
+        den, form = node.denominator, affine_of(node.numerator)
+        if form is None or inner not in form.names():
+            return node
+        rest = Affine.make([(var, coefficient % den) for var, coefficient in form.terms], form.const % den)
+        if {var for var, _ in rest.terms} <= {inner} and rest.const + rest.coefficient(inner) * (length - 1) < den:
+            return to_expression(form.add(rest, -1).floordiv(den) if isinstance(node, p.FloorDiv) else rest)
+        return to_expression(form.floordiv(den)) if isinstance(node, p.FloorDiv) else node
+
+    return map_nodes(expr, change)
+
+
+def _cancelled(index: Expression) -> Expression:
+    """Return a subscript without terms that cancel each other: ``4*i_outer + i_inner - 4*i_outer``."""
+    form = affine_of(index) if isinstance(index, p.Sum) else None
+    if form is None or any(not isinstance(var, str) for var, _ in form.terms) or len(form.terms) >= len(index.children):
+        return index
+    return to_expression(form)
 
 
 def replace_iname(kernel: LoopKernel, change: Replacement, step: str) -> LoopKernel:

@@ -120,7 +120,7 @@ def halves(iname: str, length: int, outer: str, inner: str) -> Replacement:
     form = Affine.make([(outer, length), (inner, 1)])
     text = p.Sum((p.Product((length, p.Variable(outer))), p.Variable(inner)))
     box = (Row(Affine.variable(inner)), Row(Affine(((inner, -1),), length - 1)))
-    return Replacement(iname, (outer, inner), form, box, text)
+    return Replacement(iname, (outer, inner), form, box, text, (inner, length))
 
 
 def split_violations(

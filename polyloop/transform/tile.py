@@ -12,9 +12,11 @@ from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.transform.base import Transform
+from polyloop.transform.nests import nest_violations
 from polyloop.transform.reorder import PrioritizeLoops
 from polyloop.transform.skew import skew_hint
 from polyloop.transform.split import SplitIname
+from polyloop.transform.tag import parallel_violations
 
 __all__ = ["Tile", "tile"]
 
@@ -67,7 +69,23 @@ class Tile(Transform):
             return (self._explained(before, found[0]),)
         if after.evaluations or after.buffers:
             return tuple(value_violations(after))
-        return tuple(chain.from_iterable(split.consequences(before, after) for split in self._splits()))
+        if self.within is not None:
+            return nest_violations(after)
+        found = tuple(parallel_violations(after, self._tags()))
+        if not found or found[0].code == "parallel-reduction":
+            return found
+        hints = skew_hint(before, [iname for iname, _ in self.lengths], self._is_free)
+        return (replace(found[0], hints=(*hints, *found[0].hints)), *found[1:])
+
+    def _tags(self) -> _Tags:
+        return tuple(tag for split in self._splits() for tag in split.tags())
+
+    def _is_free(self, kernel: LoopKernel) -> bool:
+        """Return whether *kernel* may be tiled and tagged so."""
+        if any(order_violations(kernel)):
+            return False
+        tiled = self.rewrite(kernel)
+        return not any(order_violations(tiled)) and not any(parallel_violations(tiled, self._tags()))
 
     def _explained(self, before: LoopKernel, finding: Diagnostic) -> Diagnostic:
         if finding.code == "not-proven":

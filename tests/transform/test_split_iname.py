@@ -3,10 +3,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import polyloop as pl
-from tests.transform.checking import cuda, refused, same_after_replay
+from tests.transform.checking import check, cuda, refused, same_after_replay
 from tests.transform.kernels import blur, check_blur, check_matmul, matmul, spread, sweep
 
 Golden = Callable[[str, str], None]
@@ -127,3 +128,18 @@ def test_a_tagged_loop_is_split_on_request() -> None:
     assert "i" not in knl.iname_tags
     assert "i_outer" not in knl.iname_tags
     check_blur(knl)
+
+
+def test_quotients_that_the_inner_loop_does_not_change_are_divided_out() -> None:
+    data = [pl.GlobalArg("a, b", np.float32, shape="n"), ...]
+    base = pl.make_kernel("{[i]: 0 <= i < n}", "b[i] = 2*a[i] + i // 6 + i % 3", data, assumptions="n mod 24 = 0")
+    base = pl.split_array_axis(base, "a", 0, 4)
+    knl = pl.split_iname(base, "i", 4)
+    assert "a[i_outer, i_inner]" in str(knl)
+    twice = pl.split_iname(pl.split_iname(base, "i", 24), "i_inner", 4)
+    assert "a[i_inner_outer + 6*i_outer, i_inner_inner]" in str(twice)
+    for variant in (knl, twice, pl.split_iname(base, "i", 3), pl.split_iname(base, "i", 8)):
+        for n in (24, 48):
+            a = np.arange(n, dtype=np.float32)
+            want = 2 * a + np.arange(n) // 6 + np.arange(n) % 3
+            check(variant, {"a": a.reshape(-1, 4), "n": n}, {"b": want.astype(np.float32)}, fibres=False)
