@@ -89,8 +89,7 @@ class ConcatenateArrays(Transform):
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         new = self._name(kernel)
         result = _Joining(self.array_names, new, self.axis_nr).kernel(kernel)
-        if kernel.reference is None or kernel.argument(self.array_names[0]) is None:
-            return replace(result, conditions=kernel.conditions)
+        assert kernel.reference is not None, "a kernel has its reference program"
         base = _Joining(self.array_names, new, self.axis_nr).kernel(kernel.reference.kernel)
         base = replace(base, conditions=bounds_conditions(base))
         return replace(result, conditions=base.conditions, reference=reference_of(base))
@@ -128,8 +127,10 @@ def _own_violations(kernel: LoopKernel, name: str) -> Iterator[Diagnostic]:
     """Yield what keeps an array from being a part of another one."""
     array = kernel.arrays()[name]
     carried = {i.origin.temporary for i in kernel.instructions if isinstance(i.origin, Carry)}
-    if name in {*kernel.evaluations, *kernel.partials, *kernel.buffers, *kernel.buffers.values(), *carried}:
-        message = f"'{name}' is filled, or worked on, by what an earlier transform made"
+    written = kernel if kernel.reference is None else kernel.reference.kernel
+    made = {*kernel.evaluations, *kernel.partials, *kernel.buffers, *kernel.buffers.values(), *carried}
+    if name not in written.arrays() or name in made:
+        message = f"'{name}' was made, or is worked on, by an earlier transform"
         yield Diagnostic("bad-layout", message, hints=("concatenate arrays first",))
     elif isinstance(array, ArrayArg) and not (array.is_packed and array.dim_tags is None and array.offset == 0):
         message = f"the elements of '{name}' do not lie in C or F order from its beginning on"
@@ -264,8 +265,8 @@ def concatenate_arrays(
 
     Notes
     -----
-    Arguments are part of the calling convention: callers then pass one array, with all of its elements even where parts
-    of it are results only.  Source: Loopy's transform of the same name.
+    The program gets the new array, too.  Arguments are part of the calling convention: callers then pass one array,
+    with all of its elements even where parts of it are results only.  Source: Loopy's transform of the same name.
     """
     names = names_of(array_names)
     return ConcatenateArrays(names, new_name, axis_number(kernel, names, axis_nr, "concatenate_arrays"))(kernel)

@@ -147,6 +147,25 @@ def test_temporaries_behind_each_other() -> None:
     same_after_replay(base, knl)
 
 
+def test_parts_are_proven_as_they_were_before() -> None:
+    text = """
+        u[0] = 1                {id=first}
+        v[i] = a[i]             {id=load}
+        u[j + 1] = u[j] + v[j]  {id=sums, dep=first:load}
+        b[k] = u[k + 1]         {dep=sums}
+        """
+    temporaries = [pl.TemporaryVariable("u", F, shape="n + 1"), pl.TemporaryVariable("v", F, shape="n")]
+    data = [pl.GlobalArg("a, b", F, shape="n"), *temporaries, ...]
+    base = pl.make_kernel("{[i, j, k]: 0 <= i, j, k < n}", text, data, name="running")
+    knl = pl.concatenate_arrays(base, "u, v")
+    for n in (1, 5):
+        a = np.arange(n, dtype=F)
+        check(knl, {"a": a}, {"b": 1 + np.cumsum(a)}, fibres=False)
+    refused(knl, lambda k: pl.reverse(k, "j"), "illegal-order")
+    refused(knl, lambda k: pl.tag_inames(k, "j:l.0"), "illegal-parallel")
+    check(pl.reverse(knl, "i"), {"a": a}, {"b": 1 + np.cumsum(a)}, fibres=False)
+
+
 def test_arrays_that_are_no_parts(golden: Golden) -> None:
     knl = three()
     text = refused(knl, lambda k: pl.concatenate_arrays(k, "b, c"), "bad-layout")
