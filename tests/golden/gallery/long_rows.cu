@@ -1,0 +1,71 @@
+// The sum of x over the 64 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2)
+        x += __shfl_xor_sync(0xffffffff, x, step);
+    if (threadIdx.x % 32 == 0)
+        partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = partial[0];
+    x += partial[1];
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(64) long_rows_0(const float *__restrict__ a, int m, int n, float *__restrict__ sums)
+{
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x;
+    __shared__ float partial[2];
+    if (256 * bx + 255 < n) {
+        float acc = 0.0f;
+        float part[2];
+        #pragma unroll
+        for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer)
+            part[t_inner_outer] = 0.0f;
+        for (int t_outer = 0; t_outer < 2; ++t_outer) {
+            #pragma unroll
+            for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer)
+                part[t_inner_outer] += a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx] * a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx];
+        }
+        #pragma unroll
+        for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer)
+            acc += part[t_inner_outer];
+        acc = block_sum_float32(acc, partial);
+        if (tx == 0)
+            sums[by * ((n + 255) / 256) + bx] = acc;
+    } else {
+        float acc = 0.0f;
+        float part[2];
+        #pragma unroll
+        for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer)
+            part[t_inner_outer] = 0.0f;
+        for (int t_outer = 0; t_outer < min(2, (n - tx + 127) / 128 - 2 * bx); ++t_outer) {
+            #pragma unroll
+            for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer) {
+                if (256 * bx + 128 * t_outer + 64 * t_inner_outer + tx < n)
+                    part[t_inner_outer] += a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx] * a[by * n + 256 * bx + 128 * t_outer + 64 * t_inner_outer + tx];
+            }
+        }
+        #pragma unroll
+        for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer)
+            acc += part[t_inner_outer];
+        acc = block_sum_float32(acc, partial);
+        if (tx == 0)
+            sums[by * ((n + 255) / 256) + bx] = acc;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(64) long_rows_1(float *__restrict__ norms, int m, int n, const float *__restrict__ sums)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    __shared__ float partial_0[2];
+    float acc_0 = 0.0f;  // sums
+    for (int b_outer = 0; b_outer < (n - 256 * tx + 16383) / 16384; ++b_outer)
+        acc_0 += sums[bx * ((n + 255) / 256) + 64 * b_outer + tx];  // sums
+    acc_0 = block_sum_float32(acc_0, partial_0);  // sums
+    float s = acc_0;  // sums
+    if (tx == 0)
+        norms[bx] = sqrtf(s);  // insn
+}
