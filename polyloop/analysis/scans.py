@@ -14,7 +14,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions, variables
 from polyloop.kernel.domains import bound_variables
-from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.instruction import Instruction, Partial, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import LocalAxis, parse_tag
 from polyloop.poly.affine import Affine
@@ -86,7 +86,8 @@ def _scan_along(
         return _none(instruction, sweep, f"'{instruction.id}' has no loop over '{sweep}'")
     if reduction.along:
         return _none(instruction, sweep, "it has been realized as a scan already")
-    if own != reduction.inames or reductions(reduction.expr) or reduction.operation.of_states:
+    is_stage = reduction.operation.of_states and not isinstance(instruction.origin, Partial)
+    if own != reduction.inames or reductions(reduction.expr) or is_stage:
         return _none(instruction, sweep, "it stands inside of another reduction, or has one inside")
     if sweep in variables(reduction.expr):
         return _none(instruction, sweep, f"its terms use '{sweep}': each result has terms of its own")

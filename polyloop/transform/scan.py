@@ -12,7 +12,7 @@ from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Reduction
 from polyloop.expr.rewrite import expand_rules, substitute
-from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.instruction import Instruction, Partial, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import axis_name
 from polyloop.poly.affine import Affine, to_expression
@@ -80,10 +80,13 @@ def _axis_violations(kernel: LoopKernel, scan: Scan) -> Iterator[Diagnostic]:
     tag = kernel.tag(scan.sweep)
     axis = axis_name(tag)
     if axis is not None and axis[0] == "g":
+        hint = f"divide the scan before: pl.split_scan(knl, '{scan.sweep}', 256, outer_tag='{tag}')"
+        if isinstance(scan.instruction.origin, Partial):
+            hint = "give the scan of the sums a loop of its own: pl.split_scan(..., carry_iname='c')"
         yield Diagnostic(
             "parallel-scan",
             f"the results of '{scan.instruction.id}' along '{scan.sweep}' are on blocks, which have no total of others",
-            hints=(f"divide the scan before: pl.split_scan(knl, '{scan.sweep}', 256, outer_tag='{tag}')",),
+            hints=(hint,),
             sites=(scan.instruction.site(),),
         )
     elif axis is not None and not scan.reduction.operation.reassociable:

@@ -111,12 +111,8 @@ extern "C" __global__ void __launch_bounds__(512) prefix_sum_2(const float *__re
     const int tx = threadIdx.x;
     __shared__ float partial_2[16];
     if (2048 * bx + 2047 < n) {
-        const float4 a_v = *(const float4 *)&a[2048 * bx + 4 * tx];
-        float four[4];
-        four[0] = a_v.x;  // fetch_a
-        four[1] = a_v.y;  // fetch_a
-        four[2] = a_v.z;  // fetch_a
-        four[3] = a_v.w;  // fetch_a
+        __align__(16) float four[4];
+        *(float4 *)&four[0] = *(const float4 *)&a[2048 * bx + 4 * tx];  // fetch_a
         float thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
             thread_sum += four[j_local_inner];  // thread_sum
@@ -125,25 +121,16 @@ extern "C" __global__ void __launch_bounds__(512) prefix_sum_2(const float *__re
         part_0 = block_exclusive_sum_float32(part_0, partial_2);  // before_thread
         float before_thread = before_tile[bx];  // before_thread
         before_thread += part_0;  // before_thread
-        float b_buf[4];
+        __align__(16) float b_buf[4];
         for (int k = 0; k < 4; ++k) {
             before_thread += a[2048 * bx + 4 * tx + k];  // insn
             b_buf[k] = before_thread;  // insn
         }
-        float4 b_v;
-        b_v.x = b_buf[0];
-        b_v.y = b_buf[1];
-        b_v.z = b_buf[2];
-        b_v.w = b_buf[3];
-        *(float4 *)&b[2048 * bx + 4 * tx] = b_v;  // store_b_buf
+        *(float4 *)&b[2048 * bx + 4 * tx] = *(const float4 *)&b_buf[0];  // store_b_buf
     } else {
-        float four[4];
+        __align__(16) float four[4];
         if (2048 * bx + 4 * tx + 3 < n) {
-            const float4 a_v = *(const float4 *)&a[2048 * bx + 4 * tx];
-            four[0] = a_v.x;  // fetch_a
-            four[1] = a_v.y;  // fetch_a
-            four[2] = a_v.z;  // fetch_a
-            four[3] = a_v.w;  // fetch_a
+            *(float4 *)&four[0] = *(const float4 *)&a[2048 * bx + 4 * tx];  // fetch_a
         } else {
             #pragma unroll
             for (int a_dim_0 = 0; a_dim_0 < 4; ++a_dim_0) {
@@ -163,18 +150,13 @@ extern "C" __global__ void __launch_bounds__(512) prefix_sum_2(const float *__re
             before_thread = before_tile[bx];  // before_thread
             before_thread += part_0;  // before_thread
         }
-        float b_buf[4];
+        __align__(16) float b_buf[4];
         for (int k = 0; k < min(4, n - 2048 * bx - 4 * tx); ++k) {
             before_thread += a[2048 * bx + 4 * tx + k];  // insn
             b_buf[k] = before_thread;  // insn
         }
         if (2048 * bx + 4 * tx + 3 < n) {
-            float4 b_v;
-            b_v.x = b_buf[0];
-            b_v.y = b_buf[1];
-            b_v.z = b_buf[2];
-            b_v.w = b_buf[3];
-            *(float4 *)&b[2048 * bx + 4 * tx] = b_v;  // store_b_buf
+            *(float4 *)&b[2048 * bx + 4 * tx] = *(const float4 *)&b_buf[0];  // store_b_buf
         } else {
             #pragma unroll
             for (int b_buf_store_0 = 0; b_buf_store_0 < 4; ++b_buf_store_0) {
