@@ -518,6 +518,7 @@ def _with_instruction(
         source = kernel.arrays()[plan.source]
         temporary = replace(temporary, dtype=source.dtype)
     more = () if plan.reused(kernel) else (new_domain(footprint, new, instruction.domain),)
+    assert any(plan.temporary in each.reads for each in instructions), f"nothing reads '{plan.temporary}'"
     return replace(
         kernel,
         domains=(*kernel.domains, *more),

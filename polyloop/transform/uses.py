@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, guarded_domain
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
-from polyloop.expr.rewrite import accesses, expand_rules, reductions, substitute, variables
+from polyloop.expr.rewrite import accesses, calls, expand_rules, reductions, substitute, variables
 from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine, affine_of
@@ -102,7 +102,8 @@ def expanded_to(kernel: LoopKernel, expr: Expression, source: str) -> Expression
     rules = kernel.substitutions
 
     def leads(name: str) -> bool:
-        names = variables(rules[name].expression)
+        value = rules[name].expression
+        names = variables(value) | {function_name(call) for call in calls(value)}
         return source in names or any(leads(other) for other in names & rules.keys())
 
     return expand_rules(expr, {name: rule for name, rule in rules.items() if name != source and leads(name)})

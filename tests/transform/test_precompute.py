@@ -493,3 +493,22 @@ def test_storage_that_is_in_use_is_refused() -> None:
 def test_storage_axes_that_leave_arguments_out(axes: str) -> None:
     text = refused(turned(), lambda k: pl.precompute(k, "f", "i_inner, j_inner", storage_axes=axes), "wrong-rank")
     assert "do not name each argument of 'f' once" in text
+
+
+def test_uses_inside_of_another_rule_are_replaced() -> None:
+    knl = pl.make_kernel(
+        "{[i]: 1 <= i < n - 1}",
+        """
+        f(k) := a[k]*a[k]
+        both(k) := f(k - 1) + f(k + 1)
+        b[i] = both(i)
+        """,
+        [pl.GlobalArg("a, b", np.float32, shape="n"), ...],
+        name="inside",
+        assumptions="n >= 3",
+    )
+    knl = pl.split_iname(pl.shift(knl, "i", -1), "i", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.precompute(knl, "f", ["i_inner"])
+    text = pl.generate_code(knl, target=pl.CudaTarget()).device_code
+    assert "f_value[tx] + f_value[tx + 2]" in text
+    assert text.count("a[16 * bx") == text.count("f_value[16 *") * 2

@@ -36,14 +36,10 @@ extern "C" __global__ void __launch_bounds__(256) softmax(const float *__restric
     __shared__ float partial[8];
     __shared__ float partial_0[8];
     float acc = -__int_as_float(0x7f800000);  // insn_1
-    float row[4][4];
+    __align__(16) float row[4][4];
     #pragma unroll
     for (int step = 0; step < 4; ++step) {
-        const float4 x_v = *(const float4 *)&x[bx * 4096 + 1024 * step + 4 * tx];
-        row[step][0] = x_v.x;  // insn
-        row[step][1] = x_v.y;  // insn
-        row[step][2] = x_v.z;  // insn
-        row[step][3] = x_v.w;  // insn
+        *(float4 *)&row[step][0] = *(const float4 *)&x[bx * 4096 + 1024 * step + 4 * tx];  // insn
         #pragma unroll
         for (int lane = 0; lane < 4; ++lane)
             acc = fmaxf(acc, row[step][lane]);  // insn_1
