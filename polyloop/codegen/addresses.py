@@ -87,6 +87,10 @@ class Addresses(Operands):
             text = self._index(index)
             if text.text == "0":
                 continue
+            if text.text.isdigit() and type(stride) is int:
+                text, stride = Text(str(int(text.text) * stride)), 1  # noqa: PLW2901 - likewise
+            elif text.text == "1":
+                text, stride = self._index(stride), 1  # noqa: PLW2901 - likewise
             if type(stride) is not int or stride != 1:
                 step = self._index(stride)
                 is_quotient = "/" in step.text or "%" in step.text

@@ -23,7 +23,7 @@ from polyloop.kernel.layout import Nested
 from polyloop.kernel.tags import AutoLocal, Sequential, Unroll, UnrollHint, Vectorize
 from polyloop.poly.sets import constant_bounds
 from polyloop.transform.base import Transform, iname_violations
-from polyloop.transform.pipelining import Rotation, Via, copied_inames, piped
+from polyloop.transform.pipelining import Rotation, Via, copied_inames, piped, sliding
 from polyloop.transform.staged import names_of
 
 __all__ = ["Pipeline", "pipeline"]
@@ -41,6 +41,7 @@ class Pipeline(Transform):
     stages: int = 2
     producers: tuple[str, ...] | None = None
     via: str = "shared"
+    window: int | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         wrong = [*self._argument_violations(), *iname_violations(kernel, self.iname)]
@@ -58,7 +59,10 @@ class Pipeline(Transform):
         known = [via.value for via in Via]
         if self.via not in known:
             yield unknown_name("way", self.via, known)
-        elif type(self.stages) is not int or self.stages < 2:
+        elif self.window is not None and type(self.window) is not int:
+            message = f"window={self.window!r} is not the number of an axis"
+            yield Diagnostic("not-sliding", message, hints=("window=0 for the first axis of the buffers",))
+        elif type(self.stages) is not int or self.stages < (2 if self.window is None or self.via != "shared" else 1):
             yield Diagnostic(
                 "bad-stages",
                 f"{self.stages!r} stages are no pipeline",
@@ -106,12 +110,15 @@ class Pipeline(Transform):
             chosen = [name for name in dict.fromkeys(named) if name is not None]
         order = {instruction.id: number for number, instruction in enumerate(kernel.instructions)}
         chosen.sort(key=lambda name: order[kernel.evaluations[name]])
-        return [Rotation(name, kernel.evaluations[name], self.iname, self.stages) for name in chosen]
+        return [Rotation(name, kernel.evaluations[name], self.iname, self.stages, self.window) for name in chosen]
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        kernel = piped(kernel, self._rotations(kernel), Via(self.via))
+        rotations = self._rotations(kernel)
+        slides = (sliding(kernel, rotation) for rotation in rotations)
+        more = max((found[1] - 1 for found in slides if found is not None), default=0)
+        kernel = piped(kernel, rotations, Via(self.via))
         _, back = kernel.slabs.get(self.iname, (0, 0))
-        slabs = {**kernel.slabs, self.iname: (self.stages - 1, back)}
+        slabs = {**kernel.slabs, self.iname: (self.stages - 1 + more, back)}
         return replace(kernel, slabs=slabs, tile_inames=kernel.tile_inames | {self.iname})
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
@@ -203,12 +210,28 @@ def _rotation_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Dia
             f"'{rotation.buffer}' says with strides how its axes are stored, and not how one for the stages would be",
             hints=("use the tags N0, N1, ..",),
         )
+    if rotation.window is not None:
+        yield from _window_violations(kernel, rotation)
     if filler.predicates:
         yield Diagnostic(
             "data-decides",
             f"data decides whether '{filler.id}' fills '{rotation.buffer}'",
             ("iterations earlier it may decide otherwise",),
             ("leave it out of the producers",),
+            sites=(filler.site(),),
+        )
+
+
+def _window_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Diagnostic]:
+    """Yield why a buffer does not slide along its axis, or why its places cannot be used in turns."""
+    filler = kernel.instruction(rotation.producer)
+    if sliding(kernel, rotation) is None:
+        yield Diagnostic(
+            "not-sliding",
+            f"'{rotation.buffer}' does not slide by one along axis {rotation.window} with each iteration of "
+            f"'{rotation.iname}'",
+            ("what one iteration has at one place of that axis, the one before must have had at the next",),
+            ("fetch elements whose subscript is the loop's iname plus that of the axis, or leave window out",),
             sites=(filler.site(),),
         )
 
@@ -280,6 +303,7 @@ def pipeline(
     producers: str | Sequence[str] | None = None,
     *,
     via: str = "shared",
+    window: int | None = None,
 ) -> LoopKernel:
     """Fetch what later iterations of a loop use while the present one computes (software pipelining).
 
@@ -305,13 +329,18 @@ def pipeline(
         waits for global memory.  ``"cp.async"``: by the asynchronous copies of sm_80 and later, of which as many
         iterations as there are stages can be under way; other targets copy where they would have arrived.
 
+    window
+        An axis of the buffers along which they slide with the loop, as the planes around a point of a stencil do: each
+        iteration then fetches only what none before it had, and the buffers have a place for each of the stages more
+        along that axis.  With ``stages=1`` nothing is fetched ahead.
+
     Raises
     ------
     TransformError
         ``unknown-iname``, ``iname-tagged``, ``bad-stages``, ``unknown-way``, ``unknown-producer``, ``no-producer``,
-        ``not-in-loop``, ``filled-often``, ``uses-apart``, ``already-staged``, ``bad-layout``, ``data-decides``,
-        ``threads-unknown``, ``footprint-not-constant``, ``not-a-copy``, ``copy-not-shared``; where a producer needs
-        what an iteration in between computes, ``illegal-order`` with two instances.
+        ``not-in-loop``, ``filled-often``, ``uses-apart``, ``already-staged``, ``bad-layout``, ``not-sliding``,
+        ``data-decides``, ``threads-unknown``, ``footprint-not-constant``, ``not-a-copy``, ``copy-not-shared``; where a
+        producer needs what an iteration in between computes, ``illegal-order`` with two instances.
 
     Notes
     -----
@@ -319,4 +348,4 @@ def pipeline(
     the loop in the generated code.  Barriers and waits are derived from the result: with two stages there is one
     barrier in each iteration.  Source: Lam, "Software pipelining", PLDI 1988, https://doi.org/10.1145/53990.54022.
     """
-    return Pipeline(iname, stages, None if producers is None else names_of(producers), via)(kernel)
+    return Pipeline(iname, stages, None if producers is None else names_of(producers), via, window)(kernel)

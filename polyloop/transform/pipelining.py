@@ -11,20 +11,20 @@ import pymbolic.primitives as p
 
 from polyloop.analysis.place import place
 from polyloop.expr.nodes import Expression
-from polyloop.expr.rewrite import substitute
+from polyloop.expr.rewrite import substitute, variables
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.instruction import CopyStep, Evaluation, Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import DimTag, Nested
 from polyloop.kernel.tags import axis_name
-from polyloop.poly.affine import Affine, to_expression
+from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import constant_bounds, map_from_forms
 from polyloop.transform.merge import renaming
 from polyloop.transform.privatize import with_indices
 from polyloop.transform.remap import remap_inames
 from polyloop.transform.staging import subscripted
 
-__all__ = ["Rotation", "Via", "copied_inames", "piped"]
+__all__ = ["Rotation", "Via", "copied_inames", "piped", "sliding"]
 
 
 class Via(Enum):
@@ -46,6 +46,8 @@ class Rotation:
     producer: str
     iname: str
     stages: int
+    window: int | None = None
+    """The axis along which the buffer slides with the loop, if it does."""
 
     @property
     def distance(self) -> int:
@@ -93,6 +95,77 @@ def rotated(kernel: LoopKernel, rotation: Rotation, space: AddressSpace) -> Loop
     return replace(kernel, temporaries={**kernel.temporaries, rotation.buffer: new})
 
 
+def sliding(kernel: LoopKernel, rotation: Rotation) -> tuple[str, int] | None:
+    """Return the iname along the axis that slides and its extent, None if the buffer does not slide.
+
+    It does if the element at one place is that of the next place in the iteration before.
+    """
+    producer = kernel.instruction(rotation.producer)
+    shape = kernel.temporaries[rotation.buffer].shape or ()
+    indices = producer.assignee.index_tuple if isinstance(producer.assignee, p.Subscript) else ()
+    if rotation.window is None or not 0 <= rotation.window < len(indices):
+        return None
+    index, extent = indices[rotation.window], shape[rotation.window]
+    if not isinstance(index, p.Variable) or not isinstance(extent, int):
+        return None
+    back = {rotation.iname: Affine.variable(rotation.iname).add(Affine((), -1)),
+            index.name: Affine.variable(index.name).add(Affine((), 1))}  # fmt: skip
+    if any(index.name in variables(other) for other in indices if other is not index):
+        return None
+    if not isinstance(producer.expression, p.Subscript):
+        return None
+    forms = [affine_of(part) for part in producer.expression.index_tuple]
+    slides = all(form is not None and form.substitute(back) == form for form in forms)
+    return (index.name, extent) if slides else None
+
+
+def _slid(kernel: LoopKernel, rotation: Rotation, space: AddressSpace) -> LoopKernel:
+    """Return *kernel* with a buffer of which each iteration fills one place along an axis, and keeps the others.
+
+    The first iterations before the loop's own fill the places that its first one finds.
+    """
+    found = sliding(kernel, rotation)
+    assert found is not None, "the window was not checked"
+    assert rotation.window is not None, "a window slides along an axis"
+    (iname, extent), axis = found, rotation.window
+    count = extent + rotation.stages - 1
+    here = p.Variable(rotation.iname)
+
+    def place(indices: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        where = affine_of(p.Sum((here, indices[axis])))
+        assert where is not None, "the subscripts were not checked"
+        return (*indices[:axis], p.Remainder(to_expression(where), count), *indices[axis + 1 :])
+
+    kernel = with_indices(kernel, rotation.buffer, place)
+    old = kernel.temporaries[rotation.buffer]
+    shape = old.shape or ()
+    new = replace(old, shape=(*shape[:axis], count, *shape[axis + 1 :]), address_space=space)
+    kernel = replace(kernel, temporaries={**kernel.temporaries, rotation.buffer: new})
+    return _with(kernel, _newest(kernel.instruction(rotation.producer), rotation.iname, iname, extent))
+
+
+def _newest(producer: Instruction, iname: str, along: str, extent: int) -> Instruction:
+    """Return *producer* of the last place along *along* alone, in as many more iterations before the first."""
+    dims = tuple(x for x in producer.inames if x != along)
+    time = Affine.variable(iname).add(Affine.variable(along)).add(Affine((), 1 - extent))
+    domain = map_from_forms(
+        producer.domain, producer.inames, [time if x == iname else Affine.variable(x) for x in dims]
+    ).range()
+    for position, name in enumerate(dims):
+        domain = domain.set_dim_name(isl.dim_type.set, position, name)
+    last = {along: Affine((), extent - 1)}
+    values = {name: to_expression(form) for name, form in last.items()}
+    forms = {name: form.substitute(last) for name, form in producer.origin.forms.items()}
+    return replace(
+        producer,
+        inames=dims,
+        domain=domain,
+        assignee=substitute(producer.assignee, values),
+        expression=substitute(producer.expression, values),
+        origin=replace(producer.origin, forms=forms),
+    )
+
+
 def copied_inames(kernel: LoopKernel, producer: Instruction, iname: str) -> tuple[str, ...]:
     """Return the loops of a producer inside loop *iname*, which hardware axes are not."""
     inside = producer.inames[producer.inames.index(iname) + 1 :]
@@ -105,7 +178,8 @@ def piped(kernel: LoopKernel, rotations: Sequence[Rotation], via: Via) -> LoopKe
     first = rotations[0].producer
     helpers = _helpers(kernel, rotations)
     for rotation in rotations:
-        kernel = rotated(kernel, rotation, spaces[rotation.buffer])
+        turn = rotated if rotation.window is None else _slid
+        kernel = turn(kernel, rotation, spaces[rotation.buffer])
         old = kernel.instruction(rotation.producer)
         ahead = moved_ahead(old, rotation.iname, rotation.distance)
         match via:

@@ -75,3 +75,45 @@ def running_sums_of_reversed_rows() -> pl.LoopKernel:
     knl = pl.prioritize_loops(pl.tag_inames(knl, "i:l.0"), "r")
     knl = pl.add_prefetch(knl, "x", "i")
     return pl.pipeline(knl, "r", 4, via="cp.async")
+
+
+def _planes_case(n: int, rng: np.random.Generator) -> Case:
+    u = rng.integers(-4, 5, (n + 2, n + 2, n + 2)).astype(F)
+    c = slice(1, -1)
+    near = u[:-2, c, c] + u[2:, c, c] + u[c, :-2, c] + u[c, 2:, c] + u[c, c, :-2] + u[c, c, 2:]
+    return {"u": u}, {"v": near - 6 * u[c, c, c]}
+
+
+@example(_planes_case, sizes=(1, 9, 17))
+def stencil_with_sliding_planes() -> pl.LoopKernel:
+    """Blocks go down through the planes; three are in shared memory, the next one is read into registers meanwhile."""
+    data = [pl.GlobalArg("u", F, shape="n + 2, n + 2, n + 2"), pl.GlobalArg("v", F, shape="n, n, n"), ...]
+    text = (
+        "v[k, i, j] = u[k, i+1, j+1] + u[k+2, i+1, j+1] + u[k+1, i, j+1] + u[k+1, i+2, j+1]"
+        " + u[k+1, i+1, j] + u[k+1, i+1, j+2] - 6*u[k+1, i+1, j+1]"
+    )
+    domain = "{[k, i, j]: 0 <= i, j, k < n}"
+    knl = pl.make_kernel(domain, text, data, name="stencil_with_sliding_planes", assumptions="n >= 1")
+    knl = pl.split_iname(knl, "i", 4, outer_tag="g.1", inner_tag="l.1")
+    knl = pl.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.add_prefetch(pl.prioritize_loops(knl, "k"), "u", "i_inner, j_inner")
+    return pl.pipeline(knl, "k", via="registers", window=0)
+
+
+def _columns_case(n: int, rng: np.random.Generator) -> Case:
+    x = rng.integers(-4, 5, (n + 2, 40)).astype(F)
+    return {"x": x}, {"y": x[:-2] + 2 * x[1:-1] + x[2:]}
+
+
+@example(_columns_case, sizes=(1, 4, 7, 13))
+def columns_in_a_register_queue() -> pl.LoopKernel:
+    """Each thread goes down a column with a queue of four values; unrolled, the loop knows their places."""
+    data = [pl.GlobalArg("x", F, shape="n + 2, 40"), pl.GlobalArg("y", F, shape="n, 40"), ...]
+    text = "y[k, i] = x[k, i] + 2*x[k+1, i] + x[k+2, i]"
+    domain = "{[k, i]: 0 <= k < n and 0 <= i < 40}"
+    knl = pl.make_kernel(domain, text, data, name="columns_in_a_register_queue", assumptions="n >= 1")
+    knl = pl.prioritize_loops(pl.tag_inames(knl, "i:l.0"), "k")
+    knl = pl.add_prefetch(knl, "x", [], default_tag=None)
+    knl = pl.pipeline(knl, "k", window=0)
+    knl = pl.split_iname(knl, "k", 4, inner_tag="unr")
+    return pl.peel(knl, "k_outer")

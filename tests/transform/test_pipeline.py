@@ -186,6 +186,7 @@ REFUSALS: dict[str, tuple[Callable[[], pl.LoopKernel], Callable[[pl.LoopKernel],
         lambda k: pl.pipeline(k, "ko", producers="b_fetch"),
         "filled-often",
     ),
+    "window": (product, lambda k: pl.pipeline(k, "ko", window=1), "not-sliding"),
     "again": (lambda: pipelined("shared", 2), lambda k: pl.pipeline(k, "ko"), "no-producer"),
     "twice": (lambda: pipelined("cp.async", 2), lambda k: pl.pipeline(k, "ko", producers="a_fetch"), "already-staged"),
 }
@@ -246,6 +247,31 @@ def test_what_producers_need_comes_with_them(via: str) -> None:
     for producers in (None, "g_value", "x_fetch"):
         piped = pl.pipeline(knl, "k", producers=producers, via=via)
         check(piped, {"x": x}, {"y": 2 * x + x[:, ::-1]})
+
+
+def stencil() -> pl.LoopKernel:
+    """Blocks go down through the planes."""
+    data = [pl.GlobalArg("u", F, shape="m + 2, n + 2, n + 2"), pl.GlobalArg("v", F, shape="m, n, n"), ...]
+    text = """
+        v[k, i, j] = u[k, i+1, j+1] + u[k+2, i+1, j+1] + u[k+1, i, j+1] + u[k+1, i+2, j+1]
+            + u[k+1, i+1, j] + u[k+1, i+1, j+2] - 6*u[k+1, i+1, j+1]
+        """
+    knl = pl.make_kernel("{[k, i, j]: 0 <= k < m and 0 <= i, j < n}", " ".join(text.split()), data, name="stencil")
+    knl = pl.split_iname(knl, "i", 4, outer_tag="g.1", inner_tag="l.1")
+    knl = pl.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l.0")
+    return pl.add_prefetch(pl.prioritize_loops(knl, "k"), "u", ["i_inner", "j_inner"])
+
+
+@pytest.mark.parametrize(("via", "stages"), [("shared", 1), *WAYS])
+def test_windows_slide(via: str, stages: int) -> None:
+    """Each plane is fetched once."""
+    knl = pl.pipeline(stencil(), "k", stages, via=via, window=0)
+    assert knl.temporaries["u_fetch"].shape == (3 + stages - 1, 6, 18)
+    for m, n in [(1, 1), (2, 17), (5, 16)]:
+        u = np.random.default_rng(m).integers(-4, 5, (m + 2, n + 2, n + 2)).astype(F)
+        c = slice(1, -1)
+        near = u[:-2, c, c] + u[2:, c, c] + u[c, :-2, c] + u[c, 2:, c] + u[c, c, :-2] + u[c, c, 2:]
+        check(knl, {"u": u}, {"v": near - 6 * u[c, c, c]})
 
 
 def test_registers_belong_to_threads(golden: Golden) -> None:

@@ -1,0 +1,185 @@
+extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(const float *__restrict__ u, float *__restrict__ v, int n)
+{
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    __shared__ float u_fetch[4][6][18];
+    if (4 * by + 3 < n && 16 * bx + 15 < n) {
+        float u_fetch_next[2][2];
+        #pragma unroll
+        for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
+            if (4 * u_dim_1_outer + ty < 6) {
+                #pragma unroll
+                for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
+                    if (16 * u_dim_2_outer + tx < 18)
+                        u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * u_dim_2_outer + tx];  // fetch_u
+                }
+            }
+        }
+        #pragma unroll
+        for (int u_dim_1_outer_s = 0; u_dim_1_outer_s < 2; ++u_dim_1_outer_s) {
+            if (4 * u_dim_1_outer_s + ty < 6) {
+                #pragma unroll
+                for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
+                    if (16 * u_dim_2_outer_s + tx < 18)
+                        u_fetch[0][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                }
+            }
+        }
+        #pragma unroll
+        for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
+            if (4 * u_dim_1_outer + ty < 6) {
+                #pragma unroll
+                for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
+                    if (16 * u_dim_2_outer + tx < 18)
+                        u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(n + 2) * (n + 2) + (4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * u_dim_2_outer + tx];  // fetch_u
+                }
+            }
+        }
+        #pragma unroll
+        for (int u_dim_1_outer_s = 0; u_dim_1_outer_s < 2; ++u_dim_1_outer_s) {
+            if (4 * u_dim_1_outer_s + ty < 6) {
+                #pragma unroll
+                for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
+                    if (16 * u_dim_2_outer_s + tx < 18)
+                        u_fetch[1][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                }
+            }
+        }
+        #pragma unroll
+        for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
+            if (4 * u_dim_1_outer + ty < 6) {
+                #pragma unroll
+                for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
+                    if (16 * u_dim_2_outer + tx < 18)
+                        u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[2 * (n + 2) * (n + 2) + (4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * u_dim_2_outer + tx];  // fetch_u
+                }
+            }
+        }
+        const int k_full = n - 1;
+        for (int k = 0; k < k_full; ++k) {
+            #pragma unroll
+            for (int u_dim_1_outer_s = 0; u_dim_1_outer_s < 2; ++u_dim_1_outer_s) {
+                if (4 * u_dim_1_outer_s + ty < 6) {
+                    #pragma unroll
+                    for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
+                        if (16 * u_dim_2_outer_s + tx < 18)
+                            u_fetch[(k + 2) % 4][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                    }
+                }
+            }
+            #pragma unroll
+            for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
+                if (4 * u_dim_1_outer + ty < 6) {
+                    #pragma unroll
+                    for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
+                        if (16 * u_dim_2_outer + tx < 18)
+                            u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(k + 3) * (n + 2) * (n + 2) + (4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * u_dim_2_outer + tx];  // fetch_u
+                    }
+                }
+            }
+            __syncthreads();
+            v[k * n * n + (4 * by + ty) * n + 16 * bx + tx] = u_fetch[k % 4][ty + 1][tx + 1] + u_fetch[(k + 2) % 4][ty + 1][tx + 1] + u_fetch[(k + 1) % 4][ty][tx + 1] + u_fetch[(k + 1) % 4][ty + 2][tx + 1] + u_fetch[(k + 1) % 4][ty + 1][tx] + u_fetch[(k + 1) % 4][ty + 1][tx + 2] - 6.0f * u_fetch[(k + 1) % 4][ty + 1][tx + 1];  // insn
+        }
+        for (int k = k_full; k < n; ++k) {
+            #pragma unroll
+            for (int u_dim_1_outer_s = 0; u_dim_1_outer_s < 2; ++u_dim_1_outer_s) {
+                if (4 * u_dim_1_outer_s + ty < 6) {
+                    #pragma unroll
+                    for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
+                        if (16 * u_dim_2_outer_s + tx < 18)
+                            u_fetch[(k + 2) % 4][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                    }
+                }
+            }
+            __syncthreads();
+            v[k * n * n + (4 * by + ty) * n + 16 * bx + tx] = u_fetch[k % 4][ty + 1][tx + 1] + u_fetch[(k + 2) % 4][ty + 1][tx + 1] + u_fetch[(k + 1) % 4][ty][tx + 1] + u_fetch[(k + 1) % 4][ty + 2][tx + 1] + u_fetch[(k + 1) % 4][ty + 1][tx] + u_fetch[(k + 1) % 4][ty + 1][tx + 2] - 6.0f * u_fetch[(k + 1) % 4][ty + 1][tx + 1];  // insn
+        }
+    } else {
+        float u_fetch_next[2][2];
+        if (16 * bx + tx <= n + 1 && 4 * by + ty <= n + 1) {
+            #pragma unroll
+            for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
+                if (4 * u_dim_1_outer + ty < 6 && 4 * by + 4 * u_dim_1_outer + ty <= n + 1) {
+                    #pragma unroll
+                    for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
+                        if (16 * bx + 16 * u_dim_2_outer + tx <= n + 1 && 16 * u_dim_2_outer + tx < 18)
+                            u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * u_dim_2_outer + tx];  // fetch_u
+                    }
+                }
+            }
+        }
+        if (16 * bx + tx <= n + 1 && 4 * by + ty <= n + 1) {
+            #pragma unroll
+            for (int u_dim_1_outer_s = 0; u_dim_1_outer_s < 2; ++u_dim_1_outer_s) {
+                if (4 * u_dim_1_outer_s + ty < 6 && 4 * by + 4 * u_dim_1_outer_s + ty <= n + 1) {
+                    #pragma unroll
+                    for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
+                        if (16 * u_dim_2_outer_s + tx < 18 && 16 * bx + 16 * u_dim_2_outer_s + tx <= n + 1)
+                            u_fetch[0][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                    }
+                }
+            }
+            #pragma unroll
+            for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
+                if (4 * u_dim_1_outer + ty < 6 && 4 * by + 4 * u_dim_1_outer + ty <= n + 1) {
+                    #pragma unroll
+                    for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
+                        if (16 * bx + 16 * u_dim_2_outer + tx <= n + 1 && 16 * u_dim_2_outer + tx < 18)
+                            u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(n + 2) * (n + 2) + (4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * u_dim_2_outer + tx];  // fetch_u
+                    }
+                }
+            }
+        }
+        if (16 * bx + tx <= n + 1 && 4 * by + ty <= n + 1) {
+            #pragma unroll
+            for (int u_dim_1_outer_s = 0; u_dim_1_outer_s < 2; ++u_dim_1_outer_s) {
+                if (4 * u_dim_1_outer_s + ty < 6 && 4 * by + 4 * u_dim_1_outer_s + ty <= n + 1) {
+                    #pragma unroll
+                    for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
+                        if (16 * u_dim_2_outer_s + tx < 18 && 16 * bx + 16 * u_dim_2_outer_s + tx <= n + 1)
+                            u_fetch[1][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                    }
+                }
+            }
+            #pragma unroll
+            for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
+                if (4 * u_dim_1_outer + ty < 6 && 4 * by + 4 * u_dim_1_outer + ty <= n + 1) {
+                    #pragma unroll
+                    for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
+                        if (16 * bx + 16 * u_dim_2_outer + tx <= n + 1 && 16 * u_dim_2_outer + tx < 18)
+                            u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[2 * (n + 2) * (n + 2) + (4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * u_dim_2_outer + tx];  // fetch_u
+                    }
+                }
+            }
+        }
+        for (int k = 0; k < n; ++k) {
+            if (16 * bx + tx <= n + 1 && 4 * by + ty <= n + 1) {
+                #pragma unroll
+                for (int u_dim_1_outer_s = 0; u_dim_1_outer_s < 2; ++u_dim_1_outer_s) {
+                    if (4 * u_dim_1_outer_s + ty < 6 && 4 * by + 4 * u_dim_1_outer_s + ty <= n + 1) {
+                        #pragma unroll
+                        for (int u_dim_2_outer_s = 0; u_dim_2_outer_s < 2; ++u_dim_2_outer_s) {
+                            if (16 * u_dim_2_outer_s + tx < 18 && 16 * bx + 16 * u_dim_2_outer_s + tx <= n + 1)
+                                u_fetch[(k + 2) % 4][4 * u_dim_1_outer_s + ty][16 * u_dim_2_outer_s + tx] = u_fetch_next[u_dim_1_outer_s][u_dim_2_outer_s];  // store_u_fetch
+                        }
+                    }
+                }
+            }
+            if (16 * bx + tx <= n + 1 && k + 1 < n && 4 * by + ty <= n + 1) {
+                #pragma unroll
+                for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
+                    if (4 * u_dim_1_outer + ty < 6 && 4 * by + 4 * u_dim_1_outer + ty <= n + 1) {
+                        #pragma unroll
+                        for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
+                            if (16 * bx + 16 * u_dim_2_outer + tx <= n + 1 && 16 * u_dim_2_outer + tx < 18)
+                                u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(k + 3) * (n + 2) * (n + 2) + (4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * u_dim_2_outer + tx];  // fetch_u
+                        }
+                    }
+                }
+            }
+            __syncthreads();
+            if (4 * by + ty < n && 16 * bx + tx < n)
+                v[k * n * n + (4 * by + ty) * n + 16 * bx + tx] = u_fetch[k % 4][ty + 1][tx + 1] + u_fetch[(k + 2) % 4][ty + 1][tx + 1] + u_fetch[(k + 1) % 4][ty][tx + 1] + u_fetch[(k + 1) % 4][ty + 2][tx + 1] + u_fetch[(k + 1) % 4][ty + 1][tx] + u_fetch[(k + 1) % 4][ty + 1][tx + 2] - 6.0f * u_fetch[(k + 1) % 4][ty + 1][tx + 1];  // insn
+        }
+    }
+}
