@@ -210,6 +210,8 @@ def _pipeline(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     via = rng.choice(("shared", "registers", "cp.async"))
     if rng.random() < 0.3 and kernel.evaluations:
         found["producers"] = (rng.choice(sorted(kernel.evaluations)),)
+    if rng.random() < 0.3:
+        found["window"] = rng.choice((0, 0, 1))
     return found | ({"via": via} if via != "shared" else {})
 
 

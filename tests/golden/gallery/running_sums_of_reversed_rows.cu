@@ -21,10 +21,10 @@ extern "C" __global__ void __launch_bounds__(64) running_sums_of_reversed_rows(c
         cp_async_4(&x_fetch[0][tx], &x[tx]);  // fetch_x
         cp_async_commit();
         if (n >= 2)
-            cp_async_4(&x_fetch[1][tx], &x[1 * 64 + tx]);  // fetch_x
+            cp_async_4(&x_fetch[1][tx], &x[64 + tx]);  // fetch_x
         cp_async_commit();
         if (n >= 3)
-            cp_async_4(&x_fetch[2][tx], &x[2 * 64 + tx]);  // fetch_x
+            cp_async_4(&x_fetch[2][tx], &x[128 + tx]);  // fetch_x
         cp_async_commit();
         const int r_full = n - 3;
         for (int r = 0; r < r_full; ++r) {
