@@ -29,6 +29,7 @@ __all__ = [
     "elementary",
     "gaps",
     "no_digit",
+    "open_digit",
     "place_value_problem",
     "threads_combine",
 ]
@@ -162,6 +163,16 @@ def no_digit(
         f"iname '{iname}' is tagged '{tag}' and runs from {low} to {high}, which is no such part of a thread number",
         (f"thread / {tag.stride}{'' if tag.extent is None else f' % {tag.extent}'} is all that it can be",),
         (f'split it and tag the inner iname: pl.split_iname(knl, "{iname}", {length}, inner_tag="{tag}")',),
+        sites=(instruction.site(),),
+    )
+
+
+def open_digit(iname: str, tag: ThreadDigit, axis: str, instruction: Instruction) -> Diagnostic:
+    """Return that the threads of a block are no constant number, of which an iname is a digit."""
+    return Diagnostic(
+        "bad-digit",
+        f"iname '{iname}' is tagged '{tag}', and a block has no constant number of threads along '{axis}'",
+        hints=(f"split the iname that is tagged '{axis}', and tag the inner one",),
         sites=(instruction.site(),),
     )
 

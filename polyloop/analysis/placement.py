@@ -24,6 +24,7 @@ from polyloop.analysis.digits import (
     elementary,
     gaps,
     no_digit,
+    open_digit,
     place_value_problem,
     threads_combine,
 )
@@ -218,8 +219,11 @@ def axes_of(kernel: LoopKernel) -> Axes:
     local = _with_digits(kernel, local, digits)
     first = dict.fromkeys(local, 0) | first
     sizes = {axis: size for axis, size in local.items() if size is not None}
-    if not digits or len(sizes) < len(local):
+    if not digits:
         return Axes(group, local, first)
+    if len(sizes) < len(local):
+        iname, (tag, _, instruction) = next(iter(digits.items()))
+        raise _error(kernel, open_digit(iname, tag, min(local.keys() - sizes.keys()), instruction))
     if (combined := threads_combine(kernel)) is not None:
         raise _error(kernel, combined_digit(combined, next(iter(digits))))
     found = [digit for tag, _, _ in digits.values() if (digit := digit_of(tag, sizes)) is not None]
@@ -232,7 +236,7 @@ def _with_digits(
     """Return the extents of the thread axes, of which *digits* of the thread number are given, too."""
     sizes = {axis: size for axis, size in local.items() if size is not None}
     if not digits or len(sizes) < len(local):
-        return local  # there is no number of threads, which is said where it matters
+        return local
     if not sizes:
         threads = max(tag.stride * (tag.extent or most + 1) for tag, most, _ in digits.values())
         return {"l.0": threads}
