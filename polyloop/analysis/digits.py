@@ -47,11 +47,10 @@ class Digit:
         """Name of the dimension that code generation has for it."""
         return f"l.{self.stride}.{self.extent}"
 
-    @property
-    def title(self) -> str:
-        """A name that says how it is computed."""
+    def title(self, threads: int) -> str:
+        """Return a name that says how it is computed in a block of so many *threads*."""
         over = f"_div_{self.stride}" if self.stride > 1 else ""
-        return f"t{over}_mod_{self.extent}"
+        return f"t{over}" + (f"_mod_{self.extent}" if self.stride * self.extent < threads else "")
 
 
 def digit_of(tag: InameTag, sizes: Mapping[str, int]) -> Digit | None:

@@ -216,18 +216,23 @@ def axes_of(kernel: LoopKernel) -> Axes:
     first = {axis: low[axis] if low[axis] < 0 or axis[0] == "l" else 0 for axis in low}
     local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
     local = with_warps(kernel.name, local, [kernel.tag(iname) for iname in done])
-    local = _with_digits(kernel, local, digits)
-    first = dict.fromkeys(local, 0) | first
+    return _with_parts(kernel, Axes(group, local, first), digits) if digits else Axes(group, local, first)
+
+
+def _with_parts(
+    kernel: LoopKernel, axes: Axes, digits: Mapping[str, tuple[ThreadDigit, int, Instruction]]
+) -> Axes:
+    """Return *axes* with thread axes of which every digit of the thread number is a sum."""
+    local = _with_digits(kernel, dict(axes.local), digits)
     sizes = {axis: size for axis, size in local.items() if size is not None}
-    if not digits:
-        return Axes(group, local, first)
+    iname, (tag, _, instruction) = next(iter(digits.items()))
     if len(sizes) < len(local):
-        iname, (tag, _, instruction) = next(iter(digits.items()))
         raise _error(kernel, open_digit(iname, tag, min(local.keys() - sizes.keys()), instruction))
     if (combined := threads_combine(kernel)) is not None:
-        raise _error(kernel, combined_digit(combined, next(iter(digits))))
+        raise _error(kernel, combined_digit(combined, iname))
     found = [digit for tag, _, _ in digits.values() if (digit := digit_of(tag, sizes)) is not None]
-    return Axes(group, elementary(sizes, found) or local, first, local)
+    first = dict.fromkeys(local, 0) | dict(axes.first)
+    return Axes(axes.group, elementary(sizes, found) or local, first, local)
 
 
 def _with_digits(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
+from math import prod
 from weakref import WeakKeyDictionary
 
 import islpy as isl
@@ -175,7 +176,9 @@ def _digit_names(placement: Placement) -> dict[str, str]:
             for iname, form in placed.digits.forms.items():
                 for name in form.names():
                     found.setdefault(name, set()).add(iname)
-    return {axis: min(names) if len(names := found.get(axis, set())) == 1 else d.title for axis, d in digits.items()}
+    threads = prod(size for size in placement.axes.extents.values() if size is not None)
+    names = {axis: digit.title(threads) for axis, digit in digits.items()}
+    return names | {axis: min(inames) for axis, inames in found.items() if len(inames) == 1}
 
 
 def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:

@@ -19,8 +19,8 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
                 }
             }
         }
-        float a_part[2][2];
-        float b_part[2][2];
+        __align__(8) float a_part[2][2];
+        __align__(8) float b_part[2][2];
         for (int ko = 0; ko < p / 4; ++ko) {
             const float4 a_v = *(const float4 *)&a[(16 * by + a_dim_0) * p + 4 * ko];
             a_tile[0][a_dim_0] = a_v.x;  // fetch_a
@@ -32,17 +32,11 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
             #pragma unroll
             for (int ki = 0; ki < 4; ++ki) {
                 #pragma unroll
-                for (int a_tile_dim_0 = 0; a_tile_dim_0 < 2; ++a_tile_dim_0) {
-                    const float2 a_tile_v = *(const float2 *)&a_tile[ki][8 * a_tile_dim_0 + 2 * ty];
-                    a_part[a_tile_dim_0][0] = a_tile_v.x;  // fetch_a_tile
-                    a_part[a_tile_dim_0][1] = a_tile_v.y;  // fetch_a_tile
-                }
+                for (int a_tile_dim_0 = 0; a_tile_dim_0 < 2; ++a_tile_dim_0)
+                    *(float2 *)&a_part[a_tile_dim_0][0] = *(const float2 *)&a_tile[ki][8 * a_tile_dim_0 + 2 * ty];  // fetch_a_tile
                 #pragma unroll
-                for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0) {
-                    const float2 b_tile_v = *(const float2 *)&b_tile[ki][8 * b_tile_dim_0 + 2 * tx];
-                    b_part[b_tile_dim_0][0] = b_tile_v.x;  // fetch_b_tile
-                    b_part[b_tile_dim_0][1] = b_tile_v.y;  // fetch_b_tile
-                }
+                for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0)
+                    *(float2 *)&b_part[b_tile_dim_0][0] = *(const float2 *)&b_tile[ki][8 * b_tile_dim_0 + 2 * tx];  // fetch_b_tile
                 #pragma unroll
                 for (int i_hi = 0; i_hi < 2; ++i_hi) {
                     #pragma unroll
@@ -72,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
         }
     } else {
         float acc[2][2][2][2];
-        if (32 * bx + 4 * tx + 3 < 2 * n && 16 * by + 2 * ty < m) {
+        if (16 * bx + 2 * tx + 1 < n && 16 * by + 2 * ty < m) {
             #pragma unroll
             for (int i_hi = 0; i_hi < 2; ++i_hi) {
                 if (16 * by + 8 * i_hi + 2 * ty < m) {
@@ -81,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
                         if (16 * by + 8 * i_hi + 2 * ty + i_lo < m) {
                             #pragma unroll
                             for (int j_hi = 0; j_hi < 2; ++j_hi) {
-                                if (32 * bx + 16 * j_hi + 4 * tx + 3 < 2 * n) {
+                                if (16 * bx + 8 * j_hi + 2 * tx + 1 < n) {
                                     #pragma unroll
                                     for (int j_lo = 0; j_lo < 2; ++j_lo)
                                         acc[i_hi][i_lo][j_hi][j_lo] = 0.0f;  // insn
@@ -92,8 +86,8 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
                 }
             }
         }
-        float a_part[2][2];
-        float b_part[2][2];
+        __align__(8) float a_part[2][2];
+        __align__(8) float b_part[2][2];
         for (int ko = 0; ko < p / 4; ++ko) {
             if (16 * by + a_dim_0 < m) {
                 const float4 a_v = *(const float4 *)&a[(16 * by + a_dim_0) * p + 4 * ko];
@@ -111,9 +105,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
                     #pragma unroll
                     for (int a_tile_dim_0 = 0; a_tile_dim_0 < 2; ++a_tile_dim_0) {
                         if (16 * by + 8 * a_tile_dim_0 + 2 * ty + 1 < m) {
-                            const float2 a_tile_v = *(const float2 *)&a_tile[ki][8 * a_tile_dim_0 + 2 * ty];
-                            a_part[a_tile_dim_0][0] = a_tile_v.x;  // fetch_a_tile
-                            a_part[a_tile_dim_0][1] = a_tile_v.y;  // fetch_a_tile
+                            *(float2 *)&a_part[a_tile_dim_0][0] = *(const float2 *)&a_tile[ki][8 * a_tile_dim_0 + 2 * ty];  // fetch_a_tile
                         } else {
                             #pragma unroll
                             for (int a_tile_dim_1 = 0; a_tile_dim_1 < 2; ++a_tile_dim_1) {
@@ -123,17 +115,14 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
                         }
                     }
                 }
-                if (32 * bx + 4 * tx + 3 < 2 * n) {
+                if (16 * bx + 2 * tx + 1 < n) {
                     #pragma unroll
                     for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0) {
-                        if (32 * bx + 16 * b_tile_dim_0 + 4 * tx + 3 < 2 * n) {
-                            const float2 b_tile_v = *(const float2 *)&b_tile[ki][8 * b_tile_dim_0 + 2 * tx];
-                            b_part[b_tile_dim_0][0] = b_tile_v.x;  // fetch_b_tile
-                            b_part[b_tile_dim_0][1] = b_tile_v.y;  // fetch_b_tile
-                        }
+                        if (16 * bx + 8 * b_tile_dim_0 + 2 * tx + 1 < n)
+                            *(float2 *)&b_part[b_tile_dim_0][0] = *(const float2 *)&b_tile[ki][8 * b_tile_dim_0 + 2 * tx];  // fetch_b_tile
                     }
                 }
-                if (32 * bx + 4 * tx + 3 < 2 * n && 16 * by + 2 * ty < m) {
+                if (16 * bx + 2 * tx + 1 < n && 16 * by + 2 * ty < m) {
                     #pragma unroll
                     for (int i_hi = 0; i_hi < 2; ++i_hi) {
                         if (16 * by + 8 * i_hi + 2 * ty < m) {
@@ -142,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
                                 if (16 * by + 8 * i_hi + 2 * ty + i_lo < m) {
                                     #pragma unroll
                                     for (int j_hi = 0; j_hi < 2; ++j_hi) {
-                                        if (32 * bx + 16 * j_hi + 4 * tx + 3 < 2 * n) {
+                                        if (16 * bx + 8 * j_hi + 2 * tx + 1 < n) {
                                             #pragma unroll
                                             for (int j_lo = 0; j_lo < 2; ++j_lo)
                                                 acc[i_hi][i_lo][j_hi][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
@@ -156,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
             }
             __syncwarp();
         }
-        if (32 * bx + 4 * tx + 3 < 2 * n && 16 * by + 2 * ty < m) {
+        if (16 * bx + 2 * tx + 1 < n && 16 * by + 2 * ty < m) {
             #pragma unroll
             for (int i_hi = 0; i_hi < 2; ++i_hi) {
                 if (16 * by + 8 * i_hi + 2 * ty < m) {
@@ -165,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
                         if (16 * by + 8 * i_hi + 2 * ty + i_lo < m) {
                             #pragma unroll
                             for (int j_hi = 0; j_hi < 2; ++j_hi) {
-                                if (32 * bx + 16 * j_hi + 4 * tx + 3 < 2 * n) {
+                                if (16 * bx + 8 * j_hi + 2 * tx + 1 < n) {
                                     #pragma unroll
                                     for (int j_lo = 0; j_lo < 2; ++j_lo)
                                         c[(16 * by + 8 * i_hi + 2 * ty + i_lo) * n + 16 * bx + 8 * j_hi + 2 * tx + j_lo] = acc[i_hi][i_lo][j_hi][j_lo];  // insn

@@ -73,7 +73,7 @@ def test_parts_of_tiles_in_registers(golden: Golden) -> None:
     check_product(knl, ((1, 4, 4), (15, 12, 8), (16, 16, 4), (17, 20, 12)))
     text = cuda(knl)
     golden("golden/prefetch_registers.cu", text)
-    assert text.count("const float2 a_tile_v") > 0
+    assert "const float2 *" in text
     same_after_replay(product(), knl)
 
 

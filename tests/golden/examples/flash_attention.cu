@@ -2,7 +2,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    const int t_mod_32 = tx % 32, t_div_32_mod_2 = tx / 32;
+    const int t_mod_32 = tx % 32, t_div_32 = tx / 32;
     __shared__ float k_fetch[8][32];
     __shared__ float v_fetch[8][32];
     if (64 * bx + 63 < n) {
@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
         for (int t = 0; t < (m + 7) / 8 - 1; ++t) {
             #pragma unroll
             for (int k_dim_0_outer = 0; k_dim_0_outer < 4; ++k_dim_0_outer)
-                k_fetch[2 * k_dim_0_outer + t_div_32_mod_2][t_mod_32] = k[(8 * t + 2 * k_dim_0_outer + t_div_32_mod_2) * 32 + t_mod_32];  // fetch_k
+                k_fetch[2 * k_dim_0_outer + t_div_32][t_mod_32] = k[(8 * t + 2 * k_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_k
             __syncthreads();
             #pragma unroll
             for (int j = 0; j < 8; ++j) {
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
             total = total * shrink + acc_2;  // insn_8
             #pragma unroll
             for (int v_dim_0_outer = 0; v_dim_0_outer < 4; ++v_dim_0_outer)
-                v_fetch[2 * v_dim_0_outer + t_div_32_mod_2][t_mod_32] = v[(8 * t + 2 * v_dim_0_outer + t_div_32_mod_2) * 32 + t_mod_32];  // fetch_v
+                v_fetch[2 * v_dim_0_outer + t_div_32][t_mod_32] = v[(8 * t + 2 * v_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_v
             __syncthreads();
             #pragma unroll
             for (int d1 = 0; d1 < 32; ++d1) {
@@ -60,11 +60,11 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
             }
         }
         for (int t = max(0, (m + 7) / 8 - 1); t < (m + 7) / 8; ++t) {
-            if (8 * t + t_div_32_mod_2 < m) {
+            if (8 * t + t_div_32 < m) {
                 #pragma unroll
                 for (int k_dim_0_outer = 0; k_dim_0_outer < 4; ++k_dim_0_outer) {
-                    if (8 * t + 2 * k_dim_0_outer + t_div_32_mod_2 < m)
-                        k_fetch[2 * k_dim_0_outer + t_div_32_mod_2][t_mod_32] = k[(8 * t + 2 * k_dim_0_outer + t_div_32_mod_2) * 32 + t_mod_32];  // fetch_k
+                    if (8 * t + 2 * k_dim_0_outer + t_div_32 < m)
+                        k_fetch[2 * k_dim_0_outer + t_div_32][t_mod_32] = k[(8 * t + 2 * k_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_k
                 }
             }
             __syncthreads();
@@ -99,11 +99,11 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
                     acc_2 += w[j3];  // insn_8
             }
             total = total * shrink + acc_2;  // insn_8
-            if (8 * t + t_div_32_mod_2 < m) {
+            if (8 * t + t_div_32 < m) {
                 #pragma unroll
                 for (int v_dim_0_outer = 0; v_dim_0_outer < 4; ++v_dim_0_outer) {
-                    if (8 * t + 2 * v_dim_0_outer + t_div_32_mod_2 < m)
-                        v_fetch[2 * v_dim_0_outer + t_div_32_mod_2][t_mod_32] = v[(8 * t + 2 * v_dim_0_outer + t_div_32_mod_2) * 32 + t_mod_32];  // fetch_v
+                    if (8 * t + 2 * v_dim_0_outer + t_div_32 < m)
+                        v_fetch[2 * v_dim_0_outer + t_div_32][t_mod_32] = v[(8 * t + 2 * v_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_v
                 }
             }
             __syncthreads();
@@ -140,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
         for (int t = 0; t < (m + 7) / 8 - 1; ++t) {
             #pragma unroll
             for (int k_dim_0_outer = 0; k_dim_0_outer < 4; ++k_dim_0_outer)
-                k_fetch[2 * k_dim_0_outer + t_div_32_mod_2][t_mod_32] = k[(8 * t + 2 * k_dim_0_outer + t_div_32_mod_2) * 32 + t_mod_32];  // fetch_k
+                k_fetch[2 * k_dim_0_outer + t_div_32][t_mod_32] = k[(8 * t + 2 * k_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_k
             __syncthreads();
             if (64 * bx + tx < n) {
                 #pragma unroll
@@ -169,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
             }
             #pragma unroll
             for (int v_dim_0_outer = 0; v_dim_0_outer < 4; ++v_dim_0_outer)
-                v_fetch[2 * v_dim_0_outer + t_div_32_mod_2][t_mod_32] = v[(8 * t + 2 * v_dim_0_outer + t_div_32_mod_2) * 32 + t_mod_32];  // fetch_v
+                v_fetch[2 * v_dim_0_outer + t_div_32][t_mod_32] = v[(8 * t + 2 * v_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_v
             __syncthreads();
             if (64 * bx + tx < n) {
                 #pragma unroll
@@ -183,11 +183,11 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
             }
         }
         for (int t = max(0, (m + 7) / 8 - 1); t < (m + 7) / 8; ++t) {
-            if (8 * t + t_div_32_mod_2 < m) {
+            if (8 * t + t_div_32 < m) {
                 #pragma unroll
                 for (int k_dim_0_outer = 0; k_dim_0_outer < 4; ++k_dim_0_outer) {
-                    if (8 * t + 2 * k_dim_0_outer + t_div_32_mod_2 < m)
-                        k_fetch[2 * k_dim_0_outer + t_div_32_mod_2][t_mod_32] = k[(8 * t + 2 * k_dim_0_outer + t_div_32_mod_2) * 32 + t_mod_32];  // fetch_k
+                    if (8 * t + 2 * k_dim_0_outer + t_div_32 < m)
+                        k_fetch[2 * k_dim_0_outer + t_div_32][t_mod_32] = k[(8 * t + 2 * k_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_k
                 }
             }
             __syncthreads();
@@ -224,11 +224,11 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
                 }
                 total = total * shrink + acc_2;  // insn_8
             }
-            if (8 * t + t_div_32_mod_2 < m) {
+            if (8 * t + t_div_32 < m) {
                 #pragma unroll
                 for (int v_dim_0_outer = 0; v_dim_0_outer < 4; ++v_dim_0_outer) {
-                    if (8 * t + 2 * v_dim_0_outer + t_div_32_mod_2 < m)
-                        v_fetch[2 * v_dim_0_outer + t_div_32_mod_2][t_mod_32] = v[(8 * t + 2 * v_dim_0_outer + t_div_32_mod_2) * 32 + t_mod_32];  // fetch_v
+                    if (8 * t + 2 * v_dim_0_outer + t_div_32 < m)
+                        v_fetch[2 * v_dim_0_outer + t_div_32][t_mod_32] = v[(8 * t + 2 * v_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_v
                 }
             }
             __syncthreads();

@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
     __shared__ __align__(16) float a_tile[8][132];
     __shared__ __align__(16) float b_tile[8][128];
     if (128 * by + 127 < m && 128 * bx + 127 < n) {
-        float acc[2][4][2][4];
+        __align__(16) float acc[2][4][2][4];
         #pragma unroll
         for (int i_hi = 0; i_hi < 2; ++i_hi) {
             #pragma unroll
@@ -19,9 +19,9 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
                 }
             }
         }
-        const int ko_full = p / 8;
-        float a_part[2][4];
-        float b_part[2][4];
+        const int ko_full = p / 4 / 2;
+        __align__(16) float a_part[2][4];
+        __align__(16) float b_part[2][4];
         for (int ko = 0; ko < ko_full; ++ko) {
             const float4 a_v = *(const float4 *)&a[(128 * by + a_dim_0) * p + 8 * ko + 4 * a_dim_1_outer];
             a_tile[4 * a_dim_1_outer][a_dim_0] = a_v.x;  // fetch_a
@@ -33,21 +33,11 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
             #pragma unroll
             for (int ki = 0; ki < 8; ++ki) {
                 #pragma unroll
-                for (int a_tile_dim_0 = 0; a_tile_dim_0 < 2; ++a_tile_dim_0) {
-                    const float4 a_tile_v = *(const float4 *)&a_tile[ki][32 * wi + 16 * a_tile_dim_0 + 4 * ti];
-                    a_part[a_tile_dim_0][0] = a_tile_v.x;  // fetch_a_tile
-                    a_part[a_tile_dim_0][1] = a_tile_v.y;  // fetch_a_tile
-                    a_part[a_tile_dim_0][2] = a_tile_v.z;  // fetch_a_tile
-                    a_part[a_tile_dim_0][3] = a_tile_v.w;  // fetch_a_tile
-                }
+                for (int a_tile_dim_0 = 0; a_tile_dim_0 < 2; ++a_tile_dim_0)
+                    *(float4 *)&a_part[a_tile_dim_0][0] = *(const float4 *)&a_tile[ki][32 * wi + 16 * a_tile_dim_0 + 4 * ti];  // fetch_a_tile
                 #pragma unroll
-                for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0) {
-                    const float4 b_tile_v = *(const float4 *)&b_tile[ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];
-                    b_part[b_tile_dim_0][0] = b_tile_v.x;  // fetch_b_tile
-                    b_part[b_tile_dim_0][1] = b_tile_v.y;  // fetch_b_tile
-                    b_part[b_tile_dim_0][2] = b_tile_v.z;  // fetch_b_tile
-                    b_part[b_tile_dim_0][3] = b_tile_v.w;  // fetch_b_tile
-                }
+                for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0)
+                    *(float4 *)&b_part[b_tile_dim_0][0] = *(const float4 *)&b_tile[ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];  // fetch_b_tile
                 #pragma unroll
                 for (int i_hi = 0; i_hi < 2; ++i_hi) {
                     #pragma unroll
@@ -63,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
             }
             __syncthreads();
         }
-        for (int ko = ko_full; ko < (p + 4) / 8; ++ko) {
+        for (int ko = ko_full; ko < (p / 4 + 1) / 2; ++ko) {
             if (8 * ko + 4 * a_dim_1_outer + 3 < p) {
                 const float4 a_v = *(const float4 *)&a[(128 * by + a_dim_0) * p + 8 * ko + 4 * a_dim_1_outer];
                 a_tile[4 * a_dim_1_outer][a_dim_0] = a_v.x;  // fetch_a
@@ -78,21 +68,11 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
             for (int ki = 0; ki < 8; ++ki) {
                 if (8 * ko + ki < p) {
                     #pragma unroll
-                    for (int a_tile_dim_0 = 0; a_tile_dim_0 < 2; ++a_tile_dim_0) {
-                        const float4 a_tile_v = *(const float4 *)&a_tile[ki][32 * wi + 16 * a_tile_dim_0 + 4 * ti];
-                        a_part[a_tile_dim_0][0] = a_tile_v.x;  // fetch_a_tile
-                        a_part[a_tile_dim_0][1] = a_tile_v.y;  // fetch_a_tile
-                        a_part[a_tile_dim_0][2] = a_tile_v.z;  // fetch_a_tile
-                        a_part[a_tile_dim_0][3] = a_tile_v.w;  // fetch_a_tile
-                    }
+                    for (int a_tile_dim_0 = 0; a_tile_dim_0 < 2; ++a_tile_dim_0)
+                        *(float4 *)&a_part[a_tile_dim_0][0] = *(const float4 *)&a_tile[ki][32 * wi + 16 * a_tile_dim_0 + 4 * ti];  // fetch_a_tile
                     #pragma unroll
-                    for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0) {
-                        const float4 b_tile_v = *(const float4 *)&b_tile[ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];
-                        b_part[b_tile_dim_0][0] = b_tile_v.x;  // fetch_b_tile
-                        b_part[b_tile_dim_0][1] = b_tile_v.y;  // fetch_b_tile
-                        b_part[b_tile_dim_0][2] = b_tile_v.z;  // fetch_b_tile
-                        b_part[b_tile_dim_0][3] = b_tile_v.w;  // fetch_b_tile
-                    }
+                    for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0)
+                        *(float4 *)&b_part[b_tile_dim_0][0] = *(const float4 *)&b_tile[ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];  // fetch_b_tile
                     #pragma unroll
                     for (int i_hi = 0; i_hi < 2; ++i_hi) {
                         #pragma unroll
@@ -114,18 +94,12 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
             #pragma unroll
             for (int i_lo = 0; i_lo < 4; ++i_lo) {
                 #pragma unroll
-                for (int j_hi = 0; j_hi < 2; ++j_hi) {
-                    float4 c_v;
-                    c_v.x = acc[i_hi][i_lo][j_hi][0];
-                    c_v.y = acc[i_hi][i_lo][j_hi][1];
-                    c_v.z = acc[i_hi][i_lo][j_hi][2];
-                    c_v.w = acc[i_hi][i_lo][j_hi][3];
-                    *(float4 *)&c[(128 * by + 32 * wi + 16 * i_hi + 4 * ti + i_lo) * n + 128 * bx + 64 * wj + 32 * j_hi + 4 * tj] = c_v;  // insn
-                }
+                for (int j_hi = 0; j_hi < 2; ++j_hi)
+                    *(float4 *)&c[(128 * by + 32 * wi + 16 * i_hi + 4 * ti + i_lo) * n + 128 * bx + 64 * wj + 32 * j_hi + 4 * tj] = *(const float4 *)&acc[i_hi][i_lo][j_hi][0];  // insn
             }
         }
     } else {
-        float acc[2][4][2][4];
+        __align__(16) float acc[2][4][2][4];
         if (128 * bx + 64 * wj + 4 * tj + 3 < n && 128 * by + 32 * wi + 4 * ti < m) {
             #pragma unroll
             for (int i_hi = 0; i_hi < 2; ++i_hi) {
@@ -146,9 +120,9 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
                 }
             }
         }
-        float a_part[2][4];
-        float b_part[2][4];
-        for (int ko = 0; ko < (p + 4) / 8; ++ko) {
+        __align__(16) float a_part[2][4];
+        __align__(16) float b_part[2][4];
+        for (int ko = 0; ko < (p / 4 + 1) / 2; ++ko) {
             if (128 * by + a_dim_0 < m && 8 * ko + 4 * a_dim_1_outer + 3 < p) {
                 const float4 a_v = *(const float4 *)&a[(128 * by + a_dim_0) * p + 8 * ko + 4 * a_dim_1_outer];
                 a_tile[4 * a_dim_1_outer][a_dim_0] = a_v.x;  // fetch_a
@@ -166,11 +140,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
                         #pragma unroll
                         for (int a_tile_dim_0 = 0; a_tile_dim_0 < 2; ++a_tile_dim_0) {
                             if (128 * by + 32 * wi + 16 * a_tile_dim_0 + 4 * ti + 3 < m) {
-                                const float4 a_tile_v = *(const float4 *)&a_tile[ki][32 * wi + 16 * a_tile_dim_0 + 4 * ti];
-                                a_part[a_tile_dim_0][0] = a_tile_v.x;  // fetch_a_tile
-                                a_part[a_tile_dim_0][1] = a_tile_v.y;  // fetch_a_tile
-                                a_part[a_tile_dim_0][2] = a_tile_v.z;  // fetch_a_tile
-                                a_part[a_tile_dim_0][3] = a_tile_v.w;  // fetch_a_tile
+                                *(float4 *)&a_part[a_tile_dim_0][0] = *(const float4 *)&a_tile[ki][32 * wi + 16 * a_tile_dim_0 + 4 * ti];  // fetch_a_tile
                             } else {
                                 #pragma unroll
                                 for (int a_tile_dim_1 = 0; a_tile_dim_1 < 4; ++a_tile_dim_1) {
@@ -183,13 +153,8 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
                     if (128 * bx + 64 * wj + 4 * tj + 3 < n) {
                         #pragma unroll
                         for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0) {
-                            if (128 * bx + 64 * wj + 32 * b_tile_dim_0 + 4 * tj + 3 < n) {
-                                const float4 b_tile_v = *(const float4 *)&b_tile[ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];
-                                b_part[b_tile_dim_0][0] = b_tile_v.x;  // fetch_b_tile
-                                b_part[b_tile_dim_0][1] = b_tile_v.y;  // fetch_b_tile
-                                b_part[b_tile_dim_0][2] = b_tile_v.z;  // fetch_b_tile
-                                b_part[b_tile_dim_0][3] = b_tile_v.w;  // fetch_b_tile
-                            }
+                            if (128 * bx + 64 * wj + 32 * b_tile_dim_0 + 4 * tj + 3 < n)
+                                *(float4 *)&b_part[b_tile_dim_0][0] = *(const float4 *)&b_tile[ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];  // fetch_b_tile
                         }
                     }
                     if (128 * bx + 64 * wj + 4 * tj + 3 < n && 128 * by + 32 * wi + 4 * ti < m) {
@@ -225,14 +190,8 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
                         if (128 * by + 32 * wi + 16 * i_hi + 4 * ti + i_lo < m) {
                             #pragma unroll
                             for (int j_hi = 0; j_hi < 2; ++j_hi) {
-                                if (128 * bx + 64 * wj + 32 * j_hi + 4 * tj + 3 < n) {
-                                    float4 c_v;
-                                    c_v.x = acc[i_hi][i_lo][j_hi][0];
-                                    c_v.y = acc[i_hi][i_lo][j_hi][1];
-                                    c_v.z = acc[i_hi][i_lo][j_hi][2];
-                                    c_v.w = acc[i_hi][i_lo][j_hi][3];
-                                    *(float4 *)&c[(128 * by + 32 * wi + 16 * i_hi + 4 * ti + i_lo) * n + 128 * bx + 64 * wj + 32 * j_hi + 4 * tj] = c_v;  // insn
-                                }
+                                if (128 * bx + 64 * wj + 32 * j_hi + 4 * tj + 3 < n)
+                                    *(float4 *)&c[(128 * by + 32 * wi + 16 * i_hi + 4 * ti + i_lo) * n + 128 * bx + 64 * wj + 32 * j_hi + 4 * tj] = *(const float4 *)&acc[i_hi][i_lo][j_hi][0];  // insn
                             }
                         }
                     }
