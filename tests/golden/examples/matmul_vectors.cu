@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
                 }
             }
         }
-        const int ko_full = p / 4 / 2;
+        const int ko_full = p / 8;
         __align__(16) float a_part[2][4];
         __align__(16) float b_part[2][4];
         for (int ko = 0; ko < ko_full; ++ko) {
@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
             }
             __syncthreads();
         }
-        for (int ko = ko_full; ko < (p / 4 + 1) / 2; ++ko) {
+        for (int ko = ko_full; ko < (p + 4) / 8; ++ko) {
             if (8 * ko + 4 * a_dim_1_outer + 3 < p) {
                 const float4 a_v = *(const float4 *)&a[(128 * by + a_dim_0) * p + 8 * ko + 4 * a_dim_1_outer];
                 a_tile[4 * a_dim_1_outer][a_dim_0] = a_v.x;  // fetch_a
@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
         }
         __align__(16) float a_part[2][4];
         __align__(16) float b_part[2][4];
-        for (int ko = 0; ko < (p / 4 + 1) / 2; ++ko) {
+        for (int ko = 0; ko < (p + 4) / 8; ++ko) {
             if (128 * by + a_dim_0 < m && 8 * ko + 4 * a_dim_1_outer + 3 < p) {
                 const float4 a_v = *(const float4 *)&a[(128 * by + a_dim_0) * p + 8 * ko + 4 * a_dim_1_outer];
                 a_tile[4 * a_dim_1_outer][a_dim_0] = a_v.x;  // fetch_a
