@@ -23,7 +23,9 @@ def _inames(kernel: LoopKernel) -> list[str]:
 
 
 def _split(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    tags = (None, None, None, "g.0", "g.1", "l.0", "l.1", "l%4", "l/4%3", "unr", "ilp", "vec")
+    tags = (
+        None, None, None, "g.0", "g.1", "l.0", "l.1", "l%4", "l/4%3", "l.2", "lane", "w", "unr", "ilp", "vec",
+    )  # fmt: skip
     found = {"split_iname": rng.choice(_inames(kernel)), "inner_length": rng.choice((1, 2, 3, 4, 5, 7))}
     found |= {name: tag for name in ("outer_tag", "inner_tag") if (tag := rng.choice(tags)) is not None}
     slabs = rng.choice(((0, 0), (0, 0), (0, 0), (0, 1), (1, 1)))
@@ -434,6 +436,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "precompute": _precompute,
     "prioritize_loops": _reorder,
     "privatize_temporaries_with_inames": _privatize,
+    "realize_reduction": lambda _rng, _kernel: {},
     "realize_scan": _scan,
     "reduce_atomically": _split_reduction,
     "remove_instructions": _remove,

@@ -82,7 +82,11 @@ def random_recipe(rng: random.Random, kernel: LoopKernel) -> Iterator[Step]:
         yield Step("split_iname", arguments)
         inner.append(f"{iname}_inner")
     if "k" in kernel.inames and rng.random() < 0.7:
-        yield Step("split_iname", {"split_iname": "k", "inner_length": rng.choice((2, 3, 4))})
+        spread = {"split_iname": "k", "inner_length": rng.choice((2, 3, 4))}
+        if rng.random() < 0.4:  # a reduction over threads
+            side = rng.choice(("inner_tag", "outer_tag", "inner_tag"))
+            spread[side] = rng.choice(("l.2", "l.2", "l.0", "l.1", "lane"))
+        yield Step("split_iname", spread)
         inner.append("k_inner")
     read = sorted(name for name in ("x", "y", "a", "b") if any(name in i.reads for i in kernel.instructions))
     for name in rng.sample(read, min(len(read), rng.choice((0, 1, 1, 2)))):
