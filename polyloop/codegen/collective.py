@@ -19,7 +19,8 @@ from polyloop.codegen.combine import function_scope, updated
 from polyloop.codegen.context import Context
 from polyloop.codegen.expressions import Expressions
 from polyloop.expr.dtypes import is_complex, is_half
-from polyloop.expr.nodes import Operation
+from polyloop.expr.nodes import Expression, Operation
+from polyloop.expr.operations import has_terms
 from polyloop.expr.printer import show
 from polyloop.expr.records import field_dtype, field_names, is_record
 from polyloop.schedule.collective import LOGICAL, Kind, Meeting, Span, meeting_of
@@ -129,9 +130,26 @@ class Exchange:
         """Return the statement that combines *right* into *left*; it always evaluates both."""
         if self.operation.name in LOGICAL:
             return f"{left} {'|' if self.operation.name == 'any' else '&'}= {right};"
+        some = has_terms(self.operation, self.dtype, p.Variable("y"))
+        if some is not None:
+            return f"{left} = {self.of_parts(some)}({left}, {right});"
         operator, value = updated(self.printer, self.operation, ("x", self.dtype), p.Variable("y"), Context())
         texts = {"x": left, "y": right}
         return f"{left} {operator} {_OPERAND.sub(lambda match: texts[match[0]], value)};"
+
+    def of_parts(self, some: Expression) -> str:
+        """Return the name of the function that combines states, of which those of no terms are left out."""
+        ctype = self.scope.ctype(self.dtype)
+        _, call = updated(self.printer, self.operation, ("x", self.dtype), p.Variable("y"), Context())
+        key = f"parts {call} {ctype}"
+        name = self.scope.record_helpers.get(key)
+        if name is None:
+            test = self.printer.value(some, Context(), np.dtype("bool")).within(3)
+            name = self.scope.record_helpers[key] = self.scope.names.fresh(f"{self.operation.name}_of_parts")
+            head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, {ctype} y)"
+            comment = "// Leaves out y if it has no terms."
+            self.scope.helpers[key] = "\n".join([comment, head, "{", f"    return {test} ? {call} : x;", "}"])
+        return name
 
     def combined(self, left: str, right: str) -> Iterator[str]:
         """Yield statements that combine *right*, a longer expression, into *left*."""

@@ -15,7 +15,7 @@ import pymbolic.primitives as p
 
 from polyloop.codegen.scope import Names
 from polyloop.expr.nodes import array_name
-from polyloop.expr.operations import neutral_element
+from polyloop.expr.operations import has_terms, neutral_element
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, has_barrier, runs
@@ -73,9 +73,12 @@ def _together(statement: Statement, dtype: np.dtype[np.generic], local: Sequence
     variable = p.Variable(total)
     plain = replace(statement, collective=None)
     neutral = neutral_element(operation, dtype)
+    some = has_terms(operation, dtype, statement.lhs)
     parts = {
         f"{statement.name}_begin": replace(plain, lhs=variable, rhs=neutral),
-        f"{statement.name}_collect": replace(plain, lhs=variable, rhs=statement.lhs, update=operation),
+        f"{statement.name}_collect": replace(
+            plain, lhs=variable, rhs=statement.lhs, update=operation, predicates=() if some is None else (some,)
+        ),
         f"{statement.name}_share": replace(plain, rhs=variable),
     }
     begin, collect, share = (Run(name) for name in parts)

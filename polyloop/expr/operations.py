@@ -128,6 +128,23 @@ def neutral_element(operation: Operation, dtype: DType) -> Expression:
     return _neutral_field(operation.neutral[0], dtype)
 
 
+def has_terms(operation: Operation, dtype: DType, state: Expression) -> Expression | None:
+    """Return a condition that holds for every *state* of some terms that matter; None for operations of ours.
+
+    The combination of two states of no terms may be none: ``0*exp(inf - inf)`` is no number.  So nobody makes it.
+    """
+    if not operation.combine or operation.name in OPERATIONS:
+        return None
+    names = field_names(dtype) if operation.fields else ()
+    pairs = zip(operation.neutral, names, strict=True) if names else [(operation.neutral[0], None)]
+    parts: list[Expression] = []
+    for neutral, name in pairs:
+        value, kind = (state, dtype) if name is None else (Lookup(state, name), field_dtype(dtype, name))
+        inner = [Lookup(value, x) for x in field_names(kind)] if is_vector(kind) else [value]
+        parts += [p.Comparison(x, "!=", neutral_value(neutral, component(kind))) for x in inner]
+    return parts[0] if len(parts) == 1 else p.LogicalOr(tuple(parts))
+
+
 def _neutral_field(neutral: Neutral, dtype: DType) -> Expression:
     if is_vector(dtype):
         return Record(dtype, (neutral_value(neutral, component(dtype)),) * len(field_names(dtype)))

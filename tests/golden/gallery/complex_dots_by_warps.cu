@@ -1,0 +1,74 @@
+struct __align__(8) complex64 { float re, im; };
+
+static __device__ __forceinline__ complex64 conj(complex64 a) { return {a.re, -a.im}; }
+static __device__ __forceinline__ complex64 operator*(complex64 a, complex64 b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+static __device__ __forceinline__ complex64 operator+(complex64 a, complex64 b) { return {a.re + b.re, a.im + b.im}; }
+static __device__ __forceinline__ complex64 &operator+=(complex64 &a, complex64 b) { return a = a + b; }
+// The value of the thread of the warp whose number differs in the bit step.
+static __device__ __forceinline__ complex64 exchanged_complex64(complex64 x, int step)
+{
+    x.re = __shfl_xor_sync(0xffffffff, x.re, step);
+    x.im = __shfl_xor_sync(0xffffffff, x.im, step);
+    return x;
+}
+// The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
+static __device__ __forceinline__ complex64 warp_sum_complex64(complex64 x)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2)
+        x += exchanged_complex64(x, step);
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(128) complex_dots_by_warps(const complex64 *__restrict__ a, const complex64 *__restrict__ b, complex64 *__restrict__ y, int m, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    if (8 * bx + 7 < m) {
+        complex64 acc[2];
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 2; ++i_inner)
+            acc[i_inner] = complex64{0.0f, 0.0f};
+        for (int k_outer = 0; k_outer < (n - tx + 31) / 32; ++k_outer) {
+            #pragma unroll
+            for (int i_inner = 0; i_inner < 2; ++i_inner)
+                acc[i_inner] += a[(8 * bx + 2 * ty + i_inner) * n + 32 * k_outer + tx] * conj(b[(8 * bx + 2 * ty + i_inner) * n + 32 * k_outer + tx]);
+        }
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 2; ++i_inner)
+            acc[i_inner] = warp_sum_complex64(acc[i_inner]);
+        if (tx == 0) {
+            #pragma unroll
+            for (int i_inner = 0; i_inner < 2; ++i_inner)
+                y[8 * bx + 2 * ty + i_inner] = acc[i_inner];
+        }
+    } else {
+        complex64 acc[2];
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 2; ++i_inner) {
+            if (8 * bx + i_inner < m)
+                acc[i_inner] = complex64{0.0f, 0.0f};
+        }
+        if (8 * bx + 2 * ty < m) {
+            for (int k_outer = 0; k_outer < (n - tx + 31) / 32; ++k_outer) {
+                #pragma unroll
+                for (int i_inner = 0; i_inner < 2; ++i_inner) {
+                    if (8 * bx + 2 * ty + i_inner < m)
+                        acc[i_inner] += a[(8 * bx + 2 * ty + i_inner) * n + 32 * k_outer + tx] * conj(b[(8 * bx + 2 * ty + i_inner) * n + 32 * k_outer + tx]);
+                }
+            }
+        }
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 2; ++i_inner) {
+            if (8 * bx + i_inner < m)
+                acc[i_inner] = warp_sum_complex64(acc[i_inner]);
+        }
+        if (tx == 0 && 8 * bx + 2 * ty < m) {
+            #pragma unroll
+            for (int i_inner = 0; i_inner < 2; ++i_inner) {
+                if (8 * bx + 2 * ty + i_inner < m)
+                    y[8 * bx + 2 * ty + i_inner] = acc[i_inner];
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+typedef struct {
+    float top;
+    float rest;
+} log_sum_exp_state;
+static_assert(sizeof(log_sum_exp_state) == 8, "log_sum_exp_state is not laid out as in NumPy");
+
+static __device__ __forceinline__ log_sum_exp_state make_log_sum_exp_state(float top, float rest)
+{
+    log_sum_exp_state result;
+    result.top = top;
+    result.rest = rest;
+    return result;
+}
+static __device__ __forceinline__ log_sum_exp_state log_sum_exp(log_sum_exp_state a, log_sum_exp_state b)
+{
+    log_sum_exp_state result;
+    result.top = fmaxf(a.top, b.top);
+    result.rest = a.rest * expf(a.top - fmaxf(a.top, b.top)) + b.rest * expf(b.top - fmaxf(a.top, b.top));
+    return result;
+}
+// The value of the thread of the warp whose number differs in the bit step.
+static __device__ __forceinline__ log_sum_exp_state exchanged_log_sum_exp_state(log_sum_exp_state x, int step)
+{
+    x.top = __shfl_xor_sync(0xffffffff, x.top, step);
+    x.rest = __shfl_xor_sync(0xffffffff, x.rest, step);
+    return x;
+}
+// Leaves out y if it has no terms.
+static __device__ __forceinline__ log_sum_exp_state log_sum_exp_of_parts(log_sum_exp_state x, log_sum_exp_state y)
+{
+    return (y.top != -__int_as_float(0x7f800000) || y.rest != 0.0f) ? log_sum_exp(x, y) : x;
+}
+// The log_sum_exp of x over the 64 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ log_sum_exp_state block_log_sum_exp(log_sum_exp_state x, log_sum_exp_state *partial)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2) {
+        const log_sum_exp_state y = exchanged_log_sum_exp_state(x, step);
+        x = threadIdx.x & step ? log_sum_exp_of_parts(y, x) : log_sum_exp_of_parts(x, y);
+    }
+    if (threadIdx.x % 32 == 0)
+        partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = partial[0];
+    x = log_sum_exp_of_parts(x, partial[1]);
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(64) logsumexp_by_a_block(const float *__restrict__ x, float *__restrict__ y, int m, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    __shared__ log_sum_exp_state partial[2];
+    if (n >= 1) {
+        log_sum_exp_state acc = make_log_sum_exp_state(-__int_as_float(0x7f800000), 0.0f);  // insn
+        for (int j_outer = 0; j_outer < (n - tx + 63) / 64; ++j_outer)
+            acc = log_sum_exp(acc, make_log_sum_exp_state(x[bx * n + 64 * j_outer + tx], 1.0f));  // insn
+        acc = block_log_sum_exp(acc, partial);  // insn
+        log_sum_exp_state log_sum_exp_value = acc;  // insn
+        float top = log_sum_exp_value.top;  // insn_1
+        float rest = log_sum_exp_value.rest;  // insn_2
+        if (tx == 0)
+            y[bx] = top + logf(rest);  // insn_3
+    }
+}

@@ -1,0 +1,59 @@
+typedef struct {
+    float value;
+    int index;
+} value_index;
+static_assert(sizeof(value_index) == 8, "value_index is not laid out as in NumPy");
+
+static __device__ __forceinline__ value_index make_value_index(float value, int index)
+{
+    value_index result;
+    result.value = value;
+    result.index = index;
+    return result;
+}
+static __device__ __forceinline__ value_index argmin(value_index a, value_index b)
+{
+    return b.value < a.value || (b.value == a.value && b.index < a.index) ? b : a;
+}
+// The value of the thread of the warp whose number differs in the bit step.
+static __device__ __forceinline__ value_index exchanged_value_index(value_index x, int step)
+{
+    x.value = __shfl_xor_sync(0xffffffff, x.value, step);
+    x.index = __shfl_xor_sync(0xffffffff, x.index, step);
+    return x;
+}
+// The argmin of x over the 40 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ value_index block_argmin(value_index x, value_index *partial)
+{
+    #pragma unroll
+    for (int step = 1; step <= 4; step *= 2) {
+        const value_index y = exchanged_value_index(x, step);
+        x = threadIdx.x & step ? argmin(y, x) : argmin(x, y);
+    }
+    if (threadIdx.x % 8 == 0)
+        partial[threadIdx.x / 8] = x;
+    __syncthreads();
+    x = partial[0];
+    #pragma unroll
+    for (int n = 1; n < 5; ++n)
+        x = argmin(x, partial[n]);
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(40) nearest_by_a_block(const float *__restrict__ a, const float *__restrict__ point, float *__restrict__ distance, int *__restrict__ nearest, int m, int n)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    __shared__ value_index partial[5];
+    if (n >= 1) {
+        value_index acc = make_value_index(__int_as_float(0x7f800000), 2147483647);  // insn
+        for (int j_outer = 0; j_outer < (n - tx + 39) / 40; ++j_outer)
+            acc = argmin(acc, make_value_index(fabsf(a[bx * n + 40 * j_outer + tx] - point[bx]), 40 * j_outer + tx));  // insn
+        acc = block_argmin(acc, partial);  // insn
+        value_index argmin_value = acc;  // insn
+        if (tx == 0) {
+            distance[bx] = argmin_value.value;  // insn_1
+            nearest[bx] = argmin_value.index;  // insn_2
+        }
+    }
+}
