@@ -25,6 +25,7 @@ from polyloop.expr.nodes import array_name
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Copy, Partial
+from polyloop.kernel.kernel import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import lex_relation, map_from_forms, sample_pair
@@ -41,6 +42,7 @@ def reduction_of(statement: Placed) -> tuple[str, int]:
     return statement.lowered.instruction.id, number
 
 
+@memoised
 def reductions_in_parts(comparison: Comparison) -> frozenset[tuple[str, int]]:
     """Return the reductions of the reference program whose results are combined of parts."""
     found: set[tuple[str, int]] = set()

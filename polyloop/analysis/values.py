@@ -27,7 +27,7 @@ from polyloop.analysis.witness import element, instance, pair, point_set, witnes
 from polyloop.errors import Diagnostic, Site, WitnessKind
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Copy, CopyStep, Evaluation, Partial
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms
@@ -171,6 +171,7 @@ def _staged_reads(comparison: Comparison) -> Iterator[_Staged]:
             number += count
 
 
+@memoised
 def _moved_reductions(comparison: Comparison) -> frozenset[str]:
     """Return the accumulators of reductions that are computed ahead; :func:`_all_terms` proves their terms."""
     moved: set[str] = set()
