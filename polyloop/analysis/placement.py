@@ -8,8 +8,9 @@ writes private memory).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from math import prod
 from weakref import WeakKeyDictionary
 
@@ -99,9 +100,14 @@ class DigitView:
     """
 
     dims: tuple[str, ...]
-    exact: isl.Set
+    find: Callable[[], isl.Set]
     forms: Mapping[str, Affine]
     extents: Mapping[str, Digit]
+
+    @cached_property
+    def exact(self) -> isl.Set:
+        """The instances, over ``dims``; only code generation asks for them."""
+        return self.find()
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,7 +432,7 @@ def _view(
     shown = dict(groups) | {x: Affine.variable(axis).add(_begin(kernel, axes, x)) for x, axis in named.items()}
     dims = (*kept, *sorted([*named.values(), *missing], key=_axis_order), *loops)
     within = [*rows, *(Row(Affine.variable(axis), True) for axis in missing)]
-    return DigitView(dims, _over(kernel, statement, dims, shown, statement.exact, within), shown, digits)
+    return DigitView(dims, partial(_over, kernel, statement, dims, shown, statement.exact, within), shown, digits)
 
 
 def _axis_order(axis: str) -> tuple[int, ...]:
