@@ -20,20 +20,18 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(const float *
     __shared__ __align__(16) float a_fetch[3][64][16];
     __shared__ __align__(16) float b_fetch[3][16][64];
     if (64 * by + 63 < m && 64 * bx + 63 < n) {
-        float acc[4][4];
+        __align__(16) float acc[4][4];
         #pragma unroll
         for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
             #pragma unroll
             for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
                 acc[i_inner_inner][j_inner_inner] = 0.0f;  // insn
         }
-        __syncthreads();
         if (4 * a_dim_1_outer + 3 < p)
             cp_async_16(&a_fetch[0][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer]);  // fetch_a
         if (b_dim_0 < p)
             cp_async_16(&b_fetch[0][b_dim_0][4 * b_dim_1_outer], &b[b_dim_0 * n + 64 * bx + 4 * b_dim_1_outer]);  // fetch_b
         cp_async_commit();
-        __syncthreads();
         if (4 * a_dim_1_outer + 19 < p)
             cp_async_16(&a_fetch[1][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer + 16]);  // fetch_a
         if (b_dim_0 + 16 < p)
@@ -81,16 +79,10 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(const float *
             }
         }
         #pragma unroll
-        for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
-            float4 c_v;
-            c_v.x = acc[i_inner_inner][0];
-            c_v.y = acc[i_inner_inner][1];
-            c_v.z = acc[i_inner_inner][2];
-            c_v.w = acc[i_inner_inner][3];
-            *(float4 *)&c[(64 * by + 4 * ty + i_inner_inner) * n + 64 * bx + 4 * tx] = c_v;  // insn
-        }
+        for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner)
+            *(float4 *)&c[(64 * by + 4 * ty + i_inner_inner) * n + 64 * bx + 4 * tx] = *(const float4 *)&acc[i_inner_inner][0];  // insn
     } else {
-        float acc[4][4];
+        __align__(16) float acc[4][4];
         if (64 * bx + 4 * tx + 3 < n && 64 * by + 4 * ty < m) {
             #pragma unroll
             for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
@@ -101,13 +93,11 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(const float *
                 }
             }
         }
-        __syncthreads();
         if (64 * by + a_dim_0 < m && 4 * a_dim_1_outer + 3 < p)
             cp_async_16(&a_fetch[0][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer]);  // fetch_a
         if (b_dim_0 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n)
             cp_async_16(&b_fetch[0][b_dim_0][4 * b_dim_1_outer], &b[b_dim_0 * n + 64 * bx + 4 * b_dim_1_outer]);  // fetch_b
         cp_async_commit();
-        __syncthreads();
         if (64 * by + a_dim_0 < m && 4 * a_dim_1_outer + 19 < p)
             cp_async_16(&a_fetch[1][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer + 16]);  // fetch_a
         if (b_dim_0 + 16 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n)
@@ -142,14 +132,8 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(const float *
         if (64 * bx + 4 * tx + 3 < n && 64 * by + 4 * ty < m) {
             #pragma unroll
             for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
-                if (64 * by + 4 * ty + i_inner_inner < m) {
-                    float4 c_v;
-                    c_v.x = acc[i_inner_inner][0];
-                    c_v.y = acc[i_inner_inner][1];
-                    c_v.z = acc[i_inner_inner][2];
-                    c_v.w = acc[i_inner_inner][3];
-                    *(float4 *)&c[(64 * by + 4 * ty + i_inner_inner) * n + 64 * bx + 4 * tx] = c_v;  // insn
-                }
+                if (64 * by + 4 * ty + i_inner_inner < m)
+                    *(float4 *)&c[(64 * by + 4 * ty + i_inner_inner) * n + 64 * bx + 4 * tx] = *(const float4 *)&acc[i_inner_inner][0];  // insn
             }
         }
     }
