@@ -105,15 +105,17 @@ class ReduceAtomically(Transform):
             instruction = kernel.instruction(instruction.id)
         taken = {i.id for i in kernel.instructions}
         init = self.init_insn_id or kernel.fresh(f"{instruction.id}_init", taken)
-        result = _divided(kernel, instruction, init)
         assert kernel.reference is not None, "a kernel has its reference program"
         base = _with_copy(kernel, instruction)
         judged = replace(base, reference=kernel.reference)
-        found = (*value_violations(judged), *order_violations(judged))
-        new = _divided(base, base.instruction(_origin(instruction).instruction), init)
-        if found or not _same_order(lower(base), lower(new), _origin(instruction).instruction, init):
-            raise _loops_shared(self.name, kernel, instruction)
-        return replace(result, reference=reference_of(new))
+        original = base.instruction(_origin(instruction).instruction)
+        if not any((*value_violations(judged), *order_violations(judged))):
+            for apart in (True, False):
+                new = _divided(base, original, init, apart=apart)
+                if _same_order(lower(base), lower(new), original.id, init):
+                    result = _divided(kernel, instruction, init, apart=apart)
+                    return replace(result, reference=reference_of(new))
+        raise _loops_shared(self.name, kernel, instruction)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
         del before
@@ -182,8 +184,11 @@ def _instance_problems(kernel: LoopKernel, instruction: Instruction) -> Iterator
         yield "several of its instances assign one element", "let each instance have an element of its own"
 
 
-def _divided(kernel: LoopKernel, old: Instruction, name: str) -> LoopKernel:
-    """Return *kernel* with *old*, whose value is a reduction, as an assignment and atomic updates."""
+def _divided(kernel: LoopKernel, old: Instruction, name: str, *, apart: bool) -> LoopKernel:
+    """Return *kernel* with *old*, whose value is a reduction, as an assignment and atomic updates.
+
+    The assignment has loops of its own (*apart*), or shares those of the updates.
+    """
     reduction = _expanded(kernel, old)
     assert isinstance(reduction, Reduction), f"{old.id} is no reduction"
     first, *rest = old.terms
@@ -195,6 +200,9 @@ def _divided(kernel: LoopKernel, old: Instruction, name: str) -> LoopKernel:
         old, id=name, expression=neutral_element(plain, dtype), terms=(), reads=(inside & old.reads) | _condition(old),
         origin=Copy(name, {x: Affine.variable(x) for x in old.inames}),
     )  # fmt: skip
+    if apart:
+        fresh = 1 + max((number for i in kernel.instructions for _, number in i.blocks), default=0)
+        start = replace(start, blocks=tuple((x, fresh) for x in old.inames))
     nest = loop_order(first.inames, kernel.loop_priority)
     domain = reorder(first.domain, first.inames, nest)
     domain = domain.intersect(_lifted(old, first, nest))

@@ -72,6 +72,22 @@ def test_rows_and_other_operations(operation: str, numpy: Callable[..., Any]) ->
     same_after_replay(base, knl)
 
 
+def test_the_start_has_loops_of_its_own() -> None:
+    knl = pl.make_kernel(
+        "{[i, k]: 0 <= i, k < n}",
+        "s[i] = sum(k, a[k]*c[i])",
+        [pl.GlobalArg("a, c", F, shape="n"), ...],
+        name="rows",
+        assumptions="n >= 1",
+    )
+    knl = pl.reduce_atomically(knl, "k")
+    knl = pl.split_iname(knl, "k", 8, outer_tag="g.0", inner_tag="l.0")
+    for n in (1, 9):
+        a, c = vectors(n, 2)
+        check(knl, {"a": a, "c": c}, {"s": a.sum() * c})
+        check(pl.tag_inames(knl, "i:g.1"), {"a": a, "c": c}, {"s": a.sum() * c})
+
+
 def test_beside_others_in_a_loop() -> None:
     """What is assigned in the loop before and read in it after stays so."""
     knl = pl.make_kernel(
