@@ -133,7 +133,8 @@ def _reduction_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator
             if isinstance(tag, LocalAxis) and not ordered and reduction.start is None:
                 continue
             why = f"{_two_terms(term, iname)} would be added to one accumulator at the same time"
-            hint = "let each block have a partial result with stage_reduction or reduce_atomically, or keep the loop sequential"
+            hint = "let each block have a partial result with stage_reduction or reduce_atomically, or keep the loop "
+            hint += "sequential"
             if ordered:
                 why = f"the terms of '{reduction.operation}' are combined in their order, one after the other"
                 hint = "keep its loop sequential, or reduce without 'ordered' if any order will do"
