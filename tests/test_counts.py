@@ -240,3 +240,17 @@ def test_the_whole_gallery_is_counted(name: str) -> None:
     assert pl.get_op_map(knl) is not None
     assert pl.get_mem_access_map(knl) is not None
     assert pl.gather_access_footprint_bytes(knl, ignore_uncountable=True) is not None
+
+
+def test_digits_of_the_thread_number_have_strides_along_the_axes_of_the_block() -> None:
+    data = [pl.GlobalArg("a, b", F, shape="n, n"), ...]
+    knl = pl.make_kernel("{ [i, j]: 0 <= i, j < n }", "b[i, j] = a[j, i]", data, name="turned", assumptions="n >= 1")
+    knl = pl.split_iname(knl, "i", 32, outer_tag="g.1")
+    knl = pl.split_iname(knl, "j", 16, outer_tag="g.0", inner_tag="l%16")
+    knl = pl.split_iname(knl, "i_inner", 8, inner_tag="l/16%8")
+    knl = pl.add_prefetch(knl, "a", "i_inner_outer, i_inner_inner, j_inner")
+    accesses = pl.get_mem_access_map(knl).filter_by(variable=["a", "b"])
+    assert [dict(key.lid_strides or ()) for key in accesses] == [{0: None}, {0: None}]
+    assert [str(count) for count in accesses.values()] == ["n**2", "n**2"]
+    facts = pl.explain(knl, {"n": 1024})
+    assert [access.sectors for access in facts.accesses if access.space == "global"] == [4, 4]

@@ -130,10 +130,11 @@ def _by_classes(
         return None
     classes, own = found
     within = evaluated(own, values)
+    count_of_threads = max((values[name].shape[1] for name in threads), default=1)
     requests = touched = least = turns = nbytes = 0
     for count, point, start in classes:
         here = {**values, **{name: np.full((1, 1), value) for name, value in point.items()}}
-        runs = _members(domain, dims, here, (1, values["l.0"].shape[1] if threads else 1))
+        runs = _members(domain, dims, here, (1, count_of_threads))
         first = (within + start) * entry.dtype.itemsize + np.zeros(runs.shape, np.int64)
         part = _touched(first, runs, entry.dtype.itemsize * width, True)
         requests += count * part.requests

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 
 from polyloop.analysis.infer import dtype_table
 from polyloop.analysis.lowering import Access
-from polyloop.analysis.placement import Placed, Placement, storage_map
+from polyloop.analysis.placement import Axes, Placed, Placement, storage_map
 from polyloop.analysis.tally import Stride
 from polyloop.expr.dtypes import DType
 from polyloop.expr.nodes import Expression
@@ -30,6 +30,7 @@ __all__ = [
     "axis_stride",
     "footprints",
     "polynomial_of",
+    "thread_strides",
     "traffic",
     "varying_axes",
 ]
@@ -125,6 +126,42 @@ def axis_stride(address: Address | None, axis: str) -> Stride:
         total += step.scale(form.coefficient(axis))
     value = total.value
     return value if isinstance(value, int) else total
+
+
+def thread_strides(address: Address | None, axes: Axes) -> dict[int, Stride]:
+    """Return the elements from one thread to the next along each of ``l.0``, ``l.1`` and ``l.2`` that the block has.
+
+    Where inames are digits of the thread number, the digits that make up an axis must agree.
+    """
+    if not axes.has_digits:
+        return {int(axis[2]): axis_stride(address, axis) for axis in axes.local}
+    found: dict[int, Stride] = {}
+    below = 1
+    for axis in sorted(axes.block):
+        extent = axes.block[axis] or 1
+        parts, step = [], 1
+        for digit in sorted(axes.local):
+            size = axes.local[digit] or 1
+            if below <= step < below * extent:
+                parts.append((step // below, axis_stride(address, digit)))
+            step *= size
+        found[int(axis[2])] = _common(parts)
+        below *= extent
+    return found
+
+
+def _common(parts: Sequence[tuple[int, Stride]]) -> Stride:
+    """Return the stride of an axis from those of its digits, each with its place value; None if they do not agree."""
+    if not parts:
+        return 0
+    first = parts[0][1]
+    if first is None:
+        return None
+    for place, stride in parts[1:]:
+        expected = first * place
+        if stride is None or str(stride) != str(expected):
+            return None
+    return first
 
 
 def varying_axes(local: Mapping[str, int | None], warp_size: int) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from polyloop.expr.printer import show
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.devices import Device, Figure, find_device
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import axis_name
+from polyloop.kernel.tags import InameTag, ThreadDigit, axis_name
 from polyloop.kernel.tree import runs
 from polyloop.poly.affine import to_expression
 from polyloop.poly.polynomial import PiecewisePolynomial
@@ -377,7 +377,7 @@ def _inames(kernel: LoopKernel, entry: Traffic, address: Address) -> tuple[str, 
     The last is on another thread axis.  Each is empty where there is none.
     """
     lowered = entry.placed.lowered
-    axes = {x: axis for x in lowered.inames if (axis := axis_name(kernel.tag(x))) is not None}
+    axes = {x: axis for x in lowered.inames if (axis := _thread_axis(kernel.tag(x))) is not None}
     along = next((x for x, axis in axes.items() if axis == "l.0"), "")
     used = frozenset[str]().union(*(form.names() for form in entry.access.indices if form is not None))
     idle = next((x for x, axis in axes.items() if axis in {"l.1", "l.2"} and x not in used), "")
@@ -390,3 +390,10 @@ def _inames(kernel: LoopKernel, entry: Traffic, address: Address) -> tuple[str, 
         if len(steps) == 1 and steps[0].value in (1, -1):
             return along, iname, idle
     return along, "", idle
+
+
+def _thread_axis(tag: InameTag) -> str | None:
+    """Return the axis of a tag; digits of the thread number count as ``l.0`` if they run along it, else as ``l.1``."""
+    if isinstance(tag, ThreadDigit):
+        return "l.0" if tag.stride == 1 else "l.1"
+    return axis_name(tag)

@@ -15,7 +15,16 @@ from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.proof import within_budget
 from polyloop.analysis.tally import CountGranularity, MemAccess, Op, Sync, ToCountMap
-from polyloop.analysis.traffic import Footprint, Traffic, address_of, axis_stride, footprints, traffic, varying_axes
+from polyloop.analysis.traffic import (
+    Footprint,
+    Traffic,
+    address_of,
+    axis_stride,
+    footprints,
+    thread_strides,
+    traffic,
+    varying_axes,
+)
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.dtypes import DType
 from polyloop.kernel.kernel import LoopKernel
@@ -163,7 +172,7 @@ def _mem_access(census: Census, entry: Traffic) -> MemAccess:
     return MemAccess(
         entry.space,
         entry.dtype,
-        tuple((int(axis[2]), stride) for axis, stride in local.items()),
+        tuple(thread_strides(address, axes).items()),
         tuple((int(axis[2]), stride) for axis, stride in group.items()),
         entry.direction,
         entry.access.array,
