@@ -26,6 +26,7 @@ _PARAM: Final = isl.dim_type.param
 _MOST_POINTS: Final = 400
 _FEW_TERMS: Final = 4
 _MOST_ATOMS: Final = 4
+_MOST_MONOMIALS: Final = 16
 _GOLDEN: Final = 0.6180339887498949
 
 
@@ -110,7 +111,7 @@ def _fitted(
     monomials: list[tuple[Var, ...]] = [
         found for power in range(degree + 1) for found in combinations_with_replacement(variables, power)
     ]
-    if len(monomials) >= len(points):
+    if len(monomials) >= min(len(points), _MOST_MONOMIALS):
         return None
     table = []
     for point in points:

@@ -11,6 +11,7 @@ from polyloop.analysis.census import Census
 from polyloop.analysis.coalescing import merged_width, repeating_loops, sectors, vector_width
 from polyloop.analysis.occupancy import block_limits, occupancy
 from polyloop.analysis.operations import Operation, operations
+from polyloop.analysis.placement import Placed
 from polyloop.analysis.proof import within_budget
 from polyloop.analysis.traffic import Address, Traffic, address_of, footprints, polynomial_of, traffic
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
@@ -147,6 +148,7 @@ def _bounds(
             yield Bound(kind, total, "turns" if by_launch is turns else "operations", total / seconds, rate.source)
 
 
+_MUCH: Final = 0.1
 _DONE = {"read": "read", "write": "written"}
 
 
@@ -188,7 +190,17 @@ class _Facts:
                     work[key] = work.get(key, 0) + _weight(entry) * count
             if placed.lowered.predicates:
                 self.notes.append(f"'{placed.lowered.instruction.id}' is counted as if its condition always held")
+            self.unused(placed)
         return kinds, work
+
+    def unused(self, placed: Placed) -> None:
+        """Note how much of what a statement computes or fetches is of no use, if that is much."""
+        parts = {use: self.number(count) for use, count in self.census.by_use(placed, self.census.executed(placed))}
+        wasted, useful = parts.get(True, 0), parts.get(False, 0)
+        if wasted > _MUCH * useful:
+            what = f"what '{placed.lowered.instruction.id}' computes or fetches is"
+            part = wasted / (wasted + useful)
+            self.notes.append(f"{part:.0%} of {what} not used" if useful else f"nothing of {what} used")
 
     # }}}
     # {{{ memory
