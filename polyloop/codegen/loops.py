@@ -279,7 +279,10 @@ class Loops(ABC):
         outside = context.add(bounds.facts)
         if front:
             end = self.scope.index_extreme("min", (first, limit))
-            out = self._for(node, start, self._below(name, end), outside, inner, reads=reads) + out
+            lower = bounds.lower[0] if len(bounds.lower) == 1 else ()
+            rows = [lower[0].add(Affine(((name, -1),), front - 1))] if len(lower) == 1 else []
+            early = self._possible(node, inner - self.threads, outside.add(rows))
+            out = self._for(early, start, self._below(name, end), outside.add(rows), inner, reads=reads) + out
         if back:
             begin = self.scope.index_extreme("max", (first, last))
             out += self._for(node, begin, self._below(name, limit), outside, inner, reads=reads)
@@ -334,7 +337,8 @@ class Loops(ABC):
 
     def _possible(self, node: Loop, known: frozenset[str], context: Context) -> Loop:
         """Return a loop without the statements of which *context* excludes all instances."""
-        dropped = {name for name in runs(node.body) if not self._may_run(name, known, context)}
+        names = (*runs(node.body), *waited_for(node.body))
+        dropped = {name for name in names if not self._may_run(name, known, context)}
         return Loop(node.iname, without_runs(node.body, dropped)) if dropped else node
 
     def _may_run(self, name: str, known: frozenset[str], context: Context) -> bool:

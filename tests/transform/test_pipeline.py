@@ -249,6 +249,30 @@ def test_what_producers_need_comes_with_them(via: str) -> None:
         check(piped, {"x": x}, {"y": 2 * x + x[:, ::-1]})
 
 
+def rows(domain: str, text: str, shape: str, tags: str) -> pl.LoopKernel:
+    """Rows of 32 elements, each read back to front."""
+    data = [pl.GlobalArg("x", F, shape="n, 5, 32"), pl.GlobalArg("y", F, shape=shape), ...]
+    knl = pl.make_kernel(domain, text, data, name="rows")
+    return pl.add_prefetch(pl.tag_inames(pl.prioritize_loops(knl, "r, k"), tags), "x", "i")
+
+
+@pytest.mark.parametrize(("via", "stages"), WAYS)
+def test_loops_of_all_kinds(via: str, stages: int) -> None:
+    """Inside another loop, unrolled, and with a first iteration that differs from block to block."""
+    whole = "{[r, k, i]: 0 <= r < n and 0 <= k < 5 and 0 <= i < 32}"
+    later = "{[r, k, i]: 0 <= r < n and r <= k < 5 and 0 <= i < 32}"
+    x = np.random.default_rng(7).integers(-4, 5, (4, 5, 32)).astype(F)
+    back = 2 * x[:, :, ::-1]
+    for tags in ("i:l.0", "r:g.0, i:l.0, k:unr"):
+        knl = rows(whole, "y[r, k, i] = 2*x[r, k, 31 - i]", "n, 5, 32", tags)
+        knl = pl.pipeline(knl, "k", stages, via=via)
+        check(knl, {"x": x}, {"y": back})
+    sums = np.stack([back[r, r:].sum(0) for r in range(4)])
+    knl = rows(later, "y[r, i] = sum(k, 2*x[r, k, 31 - i])", "n, 32", "r:g.0, i:l.0")
+    knl = pl.pipeline(knl, "k", stages, via=via)
+    check(knl, {"x": x}, {"y": sums})
+
+
 def stencil() -> pl.LoopKernel:
     """Blocks go down through the planes."""
     data = [pl.GlobalArg("u", F, shape="m + 2, n + 2, n + 2"), pl.GlobalArg("v", F, shape="m, n, n"), ...]
