@@ -276,7 +276,8 @@ class _Lowering:
         variable, shape = self.accumulator_element(name, nest, inames, expr.along)
         write = access_of(variable, self.visible(inames))
         self.accumulators.append(Accumulator(name, expr.operation, inner, shape, self.instruction.id))
-        outer = tuple(x for x in nest if x not in expr.along)
+        needed = frozenset[str]() if expr.start is None else variables(expr.start)
+        outer = tuple(x for x in nest if x not in expr.along or x in needed)
         base = self.instruction.id
         around = project_onto(self.around(inames), inames, outer)
         if expr.start is None:  # a total that nobody uses may be set too

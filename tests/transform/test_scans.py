@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,9 +11,15 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.analysis.legality import order_violations
 from polyloop.analysis.values import value_violations
+from polyloop.expr.nodes import Reduction
+from polyloop.kernel.instruction import Term
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import Row, add_rows
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.testing.brute import judge
+from polyloop.transform.staging import assign_auto
 from tests.transform.checking import check, cuda, refused, same_after_replay, vectors
 
 Golden = Callable[[str, str], None]
@@ -252,6 +259,48 @@ def test_the_checker_finds_wrong_scans() -> None:
         assert not list(judge(right, {"n": 9}, {}))
     early = _spoilt(pl.realize_scan(prefix(domains=BEFORE)), lambda e: replace(e, after=False))
     assert [finding.code for finding in value_violations(early)] == ["scan-terms"]
+
+
+def _random_scan(rng: random.Random) -> pl.LoopKernel:
+    knl = pl.split_scan(
+        prefix(domains=rng.choice((INCLUSIVE, BEFORE))), "i", rng.choice((2, 3, 4)),
+        carry_iname=rng.choice((None, "c")), inner_tag=rng.choice((None, None, "l.0")),
+    )  # fmt: skip
+    if "i_inner" not in knl.iname_tags and rng.random() < 0.5:
+        knl = pl.split_scan(knl, "i_inner", 2, outer_tag="l.0")
+    return pl.realize_scan(knl)
+
+
+def _wrong(knl: pl.LoopKernel, rng: random.Random) -> pl.LoopKernel:
+    """Return *knl* with something of one scan changed: its start, when it adds, its loops, or its terms."""
+    number, old = rng.choice([(n, i) for n, i in enumerate(knl.instructions) if isinstance(i.expression, Reduction)])
+    reduction, term = old.expression, old.terms[0]
+    match rng.choice(("start", "after", "along", "terms")):
+        case "start":
+            reduction = replace(reduction, start=None)
+        case "after":
+            reduction = replace(reduction, after=not reduction.after)
+        case "along":
+            reduction = replace(reduction, along=rng.choice(((), old.inames, old.inames[:1])))
+        case _:
+            row = Row(Affine(((rng.choice(term.inames), rng.choice((1, -1))),), rng.choice((-1, 0, 1, 2))))
+            term = Term(term.inames, add_rows(term.domain, term.inames, [row]))
+    new = replace(old, expression=reduction, terms=(term,))
+    return replace(knl, instructions=tuple(new if n == number else i for n, i in enumerate(knl.instructions)))
+
+
+@pytest.mark.slow
+def test_what_brute_force_finds_wrong_the_checker_finds() -> None:
+    found = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        knl = _wrong(_random_scan(rng), rng)
+        codes = [finding.code for finding in (*value_violations(knl), *order_violations(knl))]
+        kinds = {entry.kind for n in (1, 4, 5, 9) for entry in judge(assign_auto(knl), {"n": n}, {})}
+        if kinds & {"value", "accumulator"}:
+            found += 1
+            assert codes, f"seed {seed}"
+    assert found > 15
 
 
 @pytest.mark.nvrtc
