@@ -25,6 +25,7 @@ def transformed() -> pl.LoopKernel:
         knl, "i", 256, outer_iname="tile", outer_tag="g.0", carry_iname="c",
         sum_name="tile_sum", carry_name="before_tile",
     )  # fmt: skip
+    knl = pl.split_iname(knl, "j_inner", 4, outer_tag="l.0")
     knl = pl.split_scan(
         knl, "i_inner", 4, outer_iname="t", inner_iname="k", outer_tag="l.0",
         sum_name="thread_sum", carry_name="before_thread",

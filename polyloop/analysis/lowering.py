@@ -40,7 +40,7 @@ from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
 from polyloop.expr.updates import update_of
 from polyloop.kernel.domains import bound_variables, without_bound_variables
-from polyloop.kernel.instruction import Instruction, Move, Term
+from polyloop.kernel.instruction import Instruction, Move, Term, may_group
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
 from polyloop.kernel.tags import ThreadDigit, axis_name, is_lane
@@ -235,7 +235,7 @@ class _Lowering:
         self.before += [init, *nested, update]
         if across := self.across(expr.inames):
             has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in all_inames)
-            if expr.start is not None or expr.operation.ordered or has_digits:
+            if expr.start is not None or not may_group(self.instruction, expr.operation) or has_digits:
                 raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
             combine = replace(
                 init, name=self.names(f"{base}_combine"), role="combine", rhs=variable, reads=(*init.reads, write)
@@ -268,6 +268,9 @@ class _Lowering:
             inner = substitute(inner, forms)
             reads = [replace(read, indices=_substituted(read.indices, fixed)) for read in reads]
         if across := self.across(expr.along):
+            has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in inames)
+            if has_digits or not expr.operation.reassociable:
+                raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
             parts = list(self.scan_over_threads(expr, across, (nest, own, domain, fixed), (inner, reads)))
             self.before += [replace(part, number=number, own=own, along=expr.along) for part in parts]
             outer_reads.append(parts[-1].write)

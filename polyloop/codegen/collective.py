@@ -247,7 +247,7 @@ class Exchange:
         yield "__syncthreads();"
         first = f"partial[{base or '0'}]"
         low = meeting.across[0]
-        if parts > _SERIAL:
+        if parts > _SERIAL and not self.operation.ordered:
             yield from self.tree(index, part, stride, conditions)
             yield f"x = {first};"
         elif parts > _FEW and parts & (parts - 1) == 0 and low.axis == "l.0" and low.direct >= parts:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import islpy as isl
 
 from polyloop.errors import Site
-from polyloop.expr.nodes import CText, Expression, array_name, targets_of
+from polyloop.expr.nodes import CText, Expression, Operation, array_name, targets_of
 from polyloop.expr.printer import show
 from polyloop.kernel.options import NoSync
 from polyloop.kernel.tree import Scope
@@ -30,6 +30,7 @@ __all__ = [
     "Partial",
     "SubstitutionRule",
     "Term",
+    "may_group",
     "renested",
 ]
 
@@ -254,6 +255,14 @@ class Instruction:
     def __str__(self) -> str:
         condition = "".join(f" if {show(predicate)}" for predicate in self.predicates)
         return f"{show(self.assignee)} = {show(self.expression)}{condition}"
+
+
+def may_group(instruction: Instruction, operation: Operation) -> bool:
+    """Return whether threads may combine the terms of a reduction in groups.
+
+    Where their order matters, that is so for the sums of tiles of a scan, whose order is proven term by term.
+    """
+    return not operation.ordered or (operation.reassociable and isinstance(instruction.origin, Partial))
 
 
 def renested(instruction: Instruction, nest: tuple[str, ...]) -> Instruction:

@@ -22,7 +22,7 @@ from polyloop.analysis.witness import element, instance, pair, witness
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.expr.rewrite import expand_rules, reductions
 from polyloop.expr.updates import COMMUTATIVE, update_of
-from polyloop.kernel.instruction import Term
+from polyloop.kernel.instruction import Term, may_group
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.match import is_glob
 from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, is_lane, parse_tag
@@ -129,7 +129,7 @@ def _reduction_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator
         for term, reduction in zip(instruction.terms, found, strict=True):
             if iname not in reduction.inames:
                 continue
-            ordered = reduction.operation.ordered
+            ordered = not may_group(instruction, reduction.operation)
             if isinstance(tag, LocalAxis) and not ordered and reduction.start is None:
                 continue
             why = f"{_two_terms(term, iname)} would be added to one accumulator at the same time"

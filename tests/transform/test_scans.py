@@ -336,6 +336,11 @@ def test_segments_over_threads() -> None:
     arguments = [pl.GlobalArg("x, b", F, shape="n"), pl.GlobalArg("starts", np.bool_, shape="n")]
     knl = pl.make_kernel(domain, "b[i] = reduce(segmented(sum), j, x[j], starts[j]).value", arguments)
     knl = pl.split_scan(knl, "i", 24, outer_tag="g.0", carry_iname="tile")
+    spread = pl.split_iname(knl, "j_inner", 12, inner_tag="l.0")
+    with pytest.raises(pl.TransformError) as caught:  # each thread has terms that are 12 apart
+        pl.realize_scan(spread)
+    assert caught.value.codes == ("illegal-order",)
+    knl = pl.split_iname(knl, "j_inner", 2, outer_tag="l.0")
     knl = pl.realize_scan(pl.split_scan(knl, "i_inner", 2, outer_tag="l.0"))
     for n in (1, 24, 25, 70):
         (x,) = vectors(n, 1)

@@ -18,6 +18,33 @@ static __device__ __forceinline__ value_flag segmented_sum(value_flag a, value_f
     result.flag = a.flag || b.flag;
     return result;
 }
+// The value of the thread of the warp whose number differs in the bit step.
+static __device__ __forceinline__ value_flag exchanged_value_flag(value_flag x, int step)
+{
+    x.value = __shfl_xor_sync(0xffffffff, x.value, step);
+    x.flag = __shfl_xor_sync(0xffffffff, x.flag, step);
+    return x;
+}
+// Leaves out y if it has no terms.
+static __device__ __forceinline__ value_flag segmented_sum_of_parts(value_flag x, value_flag y)
+{
+    return (y.value != 0.0f || y.flag != false) ? segmented_sum(x, y) : x;
+}
+// The segmented(sum) of x over the 64 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ value_flag block_segmented_sum(value_flag x, value_flag *partial)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2) {
+        const value_flag y = exchanged_value_flag(x, step);
+        x = threadIdx.x & step ? segmented_sum_of_parts(y, x) : segmented_sum_of_parts(x, y);
+    }
+    if (threadIdx.x % 32 == 0)
+        partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = partial[0];
+    x = segmented_sum_of_parts(x, partial[1]);
+    return x;
+}
 // The value of the thread of the warp that is so many before this one.
 static __device__ __forceinline__ value_flag above_value_flag(value_flag x, int distance)
 {
@@ -32,32 +59,35 @@ static __device__ __forceinline__ value_flag block_exclusive_segmented_sum(value
     for (int step = 1; step < 32; step *= 2) {
         const value_flag y = above_value_flag(x, step);
         if (threadIdx.x % 32 >= step)
-            x = segmented_sum(y, x);
+            x = segmented_sum_of_parts(y, x);
     }
     if (threadIdx.x % 32 == 31)
         partial[threadIdx.x / 32] = x;
     __syncthreads();
     value_flag before = make_value_flag(0.0f, false);
     for (int n = 0; n < threadIdx.x / 32; ++n)
-        before = segmented_sum(before, partial[n]);
+        before = segmented_sum_of_parts(before, partial[n]);
     const value_flag y = above_value_flag(x, 1);
-    return threadIdx.x % 32 == 0 ? before : segmented_sum(before, y);
+    return threadIdx.x % 32 == 0 ? before : segmented_sum_of_parts(before, y);
 }
 
 extern "C" __global__ void __launch_bounds__(64) segmented_scan_0(const float *__restrict__ x, const bool *__restrict__ starts, int n, value_flag *__restrict__ tile_sum)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
+    __shared__ value_flag partial[2];
     if (256 * bx + 255 < n) {
         value_flag acc = make_value_flag(0.0f, false);
-        for (int j_inner = 0; j_inner < 256; ++j_inner)
-            acc = segmented_sum(acc, make_value_flag(x[256 * bx + j_inner], starts[256 * bx + j_inner]));
+        for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
+            acc = segmented_sum(acc, make_value_flag(x[256 * bx + 4 * tx + j_inner_inner], starts[256 * bx + 4 * tx + j_inner_inner]));
+        acc = block_segmented_sum(acc, partial);
         if (tx == 0)
             tile_sum[bx] = acc;
     } else {
         value_flag acc = make_value_flag(0.0f, false);
-        for (int j_inner = 0; j_inner < min(n - 256 * bx, 256); ++j_inner)
-            acc = segmented_sum(acc, make_value_flag(x[256 * bx + j_inner], starts[256 * bx + j_inner]));
+        for (int j_inner_inner = 0; j_inner_inner < min(n - 256 * bx - 4 * tx, 4); ++j_inner_inner)
+            acc = segmented_sum(acc, make_value_flag(x[256 * bx + 4 * tx + j_inner_inner], starts[256 * bx + 4 * tx + j_inner_inner]));
+        acc = block_segmented_sum(acc, partial);
         if (tx == 0)
             tile_sum[bx] = acc;
     }
@@ -78,14 +108,14 @@ extern "C" __global__ void __launch_bounds__(64) segmented_scan_2(const float *_
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    __shared__ value_flag partial[2];
+    __shared__ value_flag partial_0[2];
     if (256 * bx + 255 < n) {
         value_flag thread_sum = make_value_flag(0.0f, false);  // thread_sum
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
             thread_sum = segmented_sum(thread_sum, make_value_flag(x[256 * bx + 4 * tx + j_local_inner], starts[256 * bx + 4 * tx + j_local_inner]));  // thread_sum
         value_flag part = make_value_flag(0.0f, false);  // before_thread
         part = segmented_sum(part, thread_sum);  // before_thread
-        part = block_exclusive_segmented_sum(part, partial);  // before_thread
+        part = block_exclusive_segmented_sum(part, partial_0);  // before_thread
         value_flag before_thread = before_tile[bx];  // before_thread
         before_thread = segmented_sum(before_thread, part);  // before_thread
         for (int k = 0; k < 4; ++k) {
@@ -101,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(64) segmented_scan_2(const float *_
         value_flag part = make_value_flag(0.0f, false);  // before_thread
         if (256 * bx + 4 * tx < n)
             part = segmented_sum(part, thread_sum);  // before_thread
-        part = block_exclusive_segmented_sum(part, partial);  // before_thread
+        part = block_exclusive_segmented_sum(part, partial_0);  // before_thread
         value_flag before_thread;
         if (256 * bx + 4 * tx < n) {
             before_thread = before_tile[bx];  // before_thread
