@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce as fold
 from typing import TypeVar
@@ -16,13 +16,14 @@ from polyloop.analysis.lowering import loop_order, lower
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
-from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
+from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.builder import term_domains
 from polyloop.kernel.domains import bound_variables, domain_for
 from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
-from polyloop.kernel.layout import order_tags, parse_dim_tags
+from polyloop.kernel.layout import apart_axes, order_tags, parse_dim_tags
 from polyloop.kernel.tags import (
+    Unroll,
     axis_name,
     is_lane,
     is_thread,
@@ -268,9 +269,21 @@ def _tagged(
         tag = parse_tag(plan.tag)
         assert tag is not None, f"tag {plan.tag} was not checked"
         kernel = replace(kernel, iname_tags={**kernel.iname_tags, **dict.fromkeys(new, tag)})
+    if components := tuple(_components(kernel, plan, target, new)):
+        kernel = replace(kernel, iname_tags={**kernel.iname_tags, **dict.fromkeys(components, Unroll())})
     if plan.vec is None:
         return kernel
     return _found(kernel, plan, vectorized(kernel, plan, target, footprint.extents, new))
+
+
+def _components(kernel: LoopKernel, plan: Plan, target: Target, new: Sequence[str]) -> Iterator[str]:
+    """Yield those of the inames *new* that go through components of vectors or through separate arguments."""
+    source = kernel.arrays().get(plan.source)
+    if isinstance(source, ArrayArg):
+        for axis in apart_axes(source.dim_tags):
+            for name, iname in zip(target.names, new, strict=True):
+                if name in target.elements[axis].names():
+                    yield iname
 
 
 def _too_short(kernel: LoopKernel, instruction: Instruction, inames: Sequence[str]) -> Diagnostic | None:

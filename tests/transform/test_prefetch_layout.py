@@ -199,3 +199,42 @@ def test_a_matrix_product_by_a_place() -> None:
     knl = pl.add_prefetch(pl.add_prefetch(knl, "a", compute_at="k_outer"), "b", compute_at="k_outer")
     assert cuda(knl).count("__shared__") == 2
     check_matmul(knl, (1, 8, 17))
+
+
+def points() -> pl.LoopKernel:
+    """Return a sum of neighbours that are vectors of 4 numbers."""
+    data = [pl.GlobalArg("x, y", F, shape="n, 4"), ...]
+    domain = "{[i, c]: 1 <= i < n - 1 and 0 <= c < 4}"
+    knl = pl.make_kernel(domain, "y[i, c] = x[i-1, c] + x[i+1, c]", data, name="points", assumptions="n >= 3")
+    return spread(pl.tag_inames(pl.tag_array_axes(knl, "x, y", "N0,vec"), "c:unr"))
+
+
+@pytest.mark.parametrize("tag", ["l.auto", None])
+def test_an_array_of_vectors(tag: str | None) -> None:
+    """The components of a vector have no index: the loop over them is unrolled."""
+    knl = pl.add_prefetch(points(), "x", "i_inner, c", default_tag=tag)
+    assert "x[16 * bx + 16 * x_dim_0_outer + tx - 1].w" in cuda(knl) or tag is None
+    for n in (3, 18, 19):
+        x, y = np.random.default_rng(n).integers(-3, 4, (2, n, 4)).astype(F)
+        want = y.copy()
+        want[1:-1] = x[:-2] + x[2:]
+        check(knl, {"x": x, "y": y}, {"y": want})
+
+
+def test_a_swizzled_tile_of_vectors() -> None:
+    """What one copy moves stays together; the columns of the tile lie in different banks."""
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < m}", "b[j, i] = a[i, j]",
+                         [pl.GlobalArg("a", F, shape="n, m"), pl.GlobalArg("b", F, shape="m, n"), ...],
+                         name="turned", assumptions="n >= 1 and m >= 1 and m mod 4 = 0")  # fmt: skip
+    knl = pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.split_iname(knl, "j", 32, outer_tag="g.1")
+    knl = pl.split_iname(knl, "j_inner", 4, inner_tag="l.1")
+    knl = pl.add_prefetch(knl, "a", compute_at="j_outer", vec=4)
+    before = [entry.turns for entry in pl.get_bank_conflicts(knl)]
+    knl = pl.swizzle(knl, "a_fetch")
+    after = [entry.turns for entry in pl.get_bank_conflicts(knl)]
+    assert (before, after) == ([1, 32], [1, 4])
+    assert "*(float4 *)&a_fetch[" in cuda(knl)
+    for n, m in ((1, 4), (32, 32), (33, 36)):
+        a = np.arange(n * m, dtype=F).reshape(n, m)
+        check(knl, {"a": a}, {"b": np.ascontiguousarray(a.T)})

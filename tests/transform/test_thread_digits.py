@@ -137,3 +137,11 @@ def test_nvrtc(arch: str) -> None:
     compile_cuda(cuda(pl.add_prefetch(turned(), "a", "i_inner_outer, i_inner_inner, j_inner")), arch=arch)
 
 
+
+
+def test_facts_of_a_kernel_on_digits() -> None:
+    knl = pl.add_prefetch(turned(), "a", "i_inner_outer, i_inner_inner, j_inner")
+    assert "turned on" in str(pl.explain(knl, {"n": 1024}, "h200"))
+    strides = {(m.variable, m.direction): dict(m.lid_strides or ()) for m in pl.get_mem_access_map(knl)}
+    assert strides["a_fetch", "store"] == {0: 1}
+    assert strides["a", "load"] == {0: None}
