@@ -59,7 +59,7 @@ def collective_call(
         function = _function(expressions, collective.operation, dtype, meeting, tuple(sizes))
         arguments = [target]
         if collective.scratch is not None:
-            arguments.append(collective.scratch)
+            arguments.append(collective.scratch + (target.removeprefix(name) if collective.apart else ""))
             uses.add(collective.scratch)
         value = f"{function}({', '.join(arguments)})"
     return Assign(target, "=", value, statement.instruction, name, frozenset(uses))

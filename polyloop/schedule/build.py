@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from math import prod
+from typing import Final
 from weakref import WeakKeyDictionary
 
 import islpy as isl
@@ -44,6 +45,9 @@ from polyloop.schedule.waits import Wait, reuse_waits, wait_obligations, waits
 from polyloop.transform.spread import assign_auto
 
 __all__ = ["Verified", "build_schedule", "build_verified", "prepared"]
+
+_LANES: Final = 16
+"""Accumulators of a thread for each of which threads combine what they have in shared memory of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +133,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         if crossing:
             raise VerificationError("schedule", kernel.name, crossing)
     meetings = [name for name, collective in collectives.items() if collective.scratch]
-    reuses = reuse_requirements(placement, meetings)
+    reuses = reuse_requirements(placement, collectives)
     tree = place_barriers(tree, [*requirements(placement, found), *reuses], cuts, meetings)
     pending = {entry.arrival.name: entry.pending for entry in arrivals(placement)}
     statements = {
@@ -139,8 +143,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     }
     exchanged = frozenset(need.array for need in found if _inside_a_launch(placement, need, cuts))
     launches = tuple(_launches(placement, tree, cuts, storages, exchanged, collectives))
-    used = {n: (placement.statements[n].lowered.instruction.id, c.scratch) for n, c in collectives.items() if c.scratch}
-    found_waits = (*waits(found, launches, meetings), *reuse_waits(used, launches))
+    users = {name: placement.statements[name].lowered.instruction.id for name in meetings}
+    found_waits = (*waits(found, launches, meetings), *reuse_waits(collectives, users, launches))
     proofs += discharge(kernel, [wait_obligations(found_waits, limits)])
     if kernel.partials:
         launches, statements = without_copies(launches, statements, kernel.partials)
@@ -260,7 +264,10 @@ def _collectives(placement: Placement, limits: DeviceLimits) -> dict[str, Collec
             wishes = chain(["partial"], (f"partial_{number}" for number in count()))
             scratch = next(wish for wish in wishes if wish not in taken)
             taken.add(scratch)
-        found[name] = Collective(kind, lowered.operation, lowered.across, scratch)
+        lanes = placement.program.accumulators[lowered.write.array].shape
+        inside = [form.names() for form in lowered.write.indices if form is not None]
+        apart = frozenset[str]().union(*inside) if scratch and kind is Kind.COMBINE and prod(lanes) <= _LANES else None
+        found[name] = Collective(kind, lowered.operation, lowered.across, scratch, apart or frozenset())
     return found
 
 
@@ -274,7 +281,9 @@ def _scratch(
             dtype = dtypes[placement.statements[name].lowered.write.array]
             meeting = meeting_of(_local_size(placement.axes.local), collective.across, limits.warp_size)
             size = meeting.scratch(collective.kind, collective.operation)
-            storage = Storage(collective.scratch, dtype, (size,), AddressSpace.LOCAL)
+            accumulator = placement.program.accumulators[placement.statements[name].lowered.write.array]
+            shape = (*(accumulator.shape if collective.apart else ()), size)
+            storage = Storage(collective.scratch, dtype, shape, AddressSpace.LOCAL)
             yield collective.scratch, storage
 
 

@@ -7,7 +7,7 @@ What is left after that are *parts*, each with one value, which go through share
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
@@ -40,13 +40,15 @@ class Kind(Enum):
 class Collective:
     """What a statement asks of all threads ``across`` some axes that share their place on the others.
 
-    ``scratch`` is the shared array that they do it through, if one warp cannot do it by itself.
+    ``scratch`` is the shared array that they do it through, if one warp cannot do it by itself; it is another one for
+    each iteration of the loops ``apart``, each of which has an accumulator of its own.
     """
 
     kind: Kind
     operation: Operation
     across: tuple[str, ...]
     scratch: str | None = None
+    apart: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -135,13 +137,13 @@ def meeting_of(sizes: Sequence[int], across: Sequence[str], warp_size: int) -> M
     return Meeting(tuple(spans), warp_size)
 
 
-def reuse_requirements(placement: Placement, collectives: Sequence[str]) -> Iterator[Requirement]:
+def reuse_requirements(placement: Placement, collectives: Mapping[str, Collective]) -> Iterator[Requirement]:
     """Yield where threads have to wait before shared memory of *collectives* is used in the next iteration of a loop.
 
     Within a statement the threads write, wait, and read; between two such there must be another barrier.
     """
     places = placement.program.places
-    for name in collectives:
-        loops = [entry for entry in places[name] if isinstance(entry, str)]
-        if loops:
+    for name, collective in collectives.items():
+        loops = [entry for entry in places[name] if isinstance(entry, str) and entry not in collective.apart]
+        if collective.scratch is not None and loops:
             yield Requirement.between(places[name], places[name], loops[-1], True, Scope.BLOCK)

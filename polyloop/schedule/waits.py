@@ -11,6 +11,7 @@ from polyloop.analysis.race import Need
 from polyloop.errors import Diagnostic
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree
+from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Launch
 
 __all__ = ["Wait", "reuse_waits", "wait_obligations", "waits"]
@@ -77,23 +78,31 @@ def waits(needs: Iterable[Need], launches: Sequence[Launch], meetings: Collectio
     return tuple(found.values())
 
 
-def reuse_waits(scratch: Mapping[str, tuple[str, str]], launches: Sequence[Launch]) -> Iterator[Wait]:
+def reuse_waits(
+    collectives: Mapping[str, Collective], users: Mapping[str, str], launches: Sequence[Launch]
+) -> Iterator[Wait]:
     """Yield what keeps apart two uses of the shared arrays through which threads combine values, in loops.
 
     Parameters
     ----------
-    scratch
-        Id of the instruction and name of the array, by statement.
+    collectives
+        What threads do together, by statement.
+    users
+        Id of the instruction of each statement that has such an array.
     """
     for launch in launches:
         for name, path in _paths(launch.tree):
-            loops = [entry for entry in path if isinstance(entry, str)]
-            if name in scratch and loops:
-                instruction, array = scratch[name]
-                block, own = _block(launch.tree, path[:-1]), path[-1]
+            if name not in users:
+                continue
+            entry = collectives[name]
+            loops = [place for place in path if isinstance(place, str) and place not in entry.apart]
+            if entry.scratch is not None and loops:
+                depth = path.index(loops[-1]) + 1
+                block, own = _block(launch.tree, path[:depth]), path[depth]
                 others = [position for position in range(len(block)) if position != own]
-                by = _first_of(block, others, Scope.BLOCK, loops[-1], scratch)
-                yield Wait(array, instruction, instruction, loops[-1], Scope.BLOCK, by)
+                by = _first_of(block, others, Scope.BLOCK, loops[-1], users)
+                by = by or _further_inside(launch.tree, (path, path), depth, Scope.BLOCK)
+                yield Wait(entry.scratch, users[name], users[name], loops[-1], Scope.BLOCK, by)
 
 
 def wait_obligations(found: Sequence[Wait], limits: DeviceLimits) -> Iterator[Obligation]:

@@ -115,6 +115,19 @@ def test_shared_memory_is_not_used_again_before_all_have_read_it() -> None:
     assert "block barrier within" in str(pl.verify(pl.split_iname(two, "k", 64, inner_tag="l.0")))
 
 
+def test_rows_in_registers_have_shared_memory_of_their_own() -> None:
+    knl = pl.split_iname(pl.split_iname(rows(), "i", 4, outer_tag="g.0", inner_tag="ilp"), "k", 64, inner_tag="l.0")
+    text = pl.generate_code(knl, target=pl.CudaTarget()).device_code
+    assert "__shared__ float partial[4][2];" in text
+    assert "            acc[i_inner] = block_sum_float32(acc[i_inner], partial[i_inner]);\n" in text
+    assert "__syncthreads" not in text[text.index('extern "C"') :]
+    loop = pl.split_iname(pl.split_iname(rows(), "i", 4, inner_tag="ilp"), "k", 64, inner_tag="l.0")
+    assert pl.generate_code(loop, target=pl.CudaTarget()).device_code.count("__syncthreads") == 3
+    a = np.random.default_rng(0).random((7, 100), F)
+    for _, y in results([knl, loop], [{"a": a}] * 2):
+        assert np.allclose(y, a.sum(1), rtol=1e-5)
+
+
 # }}}
 # {{{ numbers
 
