@@ -133,7 +133,8 @@ def has_terms(operation: Operation, dtype: DType, state: Expression) -> Expressi
 
     The combination of two states of no terms may be none: ``0*exp(inf - inf)`` is no number.  So nobody makes it.
     """
-    if not operation.combine or operation.name in OPERATIONS:
+    ours = find_operation(str(operation))
+    if ours is not None and ours.combine == operation.combine:
         return None
     names = field_names(dtype) if operation.fields else ()
     pairs = zip(operation.neutral, names, strict=True) if names else [(operation.neutral[0], None)]

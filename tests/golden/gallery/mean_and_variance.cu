@@ -29,13 +29,18 @@ static __device__ __forceinline__ welford_state exchanged_welford_state(welford_
     x.rest = __shfl_xor_sync(0xffffffff, x.rest, step);
     return x;
 }
+// Leaves out y if it has no terms.
+static __device__ __forceinline__ welford_state welford_of_parts(welford_state x, welford_state y)
+{
+    return (y.count != 0.0 || y.mean != 0.0 || y.rest != 0.0) ? welford(x, y) : x;
+}
 // The welford of x over the 32 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ welford_state warp_welford(welford_state x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2) {
         const welford_state y = exchanged_welford_state(x, step);
-        x = threadIdx.x & step ? welford(y, x) : welford(x, y);
+        x = threadIdx.x & step ? welford_of_parts(y, x) : welford_of_parts(x, y);
     }
     return x;
 }

@@ -1,12 +1,10 @@
-static __device__ __forceinline__ long long floordiv_int64(long long a, long long b) { long long q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q; }
-
 extern "C" __global__ void ragged_sums(const int *__restrict__ a, const long long *__restrict__ lengths, long long *__restrict__ longest, int *__restrict__ s, int n_arg)
 {
     const long long n = (long long)n_arg;
     for (long long i = 0; i < n; ++i) {
         long long length = lengths[i];  // insn
         int acc = 0;  // insn_1
-        for (long long j_outer = 0; j_outer < floordiv_int64(length + 1, 2); ++j_outer) {
+        for (long long j_outer = 0; 2 * j_outer < length; ++j_outer) {
             #pragma unroll
             for (long long j_inner = 0; j_inner < 2; ++j_inner) {
                 if (2 * j_outer + j_inner < length)
