@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from polyloop.expr.dtypes import dtype_name
+from polyloop.expr.nodes import array_name, targets_of
 from polyloop.expr.printer import show
 from polyloop.kernel.kernel import LoopKernel
 
@@ -310,10 +311,17 @@ def _ids(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 
 
 def _instructions(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    """Draw another value for an instruction of the program, or a value for another element."""
+    """Draw another value for an instruction of the program that sets an argument.
+
+    What temporaries hold may bound loops or be subscripts, and another value would lead outside of the arrays.
+    """
     base = kernel if kernel.reference is None else kernel.reference.kernel
-    chosen = rng.choice(base.instructions)
+    names = base.temporaries.keys()
+    setting = [i for i in base.instructions if not any(array_name(t) in names for t in targets_of(i.assignee))]
+    chosen = rng.choice(setting or base.instructions[:1])
     left, right = show(chosen.assignee), show(chosen.expression)
+    if not setting:
+        return {"instructions": {chosen.id: f"{left} = {right}"}}
     text = rng.choice((f"{left} = 2*({right})", f"{left} = {right} + {left}", f"{left} = -({right})"))
     return {"instructions": {chosen.id: text}}
 
