@@ -25,7 +25,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import CopyStep
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
-from polyloop.poly.sets import constant_bounds, map_from_forms
+from polyloop.poly.sets import constant_bounds, map_from_forms, project_onto
 
 __all__ = ["Arrival", "arrivals", "copy_obligations"]
 
@@ -207,4 +207,13 @@ def _pending(placement: Placement, start: Placed, arrival: Placed, link: isl.Map
     least, _ = constant_bounds(apart, 0)
     if least is None:
         return 0
-    return max(0, least - 1 if arrival_first else least)
+    step = max(_step(placement, statement, loops) for statement in (arrival, start))
+    return max(0, least // step - 1 if arrival_first else least // step)
+
+
+def _step(placement: Placement, statement: Placed, loops: Sequence[str]) -> int:
+    """Return the most that the last of *loops* can advance from one iteration to the next, as its domain has gaps."""
+    names = [name for name in statement.dims if name in loops or name in placement.axes.all]
+    flat = project_onto(statement.domain, statement.dims, names)
+    step: int = flat.get_stride_info(names.index(loops[-1])).get_stride().to_python()
+    return max(1, step)

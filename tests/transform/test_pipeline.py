@@ -19,6 +19,8 @@ from tests.transform.checking import check, cuda, refused, same_after_replay
 Golden = Callable[[str, str], None]
 F = np.float32
 WAYS = [("shared", 2), ("shared", 3), ("registers", 2), ("cp.async", 2), ("cp.async", 3), ("cp.async", 4)]
+FEW = {("shared", 2), ("registers", 2), ("cp.async", 3)}
+MANY = [pytest.param(*way, marks=() if way in FEW else pytest.mark.slow) for way in WAYS]
 
 
 def written() -> pl.LoopKernel:
@@ -64,7 +66,7 @@ def pipelined(via: str, stages: int, **given: int) -> pl.LoopKernel:
     return pl.pipeline(product(**given), "ko", stages, via=via)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("via", "stages"), WAYS)
+@pytest.mark.parametrize(("via", "stages"), MANY)
 def test_products_of_all_sizes(via: str, stages: int) -> None:
     knl = pipelined(via, stages)
     for size in [(16, 16, 1), (16, 16, 8), (16, 16, 16), (16, 16, 19), (16, 16, 32), (1, 17, 9), (33, 7, 41)]:
@@ -72,7 +74,7 @@ def test_products_of_all_sizes(via: str, stages: int) -> None:
         check(knl, given, expected)
 
 
-@pytest.mark.parametrize(("via", "stages"), WAYS)
+@pytest.mark.parametrize(("via", "stages"), MANY)
 def test_windows_of_all_sizes(via: str, stages: int) -> None:
     knl = pl.pipeline(windows(), "j_outer", stages, via=via)
     for n, m in [(1, 1), (8, 0), (8, 3), (9, 4), (7, 5), (16, 17)]:
@@ -103,6 +105,20 @@ def test_one_barrier_and_no_condition_in_each_iteration(via: str, stages: int) -
         assert loop.count("cp_async_commit();") == 1
         assert f"cp_async_wait<{stages - 2}>();\n" in loop
         assert loop.index("cp_async_wait") < loop.index("__syncthreads") < loop.index("cp_async_4") < loop.index("acc")
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4, 5])
+def test_groups_are_counted_where_a_loop_skips_iterations(stages: int) -> None:
+    data = [pl.GlobalArg("x, y", F, shape="n, 32"), ...]
+    domain = "{[k, i]: 0 <= k < n and k mod 2 = 0 and 0 <= i < 32}"
+    knl = pl.make_kernel(domain, "y[k, i] = y[k, i] + 2*x[k, 31 - i]", data, name="even")
+    knl = pl.add_prefetch(pl.prioritize_loops(pl.tag_inames(knl, "i:l.0"), "k"), "x", "i")
+    knl = pl.pipeline(knl, "k", stages, via="cp.async")
+    for n in (1, 2, 6, 9):
+        x = np.random.default_rng(n).integers(-4, 5, (n, 32)).astype(F)
+        even = np.zeros_like(x)
+        even[::2] = 2 * x[::2, ::-1]
+        check(knl, {"x": x, "y": 0 * x}, {"y": even})
 
 
 @pytest.mark.parametrize("change", ["wait", "commit", "late", "barrier"])
@@ -158,6 +174,7 @@ def test_the_trace_says_what_was_chosen() -> None:
     same_after_replay(written(), knl)
 
 
+@pytest.mark.slow
 def test_later_splits_and_renamings() -> None:
     given, expected = matrices(9, 10, 37)
     for via, stages in WAYS:
@@ -256,7 +273,7 @@ def rows(domain: str, text: str, shape: str, tags: str) -> pl.LoopKernel:
     return pl.add_prefetch(pl.tag_inames(pl.prioritize_loops(knl, "r, k"), tags), "x", "i")
 
 
-@pytest.mark.parametrize(("via", "stages"), WAYS)
+@pytest.mark.parametrize(("via", "stages"), MANY)
 def test_loops_of_all_kinds(via: str, stages: int) -> None:
     """Inside another loop, unrolled, and with a first iteration that differs from block to block."""
     whole = "{[r, k, i]: 0 <= r < n and 0 <= k < 5 and 0 <= i < 32}"
@@ -286,7 +303,7 @@ def stencil() -> pl.LoopKernel:
     return pl.add_prefetch(pl.prioritize_loops(knl, "k"), "u", ["i_inner", "j_inner"])
 
 
-@pytest.mark.parametrize(("via", "stages"), [("shared", 1), *WAYS])
+@pytest.mark.parametrize(("via", "stages"), [("shared", 1), *MANY])
 def test_windows_slide(via: str, stages: int) -> None:
     """Each plane is fetched once."""
     knl = pl.pipeline(stencil(), "k", stages, via=via, window=0)
