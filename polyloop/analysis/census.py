@@ -31,8 +31,8 @@ class Census:
     Parameters
     ----------
     grids
-        For each statement the blocks of its launch, as sets of one dimension by axis: then work that all threads
-        repeat is counted as often as they do. Without them it is counted once.
+        For each statement that is executed the blocks of its launch, as sets of one dimension by axis: then work that
+        all threads repeat is counted as often as they do. Without them it is counted once.
     """
 
     def __init__(
@@ -60,6 +60,8 @@ class Census:
 
     def _executed_by(self, placed: Placed) -> isl.Set:
         domain = placed.exact
+        if self.grids is not None and placed.name not in self.grids:  # a copy of a variable that became the same one
+            return isl.Set.empty(domain.get_space())
         for position, axis in enumerate(placed.dims):
             if axis not in placed.repeated:
                 continue

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import runpy
 from collections.abc import Callable, Mapping
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from polyloop.kernel.devices import DEVICES, MULTIPROCESSORS
 from polyloop.schedule.counts import census_of
 
 F = np.float32
+EXAMPLES = Path(__file__).parents[2] / "examples"
 Golden = Callable[[str, str], None]
 
 
@@ -206,6 +209,18 @@ def test_a_compiled_kernel_has_registers() -> None:
     (launch,) = pl.explain(DEMO_KERNELS["matmul"].build(), {"n": 64}, "A100", compile=True).launches
     assert launch.registers is not None
     assert launch.registers > 16
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
+def test_whole_programs_are_explained(path: Path) -> None:
+    module = runpy.run_path(str(path))
+    knl = module["transformed"]()
+    census = census_of(knl, redundant=True)
+    bounds = {name for placed in census.placement.statements.values() for name in placed.lowered.bounds}
+    facts = pl.explain(knl, dict.fromkeys((*census.kernel.parameters, *bounds), 512))
+    assert facts.seconds > 0
+    assert json.dumps(facts.to_dict())
 
 
 # }}}
