@@ -107,7 +107,10 @@ class LaneLoops(Loops):
         key = (statement.name, lanes)
         if key not in self.plans:
             plan = plan_of(self.scope, statement, lanes)
-            self.plans[key] = plan if plan.loads or plan.store else None
+            is_wide = bool(plan.loads or plan.store)
+            if statement.step is CopyStep.START:  # there are no registers in which to take a vector apart
+                is_wide = bool(plan.loads and plan.store)
+            self.plans[key] = plan if is_wide else None
         return self.plans[key]
 
     def _tell(self, node: Loop, reason: str) -> None:

@@ -78,7 +78,8 @@ def plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
     store = None
     if statement.update is None and isinstance(statement.lhs, p.Subscript):
         store = _checked(scope, statement, statement.lhs, lanes)
-        if loads and array_name(statement.lhs) in scope.storage:  # a tile that is stored transposed: as it was meant
+        is_copy = isinstance(statement.rhs, p.Subscript)  # to a tile that is stored transposed: as it was meant
+        if (loads or is_copy) and array_name(statement.lhs) in scope.storage:
             scope.notes.pop((statement.instruction, _text(scope, statement.lhs)), None)
     plan = Plan(lanes, tuple(loads.values()), store)
     return _with_registers(scope, statement, plan)

@@ -238,3 +238,13 @@ def test_a_swizzled_tile_of_vectors() -> None:
     for n, m in ((1, 4), (32, 32), (33, 36)):
         a = np.arange(n * m, dtype=F).reshape(n, m)
         check(knl, {"a": a}, {"b": np.ascontiguousarray(a.T)})
+
+
+@pytest.mark.parametrize("via", ["registers", "cp.async"])
+def test_such_tiles_can_be_fetched_ahead(via: str) -> None:
+    """The transposed tile is stored element by element, also by asynchronous copies."""
+    knl = pl.pipeline(in_registers(), "ko", via=via)
+    check_product(knl, ((1, 4, 4), (16, 16, 8), (17, 20, 12)))
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    assert not program.notes
+    assert ("cp_async_4(&a_tile" in program.device_code) is (via == "cp.async")
