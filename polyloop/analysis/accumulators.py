@@ -123,9 +123,11 @@ def _is_nested(placement: Placement, init: Placed, users: Sequence[Placed]) -> b
         own = [x for x in mine[depth:] if isinstance(x, str)]
         if not set(own) <= indexing or not mine[depth] < theirs[depth]:  # type: ignore[operator]
             return False
-    updates = [s for s in users if s.lowered.role == "update"]
-    combines = [s for s in users if s.lowered.role == "combine"]
-    rest = [s for s in users if s.lowered.role not in {"update", "combine"}]
+    across = init.lowered.across
+    array = init.lowered.write.array
+    updates = [s for s in users if s.lowered.role == "update" and (not across or s.lowered.writes_to(array))]
+    combines = [s for s in users if s.lowered.role == "combine" and s.lowered.writes_to(array)]
+    rest = [s for s in users if s not in (*updates, *combines)]
     stages = [(a, b) for a in updates for b in (*combines, *rest)] + [(a, b) for a in combines for b in rest]
     for update, reader in stages:
         a, b = places[update.name], places[reader.name]
@@ -135,6 +137,7 @@ def _is_nested(placement: Placement, init: Placed, users: Sequence[Placed]) -> b
         if not a[depth] < b[depth]:  # type: ignore[operator]
             return False
         loops = [x for x in b[depth:] if isinstance(x, str)]
-        if not set(loops) <= indexing:
+        repeats = across and reader in rest  # that something is read several times does no harm
+        if not set(loops) <= indexing and not repeats:
             return False
     return True

@@ -282,12 +282,11 @@ def _digit_bound(
 
 
 def _twice(first: str, second: str, axis: str, instruction: Instruction) -> Diagnostic:
-    return Diagnostic(
-        "axis-twice",
-        f"inames '{first}' and '{second}' of one instruction are both '{axis}'",
-        hints=("tag one of them with another axis, or leave it sequential",),
-        sites=(instruction.site(),),
-    )
+    hint = "tag one of them with another axis, or leave it sequential"
+    if not {first, second} <= set(instruction.inames):
+        hint += ", or let the reduction be an instruction of its own, whose result all threads have"
+    message = f"inames '{first}' and '{second}' of one instruction are both '{axis}'"
+    return Diagnostic("axis-twice", message, hints=(hint,), sites=(instruction.site(),))
 
 
 def _bounds(home: Domain, iname: str, assumptions: isl.Set) -> tuple[int | None, int | None]:

@@ -235,6 +235,27 @@ def test_softmax_by_a_block() -> None:
         assert np.allclose(y, np.exp(a) / np.exp(a).sum(1)[:, None], rtol=1e-5)
 
 
+def test_reductions_in_reductions() -> None:
+    text = "y[i] = sum(k, a[i, k])*max(q, a[i, q]) + sum(k, a[i, k]*sum(j, a[i, j]))"
+    data = [pl.GlobalArg("a", F, shape="n, m"), pl.GlobalArg("y", F, shape="n")]
+    domain = "{[i, j, k, q]: 0 <= i < n and 0 <= j, k, q < m}"
+    knl = pl.make_kernel(domain, text, data, assumptions="n >= 1 and m >= 1", silenced_warnings="*")
+    for iname, tag in (("k", "l.0"), ("q", "l.0"), ("j", "l.1")):
+        knl = pl.split_iname(knl, iname, 8, inner_tag=tag)
+    assert not list(judge(knl, {"n": 1, "m": 9}, {}, most=10**5))
+    a = np.random.default_rng(0).random((3, 21), F)
+    for _, y in results([knl, pl.split_iname(knl, "i", 2, outer_tag="g.0", inner_tag="l.2")], [{"a": a}] * 2):
+        assert np.allclose(y, a.sum(1) * a.max(1) + a.sum(1) ** 2, rtol=1e-5)
+
+
+def test_a_sum_on_the_threads_that_its_result_is_spread_over() -> None:
+    data = [pl.GlobalArg("x, y", F, shape="n, m")]
+    knl = pl.make_kernel("{[i, j, k]: 0 <= i < n and 0 <= j, k < m}", "y[i, j] = x[i, j]/sum(k, x[i, k])", data)
+    with pytest.raises(pl.TransformError) as refusal:
+        pl.split_iname(pl.split_iname(knl, "j", 32, inner_tag="l.0"), "k", 32, inner_tag="l.0")
+    assert "or let the reduction be an instruction of its own" in str(refusal.value)
+
+
 # }}}
 # {{{ warps and lanes
 
