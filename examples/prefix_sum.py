@@ -26,24 +26,24 @@ def transformed() -> pl.LoopKernel:
         knl, "i", 2048, outer_iname="tile", outer_tag="g.0", carry_iname="c",
         sum_name="tile_sum", carry_name="before_tile",
     )  # fmt: skip
-    knl = pl.split_iname(knl, "j_inner", 512, inner_tag="l.0")
-    # In a tile: four elements a thread, and a scan of the sums of the threads.
+    knl = pl.split_iname(knl, "j_inner", 256, inner_tag="l.0")
+    # In a tile: eight elements a thread, and a scan of the sums of the threads.
     knl = pl.split_scan(
-        knl, "i_inner", 4, outer_iname="t", inner_iname="k", outer_tag="l.0",
+        knl, "i_inner", 8, outer_iname="t", inner_iname="k", outer_tag="l.0",
         sum_name="thread_sum", carry_name="before_thread",
     )  # fmt: skip
-    # The sums of the tiles: 2048 at a time, four a thread.
+    # The sums of the tiles: 2048 at a time, eight a thread.
     knl = pl.split_scan(
         knl, "c", 2048, outer_iname="chunk", within="id:before_tile", sum_name="chunk_sum", carry_name="before_chunk"
     )
-    knl = pl.split_iname(knl, "j_outer_inner", 512, inner_tag="l.0")
+    knl = pl.split_iname(knl, "j_outer_inner", 256, inner_tag="l.0")
     knl = pl.split_scan(
-        knl, "c_inner", 4, outer_iname="s", inner_iname="m", outer_tag="l.0", within="id:before_tile",
-        sum_name="four_tiles", carry_name="before_four",
+        knl, "c_inner", 8, outer_iname="s", inner_iname="m", outer_tag="l.0", within="id:before_tile",
+        sum_name="eight_tiles", carry_name="before_eight",
     )  # fmt: skip
     knl = pl.realize_scan(knl)
-    # Four elements are read and written at once.
-    knl = pl.add_prefetch(knl, "a", ["j_local_inner"], default_tag="vec", temporary_name="four")
+    # Elements are read and written four at once.
+    knl = pl.add_prefetch(knl, "a", ["j_local_inner"], default_tag="vec", temporary_name="eight")
     return pl.buffer_array(knl, "b", ["k"], default_tag="vec")
 
 

@@ -14,7 +14,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions, variables
 from polyloop.kernel.domains import bound_variables
-from polyloop.kernel.instruction import Instruction, Partial, Term
+from polyloop.kernel.instruction import Evaluation, Instruction, Partial, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import LocalAxis, parse_tag
 from polyloop.poly.affine import Affine
@@ -82,17 +82,8 @@ def _scan_along(
 ) -> Scan | Diagnostic:
     term = instruction.terms[number]
     own = term.inames[len(instruction.inames) :]
-    if sweep not in instruction.inames:
-        return _none(instruction, sweep, f"'{instruction.id}' has no loop over '{sweep}'")
-    if reduction.along:
-        return _none(instruction, sweep, "it has been realized as a scan already")
-    is_stage = reduction.operation.of_states and not isinstance(instruction.origin, Partial)
-    if own != reduction.inames or reductions(reduction.expr) or is_stage:
-        return _none(instruction, sweep, "it stands inside of another reduction, or has one inside")
-    if sweep in variables(reduction.expr):
-        return _none(instruction, sweep, f"its terms use '{sweep}': each result has terms of its own")
-    if bound_variables(term.domain, (*kernel.parameters, *term.inames)):
-        return _none(instruction, sweep, "data decides which terms it has")
+    if (why := _hindrance(kernel, instruction, reduction, sweep, term)) is not None:
+        return _none(instruction, sweep, why)
     inames = instruction.inames
     position = inames.index(sweep)
     results = instruction.domain.intersect_params(kernel.assumptions)
@@ -118,6 +109,29 @@ def _scan_along(
     shift = _shift(new, inames, own, position)
     is_exclusive = shift == -1 and bool(new.domain().is_subset(before.domain()))
     return Scan(instruction, number, reduction, sweep, new, terms, shift, is_exclusive)
+
+
+def _hindrance(
+    kernel: LoopKernel, instruction: Instruction, reduction: Reduction, sweep: str, term: Term
+) -> str | None:
+    """Return why a reduction is no scan along *sweep*, whatever its terms are; None if nothing is in the way."""
+    own = term.inames[len(instruction.inames) :]
+    if sweep not in instruction.inames:
+        return f"'{instruction.id}' has no loop over '{sweep}'"
+    if reduction.along:
+        return "it has been realized as a scan already"
+    is_stage = reduction.operation.of_states and not isinstance(instruction.origin, Partial)
+    if own != reduction.inames or reductions(reduction.expr) or is_stage:
+        return "it stands inside of another reduction, or has one inside"
+    ahead = (i for i in kernel.instructions if isinstance(i.origin, Evaluation))
+    inside = next((i.id for i in ahead if not set(own).isdisjoint(i.inames)), None)
+    if inside is not None:
+        return f"'{inside}' runs inside of its loop over {', '.join(own)}"
+    if sweep in variables(reduction.expr):
+        return f"its terms use '{sweep}': each result has terms of its own"
+    if bound_variables(term.domain, (*kernel.parameters, *term.inames)):
+        return "data decides which terms it has"
+    return None
 
 
 def _relation(domain: isl.Set, dims: Sequence[str], inames: Sequence[str], own: Sequence[str]) -> isl.Map:

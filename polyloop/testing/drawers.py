@@ -402,7 +402,9 @@ def _scan(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 
 
 def _split_scan(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    found: dict[str, Any] = {"split_iname": rng.choice(_inames(kernel)), "inner_length": rng.choice((1, 2, 3, 4))}
+    results = [name for i in kernel.instructions for name in i.inames if i.terms]
+    found: dict[str, Any] = {"split_iname": rng.choice(results or _inames(kernel))}
+    found["inner_length"] = rng.choice((1, 2, 3, 4))
     if rng.random() < 0.3:
         found["carry_iname"] = f"c{rng.randint(0, 9)}"
     tag = rng.choice((None, None, "g.0", "l.0"))
