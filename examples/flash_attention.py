@@ -16,7 +16,7 @@ def program() -> pl.LoopKernel:
             "{[t]: 0 <= 8*t < m}",
             "{[j, j1, j2, j3]: 0 <= j, j1, j2, j3 < 8 and 8*t + j < m and 8*t + j1 < m and 8*t + j2 < m"
             " and 8*t + j3 < m}",
-            "{[c, d, d1, d2]: 0 <= c, d, d1, d2 < 32}",
+            "{[c, d, d1, d2]: 0 <= c, d, d1, d2 < 16}",
         ],
         """
         for i
@@ -36,8 +36,8 @@ def program() -> pl.LoopKernel:
         end
         """,
         [
-            pl.GlobalArg("q, o", np.float32, shape="n, 32"),
-            pl.GlobalArg("k, v", np.float32, shape="m, 32"),
+            pl.GlobalArg("q, o", np.float32, shape="n, 16"),
+            pl.GlobalArg("k, v", np.float32, shape="m, 16"),
             pl.ValueArg("scale", np.float32),
             ...,
         ],
@@ -57,8 +57,8 @@ def transformed() -> pl.LoopKernel:
 
 
 def inputs(rng: np.random.Generator, n: int, m: int) -> dict[str, Any]:
-    q, k, v = (rng.standard_normal((length, 32), np.float32) for length in (n, m, m))
-    return {"q": q, "k": k, "v": v, "scale": np.float32(32**-0.5)}
+    q, k, v = (rng.standard_normal((length, 16), np.float32) for length in (n, m, m))
+    return {"q": q, "k": k, "v": v, "scale": np.float32(16**-0.5)}
 
 
 def expected(q: Any, k: Any, v: Any, scale: Any) -> dict[str, Any]:

@@ -2,32 +2,32 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    const int t_mod_32 = tx % 32, t_div_32 = tx / 32;
-    __shared__ float k_fetch[8][32];
-    __shared__ float v_fetch[8][32];
+    const int t_mod_16 = tx % 16, t_div_16 = tx / 16;
+    __shared__ float k_fetch[8][16];
+    __shared__ float v_fetch[8][16];
     if (64 * bx + 63 < n) {
         float top = -3e+38f;  // insn
         float total = 0.0f;  // insn_1
-        float acc[32];
+        float acc[16];
         #pragma unroll
-        for (int d = 0; d < 32; ++d)
+        for (int d = 0; d < 16; ++d)
             acc[d] = 0.0f;  // insn_2
-        float q_fetch[32];
+        float q_fetch[16];
         #pragma unroll
-        for (int q_dim_1 = 0; q_dim_1 < 32; ++q_dim_1)
-            q_fetch[q_dim_1] = q[(64 * bx + tx) * 32 + q_dim_1];  // fetch_q
+        for (int q_dim_1 = 0; q_dim_1 < 16; ++q_dim_1)
+            q_fetch[q_dim_1] = q[(64 * bx + tx) * 16 + q_dim_1];  // fetch_q
         float s[8];
         float w[8];
         for (int t = 0; t < (m + 7) / 8 - 1; ++t) {
             #pragma unroll
-            for (int k_dim_0_outer = 0; k_dim_0_outer < 4; ++k_dim_0_outer)
-                k_fetch[2 * k_dim_0_outer + t_div_32][t_mod_32] = k[(8 * t + 2 * k_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_k
+            for (int k_dim_0_outer = 0; k_dim_0_outer < 2; ++k_dim_0_outer)
+                k_fetch[4 * k_dim_0_outer + t_div_16][t_mod_16] = k[(8 * t + 4 * k_dim_0_outer + t_div_16) * 16 + t_mod_16];  // fetch_k
             __syncthreads();
             #pragma unroll
             for (int j = 0; j < 8; ++j) {
                 float acc_0 = 0.0f;  // insn_3
                 #pragma unroll
-                for (int c = 0; c < 32; ++c)
+                for (int c = 0; c < 16; ++c)
                     acc_0 += q_fetch[c] * k_fetch[j][c];  // insn_3
                 s[j] = scale * acc_0;  // insn_3
             }
@@ -47,11 +47,11 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
                 acc_2 += w[j3];  // insn_8
             total = total * shrink + acc_2;  // insn_8
             #pragma unroll
-            for (int v_dim_0_outer = 0; v_dim_0_outer < 4; ++v_dim_0_outer)
-                v_fetch[2 * v_dim_0_outer + t_div_32][t_mod_32] = v[(8 * t + 2 * v_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_v
+            for (int v_dim_0_outer = 0; v_dim_0_outer < 2; ++v_dim_0_outer)
+                v_fetch[4 * v_dim_0_outer + t_div_16][t_mod_16] = v[(8 * t + 4 * v_dim_0_outer + t_div_16) * 16 + t_mod_16];  // fetch_v
             __syncthreads();
             #pragma unroll
-            for (int d1 = 0; d1 < 32; ++d1) {
+            for (int d1 = 0; d1 < 16; ++d1) {
                 float acc_3 = 0.0f;  // insn_9
                 #pragma unroll
                 for (int j3 = 0; j3 < 8; ++j3)
@@ -60,11 +60,11 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
             }
         }
         for (int t = max(0, (m + 7) / 8 - 1); t < (m + 7) / 8; ++t) {
-            if (8 * t + t_div_32 < m) {
+            if (8 * t + t_div_16 < m) {
                 #pragma unroll
-                for (int k_dim_0_outer = 0; k_dim_0_outer < 4; ++k_dim_0_outer) {
-                    if (8 * t + 2 * k_dim_0_outer + t_div_32 < m)
-                        k_fetch[2 * k_dim_0_outer + t_div_32][t_mod_32] = k[(8 * t + 2 * k_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_k
+                for (int k_dim_0_outer = 0; k_dim_0_outer < 2; ++k_dim_0_outer) {
+                    if (8 * t + 4 * k_dim_0_outer + t_div_16 < m)
+                        k_fetch[4 * k_dim_0_outer + t_div_16][t_mod_16] = k[(8 * t + 4 * k_dim_0_outer + t_div_16) * 16 + t_mod_16];  // fetch_k
                 }
             }
             __syncthreads();
@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
                 if (8 * t + j < m) {
                     float acc_0 = 0.0f;  // insn_3
                     #pragma unroll
-                    for (int c = 0; c < 32; ++c)
+                    for (int c = 0; c < 16; ++c)
                         acc_0 += q_fetch[c] * k_fetch[j][c];  // insn_3
                     s[j] = scale * acc_0;  // insn_3
                 }
@@ -99,16 +99,16 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
                     acc_2 += w[j3];  // insn_8
             }
             total = total * shrink + acc_2;  // insn_8
-            if (8 * t + t_div_32 < m) {
+            if (8 * t + t_div_16 < m) {
                 #pragma unroll
-                for (int v_dim_0_outer = 0; v_dim_0_outer < 4; ++v_dim_0_outer) {
-                    if (8 * t + 2 * v_dim_0_outer + t_div_32 < m)
-                        v_fetch[2 * v_dim_0_outer + t_div_32][t_mod_32] = v[(8 * t + 2 * v_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_v
+                for (int v_dim_0_outer = 0; v_dim_0_outer < 2; ++v_dim_0_outer) {
+                    if (8 * t + 4 * v_dim_0_outer + t_div_16 < m)
+                        v_fetch[4 * v_dim_0_outer + t_div_16][t_mod_16] = v[(8 * t + 4 * v_dim_0_outer + t_div_16) * 16 + t_mod_16];  // fetch_v
                 }
             }
             __syncthreads();
             #pragma unroll
-            for (int d1 = 0; d1 < 32; ++d1) {
+            for (int d1 = 0; d1 < 16; ++d1) {
                 float acc_3 = 0.0f;  // insn_9
                 #pragma unroll
                 for (int j3 = 0; j3 < 8; ++j3) {
@@ -119,35 +119,35 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
             }
         }
         #pragma unroll
-        for (int d2 = 0; d2 < 32; ++d2)
-            o[(64 * bx + tx) * 32 + d2] = acc[d2] / total;  // insn_10
+        for (int d2 = 0; d2 < 16; ++d2)
+            o[(64 * bx + tx) * 16 + d2] = acc[d2] / total;  // insn_10
     } else {
         float top = -3e+38f;  // insn
         float total = 0.0f;  // insn_1
-        float acc[32];
-        float q_fetch[32];
+        float acc[16];
+        float q_fetch[16];
         if (64 * bx + tx < n) {
             #pragma unroll
-            for (int d = 0; d < 32; ++d)
+            for (int d = 0; d < 16; ++d)
                 acc[d] = 0.0f;  // insn_2
             #pragma unroll
-            for (int q_dim_1 = 0; q_dim_1 < 32; ++q_dim_1)
-                q_fetch[q_dim_1] = q[(64 * bx + tx) * 32 + q_dim_1];  // fetch_q
+            for (int q_dim_1 = 0; q_dim_1 < 16; ++q_dim_1)
+                q_fetch[q_dim_1] = q[(64 * bx + tx) * 16 + q_dim_1];  // fetch_q
         }
         float s[8];
         float shrink;
         float w[8];
         for (int t = 0; t < (m + 7) / 8 - 1; ++t) {
             #pragma unroll
-            for (int k_dim_0_outer = 0; k_dim_0_outer < 4; ++k_dim_0_outer)
-                k_fetch[2 * k_dim_0_outer + t_div_32][t_mod_32] = k[(8 * t + 2 * k_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_k
+            for (int k_dim_0_outer = 0; k_dim_0_outer < 2; ++k_dim_0_outer)
+                k_fetch[4 * k_dim_0_outer + t_div_16][t_mod_16] = k[(8 * t + 4 * k_dim_0_outer + t_div_16) * 16 + t_mod_16];  // fetch_k
             __syncthreads();
             if (64 * bx + tx < n) {
                 #pragma unroll
                 for (int j = 0; j < 8; ++j) {
                     float acc_0 = 0.0f;  // insn_3
                     #pragma unroll
-                    for (int c = 0; c < 32; ++c)
+                    for (int c = 0; c < 16; ++c)
                         acc_0 += q_fetch[c] * k_fetch[j][c];  // insn_3
                     s[j] = scale * acc_0;  // insn_3
                 }
@@ -168,12 +168,12 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
                 total = total * shrink + acc_2;  // insn_8
             }
             #pragma unroll
-            for (int v_dim_0_outer = 0; v_dim_0_outer < 4; ++v_dim_0_outer)
-                v_fetch[2 * v_dim_0_outer + t_div_32][t_mod_32] = v[(8 * t + 2 * v_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_v
+            for (int v_dim_0_outer = 0; v_dim_0_outer < 2; ++v_dim_0_outer)
+                v_fetch[4 * v_dim_0_outer + t_div_16][t_mod_16] = v[(8 * t + 4 * v_dim_0_outer + t_div_16) * 16 + t_mod_16];  // fetch_v
             __syncthreads();
             if (64 * bx + tx < n) {
                 #pragma unroll
-                for (int d1 = 0; d1 < 32; ++d1) {
+                for (int d1 = 0; d1 < 16; ++d1) {
                     float acc_3 = 0.0f;  // insn_9
                     #pragma unroll
                     for (int j3 = 0; j3 < 8; ++j3)
@@ -183,11 +183,11 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
             }
         }
         for (int t = max(0, (m + 7) / 8 - 1); t < (m + 7) / 8; ++t) {
-            if (8 * t + t_div_32 < m) {
+            if (8 * t + t_div_16 < m) {
                 #pragma unroll
-                for (int k_dim_0_outer = 0; k_dim_0_outer < 4; ++k_dim_0_outer) {
-                    if (8 * t + 2 * k_dim_0_outer + t_div_32 < m)
-                        k_fetch[2 * k_dim_0_outer + t_div_32][t_mod_32] = k[(8 * t + 2 * k_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_k
+                for (int k_dim_0_outer = 0; k_dim_0_outer < 2; ++k_dim_0_outer) {
+                    if (8 * t + 4 * k_dim_0_outer + t_div_16 < m)
+                        k_fetch[4 * k_dim_0_outer + t_div_16][t_mod_16] = k[(8 * t + 4 * k_dim_0_outer + t_div_16) * 16 + t_mod_16];  // fetch_k
                 }
             }
             __syncthreads();
@@ -197,7 +197,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
                     if (8 * t + j < m) {
                         float acc_0 = 0.0f;  // insn_3
                         #pragma unroll
-                        for (int c = 0; c < 32; ++c)
+                        for (int c = 0; c < 16; ++c)
                             acc_0 += q_fetch[c] * k_fetch[j][c];  // insn_3
                         s[j] = scale * acc_0;  // insn_3
                     }
@@ -224,17 +224,17 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
                 }
                 total = total * shrink + acc_2;  // insn_8
             }
-            if (8 * t + t_div_32 < m) {
+            if (8 * t + t_div_16 < m) {
                 #pragma unroll
-                for (int v_dim_0_outer = 0; v_dim_0_outer < 4; ++v_dim_0_outer) {
-                    if (8 * t + 2 * v_dim_0_outer + t_div_32 < m)
-                        v_fetch[2 * v_dim_0_outer + t_div_32][t_mod_32] = v[(8 * t + 2 * v_dim_0_outer + t_div_32) * 32 + t_mod_32];  // fetch_v
+                for (int v_dim_0_outer = 0; v_dim_0_outer < 2; ++v_dim_0_outer) {
+                    if (8 * t + 4 * v_dim_0_outer + t_div_16 < m)
+                        v_fetch[4 * v_dim_0_outer + t_div_16][t_mod_16] = v[(8 * t + 4 * v_dim_0_outer + t_div_16) * 16 + t_mod_16];  // fetch_v
                 }
             }
             __syncthreads();
             if (64 * bx + tx < n) {
                 #pragma unroll
-                for (int d1 = 0; d1 < 32; ++d1) {
+                for (int d1 = 0; d1 < 16; ++d1) {
                     float acc_3 = 0.0f;  // insn_9
                     #pragma unroll
                     for (int j3 = 0; j3 < 8; ++j3) {
@@ -247,8 +247,8 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
         }
         if (64 * bx + tx < n) {
             #pragma unroll
-            for (int d2 = 0; d2 < 32; ++d2)
-                o[(64 * bx + tx) * 32 + d2] = acc[d2] / total;  // insn_10
+            for (int d2 = 0; d2 < 16; ++d2)
+                o[(64 * bx + tx) * 16 + d2] = acc[d2] / total;  // insn_10
         }
     }
 }

@@ -25,24 +25,19 @@ static __device__ __forceinline__ value_flag exchanged_value_flag(value_flag x, 
     x.flag = __shfl_xor_sync(0xffffffff, x.flag, step);
     return x;
 }
-// Leaves out y if it has no terms.
-static __device__ __forceinline__ value_flag segmented_sum_of_parts(value_flag x, value_flag y)
-{
-    return (y.value != 0.0f || y.flag != false) ? segmented_sum(x, y) : x;
-}
 // The segmented(sum) of x over the 64 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ value_flag block_segmented_sum(value_flag x, value_flag *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2) {
         const value_flag y = exchanged_value_flag(x, step);
-        x = threadIdx.x & step ? segmented_sum_of_parts(y, x) : segmented_sum_of_parts(x, y);
+        x = threadIdx.x & step ? segmented_sum(y, x) : segmented_sum(x, y);
     }
     if (threadIdx.x % 32 == 0)
         partial[threadIdx.x / 32] = x;
     __syncthreads();
     x = partial[0];
-    x = segmented_sum_of_parts(x, partial[1]);
+    x = segmented_sum(x, partial[1]);
     return x;
 }
 // The value of the thread of the warp that is so many before this one.
@@ -59,16 +54,16 @@ static __device__ __forceinline__ value_flag block_exclusive_segmented_sum(value
     for (int step = 1; step < 32; step *= 2) {
         const value_flag y = above_value_flag(x, step);
         if (threadIdx.x % 32 >= step)
-            x = segmented_sum_of_parts(y, x);
+            x = segmented_sum(y, x);
     }
     if (threadIdx.x % 32 == 31)
         partial[threadIdx.x / 32] = x;
     __syncthreads();
     value_flag before = make_value_flag(0.0f, false);
     for (int n = 0; n < threadIdx.x / 32; ++n)
-        before = segmented_sum_of_parts(before, partial[n]);
+        before = segmented_sum(before, partial[n]);
     const value_flag y = above_value_flag(x, 1);
-    return threadIdx.x % 32 == 0 ? before : segmented_sum_of_parts(before, y);
+    return threadIdx.x % 32 == 0 ? before : segmented_sum(before, y);
 }
 
 extern "C" __global__ void __launch_bounds__(64) segmented_scan_0(const float *__restrict__ x, const bool *__restrict__ starts, int n, value_flag *__restrict__ tile_sum)
