@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias
 
 __all__ = ["PEERS", "calls_of", "load_peers"]
 
+_WIDTHS: Final = (1024, 4096, 16384, 65536)
+
 Calls: TypeAlias = Mapping[str, Callable[[Any, Mapping[str, Any]], Callable[[], object]]]
 """Case name -> a function of the library and the arrays that returns what is timed."""
 
@@ -16,6 +18,15 @@ Calls: TypeAlias = Mapping[str, Callable[[Any, Mapping[str, Any]], Callable[[], 
 def _torch_product(torch: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
     torch.backends.cuda.matmul.allow_tf32 = False
     return lambda: torch.mm(arrays["a"], arrays["b"], out=arrays["c"])
+
+
+def _torch_softmax(torch: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
+    return lambda: torch.softmax(arrays["x"], 1, out=arrays["y"])
+
+
+def _torch_norm(torch: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
+    x, gamma, beta = (arrays[name] for name in ("x", "gamma", "beta"))
+    return lambda: torch.nn.functional.layer_norm(x, (x.shape[1],), gamma, beta, 1e-5)
 
 
 _TORCH: Final[Calls] = {
@@ -26,6 +37,8 @@ _TORCH: Final[Calls] = {
     "row sums of 32": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),
     "row sums of 1024": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),
     "row sums of 16384": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),
+    **{f"softmax of {columns}": _torch_softmax for columns in _WIDTHS},
+    **{f"layer norm of {columns}": _torch_norm for columns in _WIDTHS},
     "prefix sum": lambda torch, a: lambda: torch.cumsum(a["a"], 0, out=a["b"]),
 }
 

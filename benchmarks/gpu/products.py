@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+import polyloop as pl
 from benchmarks.gpu.case import Arrays, Case, F, sampled, wide
 from examples import matmul_vectors
 
@@ -26,10 +27,15 @@ def _expected_matmul(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any
     return {"c": (at, wide(arrays["a"][at]) @ wide(arrays["b"]))}
 
 
+def _product() -> pl.LoopKernel:
+    """Return the product by vectors, with the next tiles on their way in registers while the present ones are used."""
+    return pl.pipeline(matmul_vectors.transformed(), "ko", stages=2, via="registers")
+
+
 PRODUCTS: Final = (
     Case(
         "fp32 GEMM",
-        matmul_vectors.transformed,
+        _product,
         (_square(2048), _square(4096), _square(8192), {"m": 4000, "n": 3000, "p": 5000}),
         {"m": 130, "n": 132, "p": 12},
         _matrices,

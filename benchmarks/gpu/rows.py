@@ -14,6 +14,7 @@ from examples import prefix_sum
 __all__ = ["ROWS"]
 
 _ELEMENTS: Final = 2**28
+_WIDTHS: Final = (1024, 4096, 16384, 65536)
 
 
 def _sums(columns: int) -> pl.LoopKernel:
@@ -69,6 +70,103 @@ def _sums_case(columns: int, recipe: Callable[[int], pl.LoopKernel]) -> Case:
     )
 
 
+def _threads(columns: int) -> int:
+    """Return the threads of a row: each has 16 elements in registers, or more where a block has no more threads."""
+    return min(1024, max(32, columns // 16))
+
+
+def _in_registers(knl: pl.LoopKernel, columns: int, *held: str) -> pl.LoopKernel:
+    """Return *knl* with a block a row, vectors along it, and the temporaries *held* in the registers of the threads."""
+    threads = _threads(columns)
+    knl = pl.split_iname(knl, "k", 4, outer_iname="part", inner_iname="lane", inner_tag="vec")
+    knl = pl.split_iname(knl, "part", threads, outer_iname="step", outer_tag="unr", inner_iname="t", inner_tag="l.0")
+    for name in held:
+        knl = pl.split_array_axis(pl.split_array_axis(knl, name, 0, 4), name, 0, threads)
+    return pl.tag_inames(knl, "i:g.0")
+
+
+def _softmax(columns: int) -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        f"{{[i, k]: 0 <= i < m and 0 <= k < {columns}}}",
+        """
+        for i
+            <> row[k] = x[i, k]
+            <> top = max(k, row[k])
+            <> power[k] = exp(row[k] - top)
+            <> scale = 1/sum(k, power[k])
+            y[i, k] = power[k]*scale
+        end
+        """,
+        [pl.GlobalArg("x, y", F, shape=f"m, {columns}"), ...],
+        name=f"softmax_{columns}",
+        assumptions="m >= 1",
+    )
+    return _in_registers(knl, columns, "row", "power")
+
+
+def _layer_norm(columns: int) -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        f"{{[i, k]: 0 <= i < m and 0 <= k < {columns}}}",
+        f"""
+        for i
+            <> row[k] = x[i, k]
+            <> mean = sum(k, row[k])/{columns}
+            <> away[k] = row[k] - mean
+            <> scale = rsqrt(sum(k, away[k]*away[k])/{columns} + 1e-5)
+            y[i, k] = away[k]*scale*gamma[k] + beta[k]
+        end
+        """,
+        [pl.GlobalArg("x, y", F, shape=f"m, {columns}"), pl.GlobalArg("gamma, beta", F, shape=f"{columns}"), ...],
+        name=f"layer_norm_{columns}",
+        assumptions="m >= 1",
+    )
+    return _in_registers(knl, columns, "row", "away")
+
+
+def _expected_softmax(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
+    at = sampled(len(arrays["x"]), 64)
+    powers = np.exp(wide(arrays["x"][at]) - arrays["x"][at].max(1, keepdims=True))
+    return {"y": (at, powers / powers.sum(1, keepdims=True))}
+
+
+def _expected_norm(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
+    at = sampled(len(arrays["x"]), 64)
+    x = wide(arrays["x"][at])
+    away = x - x.mean(1, keepdims=True)
+    return {"y": (at, away / np.sqrt((away**2).mean(1, keepdims=True) + 1e-5) * arrays["gamma"] + arrays["beta"])}
+
+
+def _normal_rows(columns: int, *more: str) -> Callable[[Mapping[str, int], np.random.Generator], dict[str, Any]]:
+    def make(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, Any]:
+        found = {"x": rng.standard_normal((sizes["m"], columns), F)}
+        return found | {name: rng.random(columns, F) for name in more}
+
+    return make
+
+
+def _normalized(columns: int) -> tuple[Case, Case]:
+    sizes = ({"m": _ELEMENTS // columns},)
+    softmax = Case(
+        f"softmax of {columns}",
+        lambda: _softmax(columns),
+        sizes,
+        {"m": 3},
+        _normal_rows(columns),
+        _expected_softmax,
+        lambda sizes: 8 * sizes["m"] * columns,
+    )
+    norm = Case(
+        f"layer norm of {columns}",
+        lambda: _layer_norm(columns),
+        sizes,
+        {"m": 3},
+        _normal_rows(columns, "gamma", "beta"),
+        _expected_norm,
+        lambda sizes: 8 * sizes["m"] * columns,
+    )
+    return softmax, norm
+
+
 def _expected_scan(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
     sums = np.cumsum(wide(arrays["a"]))
     at = sampled(len(sums))
@@ -79,6 +177,7 @@ ROWS: Final = (
     _sums_case(32, _short_rows),
     _sums_case(1024, _middling_rows),
     _sums_case(16384, _long_rows),
+    *(case for columns in _WIDTHS for case in _normalized(columns)),
     Case(
         "prefix sum",
         prefix_sum.transformed,
