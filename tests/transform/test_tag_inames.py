@@ -204,3 +204,27 @@ def test_an_empty_domain_on_threads_runs_nothing(domain: str) -> None:
     y = np.zeros(4, np.float32)
     given = {"y": y, "n": 3} if "n" in knl.parameters else {"y": y}
     check(pl.split_iname(knl, "i", 2, outer_tag="g.0", inner_tag="l.0"), given, {"y": y})
+
+
+def test_a_temporary_that_threads_share_is_told_how_to_get_a_copy_each() -> None:
+    knl = pl.make_kernel(
+        "{[e, i, k]: 0 <= e, i, k < 8}",
+        """
+        for e
+            for i
+                <> t[i] = a[e, i]
+            end
+            for k
+                b[e, k] = t[7 - k]
+            end
+        end
+        """,
+        [pl.GlobalArg("a, b", np.float32, shape="8, 8"), ...],
+    )
+    knl = pl.tag_inames(knl, "e:l.1")
+    with pytest.raises(pl.TransformError) as refusal:
+        pl.tag_inames(knl, "i:l.0, k:l.0")
+    assert refusal.value.codes == ("write-race",)
+    assert "pl.privatize_temporaries_with_inames(knl, 'e', 't')" in str(refusal.value)
+    knl = pl.privatize_temporaries_with_inames(knl, "e", "t")
+    assert "t[8][8]" in pl.generate_code(pl.tag_inames(knl, "i:l.0, k:l.0")).device_code
