@@ -97,8 +97,8 @@ def realize_reduction(kernel: LoopKernel, insn_id_filter: str | None = None) -> 
     Raises
     ------
     TransformError
-        ``no-match``, ``bad-match``; ``parallel-reduction``, ``divergent-reduction``, and what the checks of values and
-        order find.
+        ``no-match``, ``unknown-instruction``; ``parallel-reduction``, ``divergent-reduction``, and what the checks of
+        values and order find.
 
     Notes
     -----
