@@ -1,4 +1,4 @@
-"""The demo kernels on a GPU at edge sizes, against NumPy: what compute-sanitizer is run on.
+"""The demo kernels on a GPU at edge sizes, against NumPy, the product also pipelined: what compute-sanitizer is run on.
 
 For example ``compute-sanitizer --tool racecheck python benchmarks/gpu_demo_kernels.py``.
 """
@@ -14,12 +14,18 @@ from polyloop.cli import kernels
 
 
 def largest_error(sizes: tuple[int, ...]) -> float:
-    """Return the largest error of the three demo kernels over *sizes*, relative to the largest value."""
+    """Return the largest error of the demo kernels over *sizes*, relative to the largest value."""
     rng = np.random.default_rng(0)
     worst = 0.0
     runs = {
         name: pl.compile(demo.build(), target=pl.CudaTarget()) for name, demo in kernels.DEMO_KERNELS.items()
     }
+    product = kernels.DEMO_KERNELS["matmul"].build()
+    ways = (("shared", 2), ("registers", 2), ("cp.async", 3))
+    products = [runs["matmul"]]
+    products += [
+        pl.compile(pl.pipeline(product, "k_outer", stages, via=via), target=pl.CudaTarget()) for via, stages in ways
+    ]
     for n in sizes:
         x, y = rng.random((2, n), dtype=np.float32)
         a, b = rng.random((2, n, n), dtype=np.float32)
@@ -28,7 +34,7 @@ def largest_error(sizes: tuple[int, ...]) -> float:
         inner = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1]
         for got, expected in (
             (runs["axpy"](x=x, y=y, alpha=alpha, poison=True).z, alpha * x + y),
-            (runs["matmul"](a=a, b=b, poison=True).c, a.astype(np.float64) @ b.astype(np.float64)),
+            *((run(a=a, b=b, poison=True).c, a.astype(np.float64) @ b.astype(np.float64)) for run in products),
             (runs["stencil"](u=u, poison=True).lap, inner),
         ):
             assert not np.isnan(got).any(), f"an element was not written at n={n}"
