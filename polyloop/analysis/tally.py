@@ -75,7 +75,8 @@ class MemAccess:
     count_granularity
         ``SUBGROUP`` where all threads of a warp touch one element: then warps are counted.
     is_phantom
-        Whether nobody uses what is moved; None where a warp may move some that is used and some that is not.
+        Whether nobody uses what is moved; None where a warp may move some that is used and some that is not, and where
+        the two are told apart in very many cases only.
     """
 
     address_space: AddressSpace | None = None

@@ -87,7 +87,7 @@ class _Counter:
         return self.tidied(PiecewisePolynomial.total(map(_multiplied, products)))
 
     def basic(self, basic: isl.BasicSet, dims: Sequence[str]) -> _Product | None:
-        """Return the number of points as factors, one for each set of parameters; None for 0."""
+        """Return the number of points as factors, one for each group of dimensions; None for 0."""
         system = self.linear(rows_of(basic.detect_equalities().remove_redundancies(), dims), dims)
         solved = self.solved(system)
         if solved is None:
@@ -97,9 +97,10 @@ class _Counter:
             count = PiecewisePolynomial.total(self.summed(part))
             if count.is_zero:
                 return None
-            names = count.names()
-            factors[names] = count if names not in factors else factors[names] * count
-        return {names: shortened(count, self.context) for names, count in factors.items()}
+            own = frozenset(part.dims).intersection(dims)
+            count = shortened(count, self.context)
+            factors[own] = count if own not in factors else factors[own] * count
+        return factors
 
     def merged(self, products: list[_Product]) -> list[_Product]:
         """Return *products* with those added up that differ in one factor only."""
@@ -107,11 +108,11 @@ class _Counter:
         while products:
             product = products.pop()
             for other in done:
-                apart_in = [names for names in product if product[names] != other.get(names)]
-                if product.keys() == other.keys() and len(apart_in) == 1:
-                    (names,) = apart_in
+                apart_in = [group for group in product if product[group] != other.get(group)]
+                if product.keys() == other.keys() and len(apart_in) <= 1:
+                    group = apart_in[0] if apart_in else next(iter(product))
                     done.remove(other)
-                    products.append({**other, names: shortened(other[names] + product[names], self.context)})
+                    products.append({**other, group: shortened(other[group] + product[group], self.context)})
                     break
             else:
                 done.append(product)
@@ -319,7 +320,7 @@ def rows_of_parameters(context: isl.Set) -> frozenset[Row]:
 
 
 _Product: TypeAlias = "dict[frozenset[str], PiecewisePolynomial]"
-"""Factors of a count, by the parameters that they depend on."""
+"""Factors of a count, by the dimensions that they count."""
 
 
 def _multiplied(product: _Product) -> PiecewisePolynomial:

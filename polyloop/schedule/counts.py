@@ -107,7 +107,7 @@ def get_op_map(
             if wanted is not None and not matches(wanted, placed.lowered.instruction):
                 continue
             for entry in operations(census.kernel, placed.lowered, within_subscripts=count_within_subscripts):
-                for unused, count in census.by_use(placed, census.under(placed, entry.guards)):
+                for unused, count in _by_use(census, placed, census.under(placed, entry.guards)):
                     key = Op(entry.dtype, entry.name, CountGranularity.WORKITEM, census.kernel.name, unused)
                     yield key, count * (entry.times * combinations(census, placed))
 
@@ -154,10 +154,21 @@ def get_mem_access_map(
                 if key.count_granularity is not CountGranularity.WORKITEM:
                     yield key, census.count(entry.placed, domain, key.count_granularity)
                     continue
-                for unused, count in census.by_use(entry.placed, domain):
+                for unused, count in _by_use(census, entry.placed, domain):
                     yield replace(key, is_phantom=unused), count
 
     return ToCountMap(found())
+
+
+_MOST_PIECES: Final = 16
+
+
+def _by_use(census: Census, placed: Placed, domain: isl.Set) -> list[tuple[bool | None, PiecewisePolynomial]]:
+    """Return how many instances are of use and how many are not, or all of them where that takes too many cases."""
+    found = census.by_use(placed, domain)
+    if any(len(count.pieces) > _MOST_PIECES for _, count in found):
+        return [(None, census.count(placed, domain))]
+    return found
 
 
 def _mem_access(census: Census, entry: Traffic) -> MemAccess:
