@@ -465,6 +465,8 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
         for axis, position in own.items():
             if axes.first[axis]:
                 domain = _shift(domain, position, axes.first[axis])
+            if (extent := axes.local.get(axis)) is not None and _is_strided(domain):
+                domain = domain.lower_bound_val(_SET, position, 0).upper_bound_val(_SET, position, extent - 1)
         for position in sorted(together.values(), reverse=True):
             domain = domain.project_out(_SET, position, 1)
         return _with_all_axes(domain, [x for x in dims if x not in together], order, axes, repeated)
@@ -500,6 +502,11 @@ def _with_all_axes(
     for position, name in enumerate(order):
         domain = domain.set_dim_name(_SET, position, name)
     return domain
+
+
+def _is_strided(domain: isl.Set) -> bool:
+    """Return whether *domain* has constraints by quotients, of which loops over a projection see a hull alone."""
+    return any(basic.dim(isl.dim_type.div) for basic in domain.get_basic_sets())
 
 
 def _shift(domain: isl.Set, position: int, first: int) -> isl.Set:

@@ -221,3 +221,20 @@ def test_nvrtc() -> None:
     program = pl.generate_code(two_launches(), target=pl.CudaTarget())
     for architecture in ("sm_80", "sm_90"):
         assert compile_cuda(program.device_code, architecture).cubin
+
+
+@pytest.mark.parametrize("length", [3, 6])
+def test_threads_of_which_every_third_has_terms(length: int) -> None:
+    """The axis begins where the first term is; the C target's loop over the threads must not begin before."""
+    knl = pl.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[k]: 0 <= k < n and k mod 3 = 1}"],
+        "o[i] = sum(k, y[k])",
+        [pl.GlobalArg("y, o", F, shape="n"), ...],
+        name="thirds",
+        assumptions="n >= 1",
+    )
+    knl = pl.split_iname(knl, "i", 5, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.split_iname(pl.split_iname(knl, "k", length, inner_tag="l.2"), "k_outer", 2)
+    for n in (1, 7, 20):
+        (y,) = vectors(n, 1)
+        check(knl, {"y": y}, {"o": np.full(n, y[1::3].sum(), F)})
