@@ -39,7 +39,7 @@ from polyloop.kernel.instruction import Copy, Instruction, Partial
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.kernel.tags import LocalAxis, ThreadDigit, axis_name
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, map_from_forms, universe
+from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, is_strided, map_from_forms, universe
 
 __all__ = [
     "Axes",
@@ -465,7 +465,7 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
         for axis, position in own.items():
             if axes.first[axis]:
                 domain = _shift(domain, position, axes.first[axis])
-            if (extent := axes.local.get(axis)) is not None and _is_strided(domain):
+            if (extent := axes.local.get(axis)) is not None and is_strided(domain):
                 domain = domain.lower_bound_val(_SET, position, 0).upper_bound_val(_SET, position, extent - 1)
         for position in sorted(together.values(), reverse=True):
             domain = domain.project_out(_SET, position, 1)
@@ -502,11 +502,6 @@ def _with_all_axes(
     for position, name in enumerate(order):
         domain = domain.set_dim_name(_SET, position, name)
     return domain
-
-
-def _is_strided(domain: isl.Set) -> bool:
-    """Return whether *domain* has constraints by quotients, of which loops over a projection see a hull alone."""
-    return any(basic.dim(isl.dim_type.div) for basic in domain.get_basic_sets())
 
 
 def _shift(domain: isl.Set, position: int, first: int) -> isl.Set:

@@ -26,6 +26,7 @@ __all__ = [
     "gcd_normal",
     "increasing",
     "insert_dims",
+    "is_strided",
     "lex_relation",
     "map_from_forms",
     "parameter_space",
@@ -171,6 +172,11 @@ def insert_dims(domain: isl.Set, position: int, names: Sequence[str]) -> isl.Set
     for offset, name in enumerate(names):
         domain = domain.set_dim_name(SET, position + offset, name)
     return domain
+
+
+def is_strided(domain: isl.Set) -> bool:
+    """Return whether *domain* has constraints by quotients, of which loops over a projection see a hull alone."""
+    return any(basic.dim(DIV) for basic in domain.get_basic_sets())
 
 
 def lex_relation(space: isl.Space, equal: Sequence[tuple[int, int]], less: tuple[int, int] | None) -> isl.Map:
