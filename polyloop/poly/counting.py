@@ -100,7 +100,7 @@ class _Counter:
             own = frozenset(part.dims).intersection(dims)
             count = shortened(count, self.context)
             factors[own] = count if own not in factors else factors[own] * count
-        return factors
+        return factors or {frozenset(): PiecewisePolynomial.of(1)}
 
     def merged(self, products: list[_Product]) -> list[_Product]:
         """Return *products* with those added up that differ in one factor only."""

@@ -32,6 +32,8 @@ from polyloop.poly.polynomial import PiecewisePolynomial, Polynomial, power_sum
             "n >= 3",
             "n + 2*floor((n + 13)/16) - 2",
         ),
+        ("{ [i]: i = 0 or i = 5 or i = 77 }", "", "3"),
+        ("{ [i]: i = 0 or i = n }", "n >= 1", "2"),
         ("{ [] : n >= 4 }", "", "(1 if n >= 4)"),
     ],
 )
