@@ -155,6 +155,14 @@ class _Staged:
     originals: list[tuple[Lowered, Access]]
 
 
+def _is_of_parts(comparison: Comparison, array: str) -> bool:
+    """Return whether a temporary holds sums that a scan passes on, which :mod:`.scan_terms` follows."""
+    filler = comparison.kernel.evaluations.get(array)
+    if filler is None:
+        return array in comparison.kernel.partials
+    return any(_is_of_parts(comparison, inner.array) for _, inner in comparison.new.program.leaves(filler))
+
+
 def _staged_reads(comparison: Comparison) -> Iterator[_Staged]:
     """Yield each read of a transform-made temporary, with the reference program's reads that it stands for."""
     if not comparison.kernel.evaluations:
@@ -166,7 +174,7 @@ def _staged_reads(comparison: Comparison) -> Iterator[_Staged]:
         number = 0
         for lowered, access in comparison.new.program.leaves(instruction.id):
             count = leaf_count(comparison, access)
-            if access.array in comparison.kernel.evaluations:
+            if access.array in comparison.kernel.evaluations and not _is_of_parts(comparison, access.array):
                 yield _Staged(comparison.new.statements[lowered.name], access, originals[number : number + count])
             number += count
 

@@ -195,6 +195,13 @@ def test_terms_computed_before() -> None:
             check(scanned, {"a": a}, {"b": np.cumsum(a * a), "c": a * a})
 
 
+def test_what_scans_pass_on_is_staged_as_any_array() -> None:
+    knl = pl.split_scan(prefix(), "i", 4, carry_iname="c")
+    check_prefix(pl.add_prefetch(knl, "b_sum", [], default_tag=None, temporary_address_space="private"), (1, 5, 13))
+    staged = pl.add_prefetch(pl.realize_scan(knl), "a", "i_inner", default_tag=None)
+    check_prefix(staged, (1, 4, 5, 13))
+
+
 def test_split_scan_asks_for_the_loop_of_one_scan() -> None:
     knl = prefix("b[i] = sum(j, a[j])\nc[i] = max(j, a[j])")
     assert "several scans: 'insn', 'insn_1'" in refused(knl, lambda k: pl.split_scan(k, "i", 4), "several-scans")
