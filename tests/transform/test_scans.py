@@ -198,7 +198,8 @@ def test_terms_computed_before() -> None:
 def test_what_scans_pass_on_is_staged_as_any_array() -> None:
     knl = pl.split_scan(prefix(), "i", 4, carry_iname="c")
     check_prefix(pl.add_prefetch(knl, "b_sum", [], default_tag=None, temporary_address_space="private"), (1, 5, 13))
-    staged = pl.add_prefetch(pl.realize_scan(knl), "a", "i_inner", default_tag=None)
+    realized = pl.realize_scan(pl.split_scan(prefix(), "i", 4))
+    staged = pl.add_prefetch(realized, "a", "i_inner", default_tag=None)
     check_prefix(staged, (1, 4, 5, 13))
 
 
