@@ -8,6 +8,8 @@ from typing import ClassVar, Final
 
 import pymbolic.primitives as p
 
+from polyloop.analysis.legality import order_violations
+from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import computed
 from polyloop.expr.nodes import Expression, Reduction
@@ -126,6 +128,13 @@ class StageReduction(Staging):
         assert made.dtype is not None, f"'{self.temporary}' has no type"
         wide = replace(made, dtype=computed(made.dtype))
         return replace(result, temporaries={**result.temporaries, self.temporary: wide})
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
+        del before
+        for finding in value_violations(after):
+            hint = "keep partial results for more inames at once (sweep_inames), or in memory of each thread's own"
+            yield replace(finding, hints=(hint,)) if finding.code == "copy-wrong-element" else finding
+        yield from order_violations(after)
 
     def plan(self, kernel: LoopKernel) -> Plan:
         del kernel

@@ -200,6 +200,24 @@ def test_names() -> None:
     refused(dot(), lambda k: pl.stage_reduction(k, "k"), "reduction-not-split")
 
 
+def test_threads_that_would_share_one_partial_result() -> None:
+    knl = pl.make_kernel(
+        "{[i, k]: 0 <= i < 5 and 0 <= k < n}",
+        "s[i] = min(k, a[i, k])",
+        [pl.GlobalArg("a", F, shape="5, n"), ...],
+        name="rows",
+        assumptions="n >= 1",
+    )
+    knl = pl.split_iname(pl.tag_inames(knl, "i:l.0"), "k", 3)
+    with pytest.raises(pl.TransformError) as caught:
+        pl.stage_reduction(knl, "k_inner", temporary_address_space="local")
+    assert caught.value.codes == ("copy-wrong-element",)
+    assert "keep partial results for more inames at once (sweep_inames)" in str(caught.value)
+    knl = pl.stage_reduction(knl, "k_inner", temporary_address_space="local", sweep_inames="i")
+    a = np.random.default_rng(0).integers(-9, 9, (5, 7)).astype(F)
+    check(knl, {"a": a}, {"s": a.min(1)})
+
+
 def test_private_partial_results_of_unknown_number() -> None:
     knl = pl.split_iname(dot(), "k", 8)
     with pytest.raises(pl.TransformError) as caught:
