@@ -107,11 +107,13 @@ class Loops(ABC):
         keep = self._visible(node.body, known | {name})
         names = tuple(runs(node.body))
         pieces: list[Piece] = []
+        box: Piece = {((name, 1),): 0, ((name, -1),): self.extents[name] - 1} if name in self.extents else {}
         for statement in names:
-            if name in self.statements[statement].dims:
-                pieces += self._pieces(statement, keep)
-            elif name in self.extents:
-                pieces.append({((name, 1),): 0, ((name, -1),): self.extents[name] - 1})
+            if name in self.statements[statement].dims:  # what is left out of rows, such as remainders, may allow more
+                found = self._pieces(statement, keep)
+                pieces += [{**piece, **{k: min(v, piece.get(k, v)) for k, v in box.items()}} for piece in found]
+            elif box:
+                pieces.append(box)
         assert pieces, f"no statement in loop '{name}' runs over it"
         stride = stride_of(name, (self.statements[s] for s in names), pieces, keep, self.scope.divisibility)
         return bounds_of(name, pieces, context, stride)

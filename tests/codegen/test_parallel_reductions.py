@@ -248,6 +248,16 @@ def test_reductions_in_reductions() -> None:
         assert np.allclose(y, a.sum(1) * a.max(1) + a.sum(1) ** 2, rtol=1e-5)
 
 
+def test_threads_without_terms_by_a_remainder() -> None:
+    domains = ["[n] -> {[i]: 0 <= i < n}", "[n] -> {[k]: 0 <= k < n and k mod 3 = 1}"]
+    data = [pl.GlobalArg("a", F, shape="n, n"), pl.GlobalArg("y", F, shape="n")]
+    knl = pl.split_iname(pl.make_kernel(domains, "y[i] = sum(k, a[i, k])", data), "k", 33, inner_tag="l.0")
+    assert "for (int tx = 0; tx < 31; ++tx)" in pl.generate_code(knl, target=pl.CTarget()).device_code
+    a = np.random.default_rng(0).random((50, 50), F)
+    for _, y in results([knl], [{"a": a}]):
+        assert np.allclose(y, a[:, 1::3].sum(1), rtol=1e-5)
+
+
 def test_a_sum_on_the_threads_that_its_result_is_spread_over() -> None:
     data = [pl.GlobalArg("x, y", F, shape="n, m")]
     knl = pl.make_kernel("{[i, j, k]: 0 <= i < n and 0 <= j, k < m}", "y[i, j] = x[i, j]/sum(k, x[i, k])", data)
