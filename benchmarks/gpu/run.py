@@ -27,6 +27,7 @@ from polyloop.runtime.gpu import gpu_available
 
 __all__ = ["main", "relative_error"]
 
+_MOST_SETS: Final = 64  # of arguments; small ones are taken from the cache
 _VERSIONS: Final = ("numpy", "pycuda", "islpy", "torch", "triton", "cupy-cuda13x", "nvidia-cuda-nvrtc")
 
 
@@ -113,7 +114,7 @@ def _checked_sets(
 ) -> tuple[list[dict[str, Any]], float]:
     """Return sets of arguments on the device, too many for its cache, and the largest error of the outputs."""
     rng = np.random.default_rng()
-    count = max(1, -(-4 * device.l2_bytes // case.moved(sizes))) if case.moved(sizes) < 4 * device.l2_bytes else 1
+    count = min(_MOST_SETS, max(1, -(-4 * device.l2_bytes // case.moved(sizes))))
     sets: list[dict[str, Any]] = []
     worst = 0.0
     for number in range(count):
