@@ -32,7 +32,7 @@ def program() -> pl.LoopKernel:
     )
 
 
-def transformed() -> pl.LoopKernel:
+def transformed(k_tile: int = 8) -> pl.LoopKernel:
     knl = program()
     # rows: blocks of 128, 4 warps of 32, each 2 pieces of 4 threads with 4 rows
     knl = pl.split_iname(knl, "i", 128, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
@@ -44,7 +44,7 @@ def transformed() -> pl.LoopKernel:
     knl = pl.split_iname(knl, "j_block", 64, outer_iname="wj", inner_iname="j_warp", outer_tag="l/128")
     knl = pl.split_iname(knl, "j_warp", 32, outer_iname="j_hi", inner_iname="j_piece", outer_tag="unr")
     knl = pl.split_iname(knl, "j_piece", 4, outer_iname="tj", inner_iname="j_lo", outer_tag="l%8", inner_tag="vec")
-    knl = pl.split_iname(knl, "k", 8, outer_iname="ko", inner_iname="ki", inner_tag="unr")
+    knl = pl.split_iname(knl, "k", k_tile, outer_iname="ko", inner_iname="ki", inner_tag="unr")
     knl = pl.prioritize_loops(knl, "ko, ki, i_hi, i_lo, j_hi, j_lo")
     # tiles in shared memory, copied by all 256 threads
     knl = pl.add_prefetch(

@@ -39,6 +39,8 @@ class Case:
         Floating-point operations; 0 where memory is the limit.
     rtol
         Largest error relative to the largest value.
+    min_blocks
+        Blocks that a multiprocessor is to have room for; 0 leaves it to the compiler.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Case:
     moved: Callable[[Mapping[str, int]], int]
     operations: Callable[[Mapping[str, int]], int] = lambda _: 0
     rtol: float = 1e-5
+    min_blocks: int = 0
 
 
 def wide(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

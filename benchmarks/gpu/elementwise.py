@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import erf
 from typing import Any, Final
 
 import numpy as np
@@ -44,6 +45,34 @@ def _axpy_inputs(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str
     return {**_vectors("x", "y")(sizes, rng), "alpha": F(1.25)}
 
 
+def _gelu() -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i < m and 0 <= j < n}",
+        """
+        gelu(s) := 0.5*s*(1 + erf(0.7071067811865476*s))
+        <> t = x[i, j] + b[j]
+        y[i, j] = gelu(t)
+        """,
+        [pl.GlobalArg("x, y", F, shape="m, n"), pl.GlobalArg("b", F, shape="n"), ...],
+        name="bias_gelu",
+        assumptions="m >= 1 and n >= 4 and n mod 4 = 0",
+    )
+    knl = pl.split_iname(knl, "j", 1024, outer_tag="g.0")
+    knl = pl.split_iname(knl, "j_inner", 4, outer_tag="l.0", inner_tag="vec")
+    return pl.tag_inames(knl, "i:g.1")
+
+
+def _gelu_inputs(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, Any]:
+    m, n = sizes["m"], sizes["n"]
+    return {"x": rng.standard_normal((m, n), F), "b": rng.standard_normal(n, F)}
+
+
+def _expected_gelu(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
+    at = sampled(len(arrays["x"]), 8)
+    t = wide(arrays["x"][at]) + arrays["b"]
+    return {"y": (at, 0.5 * t * (1 + np.vectorize(erf)(t / np.sqrt(2))))}
+
+
 ELEMENTWISE: Final = (
     Case(
         "copy",
@@ -62,5 +91,14 @@ ELEMENTWISE: Final = (
         _axpy_inputs,
         _expected_axpy,
         lambda sizes: 12 * sizes["n"],
+    ),
+    Case(
+        "bias + GELU",
+        _gelu,
+        ({"m": 16384, "n": 16384},),
+        {"m": 3, "n": 1028},
+        _gelu_inputs,
+        _expected_gelu,
+        lambda sizes: 8 * sizes["m"] * sizes["n"],
     ),
 )

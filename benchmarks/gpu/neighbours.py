@@ -9,6 +9,7 @@ import numpy as np
 
 import polyloop as pl
 from benchmarks.gpu.case import Arrays, Case, F, sampled, wide
+from examples import stencil_3d
 
 __all__ = ["NEIGHBOURS"]
 
@@ -37,23 +38,8 @@ def _expected_transpose(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, 
     return {"b": (at, wide(arrays["a"][:, at]).T)}
 
 
-def _stencil() -> pl.LoopKernel:
-    knl = pl.make_kernel(
-        "{[i, j, k]: 1 <= i, j, k < n - 1}",
-        "v[i, j, k] = u[i-1, j, k] + u[i+1, j, k] + u[i, j-1, k] + u[i, j+1, k] + u[i, j, k-1] + u[i, j, k+1]"
-        " - 6*u[i, j, k]",
-        [pl.GlobalArg("u, v", F, shape="n, n, n"), ...],
-        name="stencil",
-        assumptions="n >= 3",
-    )
-    knl = pl.split_iname(knl, "k", 64, outer_tag="g.0", inner_tag="l.0")
-    knl = pl.split_iname(knl, "j", 4, outer_tag="g.1", inner_tag="l.1")
-    return pl.tag_inames(knl, "i:g.2")
-
-
 def _cube(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, Any]:
-    n = sizes["n"]
-    return {"u": rng.random((n, n, n), F), "v": np.zeros((n, n, n), F)}
+    return stencil_3d.inputs(rng, sizes["m"], sizes["n"])
 
 
 def _expected_stencil(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
@@ -62,6 +48,7 @@ def _expected_stencil(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, An
     found = np.zeros((len(planes), *u.shape[1:]))
     for row, i in enumerate(planes):
         below, here, above = (wide(u[k]) for k in (i - 1, i, i + 1))
+        found[row] = here
         found[row, 1:-1, 1:-1] = (
             below[1:-1, 1:-1] + above[1:-1, 1:-1] + here[:-2, 1:-1] + here[2:, 1:-1] + here[1:-1, :-2]
             + here[1:-1, 2:] - 6 * here[1:-1, 1:-1]
@@ -81,12 +68,12 @@ NEIGHBOURS: Final = (
     ),
     Case(
         "stencil",
-        _stencil,
-        ({"n": 512},),
-        {"n": 10},
+        stencil_3d.transformed,
+        ({"m": 512, "n": 512},),
+        {"m": 5, "n": 10},
         _cube,
         _expected_stencil,
-        lambda sizes: 8 * sizes["n"] ** 3,
+        lambda sizes: 8 * sizes["m"] * sizes["n"] ** 2,
         rtol=1e-4,
     ),
 )

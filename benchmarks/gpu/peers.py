@@ -33,6 +33,7 @@ _TORCH: Final[Calls] = {
     "copy": lambda _, arrays: lambda: arrays["y"].copy_(arrays["x"]),
     "axpy": lambda torch, a: lambda: torch.add(a["y"], a["x"], alpha=float(a["alpha"]), out=a["z"]),
     "transpose": lambda _, arrays: lambda: arrays["b"].copy_(arrays["a"].T),
+    "bias + GELU": lambda torch, a: lambda: torch.nn.functional.gelu(a["x"] + a["b"]),
     "fp32 GEMM": _torch_product,
     "row sums of 32": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),
     "row sums of 1024": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),

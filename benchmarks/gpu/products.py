@@ -29,7 +29,7 @@ def _expected_matmul(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any
 
 def _product() -> pl.LoopKernel:
     """Return the product by vectors, with the next tiles on their way in registers while the present ones are used."""
-    return pl.pipeline(matmul_vectors.transformed(), "ko", stages=2, via="registers")
+    return pl.pipeline(matmul_vectors.transformed(k_tile=16), "ko", stages=2, via="registers")
 
 
 PRODUCTS: Final = (
@@ -43,5 +43,6 @@ PRODUCTS: Final = (
         lambda sizes: 4 * (sizes["m"] * sizes["p"] + sizes["p"] * sizes["n"] + sizes["m"] * sizes["n"]),
         lambda sizes: 2 * sizes["m"] * sizes["n"] * sizes["p"],
         rtol=1e-4,
+        min_blocks=2,
     ),
 )

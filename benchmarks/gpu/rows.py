@@ -14,7 +14,8 @@ from examples import prefix_sum
 __all__ = ["ROWS"]
 
 _ELEMENTS: Final = 2**28
-_WIDTHS: Final = (1024, 4096, 16384, 65536)
+_WIDEST: Final = 65536
+_WIDTHS: Final = (1024, 4096, 16384, _WIDEST)
 
 
 def _sums(columns: int) -> pl.LoopKernel:
@@ -75,9 +76,8 @@ def _threads(columns: int) -> int:
     return min(1024, max(32, columns // 16))
 
 
-def _in_registers(knl: pl.LoopKernel, columns: int, *held: str) -> pl.LoopKernel:
+def _in_registers(knl: pl.LoopKernel, threads: int, *held: str) -> pl.LoopKernel:
     """Return *knl* with a block a row, vectors along it, and the temporaries *held* in the registers of the threads."""
-    threads = _threads(columns)
     knl = pl.split_iname(knl, "k", 4, outer_iname="part", inner_iname="lane", inner_tag="vec")
     knl = pl.split_iname(knl, "part", threads, outer_iname="step", outer_tag="unr", inner_iname="t", inner_tag="l.0")
     for name in held:
@@ -101,7 +101,7 @@ def _softmax(columns: int) -> pl.LoopKernel:
         name=f"softmax_{columns}",
         assumptions="m >= 1",
     )
-    return _in_registers(knl, columns, "row", "power")
+    return _in_registers(knl, _threads(columns), "row", "power")
 
 
 def _layer_norm(columns: int) -> pl.LoopKernel:
@@ -120,7 +120,52 @@ def _layer_norm(columns: int) -> pl.LoopKernel:
         name=f"layer_norm_{columns}",
         assumptions="m >= 1",
     )
-    return _in_registers(knl, columns, "row", "away")
+    return _in_registers(knl, min(512, _threads(columns)), "row", "away")
+
+
+def _in_halves(name: str, text: str, *more: str) -> pl.LoopKernel:
+    """Return a kernel on rows of 65536, more than the registers of a block hold: half of it lies in shared memory."""
+    half = _WIDEST // 2
+    vectors = [pl.GlobalArg(", ".join(more), F, shape=f"{_WIDEST}")] if more else []
+    knl = pl.make_kernel(
+        f"{{[i, k, h]: 0 <= i < m and 0 <= k, h < {half}}}",
+        text.replace("HALF", str(half)).replace("WHOLE", str(_WIDEST)),
+        [pl.GlobalArg("x, y", F, shape=f"m, {_WIDEST}"), *vectors, ...],
+        name=f"{name}_{_WIDEST}",
+        assumptions="m >= 1",
+    )
+    for iname in "kh":
+        knl = pl.split_iname(knl, iname, 4, outer_iname=f"{iname}_part", inner_iname=f"{iname}_lane", inner_tag="vec")
+        knl = pl.split_iname(
+            knl, f"{iname}_part", 1024, outer_iname=f"{iname}_step", outer_tag="unr", inner_iname=f"{iname}_t",
+            inner_tag="l.0",
+        )  # fmt: skip
+    for held in ("low", "high"):
+        knl = pl.split_array_axis(pl.split_array_axis(knl, held, 0, 4), held, 0, 1024)
+    return pl.tag_inames(pl.set_temporary_address_space(knl, "high", "local"), "i:g.0")
+
+
+_WIDE_SOFTMAX: Final = """
+    for i
+        <> low[k] = x[i, k]
+        <> high[h] = x[i, h + HALF]
+        <> top = max(max(k, low[k]), max(h, high[h]))
+        <> scale = 1/(sum(k, exp(low[k] - top)) + sum(h, exp(high[h] - top)))
+        y[i, k] = exp(low[k] - top)*scale
+        y[i, h + HALF] = exp(high[h] - top)*scale
+    end
+    """
+
+_WIDE_NORM: Final = """
+    for i
+        <> low[k] = x[i, k]
+        <> high[h] = x[i, h + HALF]
+        <> mean = (sum(k, low[k]) + sum(h, high[h]))/WHOLE
+        <> scale = rsqrt((sum(k, (low[k] - mean)**2) + sum(h, (high[h] - mean)**2))/WHOLE + 1e-5)
+        y[i, k] = (low[k] - mean)*scale*gamma[k] + beta[k]
+        y[i, h + HALF] = (high[h] - mean)*scale*gamma[h + HALF] + beta[h + HALF]
+    end
+    """
 
 
 def _expected_softmax(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
@@ -148,7 +193,7 @@ def _normalized(columns: int) -> tuple[Case, Case]:
     sizes = ({"m": _ELEMENTS // columns},)
     softmax = Case(
         f"softmax of {columns}",
-        lambda: _softmax(columns),
+        lambda: _in_halves("softmax", _WIDE_SOFTMAX) if columns == _WIDEST else _softmax(columns),
         sizes,
         {"m": 3},
         _normal_rows(columns),
@@ -157,12 +202,13 @@ def _normalized(columns: int) -> tuple[Case, Case]:
     )
     norm = Case(
         f"layer norm of {columns}",
-        lambda: _layer_norm(columns),
+        lambda: _in_halves("norm", _WIDE_NORM, "gamma", "beta") if columns == _WIDEST else _layer_norm(columns),
         sizes,
         {"m": 3},
         _normal_rows(columns, "gamma", "beta"),
         _expected_norm,
         lambda sizes: 8 * sizes["m"] * columns,
+        min_blocks=2 if _threads(columns) == 1024 and columns < _WIDEST else 0,
     )
     return softmax, norm
 

@@ -94,7 +94,7 @@ def _measure(
     libraries: Mapping[str, Any],
     ceilings: Mapping[str, float],
 ) -> Figure:
-    run = pl.compile(case.build(), target=pl.CudaTarget())
+    run = pl.compile(case.build(), target=pl.CudaTarget(min_blocks=case.min_blocks))
     sets, error = _checked_sets(device, case, sizes, run)
     times = {"polyloop": device.milliseconds([lambda arrays=arrays: run(**arrays) for arrays in sets])}  # type: ignore[misc]
     for name, library in libraries.items():
