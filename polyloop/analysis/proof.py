@@ -20,7 +20,7 @@ from polyloop.errors import Diagnostic, Site, VerificationError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.budget import DEFAULT_OPERATIONS, NoAnswer, OutOfOperations, limited
 
-__all__ = ["Claim", "Obligation", "Proof", "findings", "prove", "within_budget"]
+__all__ = ["Claim", "Obligation", "Proof", "findings", "prove", "share_proofs", "within_budget"]
 
 class Claim(Enum):
     """The kinds of things to prove."""
@@ -114,6 +114,12 @@ def prove(kernel: LoopKernel, obligation: Obligation) -> Proof:
     if not gave_up:
         known[key] = proof
     return proof
+
+
+def share_proofs(old: LoopKernel, new: LoopKernel) -> None:
+    """Let *new* have what is proven of *old*; the two differ in their traces alone, of which no claim speaks."""
+    if old in _proofs:
+        _proofs[new] = _proofs[old]
 
 
 def findings(kernel: LoopKernel, obligations: Iterable[Obligation]) -> Iterator[Diagnostic]:

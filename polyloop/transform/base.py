@@ -10,6 +10,7 @@ from typing import Any, ClassVar, final
 import islpy as isl
 import numpy as np
 
+from polyloop.analysis.proof import share_proofs
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import differs
@@ -122,7 +123,8 @@ class Transform(ABC):
         try:
             result = self.rewrite(kernel)
             step = Applied(self, self.note(kernel, result), changes_of(kernel, result))
-            result = replace(result, trace=kernel.trace.followed_by(step))
+            rewritten, result = result, replace(result, trace=kernel.trace.followed_by(step))
+            share_proofs(rewritten, result)
             found = tuple(self.consequences(kernel, result))
         except VerificationError as error:
             raise self._refusal(kernel, error.found) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -129,15 +129,21 @@ def _realized(kernel: LoopKernel, scan: Scan) -> LoopKernel:
 def _contracted(kernel: LoopKernel) -> LoopKernel:
     """Return *kernel* with one sum for all tiles of a loop, where no tile needs that of another one."""
     loops = dict.fromkeys(x for i in kernel.instructions for x in i.inames)
-    for name in kernel.partials:
-        for iname in loops:
-            step = UnprivatizeTemporariesWithInames((iname,), (name,))
-            if any(step.violations(kernel)):
-                continue
-            changed = step.rewrite(kernel)
-            if not any(step.consequences(kernel, changed)):
-                kernel = changed
-    return kernel
+    return _shared(kernel, [UnprivatizeTemporariesWithInames((x,), (name,)) for name in kernel.partials for x in loops])
+
+
+def _shared(kernel: LoopKernel, steps: Sequence[UnprivatizeTemporariesWithInames]) -> LoopKernel:
+    """Return *kernel* after those of *steps* that are legal: most often all are, so they are looked at together."""
+    result, last = kernel, None
+    for step in steps:
+        if not any(step.violations(result)):
+            result, last = step.rewrite(result), step
+    if last is None or not any(last.consequences(kernel, result)):
+        return result
+    if len(steps) == 1:
+        return kernel
+    half = len(steps) // 2
+    return _shared(_shared(kernel, steps[:half]), steps[half:])
 
 
 def replaced(kernel: LoopKernel, new: Instruction) -> LoopKernel:
