@@ -405,7 +405,7 @@ def _over(
     space = universe(domain.params(), names)
     images = [known.get(x) or Affine.variable(x) for x in statement.inames]
     found = map_from_forms(space, names, images).intersect_range(domain.intersect_params(kernel.assumptions)).domain()
-    return add_rows(found, names, within)
+    return found.intersect(add_rows(space, names, within))  # the rows at once: ISL simplifies what it has at each step
 
 
 def _view(
