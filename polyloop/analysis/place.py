@@ -155,8 +155,9 @@ class _Meant:
             return True
         pairs = self.find()
         i, j = self.writer.dims.index(axis), self.reader.dims.index(axis)
-        same = pairs.equate(_IN, i, _OUT, j)
-        return bool(pairs.is_subset(same) or pairs.range().is_subset(same.range()))
+        if pairs.is_subset(isl.Map.universe(pairs.get_space()).equate(_IN, i, _OUT, j)):
+            return True
+        return bool(pairs.range().is_subset(pairs.equate(_IN, i, _OUT, j).range()))
 
 
 def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> Iterator[_Meant]:
