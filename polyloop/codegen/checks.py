@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 
 from polyloop.codegen.context import Context
 from polyloop.codegen.program import LaunchCheck
-from polyloop.codegen.rows import Piece, rows_of
+from polyloop.codegen.rows import Piece, in_order, rows_of
 from polyloop.expr.dtypes import is_integer
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
@@ -90,7 +90,7 @@ def condition_check(condition: Condition) -> LaunchCheck:
 
 
 def _pieces(domain: isl.Set) -> list[Piece]:
-    return [rows_of(basic, (), {}) for basic in domain.compute_divs().get_basic_sets()]
+    return in_order(rows_of(basic, (), {}) for basic in domain.compute_divs().get_basic_sets())
 
 
 def _expression(domain: isl.Set) -> Expression:

@@ -26,7 +26,7 @@ from polyloop.codegen.parts import is_split, parts_of
 from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
 from polyloop.codegen.regions import sequential_tree
-from polyloop.codegen.rows import hull, rows_of
+from polyloop.codegen.rows import hull, in_order, rows_of
 from polyloop.codegen.scope import Names, Scope
 from polyloop.codegen.tables import table_text, table_violations
 from polyloop.codegen.walk import Walker
@@ -147,7 +147,8 @@ class _Program:
         return tuple(taken)
 
     def _initial_context(self, schedule: Schedule) -> Context:
-        pieces = [rows_of(b, (), self.divisibility) for b in schedule.assumptions.compute_divs().get_basic_sets()]
+        basics = schedule.assumptions.compute_divs().get_basic_sets()
+        pieces = in_order(rows_of(basic, (), self.divisibility) for basic in basics)
         return Context().add(Affine(terms, const) for terms, const in hull(pieces).items())
 
     def generate(self) -> GeneratedProgram:

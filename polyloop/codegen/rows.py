@@ -14,10 +14,11 @@ from typing import Final, TypeAlias
 import islpy as isl
 
 from polyloop.poly.affine import Affine, Floor, Var
+from polyloop.poly.order import places_of, row_key
 from polyloop.poly.residues import Divisibility
 from polyloop.schedule.plan import Statement
 
-__all__ = ["Divisibility", "Piece", "hull", "negated", "pieces_of", "rewrite", "rows_of", "tightened"]
+__all__ = ["Divisibility", "Piece", "hull", "in_order", "negated", "pieces_of", "rewrite", "rows_of", "tightened"]
 
 Terms: TypeAlias = tuple[tuple[Var, int], ...]
 Piece: TypeAlias = dict[Terms, int]
@@ -118,7 +119,29 @@ def _parameters(basic: isl.BasicSet) -> list[str]:
 
 
 def rows_of(basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility) -> Piece:
-    """Return the constraints of a basic set whose divs are all known."""
+    """Return the constraints of a basic set whose divs are all known, in an order that ISL has no part in."""
+    return _in_order(_read(basic, dims, divisibility), dims)
+
+
+def _in_order(piece: Piece, dims: Sequence[str]) -> Piece:
+    if len(piece) < 2:
+        return piece
+    places = places_of(dims)
+    keys = {}
+    for terms, const in piece.items():
+        opposite = piece.get(tuple((var, -c) for var, c in terms))
+        is_equality = opposite is not None and opposite == -const
+        keys[terms] = row_key(terms, const, places, is_equality=is_equality)
+    return {terms: piece[terms] for terms in sorted(keys, key=keys.__getitem__)}
+
+
+def in_order(pieces: Iterable[Piece]) -> list[Piece]:
+    """Return the pieces of a union in an order that ISL has no part in."""
+    found = list(pieces)
+    return found if len(found) < 2 else sorted(found, key=lambda piece: (len(piece), str(piece)))
+
+
+def _read(basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility) -> Piece:
     piece: Piece = {}
     if not divisibility and not basic.dim(DIV):
         names = [*_parameters(basic), *dims]
@@ -175,7 +198,7 @@ def _project(statement: Statement, kept: tuple[str, ...], divisibility: Divisibi
     exact = len(kept) == len(statement.dims)
     if any(basic.dim(DIV) for basic in basics):
         basics = domain.compute_divs().get_basic_sets() if exact else [b.remove_unknown_divs() for b in basics]
-    return tuple(rows_of(basic, dims, divisibility) for basic in basics)
+    return tuple(in_order(rows_of(basic, dims, divisibility) for basic in basics))
 
 
 def projected(statement: Statement, kept: Sequence[str]) -> isl.Set:

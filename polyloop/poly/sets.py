@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import islpy as isl
 
 from polyloop.poly.affine import Affine, Floor, Var
+from polyloop.poly.order import places_of, row_key
 
 __all__ = [
     "Row",
@@ -221,7 +222,7 @@ def gcd_normal(form: Affine) -> Affine:
 
 
 def rows_of(basic: isl.BasicSet, dims: Sequence[str]) -> tuple[Row, ...]:
-    """Return the constraints of *basic* as rows; unknown divs must have been removed before."""
+    """Return the constraints of *basic* as rows, in our own order; unknown divs must have been removed before."""
     space = basic.get_space()
     parameters = [_dim_name(space, PARAM, i) for i in range(space.dim(PARAM))]
     divs: list[Var] = []
@@ -240,7 +241,8 @@ def rows_of(basic: isl.BasicSet, dims: Sequence[str]) -> tuple[Row, ...]:
                     terms[name] = terms.get(name, 0) + value
         form = Affine.make(terms, constraint.get_constant_val().to_python())
         rows.append(Row(form, True) if constraint.is_equality() else Row(gcd_normal(form), False))
-    return tuple(rows)
+    places = places_of(dims)
+    return tuple(sorted(rows, key=lambda row: row_key(*row.form, places, is_equality=row.is_equality)))
 
 
 def floor_of(aff: isl.Aff, parameters: Sequence[str], dims: Sequence[str], divs: Sequence[Var]) -> Floor:

@@ -10,8 +10,8 @@ void matmul(const float *restrict a, const float *restrict b, float *restrict c,
     for (int by = 0; by < (n + 15) / 16; ++by) {
         for (int bx = 0; bx < (n + 15) / 16; ++bx) {
             float acc[16][16];
-            for (int ty = 0; ty < min_int32(n - 16 * by, 16); ++ty) {
-                for (int tx = 0; tx < min_int32(n - 16 * bx, 16); ++tx)
+            for (int ty = 0; ty < min_int32(16, n - 16 * by); ++ty) {
+                for (int tx = 0; tx < min_int32(16, n - 16 * bx); ++tx)
                     acc[ty][tx] = 0.0f;  // insn
             }
             const int k_outer_full = n / 16;
@@ -49,8 +49,8 @@ void matmul(const float *restrict a, const float *restrict b, float *restrict c,
                     }
                 }
             }
-            for (int ty = 0; ty < min_int32(n - 16 * by, 16); ++ty) {
-                for (int tx = 0; tx < min_int32(n - 16 * bx, 16); ++tx)
+            for (int ty = 0; ty < min_int32(16, n - 16 * by); ++ty) {
+                for (int tx = 0; tx < min_int32(16, n - 16 * bx); ++tx)
                     c[(16 * by + ty) * n + 16 * bx + tx] = acc[ty][tx];  // insn
             }
         }

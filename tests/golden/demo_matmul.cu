@@ -4,7 +4,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul(const float *__restrict
     const int tx = threadIdx.x, ty = threadIdx.y;
     __shared__ float a_fetch[16][16];
     __shared__ float b_fetch[16][16];
-    if (16 * bx + 15 < n && 16 * by + 15 < n) {
+    if (16 * by + 15 < n && 16 * bx + 15 < n) {
         float acc = 0.0f;  // insn
         const int k_outer_full = n / 16;
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
@@ -34,13 +34,13 @@ extern "C" __global__ void __launch_bounds__(256) matmul(const float *__restrict
             if (16 * k_outer + ty < n && 16 * bx + tx < n)
                 b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
             __syncthreads();
-            if (16 * bx + tx < n && 16 * by + ty < n) {
-                for (int k_inner = 0; k_inner < min(n - 16 * k_outer, 16); ++k_inner)
+            if (16 * by + ty < n && 16 * bx + tx < n) {
+                for (int k_inner = 0; k_inner < min(16, n - 16 * k_outer); ++k_inner)
                     acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
             }
             __syncthreads();
         }
-        if (16 * bx + tx < n && 16 * by + ty < n)
+        if (16 * by + ty < n && 16 * bx + tx < n)
             c[(16 * by + ty) * n + 16 * bx + tx] = acc;  // insn
     }
 }

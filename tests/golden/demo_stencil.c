@@ -11,13 +11,13 @@ void stencil(const float *restrict u, float *restrict lap, int h, int w)
         for (int bx = 0; bx < (w + 13) / 16; ++bx) {
             float u_fetch[18][18];
             for (int ty = 0; ty < min_int32(16, h - 16 * by); ++ty) {
-                for (int tx = 0; tx < min_int32(w - 16 * bx, 16); ++tx) {
+                for (int tx = 0; tx < min_int32(16, w - 16 * bx); ++tx) {
                     #pragma GCC unroll 2
                     for (int u_dim_0_outer = 0; u_dim_0_outer < 2; ++u_dim_0_outer) {
                         if (16 * u_dim_0_outer + ty < 18 && 16 * by + 16 * u_dim_0_outer + ty < h) {
                             #pragma GCC unroll 2
                             for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
-                                if (16 * bx + 16 * u_dim_1_outer + tx < w && 16 * u_dim_1_outer + tx < 18)
+                                if (16 * u_dim_1_outer + tx < 18 && 16 * bx + 16 * u_dim_1_outer + tx < w)
                                     u_fetch[16 * u_dim_0_outer + ty][16 * u_dim_1_outer + tx] = u[(16 * by + 16 * u_dim_0_outer + ty) * w + 16 * bx + 16 * u_dim_1_outer + tx];  // fetch_u
                             }
                         }
@@ -25,7 +25,7 @@ void stencil(const float *restrict u, float *restrict lap, int h, int w)
                 }
             }
             for (int ty = 0; ty < min_int32(16, h - 16 * by - 2); ++ty) {
-                for (int tx = 0; tx < min_int32(w - 16 * bx - 2, 16); ++tx)
+                for (int tx = 0; tx < min_int32(16, w - 16 * bx - 2); ++tx)
                     lap[(16 * by + ty) * (w - 2) + 16 * bx + tx] = u_fetch[ty][tx + 1] + u_fetch[ty + 2][tx + 1] + u_fetch[ty + 1][tx] + u_fetch[ty + 1][tx + 2] - 4.0f * u_fetch[ty + 1][tx + 1];  // insn
             }
         }

@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(256) stencil(const float *__restric
                 if (16 * u_dim_0_outer + ty < 18 && 16 * by + 16 * u_dim_0_outer + ty < h) {
                     #pragma unroll
                     for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
-                        if (16 * bx + 16 * u_dim_1_outer + tx < w && 16 * u_dim_1_outer + tx < 18)
+                        if (16 * u_dim_1_outer + tx < 18 && 16 * bx + 16 * u_dim_1_outer + tx < w)
                             u_fetch[16 * u_dim_0_outer + ty][16 * u_dim_1_outer + tx] = u[(16 * by + 16 * u_dim_0_outer + ty) * w + 16 * bx + 16 * u_dim_1_outer + tx];  // fetch_u
                     }
                 }

@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(64) product(const float *__restrict
                 cp_async_4(&b_fetch[(ko + 2) % 3][ty][8 * b_dim_1_outer + tx], &b[(8 * ko + ty + 16) * n + 16 * bx + 8 * b_dim_1_outer + tx]);  // fetch_b
         }
         cp_async_commit();
-        for (int ki = 0; ki < min(l - 8 * ko, 8); ++ki) {
+        for (int ki = 0; ki < min(8, l - 8 * ko); ++ki) {
             #pragma unroll
             for (int ir = 0; ir < 2; ++ir) {
                 #pragma unroll

@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(128) convolution(const float *__res
                     if (8 * x_dim_1_outer + ty < 10 && 8 * by + 8 * x_dim_1_outer + ty <= m + 1) {
                         #pragma unroll
                         for (int x_dim_2_outer = 0; x_dim_2_outer < 2; ++x_dim_2_outer) {
-                            if (16 * bx + 16 * x_dim_2_outer + tx <= n + 1 && 16 * x_dim_2_outer + tx < 18)
+                            if (16 * x_dim_2_outer + tx < 18 && 16 * bx + 16 * x_dim_2_outer + tx <= n + 1)
                                 x_fetch[8 * x_dim_1_outer + ty][16 * x_dim_2_outer + tx] = x[c * (n + 2) * (m + 2) + (8 * by + 8 * x_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * x_dim_2_outer + tx];  // fetch_x
                         }
                     }

@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(256) dot_1(const float *__restrict_
         #pragma unroll
         for (int lane = 0; lane < 4; ++lane)
             part[lane] = 0.0f;
-        for (int i_outer = 0; i_outer < min((n - tx + 1023) / 1024 - 4 * bx, 4); ++i_outer) {
+        for (int i_outer = 0; i_outer < min(4, (n - tx + 1023) / 1024 - 4 * bx); ++i_outer) {
             #pragma unroll
             for (int lane = 0; lane < 4; ++lane) {
                 if (4096 * bx + 1024 * i_outer + 256 * lane + tx < n)

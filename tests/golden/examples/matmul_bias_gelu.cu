@@ -97,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_bias_gelu(const float *
             }
             __syncthreads();
             if (64 * by + ty < m && 64 * bx + tx < n) {
-                for (int k_inner = 0; k_inner < min(p - 16 * k_outer, 16); ++k_inner) {
+                for (int k_inner = 0; k_inner < min(16, p - 16 * k_outer); ++k_inner) {
                     #pragma unroll
                     for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
                         if (64 * by + 16 * i_inner_outer + ty < m) {
@@ -112,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_bias_gelu(const float *
             }
             __syncthreads();
         }
-        if (64 * bx + tx < n && 64 * by + ty < m) {
+        if (64 * by + ty < m && 64 * bx + tx < n) {
             float s[4][4];
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {

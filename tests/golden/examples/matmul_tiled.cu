@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_tiled(const float *__re
                 b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
             __syncthreads();
             if (16 * by + ty < m && 16 * bx + tx < n) {
-                for (int k_inner = 0; k_inner < min(p - 16 * k_outer, 16); ++k_inner)
+                for (int k_inner = 0; k_inner < min(16, p - 16 * k_outer); ++k_inner)
                     acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
             }
             __syncthreads();

@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
         }
     } else {
         __align__(16) float acc[2][4][2][4];
-        if (128 * bx + 64 * wj + 4 * tj + 3 < n && 128 * by + 32 * wi + 4 * ti < m) {
+        if (128 * by + 32 * wi + 4 * ti < m && 128 * bx + 64 * wj + 4 * tj + 3 < n) {
             #pragma unroll
             for (int i_hi = 0; i_hi < 2; ++i_hi) {
                 if (128 * by + 32 * wi + 16 * i_hi + 4 * ti < m) {
@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
                 a_tile[4 * a_dim_1_outer + 2][a_dim_0] = a_v.z;  // fetch_a
                 a_tile[4 * a_dim_1_outer + 3][a_dim_0] = a_v.w;  // fetch_a
             }
-            if (8 * ko + b_dim_0 < p && 128 * bx + 4 * b_dim_1_outer + 3 < n)
+            if (128 * bx + 4 * b_dim_1_outer + 3 < n && 8 * ko + b_dim_0 < p)
                 *(float4 *)&b_tile[b_dim_0][4 * b_dim_1_outer] = *(const float4 *)&b[(8 * ko + b_dim_0) * n + 128 * bx + 4 * b_dim_1_outer];  // fetch_b
             __syncthreads();
             #pragma unroll
@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
                                 *(float4 *)&b_part[b_tile_dim_0][0] = *(const float4 *)&b_tile[ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];  // fetch_b_tile
                         }
                     }
-                    if (128 * bx + 64 * wj + 4 * tj + 3 < n && 128 * by + 32 * wi + 4 * ti < m) {
+                    if (128 * by + 32 * wi + 4 * ti < m && 128 * bx + 64 * wj + 4 * tj + 3 < n) {
                         #pragma unroll
                         for (int i_hi = 0; i_hi < 2; ++i_hi) {
                             if (128 * by + 32 * wi + 16 * i_hi + 4 * ti < m) {
@@ -181,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
             }
             __syncthreads();
         }
-        if (128 * bx + 64 * wj + 4 * tj + 3 < n && 128 * by + 32 * wi + 4 * ti < m) {
+        if (128 * by + 32 * wi + 4 * ti < m && 128 * bx + 64 * wj + 4 * tj + 3 < n) {
             #pragma unroll
             for (int i_hi = 0; i_hi < 2; ++i_hi) {
                 if (128 * by + 32 * wi + 16 * i_hi + 4 * ti < m) {

@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_0(const float *__re
             tile_sum[bx] = acc;
     } else {
         float acc = 0.0f;
-        for (int j_inner_outer = 0; j_inner_outer < min((n - tx + 255) / 256 - 8 * bx, 8); ++j_inner_outer)
+        for (int j_inner_outer = 0; j_inner_outer < min(8, (n - tx + 255) / 256 - 8 * bx); ++j_inner_outer)
             acc += a[2048 * bx + 256 * j_inner_outer + tx];
         acc = block_sum_float32(acc, partial);
         if (tx == 0)
@@ -85,14 +85,14 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_1(int n, const floa
     }
     for (int chunk = chunk_full; chunk < (n + 4194303) / 4194304; ++chunk) {
         float chunk_sum = 0.0f;  // chunk_sum
-        for (int j_outer_inner_outer = 0; j_outer_inner_outer < min((n - 2048 * tx + 524287) / 524288 - 8 * chunk, 8); ++j_outer_inner_outer)
+        for (int j_outer_inner_outer = 0; j_outer_inner_outer < min(8, (n - 2048 * tx + 524287) / 524288 - 8 * chunk); ++j_outer_inner_outer)
             chunk_sum += tile_sum[2048 * chunk + 256 * j_outer_inner_outer + tx];  // chunk_sum
         chunk_sum = block_sum_float32(chunk_sum, partial_0);  // chunk_sum
         float before_eight = acc_1;  // before_chunk
         acc_1 += chunk_sum;  // before_chunk
         if (4194304 * chunk + 16384 * tx < n)
             eight_tiles = 0.0f;  // eight_tiles
-        for (int j_outer_local_inner = 0; j_outer_local_inner < min((n + 2047) / 2048 - 2048 * chunk - 8 * tx, 8); ++j_outer_local_inner)
+        for (int j_outer_local_inner = 0; j_outer_local_inner < min(8, (n + 2047) / 2048 - 2048 * chunk - 8 * tx); ++j_outer_local_inner)
             eight_tiles += tile_sum[2048 * chunk + 8 * tx + j_outer_local_inner];  // eight_tiles
         float part = 0.0f;  // before_eight
         if (4194304 * chunk + 16384 * tx < n)
@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_1(int n, const floa
         part = block_exclusive_sum_float32(part, partial_1);  // before_eight
         if (4194304 * chunk + 16384 * tx < n)
             before_eight += part;  // before_eight
-        for (int m = 0; m < min((n + 2047) / 2048 - 2048 * chunk - 8 * tx, 8); ++m) {
+        for (int m = 0; m < min(8, (n + 2047) / 2048 - 2048 * chunk - 8 * tx); ++m) {
             before_tile[2048 * chunk + 8 * tx + m] = before_eight;  // before_tile
             before_eight += tile_sum[2048 * chunk + 8 * tx + m];  // before_tile
         }

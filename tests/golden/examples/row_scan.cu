@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(128) row_scan(const float *__restri
     }
     for (int tile = tile_full; tile < (n + 511) / 512; ++tile) {
         float tile_sum = 0.0f;  // tile_sum
-        for (int j_inner_outer = 0; j_inner_outer < min((n - tx + 127) / 128 - 4 * tile, 4); ++j_inner_outer)
+        for (int j_inner_outer = 0; j_inner_outer < min(4, (n - tx + 127) / 128 - 4 * tile); ++j_inner_outer)
             tile_sum += a[bx * n + 512 * tile + 128 * j_inner_outer + tx];  // tile_sum
         tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
         float before_thread = acc_0;  // before_tile

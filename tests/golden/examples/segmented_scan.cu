@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(64) segmented_scan_0(const float *_
             tile_sum[bx] = acc;
     } else {
         value_flag acc = make_value_flag(0.0f, false);
-        for (int j_inner_inner = 0; j_inner_inner < min(n - 256 * bx - 4 * tx, 4); ++j_inner_inner)
+        for (int j_inner_inner = 0; j_inner_inner < min(4, n - 256 * bx - 4 * tx); ++j_inner_inner)
             acc = segmented_sum(acc, make_value_flag(x[256 * bx + 4 * tx + j_inner_inner], starts[256 * bx + 4 * tx + j_inner_inner]));
         acc = block_segmented_sum(acc, partial);
         if (tx == 0)

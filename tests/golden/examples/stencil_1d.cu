@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(256) stencil_1d(const float *__rest
         if (256 * bx + tx <= n + 7) {
             #pragma unroll
             for (int u_dim_0_outer = 0; u_dim_0_outer < 2; ++u_dim_0_outer) {
-                if (256 * bx + 256 * u_dim_0_outer + tx <= n + 7 && 256 * u_dim_0_outer + tx < 264)
+                if (256 * u_dim_0_outer + tx < 264 && 256 * bx + 256 * u_dim_0_outer + tx <= n + 7)
                     u_fetch[256 * u_dim_0_outer + tx] = u[256 * bx + 256 * u_dim_0_outer + tx];  // fetch_u
             }
         }

@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(256) stencil_2d(const float *__rest
                 if (8 * u_dim_0_outer + ty < 10 && 8 * by + 8 * u_dim_0_outer + ty < m) {
                     #pragma unroll
                     for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
-                        if (32 * bx + 32 * u_dim_1_outer + tx < n && 32 * u_dim_1_outer + tx < 34)
+                        if (32 * u_dim_1_outer + tx < 34 && 32 * bx + 32 * u_dim_1_outer + tx < n)
                             u_fetch[8 * u_dim_0_outer + ty][32 * u_dim_1_outer + tx] = u[(8 * by + 8 * u_dim_0_outer + ty) * n + 32 * bx + 32 * u_dim_1_outer + tx];  // fetch_u
                     }
                 }

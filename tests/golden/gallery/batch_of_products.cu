@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(32) product(const double *__restric
                 x_fetch[tx] = x[by * n + 32 * j_outer + tx];  // fetch_x
             __syncwarp();
             if (32 * bx + tx < n) {
-                for (int j_inner = 0; j_inner < min(n - 32 * j_outer, 32); ++j_inner)
+                for (int j_inner = 0; j_inner < min(32, n - 32 * j_outer); ++j_inner)
                     acc += a[by * n * n + (32 * bx + tx) * n + 32 * j_outer + j_inner] * x_fetch[j_inner];  // insn
             }
             __syncwarp();

@@ -29,17 +29,17 @@ extern "C" __global__ void __launch_bounds__(32) extrema_by_atomics_1(const int 
         acc = warp_min_int32(acc);  // low
         if (tx == 0)
             atomicMin(&low[0], acc);  // low
-        if (tx == 0 && bx == 0)
+        if (bx == 0 && tx == 0)
             high[0] = (-2147483647 - 1);  // high_init
     } else {
         int acc = 2147483647;  // low
-        for (int k_inner_outer = 0; k_inner_outer < min((n - tx + 31) / 32 - 4 * bx, 4); ++k_inner_outer)
+        for (int k_inner_outer = 0; k_inner_outer < min(4, (n - tx + 31) / 32 - 4 * bx); ++k_inner_outer)
             acc = min(acc, x[128 * bx + 32 * k_inner_outer + tx]);  // low
         if (128 * bx < n)
             acc = warp_min_int32(acc);  // low
         if (tx == 0 && 128 * bx < n)
             atomicMin(&low[0], acc);  // low
-        if (tx == 0 && bx == 0)
+        if (bx == 0 && tx == 0)
             high[0] = (-2147483647 - 1);  // high_init
     }
 }
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(32) extrema_by_atomics_2(const int 
             atomicMax(&high[0], acc_0);
     } else {
         int acc_0 = (-2147483647 - 1);
-        for (int l_inner_outer = 0; l_inner_outer < min((n - tx + 31) / 32 - 4 * bx, 4); ++l_inner_outer)
+        for (int l_inner_outer = 0; l_inner_outer < min(4, (n - tx + 31) / 32 - 4 * bx); ++l_inner_outer)
             acc_0 = max(acc_0, x[128 * bx + 32 * l_inner_outer + tx]);
         acc_0 = warp_max_int32(acc_0);
         if (tx == 0)

@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(32) heat_step(const float *__restri
         if (32 * bx + tx <= n + 1) {
             #pragma unroll
             for (int u_dim_0_outer = 0; u_dim_0_outer < 2; ++u_dim_0_outer) {
-                if (32 * bx + 32 * u_dim_0_outer + tx <= n + 1 && 32 * u_dim_0_outer + tx < 34)
+                if (32 * u_dim_0_outer + tx < 34 && 32 * bx + 32 * u_dim_0_outer + tx <= n + 1)
                     u_fetch[32 * u_dim_0_outer + tx] = u[32 * bx + 32 * u_dim_0_outer + tx];  // fetch_u
             }
         }

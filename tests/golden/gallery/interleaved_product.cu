@@ -4,7 +4,7 @@ extern "C" __global__ void __launch_bounds__(64) product(const float *__restrict
     const int tx = threadIdx.x, ty = threadIdx.y;
     __shared__ float a_fetch[32][8];
     __shared__ float b_fetch[8][16];
-    if (16 * bx + 15 < n && 32 * by + 31 < n) {
+    if (32 * by + 31 < n && 16 * bx + 15 < n) {
         float acc[4][2];
         #pragma unroll
         for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(64) product(const float *__restrict
         }
     } else {
         float acc[4][2];
-        if (16 * bx + tx < n && 32 * by + ty < n) {
+        if (32 * by + ty < n && 16 * bx + tx < n) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
                 if (32 * by + 8 * i_inner_outer + ty < n) {
@@ -89,8 +89,8 @@ extern "C" __global__ void __launch_bounds__(64) product(const float *__restrict
                 }
             }
             __syncthreads();
-            if (16 * bx + tx < n && 32 * by + ty < n) {
-                for (int k_inner = 0; k_inner < min(n - 8 * k_outer, 8); ++k_inner) {
+            if (32 * by + ty < n && 16 * bx + tx < n) {
+                for (int k_inner = 0; k_inner < min(8, n - 8 * k_outer); ++k_inner) {
                     #pragma unroll
                     for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
                         if (32 * by + 8 * i_inner_outer + ty < n) {
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(64) product(const float *__restrict
             }
             __syncthreads();
         }
-        if (16 * bx + tx < n && 32 * by + ty < n) {
+        if (32 * by + ty < n && 16 * bx + tx < n) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
                 if (32 * by + 8 * i_inner_outer + ty < n) {

@@ -8,7 +8,7 @@ extern "C" __global__ void __launch_bounds__(64) mandelbrot(const complex64 *__r
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (8 * bx + tx < n && 8 * by + ty < n) {
+    if (8 * by + ty < n && 8 * bx + tx < n) {
         complex64 z = complex64{0.0f, 0.0f};  // z0
         int steps = 0;  // s0
         for (int t = 0; t < 12; ++t) {

@@ -61,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
         }
     } else {
         float c_buf[2][2];
-        if (8 * bx + tx < n && 8 * by + ty < n) {
+        if (8 * by + ty < n && 8 * bx + tx < n) {
             #pragma unroll
             for (int c_buf_init_0 = 0; c_buf_init_0 < 2; ++c_buf_init_0) {
                 if (8 * by + 4 * c_buf_init_0 + ty < n) {
@@ -89,8 +89,8 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
                 }
             }
             __syncwarp();
-            if (8 * bx + tx < n && 8 * by + ty < n) {
-                for (int kt = 0; kt < min(n - 4 * kb, 4); ++kt) {
+            if (8 * by + ty < n && 8 * bx + tx < n) {
+                for (int kt = 0; kt < min(4, n - 4 * kb); ++kt) {
                     #pragma unroll
                     for (int ir = 0; ir < 2; ++ir) {
                         if (8 * by + 4 * ir + ty < n) {
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(16) matmul_in_registers(const float
             }
             __syncwarp();
         }
-        if (8 * bx + tx < n && 8 * by + ty < n) {
+        if (8 * by + ty < n && 8 * bx + tx < n) {
             #pragma unroll
             for (int c_buf_store_0 = 0; c_buf_store_0 < 2; ++c_buf_store_0) {
                 if (8 * by + 4 * c_buf_store_0 + ty < n) {

@@ -8,7 +8,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_of_bfloat16(const bfloa
     const int tx = threadIdx.x, ty = threadIdx.y;
     __shared__ bfloat16 a_fetch[16][16];
     __shared__ bfloat16 b_fetch[16][16];
-    if (16 * bx + 15 < n && 16 * by + 15 < n) {
+    if (16 * by + 15 < n && 16 * bx + 15 < n) {
         float acc = 0.0f;  // insn
         const int k_outer_full = n / 16;
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
@@ -38,13 +38,13 @@ extern "C" __global__ void __launch_bounds__(256) matmul_of_bfloat16(const bfloa
             if (16 * k_outer + ty < n && 16 * bx + tx < n)
                 b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
             __syncthreads();
-            if (16 * bx + tx < n && 16 * by + ty < n) {
-                for (int k_inner = 0; k_inner < min(n - 16 * k_outer, 16); ++k_inner)
+            if (16 * by + ty < n && 16 * bx + tx < n) {
+                for (int k_inner = 0; k_inner < min(16, n - 16 * k_outer); ++k_inner)
                     acc += to_float(a_fetch[ty][k_inner]) * to_float(b_fetch[k_inner][tx]);  // insn
             }
             __syncthreads();
         }
-        if (16 * bx + tx < n && 16 * by + ty < n)
+        if (16 * by + ty < n && 16 * bx + tx < n)
             c[(16 * by + ty) * n + 16 * bx + tx] = acc;  // insn
     }
 }

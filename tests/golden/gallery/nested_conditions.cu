@@ -2,14 +2,14 @@ extern "C" __global__ void __launch_bounds__(64) nested_conditions(const int *__
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (ty == tx && by == bx && 8 * bx + tx < n) {
+    if (bx == by && tx == ty && 8 * bx + tx < n) {
         if (a[(8 * by + ty) * n + 8 * bx + tx] > 0) {
             out[(8 * by + ty) * n + 8 * bx + tx] = 1;  // insn
         } else {
             out[(8 * by + ty) * n + 8 * bx + tx] = 2;  // insn_1
         }
     }
-    if (8 * by + ty < 8 * bx + tx && 8 * bx + tx < n) {
+    if (8 * bx + tx < n && 8 * by + ty < 8 * bx + tx) {
         if (a[(8 * by + ty) * n + 8 * bx + tx] < 0) {
             out[(8 * by + ty) * n + 8 * bx + tx] = 3;  // insn_2
         } else {

@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(2) prefix_sum_in_tiles_0(const floa
         b_sum[2 * bx + tx] = acc;
     } else if (8 * bx + 4 * tx < n) {
         float acc = 0.0f;
-        for (int j_inner = 0; j_inner < min(n - 8 * bx - 4 * tx, 4); ++j_inner)
+        for (int j_inner = 0; j_inner < min(4, n - 8 * bx - 4 * tx); ++j_inner)
             acc += a[8 * bx + 4 * tx + j_inner];
         b_sum[2 * bx + tx] = acc;
     }

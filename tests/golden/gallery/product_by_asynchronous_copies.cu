@@ -18,7 +18,7 @@ extern "C" __global__ void __launch_bounds__(64) product_by_asynchronous_copies(
     const int tx = threadIdx.x, ty = threadIdx.y;
     __shared__ float a_fetch[3][32][8];
     __shared__ float b_fetch[3][8][32];
-    if (32 * bx + 31 < n && 32 * by + 31 < n) {
+    if (32 * by + 31 < n && 32 * bx + 31 < n) {
         float acc[4][4];
         #pragma unroll
         for (int ir = 0; ir < 4; ++ir) {
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(64) product_by_asynchronous_copies(
         }
     } else {
         float acc[4][4];
-        if (32 * bx + 4 * tx < n && 32 * by + 4 * ty < n) {
+        if (32 * by + 4 * ty < n && 32 * bx + 4 * tx < n) {
             #pragma unroll
             for (int ir = 0; ir < 4; ++ir) {
                 if (32 * by + 4 * ty + ir < n) {
@@ -151,7 +151,7 @@ extern "C" __global__ void __launch_bounds__(64) product_by_asynchronous_copies(
                 }
             }
             cp_async_commit();
-            if (32 * bx + 4 * tx < n && 32 * by + 4 * ty < n) {
+            if (32 * by + 4 * ty < n && 32 * bx + 4 * tx < n) {
                 for (int ki = 0; ki < min(8, n - 8 * ko); ++ki) {
                     #pragma unroll
                     for (int ir = 0; ir < 4; ++ir) {
@@ -166,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(64) product_by_asynchronous_copies(
                 }
             }
         }
-        if (32 * bx + 4 * tx < n && 32 * by + 4 * ty < n) {
+        if (32 * by + 4 * ty < n && 32 * bx + 4 * tx < n) {
             #pragma unroll
             for (int ir = 0; ir < 4; ++ir) {
                 if (32 * by + 4 * ty + ir < n) {

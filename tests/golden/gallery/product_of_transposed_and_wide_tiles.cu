@@ -86,7 +86,7 @@ extern "C" __global__ void __launch_bounds__(16) product_of_transposed_and_wide_
         __align__(8) float a_tile_fetch[2];
         __align__(16) float b_tile_fetch[4];
         for (int ko = 0; ko < (n + 1) / 2; ++ko) {
-            if (2 * ko + a_dim_1_outer < n && 8 * by + a_dim_0 < n) {
+            if (8 * by + a_dim_0 < n && 2 * ko + a_dim_1_outer < n) {
                 const float4 a_v = *(const float4 *)&a[(8 * by + a_dim_0) * 4 * n + 8 * ko + 4 * a_dim_1_outer];
                 a_tile[4 * a_dim_1_outer][a_dim_0] = a_v.x;  // fetch_a
                 a_tile[4 * a_dim_1_outer + 1][a_dim_0] = a_v.y;  // fetch_a

@@ -40,15 +40,15 @@ extern "C" __global__ void __launch_bounds__(256) product_with_a_split_sum(const
     } else {
         float acc = 0.0f;  // insn
         for (int k_outer = 0; k_outer < (n + 3) / 4; ++k_outer) {
-            if (tz == 0 && 8 * by + ty < n && 4 * k_outer + tx < n && tx < 4)
+            if (tz == 0 && 8 * by + ty < n && tx < 4 && 4 * k_outer + tx < n)
                 a_fetch[ty][tx] = a[(8 * by + ty) * n + 4 * k_outer + tx];  // fetch_a
             __syncthreads();
-            if (8 * by + ty < n && 8 * bx + tx < n && 4 * k_outer + tz < n)
+            if (4 * k_outer + tz < n && 8 * by + ty < n && 8 * bx + tx < n)
                 acc += a_fetch[ty][tz] * b[(4 * k_outer + tz) * n + 8 * bx + tx];  // insn
             __syncthreads();
         }
         acc = sum_over_z_float32(acc, partial);  // insn
-        if (tz == 0 && 8 * bx + tx < n && 8 * by + ty < n)
+        if (tz == 0 && 8 * by + ty < n && 8 * bx + tx < n)
             c[(8 * by + ty) * n + 8 * bx + tx] = acc;  // insn
     }
 }

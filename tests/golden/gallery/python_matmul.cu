@@ -34,8 +34,8 @@ extern "C" __global__ void __launch_bounds__(256) python_matmul(const float *__r
             if (16 * k_outer + ty < n && 16 * bx + tx < n)
                 b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
             __syncthreads();
-            if (16 * bx + tx < n && 16 * by + ty < n) {
-                for (int k_inner = 0; k_inner < min(n - 16 * k_outer, 16); ++k_inner)
+            if (16 * by + ty < n && 16 * bx + tx < n) {
+                for (int k_inner = 0; k_inner < min(16, n - 16 * k_outer); ++k_inner)
                     acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
             }
             __syncthreads();

@@ -30,8 +30,8 @@ extern "C" __global__ void __launch_bounds__(64) pairs(const float *__restrict__
             if (8 * by + ty < n && 8 * t_outer + tx < m)
                 x_fetch[ty][tx] = x[(8 * by + ty) * m + 8 * t_outer + tx];  // fetch_x
             __syncwarp();
-            if (8 * bx + tx < n && 8 * by + ty < n) {
-                for (int t_inner = 0; t_inner < min(m - 8 * t_outer, 8); ++t_inner)
+            if (8 * by + ty < n && 8 * bx + tx < n) {
+                for (int t_inner = 0; t_inner < min(8, m - 8 * t_outer); ++t_inner)
                     acc += x_fetch[ty][t_inner] * y[(8 * bx + tx) * m + 8 * t_outer + t_inner];  // insn
             }
             __syncwarp();

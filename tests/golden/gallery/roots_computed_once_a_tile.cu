@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(16) roots_computed_once_a_tile(cons
         if (16 * bx + tx <= n + 1) {
             #pragma unroll
             for (int r_subst_dim_0_outer = 0; r_subst_dim_0_outer < 2; ++r_subst_dim_0_outer) {
-                if (16 * bx + 16 * r_subst_dim_0_outer + tx <= n + 1 && 16 * r_subst_dim_0_outer + tx < 18)
+                if (16 * r_subst_dim_0_outer + tx < 18 && 16 * bx + 16 * r_subst_dim_0_outer + tx <= n + 1)
                     r_subst_value[16 * r_subst_dim_0_outer + tx] = sqrtf(a[16 * bx + 16 * r_subst_dim_0_outer + tx]);  // compute_r_subst
             }
         }

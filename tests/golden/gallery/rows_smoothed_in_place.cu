@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(15) rows_smoothed_in_place(float *_
     if (tx < 14) {
         #pragma unroll
         for (int x_buf_store_1_outer = 0; x_buf_store_1_outer < 2; ++x_buf_store_1_outer) {
-            if (14 * x_buf_store_1_outer + tx < 15 && 14 * x_buf_store_1_outer + tx >= 1)
+            if (14 * x_buf_store_1_outer + tx >= 1 && 14 * x_buf_store_1_outer + tx < 15)
                 x[bx * 16 + 14 * x_buf_store_1_outer + tx] = x_buf[14 * x_buf_store_1_outer + tx];  // store_x_buf
         }
     }

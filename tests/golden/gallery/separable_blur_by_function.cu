@@ -10,6 +10,6 @@ extern "C" __global__ void __launch_bounds__(256) separable_blur_by_function_1(c
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (16 * bx + tx < n && 16 * by + ty < n)
+    if (16 * by + ty < n && 16 * bx + tx < n)
         b[(16 * by + ty) * n + 16 * bx + tx] = rows[(16 * by + ty) * n + 16 * bx + tx] + 2.0f * rows[(16 * by + ty + 1) * n + 16 * bx + tx] + rows[(16 * by + ty + 2) * n + 16 * bx + tx];
 }

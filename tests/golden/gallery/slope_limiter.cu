@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(16) slope_limiter(const float *__re
             acc = -__int_as_float(0x7f800000);  // insn_1
         for (int j = 0; j < n; ++j)
             acc = fmaxf(acc, fabsf(minmod_float(u[s * (n + 2) + j + 1] - u[s * (n + 2) + j], u[s * (n + 2) + j + 2] - u[s * (n + 2) + j + 1])));  // insn_1
-        if (tx == 0 && bx == 0 && n >= 1)
+        if (bx == 0 && tx == 0 && n >= 1)
             steepest[s] = fmaxf(acc, 0.0f);  // insn_1
     }
 }

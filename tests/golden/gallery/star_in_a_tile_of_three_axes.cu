@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(64) star_in_a_tile_of_three_axes(co
                         if (4 * u_dim_1_outer + ty < 6 && 4 * by + 4 * u_dim_1_outer + ty <= n + 1) {
                             #pragma unroll
                             for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
-                                if (8 * bx + 8 * u_dim_2_outer + tx <= n + 1 && 8 * u_dim_2_outer + tx < 10)
+                                if (8 * u_dim_2_outer + tx < 10 && 8 * bx + 8 * u_dim_2_outer + tx <= n + 1)
                                     u_fetch[2 * u_dim_0_outer + tz][4 * u_dim_1_outer + ty][8 * u_dim_2_outer + tx] = u[(2 * bz + 2 * u_dim_0_outer + tz) * (n + 2) * (n + 2) + (4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 8 * bx + 8 * u_dim_2_outer + tx];  // fetch_u
                             }
                         }

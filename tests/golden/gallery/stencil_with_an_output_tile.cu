@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(32) stencil_with_an_output_tile(con
                 if (4 * u_dim_0_outer + ty < 10 && 8 * by + 4 * u_dim_0_outer + ty <= n + 1) {
                     #pragma unroll
                     for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
-                        if (8 * bx + 8 * u_dim_1_outer + tx <= n + 1 && 8 * u_dim_1_outer + tx < 10)
+                        if (8 * u_dim_1_outer + tx < 10 && 8 * bx + 8 * u_dim_1_outer + tx <= n + 1)
                             u_fetch[4 * u_dim_0_outer + ty][8 * u_dim_1_outer + tx] = u[(8 * by + 4 * u_dim_0_outer + ty) * (n + 2) + 8 * bx + 8 * u_dim_1_outer + tx];  // fetch_u
                     }
                 }
@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(32) stencil_with_an_output_tile(con
         }
         __syncwarp();
         if (8 * bx + tx < n) {
-            for (int i_inner_outer = 0; i_inner_outer < min((n - ty + 3) / 4 - 2 * by, 2); ++i_inner_outer)
+            for (int i_inner_outer = 0; i_inner_outer < min(2, (n - ty + 3) / 4 - 2 * by); ++i_inner_outer)
                 v_buf[4 * i_inner_outer + ty][tx] = u_fetch[4 * i_inner_outer + ty][tx + 1] + u_fetch[4 * i_inner_outer + ty + 2][tx + 1] + u_fetch[4 * i_inner_outer + ty + 1][tx] + u_fetch[4 * i_inner_outer + ty + 1][tx + 2] - 4.0f * u_fetch[4 * i_inner_outer + ty + 1][tx + 1];  // insn
         }
         if (8 * by + ty < n && 8 * bx + tx < n) {

@@ -96,19 +96,19 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
         }
     } else {
         float u_fetch_next[2][2];
-        if (16 * bx + tx <= n + 1 && 4 * by + ty <= n + 1) {
+        if (4 * by + ty <= n + 1 && 16 * bx + tx <= n + 1) {
             #pragma unroll
             for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
                 if (4 * u_dim_1_outer + ty < 6 && 4 * by + 4 * u_dim_1_outer + ty <= n + 1) {
                     #pragma unroll
                     for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
-                        if (16 * bx + 16 * u_dim_2_outer + tx <= n + 1 && 16 * u_dim_2_outer + tx < 18)
+                        if (16 * u_dim_2_outer + tx < 18 && 16 * bx + 16 * u_dim_2_outer + tx <= n + 1)
                             u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * u_dim_2_outer + tx];  // fetch_u
                     }
                 }
             }
         }
-        if (16 * bx + tx <= n + 1 && 4 * by + ty <= n + 1) {
+        if (4 * by + ty <= n + 1 && 16 * bx + tx <= n + 1) {
             #pragma unroll
             for (int u_dim_1_outer_s = 0; u_dim_1_outer_s < 2; ++u_dim_1_outer_s) {
                 if (4 * u_dim_1_outer_s + ty < 6 && 4 * by + 4 * u_dim_1_outer_s + ty <= n + 1) {
@@ -124,13 +124,13 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                 if (4 * u_dim_1_outer + ty < 6 && 4 * by + 4 * u_dim_1_outer + ty <= n + 1) {
                     #pragma unroll
                     for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
-                        if (16 * bx + 16 * u_dim_2_outer + tx <= n + 1 && 16 * u_dim_2_outer + tx < 18)
+                        if (16 * u_dim_2_outer + tx < 18 && 16 * bx + 16 * u_dim_2_outer + tx <= n + 1)
                             u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(n + 2) * (n + 2) + (4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * u_dim_2_outer + tx];  // fetch_u
                     }
                 }
             }
         }
-        if (16 * bx + tx <= n + 1 && 4 * by + ty <= n + 1) {
+        if (4 * by + ty <= n + 1 && 16 * bx + tx <= n + 1) {
             #pragma unroll
             for (int u_dim_1_outer_s = 0; u_dim_1_outer_s < 2; ++u_dim_1_outer_s) {
                 if (4 * u_dim_1_outer_s + ty < 6 && 4 * by + 4 * u_dim_1_outer_s + ty <= n + 1) {
@@ -146,14 +146,14 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                 if (4 * u_dim_1_outer + ty < 6 && 4 * by + 4 * u_dim_1_outer + ty <= n + 1) {
                     #pragma unroll
                     for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
-                        if (16 * bx + 16 * u_dim_2_outer + tx <= n + 1 && 16 * u_dim_2_outer + tx < 18)
+                        if (16 * u_dim_2_outer + tx < 18 && 16 * bx + 16 * u_dim_2_outer + tx <= n + 1)
                             u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[2 * (n + 2) * (n + 2) + (4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * u_dim_2_outer + tx];  // fetch_u
                     }
                 }
             }
         }
         for (int k = 0; k < n; ++k) {
-            if (16 * bx + tx <= n + 1 && 4 * by + ty <= n + 1) {
+            if (4 * by + ty <= n + 1 && 16 * bx + tx <= n + 1) {
                 #pragma unroll
                 for (int u_dim_1_outer_s = 0; u_dim_1_outer_s < 2; ++u_dim_1_outer_s) {
                     if (4 * u_dim_1_outer_s + ty < 6 && 4 * by + 4 * u_dim_1_outer_s + ty <= n + 1) {
@@ -165,13 +165,13 @@ extern "C" __global__ void __launch_bounds__(64) stencil_with_sliding_planes(con
                     }
                 }
             }
-            if (16 * bx + tx <= n + 1 && k + 1 < n && 4 * by + ty <= n + 1) {
+            if (k + 1 < n && 4 * by + ty <= n + 1 && 16 * bx + tx <= n + 1) {
                 #pragma unroll
                 for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
                     if (4 * u_dim_1_outer + ty < 6 && 4 * by + 4 * u_dim_1_outer + ty <= n + 1) {
                         #pragma unroll
                         for (int u_dim_2_outer = 0; u_dim_2_outer < 2; ++u_dim_2_outer) {
-                            if (16 * bx + 16 * u_dim_2_outer + tx <= n + 1 && 16 * u_dim_2_outer + tx < 18)
+                            if (16 * u_dim_2_outer + tx < 18 && 16 * bx + 16 * u_dim_2_outer + tx <= n + 1)
                                 u_fetch_next[u_dim_1_outer][u_dim_2_outer] = u[(k + 3) * (n + 2) * (n + 2) + (4 * by + 4 * u_dim_1_outer + ty) * (n + 2) + 16 * bx + 16 * u_dim_2_outer + tx];  // fetch_u
                         }
                     }

@@ -6,6 +6,6 @@ extern "C" __global__ void __launch_bounds__(256) transpose_with_a_padded_tile(c
     if (16 * by + ty < n && 16 * bx + tx < n)
         a_fetch[ty][tx] = a[(16 * by + ty) * n + 16 * bx + tx];  // fetch_a
     __syncthreads();
-    if (16 * by + tx < n && 16 * bx + ty < n)
+    if (16 * bx + ty < n && 16 * by + tx < n)
         at[(16 * bx + ty) * n + 16 * by + tx] = a_fetch[tx][ty];  // insn
 }

@@ -2,6 +2,6 @@ extern "C" __global__ void __launch_bounds__(8) two_ranges(const int *__restrict
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if ((2 * n <= 24 * bx + 3 * tx + 2 && 8 * bx + tx < n) || 24 * bx + 3 * tx + 2 < n)
+    if (24 * bx + 3 * tx + 2 < n || (2 * n <= 24 * bx + 3 * tx + 2 && 8 * bx + tx < n))
         y[8 * bx + tx] = a[8 * bx + tx];
 }

@@ -1,0 +1,57 @@
+"""The order in which constraints are read, whatever order ISL keeps them in.
+
+ISL rearranges the constraints of a set, and the pieces of a union, in place, as a side effect of what it is asked.
+An order of our own makes generated text independent of everything that the process did before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from polyloop.poly.affine import Floor, Var
+
+__all__ = ["Places", "RowKey", "places_of", "row_key"]
+
+Places: TypeAlias = Mapping[str, tuple[int, int]]
+"""The place of each dimension: its kind and its number among them; every other name is a parameter."""
+
+_Place: TypeAlias = tuple[int, int, int, str]
+RowKey: TypeAlias = tuple[bool, tuple[_Place, ...], int, tuple[str, ...], str, int]
+
+_PARAMETER: Final = 0
+_BLOCK: Final = 1
+_LOOP: Final = 2
+_THREAD: Final = 3
+
+
+def places_of(dims: Sequence[str]) -> Places:
+    """Return where each of *dims* stands: block axes, loops from the outermost one, thread axes; z, y, then x."""
+    return {name: _place(name, number) for number, name in enumerate(dims)}
+
+
+def _place(name: str, number: int) -> tuple[int, int]:
+    if name[1:2] == "." and name[0] in "gl" and name[2:].isdigit():
+        return _BLOCK if name[0] == "g" else _THREAD, -int(name[2:])
+    return _LOOP, number
+
+
+def _of_variable(var: Var, places: Places) -> _Place:
+    """Return the place of a variable; a quotient stands behind the last of its variables."""
+    if isinstance(var, Floor):
+        inner = max((_of_variable(v, places) for v, _ in var.terms), default=(_PARAMETER, 0, 0, ""))
+        return (inner[0], inner[1], inner[2] + 1, str(var))
+    kind, number = places.get(var, (_PARAMETER, 0))
+    return (kind, number, 0, var)
+
+
+def row_key(terms: Sequence[tuple[Var, int]], const: int, places: Places, *, is_equality: bool) -> RowKey:
+    """Return the key that sorts constraints ``terms + const >= 0`` (or ``== 0``).
+
+    Equations first; then by the innermost variable, so that rows come before columns, and lower before upper bounds.
+    """
+    placed = sorted(((_of_variable(var, places), c) for var, c in terms), reverse=True)
+    inner = tuple(place for place, _ in placed if place[0] != _PARAMETER)
+    sign = -1 if placed and placed[0][1] > 0 else 1
+    outer = tuple(place[3] for place, _ in placed if place[0] == _PARAMETER)
+    return (not is_equality, inner, sign, outer, str([c for _, c in placed]), const)
