@@ -138,7 +138,9 @@ def _in_order(piece: Piece, dims: Sequence[str]) -> Piece:
 def in_order(pieces: Iterable[Piece]) -> list[Piece]:
     """Return the pieces of a union in an order that ISL has no part in."""
     found = list(pieces)
-    return found if len(found) < 2 else sorted(found, key=lambda piece: (len(piece), str(piece)))
+    if len(found) < 2:
+        return found
+    return sorted(found, key=lambda piece: (len(piece), [(str(terms), -const) for terms, const in piece.items()]))
 
 
 def _read(basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility) -> Piece:

@@ -22,6 +22,7 @@ from polyloop.kernel.made import Made
 from polyloop.kernel.tags import InameTag, Sequential
 from polyloop.kernel.trace import Trace
 from polyloop.kernel.tree import Tree, show_tree
+from polyloop.poly.sets import set_text
 
 __all__ = ["Condition", "Domain", "LoopKernel", "Reference", "memoised"]
 
@@ -259,9 +260,9 @@ def show_kernel(kernel: LoopKernel) -> str:
         ("unchecked", list(kernel.waivers)),
         ("arguments", [_show_argument(argument) for argument in kernel.arguments]),
         ("temporaries", [_show_temporary(temporary) for temporary in kernel.temporaries.values()]),
-        ("domains", [str(domain.set) for domain in kernel.domains]),
-        ("assumptions", [] if kernel.assumptions.plain_is_universe() else [str(kernel.assumptions)]),
-        ("conditions", [str(condition.set) for condition in kernel.conditions]),
+        ("domains", [set_text(domain.set) for domain in kernel.domains]),
+        ("assumptions", [] if kernel.assumptions.plain_is_universe() else [set_text(kernel.assumptions)]),
+        ("conditions", [set_text(condition.set) for condition in kernel.conditions]),
         ("tags", [f"{iname}: {tag}" for iname, tag in kernel.iname_tags.items()]),
         ("foreign functions", [str(function) for function in kernel.foreign]),
         ("rules", [str(rule) for rule in kernel.substitutions.values()]),

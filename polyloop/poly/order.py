@@ -31,8 +31,8 @@ def places_of(dims: Sequence[str]) -> Places:
 
 
 def _place(name: str, number: int) -> tuple[int, int]:
-    if name[1:2] == "." and name[0] in "gl" and name[2:].isdigit():
-        return _BLOCK if name[0] == "g" else _THREAD, -int(name[2:])
+    if name[1:2] == "." and name[0] in "gl":
+        return _BLOCK if name[0] == "g" else _THREAD, -int(name.split(".")[1])
     return _LOOP, number
 
 
@@ -48,10 +48,11 @@ def _of_variable(var: Var, places: Places) -> _Place:
 def row_key(terms: Sequence[tuple[Var, int]], const: int, places: Places, *, is_equality: bool) -> RowKey:
     """Return the key that sorts constraints ``terms + const >= 0`` (or ``== 0``).
 
-    Equations first; then by the innermost variable, so that rows come before columns, and lower before upper bounds.
+    Equations first, ``y == x``; then by the innermost variable: rows before columns, and lower before upper bounds.
     """
     placed = sorted(((_of_variable(var, places), c) for var, c in terms), reverse=True)
     inner = tuple(place for place, _ in placed if place[0] != _PARAMETER)
-    sign = -1 if placed and placed[0][1] > 0 else 1
+    leading = placed[len(inner) - 1 if is_equality else 0][1] if placed else 0
+    sign = -1 if leading > 0 else 1
     outer = tuple(place[3] for place, _ in placed if place[0] == _PARAMETER)
     return (not is_equality, inner, sign, outer, str([c for _, c in placed]), const)

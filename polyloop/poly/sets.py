@@ -37,6 +37,7 @@ __all__ = [
     "rows_of",
     "sample_pair",
     "sample_set",
+    "set_text",
     "single_values",
     "universe",
 ]
@@ -180,6 +181,11 @@ def is_strided(domain: isl.Set) -> bool:
     return any(basic.dim(DIV) for basic in domain.get_basic_sets())
 
 
+def set_text(domain: isl.Set) -> str:
+    """Return *domain* as ISL writes it, without what ISL drops in place as soon as it notices: always the same text."""
+    return str(domain.coalesce().detect_equalities().remove_redundancies())
+
+
 def lex_relation(space: isl.Space, equal: Sequence[tuple[int, int]], less: tuple[int, int] | None) -> isl.Map:
     """Return ``{ [x] -> [y] : x_i = y_j for (i, j) in equal, x_a < y_b for (a, b) = less }``."""
     ls = isl.LocalSpace.from_space(space)
@@ -242,7 +248,8 @@ def rows_of(basic: isl.BasicSet, dims: Sequence[str]) -> tuple[Row, ...]:
         form = Affine.make(terms, constraint.get_constant_val().to_python())
         rows.append(Row(form, True) if constraint.is_equality() else Row(gcd_normal(form), False))
     places = places_of(dims)
-    return tuple(sorted(rows, key=lambda row: row_key(*row.form, places, is_equality=row.is_equality)))
+    keys = [row_key(form.terms, form.const, places, is_equality=is_equality) for form, is_equality in rows]
+    return tuple(rows[number] for number in sorted(range(len(rows)), key=keys.__getitem__))
 
 
 def floor_of(aff: isl.Aff, parameters: Sequence[str], dims: Sequence[str], divs: Sequence[Var]) -> Floor:

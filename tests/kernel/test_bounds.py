@@ -41,7 +41,7 @@ def needs(domain: str, text: str, **shapes: str) -> list[str]:
             "{[i, j]: 0 <= i < n and 0 <= j < m}",
             "b[i, j] = a[j, i]",
             {"a": "n, m", "b": "n, m"},
-            ["m == n (where n >= 1 and m >= 1)"],
+            ["m == n (where m >= 1 and n >= 1)"],
         ),
         (LINE, "b[i] = a[i*i]", {"a": "n", "b": "n"}, []),
     ],

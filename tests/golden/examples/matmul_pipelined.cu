@@ -95,12 +95,12 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(const float *
         }
         if (64 * by + a_dim_0 < m && 4 * a_dim_1_outer + 3 < p)
             cp_async_16(&a_fetch[0][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer]);  // fetch_a
-        if (64 * bx + 4 * b_dim_1_outer + 3 < n && b_dim_0 < p)
+        if (b_dim_0 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n)
             cp_async_16(&b_fetch[0][b_dim_0][4 * b_dim_1_outer], &b[b_dim_0 * n + 64 * bx + 4 * b_dim_1_outer]);  // fetch_b
         cp_async_commit();
         if (64 * by + a_dim_0 < m && 4 * a_dim_1_outer + 19 < p)
             cp_async_16(&a_fetch[1][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer + 16]);  // fetch_a
-        if (64 * bx + 4 * b_dim_1_outer + 3 < n && b_dim_0 + 16 < p)
+        if (b_dim_0 + 16 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n)
             cp_async_16(&b_fetch[1][b_dim_0][4 * b_dim_1_outer], &b[(b_dim_0 + 16) * n + 64 * bx + 4 * b_dim_1_outer]);  // fetch_b
         cp_async_commit();
         for (int k_outer = 0; k_outer < (p + 12) / 16; ++k_outer) {
@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(const float *
             __syncthreads();
             if (64 * by + a_dim_0 < m && 16 * k_outer + 4 * a_dim_1_outer + 35 < p)
                 cp_async_16(&a_fetch[(k_outer + 2) % 3][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 16 * k_outer + 4 * a_dim_1_outer + 32]);  // fetch_a
-            if (64 * bx + 4 * b_dim_1_outer + 3 < n && 16 * k_outer + b_dim_0 + 32 < p)
+            if (16 * k_outer + b_dim_0 + 32 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n)
                 cp_async_16(&b_fetch[(k_outer + 2) % 3][b_dim_0][4 * b_dim_1_outer], &b[(16 * k_outer + b_dim_0 + 32) * n + 64 * bx + 4 * b_dim_1_outer]);  // fetch_b
             cp_async_commit();
             if (64 * by + 4 * ty < m && 64 * bx + 4 * tx + 3 < n) {

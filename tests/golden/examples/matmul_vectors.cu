@@ -130,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
                 a_tile[4 * a_dim_1_outer + 2][a_dim_0] = a_v.z;  // fetch_a
                 a_tile[4 * a_dim_1_outer + 3][a_dim_0] = a_v.w;  // fetch_a
             }
-            if (128 * bx + 4 * b_dim_1_outer + 3 < n && 8 * ko + b_dim_0 < p)
+            if (8 * ko + b_dim_0 < p && 128 * bx + 4 * b_dim_1_outer + 3 < n)
                 *(float4 *)&b_tile[b_dim_0][4 * b_dim_1_outer] = *(const float4 *)&b[(8 * ko + b_dim_0) * n + 128 * bx + 4 * b_dim_1_outer];  // fetch_b
             __syncthreads();
             #pragma unroll

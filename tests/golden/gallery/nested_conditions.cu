@@ -2,7 +2,7 @@ extern "C" __global__ void __launch_bounds__(64) nested_conditions(const int *__
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (bx == by && tx == ty && 8 * bx + tx < n) {
+    if (by == bx && ty == tx && 8 * bx + tx < n) {
         if (a[(8 * by + ty) * n + 8 * bx + tx] > 0) {
             out[(8 * by + ty) * n + 8 * bx + tx] = 1;  // insn
         } else {

@@ -5,7 +5,7 @@ extern "C" __global__ void __launch_bounds__(16) product_of_transposed_and_wide_
     const int a_dim_1_outer = tx % 2, t_mod_4 = tx % 4, a_dim_0 = tx / 2, t_div_4 = tx / 4;
     __shared__ __align__(8) float a_tile[8][12];
     __shared__ __align__(16) float b_tile[8][16];
-    if (4 * bx + 3 < n && 8 * by + 7 < n) {
+    if (8 * by + 7 < n && 4 * bx + 3 < n) {
         __align__(16) float acc[2][4];
         #pragma unroll
         for (int ii = 0; ii < 2; ++ii) {
@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(16) product_of_transposed_and_wide_
             *(float4 *)&c[(8 * by + 2 * t_div_4 + ii) * 4 * n + 16 * bx + 4 * t_mod_4] = *(const float4 *)&acc[ii][0];  // insn
     } else {
         __align__(16) float acc[2][4];
-        if (4 * bx + t_mod_4 < n && 8 * by + 2 * t_div_4 < n) {
+        if (8 * by + 2 * t_div_4 < n && 4 * bx + t_mod_4 < n) {
             #pragma unroll
             for (int ii = 0; ii < 2; ++ii) {
                 if (8 * by + 2 * t_div_4 + ii < n) {
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(16) product_of_transposed_and_wide_
                     }
                     if (4 * bx + t_mod_4 < n)
                         *(float4 *)&b_tile_fetch[0] = *(const float4 *)&b_tile[ki][4 * t_mod_4];  // fetch_b_tile
-                    if (4 * bx + t_mod_4 < n && 8 * by + 2 * t_div_4 < n) {
+                    if (8 * by + 2 * t_div_4 < n && 4 * bx + t_mod_4 < n) {
                         #pragma unroll
                         for (int ii = 0; ii < 2; ++ii) {
                             if (8 * by + 2 * t_div_4 + ii < n) {
@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(16) product_of_transposed_and_wide_
             }
             __syncwarp();
         }
-        if (4 * bx + t_mod_4 < n && 8 * by + 2 * t_div_4 < n) {
+        if (8 * by + 2 * t_div_4 < n && 4 * bx + t_mod_4 < n) {
             #pragma unroll
             for (int ii = 0; ii < 2; ++ii) {
                 if (8 * by + 2 * t_div_4 + ii < n)

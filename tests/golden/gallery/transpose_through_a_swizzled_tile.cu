@@ -4,7 +4,7 @@ extern "C" __global__ void __launch_bounds__(64) transpose_through_a_swizzled_ti
     const int tx = threadIdx.x;
     const int t_mod_32 = tx % 32, t_div_32 = tx / 32;
     __shared__ float tile[32][32];
-    if (32 * by + 31 < n && 32 * bx + 31 < n) {
+    if (32 * bx + 31 < n && 32 * by + 31 < n) {
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer)
             tile[2 * a_dim_0_outer + t_div_32][t_mod_32 ^ (2 * a_dim_0_outer + t_div_32)] = a[(32 * bx + 2 * a_dim_0_outer + t_div_32) * n + 32 * by + t_mod_32];  // fetch_a
@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(64) transpose_through_a_swizzled_ti
         for (int i_inner_outer = 0; i_inner_outer < 16; ++i_inner_outer)
             b[(32 * by + 2 * i_inner_outer + t_div_32) * n + 32 * bx + t_mod_32] = tile[t_mod_32][(2 * i_inner_outer + t_div_32) ^ t_mod_32];  // insn
     } else {
-        if (32 * by + t_mod_32 < n && 32 * bx + t_div_32 < n) {
+        if (32 * bx + t_div_32 < n && 32 * by + t_mod_32 < n) {
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer) {
                 if (32 * bx + 2 * a_dim_0_outer + t_div_32 < n)
@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(64) transpose_through_a_swizzled_ti
             }
         }
         __syncthreads();
-        if (32 * bx + t_mod_32 < n && 32 * by + t_div_32 < n) {
+        if (32 * by + t_div_32 < n && 32 * bx + t_mod_32 < n) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 16; ++i_inner_outer) {
                 if (32 * by + 2 * i_inner_outer + t_div_32 < n)
