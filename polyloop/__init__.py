@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from polyloop.transform.dependencies import add_dependency, add_nosync
     from polyloop.transform.distribution import distribute_loops
     from polyloop.transform.duplicate import duplicate_inames
+    from polyloop.transform.exchange import exchange_by_shuffle
     from polyloop.transform.factors import collect_common_factors_on_increment
     from polyloop.transform.fusion import (
         fuse_loops,
@@ -201,6 +202,7 @@ __all__ = [
     "distribute_loops",
     "domain",
     "duplicate_inames",
+    "exchange_by_shuffle",
     "expand_subst",
     "explain",
     "extract_subst",

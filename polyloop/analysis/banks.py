@@ -103,6 +103,8 @@ def _all(placement: Placement) -> Iterator[BankConflicts]:
             key = (access.array, access.indices, is_write)
             if placement.spaces.get(access.array) is AddressSpace.LOCAL and key not in seen:
                 seen.add(key)
+                if temporaries[access.array].is_shuffled:
+                    continue
                 yield _conflicts(placement, placed, access, temporaries[access.array])
 
 

@@ -45,6 +45,8 @@ class Addresses(Operands):
             if name in self.scope.pools:
                 own = f"{self.scope.pools[name]}.{own}"
             storage = self.scope.storage.get(name)
+            if storage is not None and storage.lane is not None:
+                return self._of_lane(own, indices[storage.lane])
             if storage is not None and storage.strides is not None:
                 return f"{own}[{self._address(indices, storage.strides, 0)}]"
             if storage is not None and storage.nesting is not None:
@@ -56,6 +58,13 @@ class Addresses(Operands):
         if name in self.scope.split:
             return part_reference(self.scope, name, indices, self._index, self._address)
         return f"{name}[{self._address(indices, array.strides, array.offset)}]"
+
+    def _of_lane(self, variable: str, lane: Expression) -> str:
+        """Return a lane's *variable*, which all lanes of a warp read; a thread's own is its own."""
+        text = self._index(lane).text
+        if text == self._index(p.Variable("l.0")).text:
+            return variable
+        return self.scope.language.shuffle.format(value=variable, lane=text)
 
     def _swizzled(self, storage: Storage, swizzle: Swizzle, indices: Sequence[Expression]) -> Iterator[str]:
         """Yield the subscripts of an element of which the place in its row depends on the row."""

@@ -16,6 +16,7 @@ from polyloop.codegen.context import Context
 from polyloop.codegen.copies import with_groups, without_starts
 from polyloop.codegen.cprinter import print_block
 from polyloop.codegen.digits import digit_lines, digits_of, without_digits
+from polyloop.codegen.divergence import refuse_divergent
 from polyloop.codegen.grid import GridAxis, grid_axes
 from polyloop.codegen.helpers import OPERATIONS
 from polyloop.codegen.language import AXIS_NAMES, Language
@@ -280,6 +281,7 @@ class _Program:
             self.magnitudes.define(name, ((Affine((), size),),))
         walker = Walker(scope, self.schedule, (*launch.group_axes, *extents), extents)
         body = walker.run(tree, context)
+        refuse_divergent(body, scope)
         return _Function(launch, scope, *declare_temporaries(body, launch, scope), axes)
 
     def _check_launch(self, launch: Launch) -> None:

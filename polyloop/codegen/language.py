@@ -91,6 +91,8 @@ class Language:
     atomics
         Call of each native atomic update, by ``(operation, NumPy name of the type)``; its fields are the element and
         the value. What is missing becomes a loop around ``atomicCAS``.
+    shuffle
+        Call by which all lanes of a warp read a variable ``{value}`` of ``{lane}``; empty if there is none.
     warp_reductions
         Call of each operation that a whole warp carries out at once, by ``(operation, NumPy name of the type)``; its
         fields are the mask of the lanes and the value.  What is missing is done by shuffles.
@@ -127,6 +129,7 @@ class Language:
     extremes: Mapping[tuple[str, str], str]
     atomics: Mapping[tuple[str, str], str] = field(default_factory=dict)
     warp_reductions: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    shuffle: str = ""
     constant: str = "static const "
     large_constant: str = "static const "
     constant_bytes: int = 0

@@ -114,7 +114,8 @@ class TemporaryVariable:
     constant table that no instruction writes; ``is_constant`` says that none may.  ``dim_tags`` say how each axis is
     stored, where that is not in C order; then the padding ends the axis that is stored contiguously.  Temporaries with
     one ``base_storage`` lie at one address.  With a ``swizzle`` the elements of each row change
-    places in shared memory.  ``dim_names`` are names of the axes.
+    places in shared memory.  ``dim_names`` are names of the axes.  Where ``is_shuffled``, targets with
+    shuffles keep each element in a register of its thread.
     """
 
     name: str
@@ -128,6 +129,7 @@ class TemporaryVariable:
     base_storage: str | None = None
     swizzle: Swizzle | None = None
     dim_names: tuple[str, ...] | None = None
+    is_shuffled: bool = False
 
     def strides(self) -> tuple[Expression, ...]:
         """Return the distance between neighbours along each axis [elements]; the shape must be known."""

@@ -319,4 +319,5 @@ def _show_temporary(temporary: TemporaryVariable) -> str:
     shape = "?" if temporary.shape is None else ", ".join(show(extent) for extent in temporary.shape)
     where = temporary.address_space if temporary.initializer is None else "table"
     layout = "" if temporary.swizzle is None else f", {temporary.swizzle}"
+    layout += ", exchanged by shuffles" if temporary.is_shuffled else ""
     return f"{temporary.name}: {dtype}" + (f"[{shape}]" if shape else "") + f" ({where}{layout})"

@@ -27,6 +27,8 @@ class DeviceLimits:
         [bytes].
     warp_size
         Threads in a row that are a warp, which can wait for each other by themselves; 1 where there are no warps.
+    has_shuffles
+        Whether the threads of a warp can read each other's registers.
     """
 
     max_threads_per_block: int = 1024
@@ -34,3 +36,4 @@ class DeviceLimits:
     shared_bytes: int = 48 * 1024
     static_shared_bytes: int = 48 * 1024
     warp_size: int = 32
+    has_shuffles: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from math import prod
@@ -14,6 +14,7 @@ import islpy as isl
 from polyloop.analysis.contract import contracted_axes, without_axes
 from polyloop.analysis.copies import arrivals
 from polyloop.analysis.digits import Digit
+from polyloop.analysis.exchange import lane_axis
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
 from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.launches import launch_cuts, launch_of, passages
@@ -112,12 +113,15 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     kernel = prepared(original)
     placement = place(kernel)
     proofs = [*discharge(kernel, obligations(placement, limits))]
-    found = [need for array in shared_arrays(placement) for need in needs(placement, array, limits.warp_size)]
+    shuffled = [t.name for t in kernel.temporaries.values() if t.is_shuffled and limits.has_shuffles]
+    shared = (array for array in shared_arrays(placement) if array not in shuffled)
+    found = [need for array in shared for need in needs(placement, array, limits.warp_size)]
     found += pool_needs(placement, limits.warp_size)
     warn("schedule", kernel.name, idle_barriers(placement, found), kernel.silenced_warnings)
     axes = contracted_axes(placement)
     collectives = _collectives(placement, limits)
     storages = _storages(placement, axes)
+    storages.update(_of_lanes(placement, storages, shuffled))
     storages.update(_scratch(placement, collectives, limits))
     proofs += discharge(kernel, [storage_obligations(storages.values(), limits)])
     tree = placement.program.tree
@@ -205,6 +209,16 @@ def _loop_tags(kernel: LoopKernel) -> Iterator[tuple[str, InameTag]]:
 
 def _same_types(old: LoopKernel, new: LoopKernel) -> bool:
     return old.arguments == new.arguments and old.temporaries == new.temporaries
+
+
+def _of_lanes(
+    placement: Placement, storages: Mapping[str, Storage], shuffled: Collection[str]
+) -> Iterator[tuple[str, Storage]]:
+    """Yield the temporaries of which each lane of a warp has its element in a variable, by name."""
+    for name in shuffled:
+        if name in storages:
+            lane = lane_axis(placement, name)
+            yield name, Storage(name, storages[name].dtype, (), AddressSpace.PRIVATE, lane=lane)
 
 
 def _storages(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[str, Storage]:

@@ -102,6 +102,8 @@ class Storage:
         Name of the storage that it shares with other temporaries.
     swizzle
         How the elements of each row change places.
+    lane
+        The subscript that says whose variable is read; None for storage that is no variable of each lane.
     """
 
     name: str
@@ -113,6 +115,7 @@ class Storage:
     strides: tuple[int, ...] | None = None
     pool: str | None = None
     swizzle: Swizzle | None = None
+    lane: int | None = None
 
     @property
     def dims(self) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from polyloop.target.mathtable import CUDA_FAST_FUNCTIONS, CUDA_FUNCTIONS, bit_d
 
 __all__ = ["CUDA_LANGUAGE", "CudaTarget"]
 
-_LIMITS: Final = DeviceLimits()
+_LIMITS: Final = DeviceLimits(has_shuffles=True)
 _SHARED_KIB: Final = {
     "sm_70": 96, "sm_72": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_87": 163, "sm_88": 99, "sm_89": 99,
     "sm_90": 227, "sm_100": 227, "sm_103": 227, "sm_110": 227, "sm_120": 99, "sm_121": 99,
@@ -95,6 +95,7 @@ CUDA_LANGUAGE: Final = Language(
     dynamic_shared="extern __shared__ __align__({bytes}) char {name}[];",
     block_barrier="__syncthreads();",
     warp_barrier="__syncwarp();",
+    shuffle="__shfl_sync(0xffffffffu, {value}, {lane})",
     unroll="#pragma unroll",
     unroll_hint="#pragma unroll",
     # NVRTC knows neither INFINITY nor NAN: bit patterns of IEEE 754.

@@ -248,6 +248,10 @@ def _temporaries(rng: random.Random, kernel: LoopKernel) -> list[str]:
     return rng.sample(names, min(len(names), 2))
 
 
+def _one_temporary(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"temporary_name": _temporaries(rng, kernel)[0]}
+
+
 def _alias(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"names": _temporaries(rng, kernel)}
 
@@ -472,6 +476,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "split_scan": _split_scan,
     "stage_reduction": _stage_reduction,
     "swizzle": _swizzle,
+    "exchange_by_shuffle": _one_temporary,
     "tag_array_axes": _tag_axes,
     "tag_inames": _tag,
     "tag_instructions": _instruction_tag,

@@ -76,6 +76,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "split_reduction_outward": "reduction",
     "stage_reduction": "stage_reduction",
     "swizzle": "swizzle",
+    "exchange_by_shuffle": "exchange",
     "split_scan": "split_scan",
     "tag_array_axes": "layout",
     "tag_inames": "tag",

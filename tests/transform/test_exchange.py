@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.codegen.c_ast import Assign, For, If
+from polyloop.codegen.divergence import refuse_divergent
+from polyloop.errors import CodegenError
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.schedule.plan import Storage
+from polyloop.target.cuda import CUDA_LANGUAGE
+from tests.transform.checking import check, cuda, refused, same_after_replay
+
+Golden = Callable[[str, str], None]
+ROWS = "{[b, lane, x]: 0 <= b < n and 0 <= lane, x < 32}"
+
+
+def rows(
+    value: str, tags: str = "b:g.0, lane:l.0, x:l.0", dtype: Any = np.float32, domain: str = ROWS
+) -> pl.LoopKernel:
+    """Return a kernel that computes elements of ``o`` from the row of ``a`` in a temporary."""
+    knl = pl.make_kernel(
+        domain, f"t[lane] = a[b, lane] {{id=load}}\no[b, x] = {value} {{id=use}}",
+        [pl.GlobalArg("a", dtype, shape="n, 32"), pl.GlobalArg("o", dtype, shape="n, 32"),
+         pl.TemporaryVariable("t", dtype, shape=(32,)), ...],
+        name="exchanged",
+    )  # fmt: skip
+    return pl.tag_inames(knl, tags) if tags else knl
+
+
+def numbers(n: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(n).integers(-9, 9, (n, 32)).astype(dtype)
+
+
+def test_neighbours_and_a_broadcast(golden: Golden) -> None:
+    base = rows("t[31 - x] + 2*t[x] + t[5]")
+    knl = pl.exchange_by_shuffle(base, "t")
+    golden("golden/exchange.cu", cuda(knl))
+    assert "exchanged by shuffles" in str(knl)
+    for n in (0, 1, 3):
+        a = numbers(n)
+        check(knl, {"a": a}, {"o": a[:, ::-1] + 2 * a + a[:, 5:6]})
+    same_after_replay(rows("t[31 - x] + 2*t[x] + t[5]", ""), knl)
+    assert cuda(base.exchange_by_shuffle("t")) == cuda(knl)  # type: ignore[attr-defined]
+    assert "whole warps read" in str(pl.verify(knl))
+
+
+def test_other_targets_keep_the_array() -> None:
+    base = rows("t[31 - x]")
+    code = [pl.generate_code(k, target=pl.CTarget()).device_code for k in (base, pl.exchange_by_shuffle(base, "t"))]
+    assert code[0] == code[1]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64, np.float64])
+def test_numbers_of_four_and_eight_bytes(dtype: Any) -> None:
+    a = np.abs(numbers(3, np.int32)).astype(dtype)
+    check(pl.exchange_by_shuffle(rows("t[31 - x]", dtype=dtype), "t"), {"a": a}, {"o": a[:, ::-1]})
+
+
+def test_a_broadcast_from_each_lane_in_turn() -> None:
+    knl = pl.exchange_by_shuffle(
+        pl.add_dtypes(rows("sum(j, t[j] * c[j, x])", domain=ROWS.replace("x", "x, j")), {"c": np.float32}), "t"
+    )
+    assert "__shfl_sync(0xffffffffu, t, j)" in cuda(knl)
+    a, c = numbers(3), numbers(32)
+    check(knl, {"a": a, "c": c}, {"o": a @ c})
+
+
+def steps(count: str = "m") -> pl.LoopKernel:
+    """Return a kernel that turns each row by one place in every step, through two temporaries."""
+    knl = pl.make_kernel(
+        f"{{[b, x0, k, x, y, z]: 0 <= b < n and 0 <= x0, x, y, z < 32 and 0 <= k < {count}}}",
+        """
+        for b
+            t[x0] = a[b, x0]
+            for k
+                u[x] = t[(x + 1) % 32] + k
+                t[y] = u[31 - y]
+            end
+            o[b, z] = t[z]
+        end
+        """,
+        [pl.GlobalArg("a", np.float32, shape="n, 32"), pl.GlobalArg("o", np.float32, shape="n, 32"),
+         pl.TemporaryVariable("t", np.float32, shape=(32,)), pl.TemporaryVariable("u", np.float32, shape=(32,)), ...],
+        name="steps",
+    )  # fmt: skip
+    return pl.tag_inames(knl, "b:g.0, x0:l.0, x:l.0, y:l.0, z:l.0")
+
+
+def test_steps_of_a_loop(golden: Golden) -> None:
+    knl = pl.exchange_by_shuffle(pl.exchange_by_shuffle(steps(), "t"), "u")
+    golden("golden/exchange_in_a_loop.cu", cuda(knl))
+    for n, m in ((1, 1), (2, 2), (2, 5)):
+        a = numbers(n)
+        want = a
+        for k in range(m):
+            want = (np.roll(want, -1, axis=1) + np.float32(k))[:, ::-1]
+        check(knl, {"a": a, "m": m}, {"o": np.ascontiguousarray(want)})
+
+
+def warps(read: str, shape: tuple[int, ...] = (4, 32)) -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "{[b, w, lane, v, x]: 0 <= b < n and 0 <= w, v < 4 and 0 <= lane, x < 32}",
+        f"t[w, lane] = a[b, w, lane]\no[b, v, x] = {read}",
+        [pl.GlobalArg("a", np.float32, shape="n, 4, 32"), pl.GlobalArg("o", np.float32, shape="n, 4, 32"),
+         pl.TemporaryVariable("t", np.float32, shape=shape), ...],
+        name="warps",
+    )  # fmt: skip
+    return pl.tag_inames(knl, "b:g.0, w:w, lane:lane, v:w, x:lane")
+
+
+def test_each_warp_by_itself() -> None:
+    knl = pl.exchange_by_shuffle(warps("t[v, 31 - x]"), "t")
+    code = cuda(knl)
+    assert "__shared__" not in code
+    assert "__sync" not in code
+    a = numbers(8).reshape(2, 4, 32)
+    check(knl, {"a": a}, {"o": np.ascontiguousarray(a[:, :, ::-1])})
+    text = refused(warps("t[3 - v, x]"), lambda k: pl.exchange_by_shuffle(k, "t"), "bad-exchange")
+    assert "not known to be in its warp" in text
+
+
+def test_a_lane_reads_its_own_element_under_any_condition() -> None:
+    knl = pl.exchange_by_shuffle(rows("t[31 - x] + (t[x] if x < 7 else 0)"), "t")
+    a = numbers(2)
+    check(knl, {"a": a}, {"o": a[:, ::-1] + np.where(np.arange(32) < 7, a, np.float32(0))})
+
+
+def test_a_value_taken_outside_of_the_condition() -> None:
+    knl = pl.make_kernel(
+        "{[b, lane, x]: 0 <= b < n and 0 <= lane, x < 32}",
+        """
+        t[lane] = a[b, lane]
+        <float32> r = t[31 - x]
+        o[b, x] = r if x < 7 else 0
+        """,
+        [pl.GlobalArg("a", np.float32, shape="n, 32"), pl.GlobalArg("o", np.float32, shape="n, 32"),
+         pl.TemporaryVariable("t", np.float32, shape=(32,)), ...],
+        name="outside",
+    )  # fmt: skip
+    knl = pl.exchange_by_shuffle(pl.tag_inames(knl, "b:g.0, lane:l.0, x:l.0"), "t")
+    a = numbers(2)
+    check(knl, {"a": a}, {"o": np.where(np.arange(32) < 7, a[:, ::-1], np.float32(0))})
+
+
+PARTLY = "{[b, lane, x]: 0 <= b < n and 0 <= lane < 32 and 0 <= x < 31}"
+SIZED = "{[b, lane, x]: 0 <= b < n and 0 <= lane < 32 and 0 <= x < min(m, 32)}"
+
+
+@pytest.mark.parametrize(
+    ("knl", "says"),
+    [
+        (rows("t[31 - x] if x < 7 else 0"), "'use' reads 't' under a condition"),
+        (rows("t[31 - x] if a[b, x] > 0 else 0"), "'use' reads 't' under a condition"),
+        (rows("t[x + 1]", domain=PARTLY), "'use' reads 't' on some lanes of a warp only"),
+        (rows("t[31 - x]", domain=SIZED), "'use' reads 't' on some lanes of a warp only"),
+        (rows("t[31 - x]", dtype=np.float16), "its type is float16"),
+        (rows("t[15 - x]", domain=ROWS.replace("32", "16")), "axis 'l.0' is 16 threads long"),
+        (rows("t[31 - x]", "b:g.0, lane:l.1, x:l.1"), "axis 'l.0' is"),
+        (rows("t[31 - x]", "b:g.0"), "it is private"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_exchanged(knl: pl.LoopKernel, says: str) -> None:
+    assert says in refused(knl, lambda k: pl.exchange_by_shuffle(k, "t"), "bad-exchange")
+
+
+def test_an_element_that_another_thread_writes() -> None:
+    knl = pl.make_kernel(
+        ROWS, "t[31 - lane] = a[b, lane]\no[b, x] = t[x]",
+        [pl.GlobalArg("a", np.float32, shape="n, 32"), pl.GlobalArg("o", np.float32, shape="n, 32"),
+         pl.TemporaryVariable("t", np.float32, shape=(32,)), ...],
+    )  # fmt: skip
+    knl = pl.tag_inames(knl, "b:g.0, lane:l.0, x:l.0")
+    assert "not the lane itself" in refused(knl, lambda k: pl.exchange_by_shuffle(k, "t"), "bad-exchange")
+
+
+def test_what_comes_after_is_checked_too() -> None:
+    refused(rows("t[31 - x]"), lambda k: pl.exchange_by_shuffle(k, "s"), "unknown-temporary")
+    base = rows("t[x + 1]", domain=PARTLY)
+    shuffled = replace(base.temporaries["t"], is_shuffled=True)
+    text = refused(replace(base, temporaries={"t": shuffled}), cuda, "bad-exchange", pl.VerificationError)
+    assert "on some lanes of a warp only" in text
+
+
+def test_no_shuffle_stands_where_lanes_are_missing() -> None:
+    storage = Storage("t", np.dtype("float32"), (), AddressSpace.PRIVATE, lane=0)
+    scope: Any = SimpleNamespace(storage={"t": storage}, values={"l.0": "tx"}, language=CUDA_LANGUAGE)
+    scope.error = lambda problem: CodegenError("generate_code", "k", [problem])
+    shuffle = Assign("r", "=", "__shfl_sync(0xffffffffu, t, 3)", "use", "r", frozenset({"t"}))
+    refuse_divergent((If("bx < n", (shuffle,)), For("int", "k", "0", "k < n", (shuffle,))), scope)
+    for block in (
+        If("tx < n", (shuffle,)), If("bx < n", (If("k < n - tx", (shuffle,)),)),
+        For("int", "k", "tx", "k < n", (shuffle,)), If("r > 0.0f", (), (shuffle,), frozenset({"r"})),
+    ):  # fmt: skip
+        with pytest.raises(CodegenError, match="divergent-exchange"):
+            refuse_divergent((block,), scope)
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_the_compiler_takes_it(arch: str) -> None:
+    for dtype in (np.float32, np.int64, np.uint64, np.float64, np.uint32):
+        compile_cuda(cuda(pl.exchange_by_shuffle(rows("t[31 - x] + t[5]", dtype=dtype), "t")), arch)
+    compile_cuda(cuda(pl.exchange_by_shuffle(steps(), "u")), arch)
