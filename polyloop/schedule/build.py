@@ -118,7 +118,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     found = [need for array in shared for need in needs(placement, array, limits.warp_size)]
     found += pool_needs(placement, limits.warp_size)
     warn("schedule", kernel.name, idle_barriers(placement, found), kernel.silenced_warnings)
-    axes = contracted_axes(placement)
+    axes = {name: gone for name, gone in contracted_axes(placement).items() if name not in shuffled}
     collectives = _collectives(placement, limits)
     storages = _storages(placement, axes)
     storages.update(_of_lanes(placement, storages, shuffled))
