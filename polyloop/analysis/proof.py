@@ -116,10 +116,17 @@ def prove(kernel: LoopKernel, obligation: Obligation) -> Proof:
     return proof
 
 
+_SHARED = frozenset({Claim.COVERAGE, Claim.VALUES, Claim.REDUCTION, Claim.ORDER})
+
+
 def share_proofs(old: LoopKernel, new: LoopKernel) -> None:
-    """Let *new* have what is proven of *old*; the two differ in their traces alone, of which no claim speaks."""
-    if old in _proofs:
-        _proofs[new] = _proofs[old]
+    """Let *new* have what is proven of values in *old*; the two differ in their traces alone, of which no claim speaks.
+
+    Proofs about threads stay where they are: what they find on the way is kept with the placement of their kernel.
+    """
+    known = {key: proof for key, proof in _proofs.get(old, {}).items() if proof.claim in _SHARED}
+    if known:
+        _proofs[new] = known
 
 
 def findings(kernel: LoopKernel, obligations: Iterable[Obligation]) -> Iterator[Diagnostic]:
