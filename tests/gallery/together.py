@@ -101,3 +101,23 @@ def product_with_a_split_sum() -> pl.LoopKernel:
     knl = pl.split_iname(knl, "j", 8, outer_tag="g.0", inner_tag="l.0")
     knl = pl.split_iname(knl, "k", 4, inner_tag="l.2")
     return pl.add_prefetch(knl, "a", ["i_inner", "k_inner"])
+
+
+def _mirrored_case(n: int, rng: np.random.Generator) -> Case:
+    a = rng.integers(-9, 9, (n, 32)).astype(F)
+    return {"a": a}, {"o": a[:, ::-1] + np.roll(a, -1, 1) + a[:, 5:6]}
+
+
+@example(_mirrored_case, sizes=(1, 3, 8))
+def exchanged_within_a_warp() -> pl.LoopKernel:
+    """Each lane reads its mirror image, its neighbour in a ring, and lane 5, out of their registers."""
+    knl = pl.make_kernel(
+        "{[b, lane, x]: 0 <= b < n and 0 <= lane, x < 32}",
+        """
+        t[lane] = a[b, lane]                              {id=load}
+        o[b, x] = t[31 - x] + t[(x + 1) % 32] + t[5]      {dep=load}
+        """,
+        [pl.GlobalArg("a, o", F, shape="n, 32"), pl.TemporaryVariable("t", F, shape=(32,)), ...],
+        name="exchanged_within_a_warp",
+    )
+    return pl.exchange_by_shuffle(pl.tag_inames(knl, "b:g.0, lane:l.0, x:l.0"), "t")
