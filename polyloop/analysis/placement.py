@@ -419,7 +419,7 @@ def _view(
 ) -> DigitView:
     """Return what code generation sees of a statement on digits, or on the thread axes beside others on digits."""
     kept, loops, rows = around
-    named = {x: str(tag) if isinstance(tag := kernel.tag(x), LocalAxis) else d.axis for x, d in used.items()}
+    named = {x: f"l.{tag.axis}" if isinstance(tag := kernel.tag(x), LocalAxis) else d.axis for x, d in used.items()}
     digits = {d.axis: d for x, d in used.items() if isinstance(kernel.tag(x), ThreadDigit)}
     missing: list[str] = []
     if is_owned and digits:

@@ -15,7 +15,14 @@ from polyloop.poly.sets import rows_of as rows_in_order
 from polyloop.poly.sets import set_text
 from tests.gallery import GALLERY
 
-KERNELS = ("heat_step", "interleaved_product", "python_matmul", "two_ranges", "diamond_tiles", "nested_conditions")
+KERNELS = (
+    "diamond_tiles",
+    "heat_step",
+    "matmul_in_registers",
+    "nested_conditions",
+    "transpose_through_a_swizzled_tile",
+    "two_ranges",
+)
 
 
 def _stir(sets: Sequence[isl.Set]) -> None:
