@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(4) affine(const float *__restrict__
                 x_fetch[tx] = x[by * n + 4 * j_outer + tx];  // fetch_x
             __syncwarp();
             if (4 * bx + tx < n) {
-                for (int j_inner = 0; j_inner < min(n - 4 * j_outer, 4); ++j_inner)
+                for (int j_inner = 0; j_inner < min(4, n - 4 * j_outer); ++j_inner)
                     acc += a[(4 * bx + tx) * n + 4 * j_outer + j_inner] * x_fetch[j_inner];  // insn_1
             }
             __syncwarp();

@@ -39,7 +39,7 @@ extern "C" __global__ void matmul(const float *__restrict__ a, const float *__re
             for (int k_outer = 0; k_outer < (n + 3) / 4; ++k_outer) {
                 for (int i_inner = 0; i_inner < 4; ++i_inner) {
                     for (int j_inner = 0; j_inner < n - 4 * j_outer; ++j_inner) {
-                        for (int k_inner = 0; k_inner < min(n - 4 * k_outer, 4); ++k_inner)
+                        for (int k_inner = 0; k_inner < min(4, n - 4 * k_outer); ++k_inner)
                             acc[i_inner][j_inner] += a[(4 * i_outer + i_inner) * n + 4 * k_outer + k_inner] * b[(4 * k_outer + k_inner) * n + 4 * j_outer + j_inner];
                     }
                 }
@@ -53,19 +53,19 @@ extern "C" __global__ void matmul(const float *__restrict__ a, const float *__re
     for (int i_outer = i_outer_full; i_outer < (n + 3) / 4; ++i_outer) {
         for (int j_outer = 0; j_outer < (n + 3) / 4; ++j_outer) {
             for (int i_inner = 0; i_inner < n - 4 * i_outer; ++i_inner) {
-                for (int j_inner = 0; j_inner < min(n - 4 * j_outer, 4); ++j_inner)
+                for (int j_inner = 0; j_inner < min(4, n - 4 * j_outer); ++j_inner)
                     acc[i_inner][j_inner] = 0.0f;
             }
             for (int k_outer = 0; k_outer < (n + 3) / 4; ++k_outer) {
                 for (int i_inner = 0; i_inner < n - 4 * i_outer; ++i_inner) {
-                    for (int j_inner = 0; j_inner < min(n - 4 * j_outer, 4); ++j_inner) {
-                        for (int k_inner = 0; k_inner < min(n - 4 * k_outer, 4); ++k_inner)
+                    for (int j_inner = 0; j_inner < min(4, n - 4 * j_outer); ++j_inner) {
+                        for (int k_inner = 0; k_inner < min(4, n - 4 * k_outer); ++k_inner)
                             acc[i_inner][j_inner] += a[(4 * i_outer + i_inner) * n + 4 * k_outer + k_inner] * b[(4 * k_outer + k_inner) * n + 4 * j_outer + j_inner];
                     }
                 }
             }
             for (int i_inner = 0; i_inner < n - 4 * i_outer; ++i_inner) {
-                for (int j_inner = 0; j_inner < min(n - 4 * j_outer, 4); ++j_inner)
+                for (int j_inner = 0; j_inner < min(4, n - 4 * j_outer); ++j_inner)
                     c[(4 * i_outer + i_inner) * n + 4 * j_outer + j_inner] = acc[i_inner][j_inner];
             }
         }

@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(8) halo(const float *__restrict__ a
         if (8 * bx + tx <= n) {
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-                if (8 * bx + 8 * a_dim_0_outer + tx >= 1 && 8 * a_dim_0_outer + tx < 10 && 8 * bx + 8 * a_dim_0_outer + tx <= n)
+                if (8 * a_dim_0_outer + tx < 10 && 8 * bx + 8 * a_dim_0_outer + tx >= 1 && 8 * bx + 8 * a_dim_0_outer + tx <= n)
                     a_fetch[8 * a_dim_0_outer + tx] = a[8 * bx + 8 * a_dim_0_outer + tx - 1];  // fetch_a
             }
         }

@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(8) dot_1(const float *__restrict__ 
             mine[tx] = acc;  // compute_mine
         float acc_0 = 0.0f;  // insn
         __syncwarp();
-        for (int k_inner_inner = 0; k_inner_inner < min(n - 32 * bx, 8); ++k_inner_inner)
+        for (int k_inner_inner = 0; k_inner_inner < min(8, n - 32 * bx); ++k_inner_inner)
             acc_0 += mine[k_inner_inner];  // insn
         if (tx == 0)
             atomicAdd(&out[0], acc_0);  // insn

@@ -6,6 +6,6 @@ extern "C" __global__ void __launch_bounds__(64) transpose(const float *__restri
     if (8 * by + ty < n && 8 * bx + tx < n)
         a_fetch[ty][tx] = a[(8 * by + ty) * n + 8 * bx + tx];  // fetch_a
     __syncthreads();
-    if (8 * by + tx < n && 8 * bx + ty < n)
+    if (8 * bx + ty < n && 8 * by + tx < n)
         b[(8 * bx + ty) * n + 8 * by + tx] = a_fetch[tx][ty];  // insn
 }

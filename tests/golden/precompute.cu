@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(16) rule(const float *__restrict__ 
         if (16 * bx + tx < n) {
             #pragma unroll
             for (int f_dim_0_outer = 0; f_dim_0_outer < 2; ++f_dim_0_outer) {
-                if (16 * bx + 16 * f_dim_0_outer + tx < n && 16 * f_dim_0_outer + tx < 18)
+                if (16 * f_dim_0_outer + tx < 18 && 16 * bx + 16 * f_dim_0_outer + tx < n)
                     f_value[16 * f_dim_0_outer + tx] = 2.0f * a[16 * bx + 16 * f_dim_0_outer + tx] + 1.0f;  // compute_f
             }
         }

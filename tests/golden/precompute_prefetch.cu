@@ -4,19 +4,19 @@ extern "C" __global__ void nested(const float *__restrict__ a, float *__restrict
     float f_value[17];
     float a_fetch[18];
     for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {
-        for (int a_dim_0 = max(1 - 16 * i_outer, 0); a_dim_0 < 18; ++a_dim_0)
+        for (int a_dim_0 = max(0, 1 - 16 * i_outer); a_dim_0 < 18; ++a_dim_0)
             a_fetch[a_dim_0] = a[16 * i_outer + a_dim_0 - 1];  // fetch_a
         for (int f_dim_0 = max(0, 1 - 16 * i_outer); f_dim_0 < 17; ++f_dim_0)
             f_value[f_dim_0] = 3.0f * a_fetch[f_dim_0] + 3.0f * a_fetch[f_dim_0 + 1];  // compute_f
-        for (int i_inner = max(1 - 16 * i_outer, 0); i_inner < 16; ++i_inner)
+        for (int i_inner = max(0, 1 - 16 * i_outer); i_inner < 16; ++i_inner)
             out[16 * i_outer + i_inner] = f_value[i_inner + 1] + f_value[i_inner];  // insn
     }
     for (int i_outer = i_outer_full; i_outer < (n + 14) / 16; ++i_outer) {
-        for (int a_dim_0 = max(1 - 16 * i_outer, 0); a_dim_0 <= n - 16 * i_outer; ++a_dim_0)
+        for (int a_dim_0 = max(0, 1 - 16 * i_outer); a_dim_0 <= n - 16 * i_outer; ++a_dim_0)
             a_fetch[a_dim_0] = a[16 * i_outer + a_dim_0 - 1];  // fetch_a
         for (int f_dim_0 = max(0, 1 - 16 * i_outer); f_dim_0 < n - 16 * i_outer; ++f_dim_0)
             f_value[f_dim_0] = 3.0f * a_fetch[f_dim_0] + 3.0f * a_fetch[f_dim_0 + 1];  // compute_f
-        for (int i_inner = max(1 - 16 * i_outer, 0); i_inner < n - 16 * i_outer - 1; ++i_inner)
+        for (int i_inner = max(0, 1 - 16 * i_outer); i_inner < n - 16 * i_outer - 1; ++i_inner)
             out[16 * i_outer + i_inner] = f_value[i_inner + 1] + f_value[i_inner];  // insn
     }
 }

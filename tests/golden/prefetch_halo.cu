@@ -3,7 +3,7 @@ extern "C" __global__ void __launch_bounds__(16) blur(const float *__restrict__ 
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     __shared__ float a_fetch[18];
-    if (16 * bx + 16 < n && bx >= 1) {
+    if (bx >= 1 && 16 * bx + 16 < n) {
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
             if (16 * a_dim_0_outer + tx < 18)
@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(16) blur(const float *__restrict__ 
         if (16 * bx + tx <= n) {
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-                if (16 * bx + 16 * a_dim_0_outer + tx <= n && 16 * a_dim_0_outer + tx < 18 && 16 * bx + 16 * a_dim_0_outer + tx >= 1)
+                if (16 * a_dim_0_outer + tx < 18 && 16 * bx + 16 * a_dim_0_outer + tx >= 1 && 16 * bx + 16 * a_dim_0_outer + tx <= n)
                     a_fetch[16 * a_dim_0_outer + tx] = a[16 * bx + 16 * a_dim_0_outer + tx - 1];  // fetch_a
             }
         }

@@ -5,13 +5,13 @@ extern "C" __global__ void blur(const float *__restrict__ a, float *__restrict__
     for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {
         for (int a_dim_0 = max(0, 1 - 16 * i_outer); a_dim_0 < 18; ++a_dim_0)
             a_fetch[a_dim_0] = a[16 * i_outer + a_dim_0 - 1];  // fetch_a
-        for (int i_inner = max(1 - 16 * i_outer, 0); i_inner < 16; ++i_inner)
+        for (int i_inner = max(0, 1 - 16 * i_outer); i_inner < 16; ++i_inner)
             out[16 * i_outer + i_inner] = a_fetch[i_inner] + a_fetch[i_inner + 1] + a_fetch[i_inner + 2];  // insn
     }
     for (int i_outer = i_outer_full; i_outer < (n + 14) / 16; ++i_outer) {
         for (int a_dim_0 = max(0, 1 - 16 * i_outer); a_dim_0 <= n - 16 * i_outer; ++a_dim_0)
             a_fetch[a_dim_0] = a[16 * i_outer + a_dim_0 - 1];  // fetch_a
-        for (int i_inner = max(1 - 16 * i_outer, 0); i_inner < n - 16 * i_outer - 1; ++i_inner)
+        for (int i_inner = max(0, 1 - 16 * i_outer); i_inner < n - 16 * i_outer - 1; ++i_inner)
             out[16 * i_outer + i_inner] = a_fetch[i_inner] + a_fetch[i_inner + 1] + a_fetch[i_inner + 2];  // insn
     }
 }

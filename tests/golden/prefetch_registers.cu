@@ -66,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
         }
     } else {
         float acc[2][2][2][2];
-        if (16 * bx + 2 * tx + 1 < n && 16 * by + 2 * ty < m) {
+        if (16 * by + 2 * ty < m && 16 * bx + 2 * tx + 1 < n) {
             #pragma unroll
             for (int i_hi = 0; i_hi < 2; ++i_hi) {
                 if (16 * by + 8 * i_hi + 2 * ty < m) {
@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
                             *(float2 *)&b_part[b_tile_dim_0][0] = *(const float2 *)&b_tile[ki][8 * b_tile_dim_0 + 2 * tx];  // fetch_b_tile
                     }
                 }
-                if (16 * bx + 2 * tx + 1 < n && 16 * by + 2 * ty < m) {
+                if (16 * by + 2 * ty < m && 16 * bx + 2 * tx + 1 < n) {
                     #pragma unroll
                     for (int i_hi = 0; i_hi < 2; ++i_hi) {
                         if (16 * by + 8 * i_hi + 2 * ty < m) {
@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
             }
             __syncwarp();
         }
-        if (16 * bx + 2 * tx + 1 < n && 16 * by + 2 * ty < m) {
+        if (16 * by + 2 * ty < m && 16 * bx + 2 * tx + 1 < n) {
             #pragma unroll
             for (int i_hi = 0; i_hi < 2; ++i_hi) {
                 if (16 * by + 8 * i_hi + 2 * ty < m) {

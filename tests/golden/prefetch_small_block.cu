@@ -5,7 +5,7 @@ extern "C" __global__ void __launch_bounds__(16) blur(const float *__restrict__ 
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     __shared__ float a_fetch[66];
-    if (64 * bx + 64 < n && bx >= 1) {
+    if (bx >= 1 && 64 * bx + 64 < n) {
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 5; ++a_dim_0_outer) {
             if (16 * a_dim_0_outer + tx < 66)
@@ -18,12 +18,12 @@ extern "C" __global__ void __launch_bounds__(16) blur(const float *__restrict__ 
         if (64 * bx + tx <= n) {
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 5; ++a_dim_0_outer) {
-                if (64 * bx + 16 * a_dim_0_outer + tx <= n && 16 * a_dim_0_outer + tx < 66 && 64 * bx + 16 * a_dim_0_outer + tx >= 1)
+                if (16 * a_dim_0_outer + tx < 66 && 64 * bx + 16 * a_dim_0_outer + tx >= 1 && 64 * bx + 16 * a_dim_0_outer + tx <= n)
                     a_fetch[16 * a_dim_0_outer + tx] = a[64 * bx + 16 * a_dim_0_outer + tx - 1];  // fetch_a
             }
         }
         __syncwarp();
-        for (int i_inner_outer = max(floordiv_int32(-tx, 16) - 4 * bx + 1, 0); i_inner_outer < min((n - tx + 14) / 16 - 4 * bx, 4); ++i_inner_outer)
+        for (int i_inner_outer = max(0, floordiv_int32(-tx, 16) - 4 * bx + 1); i_inner_outer < min(4, (n - tx + 14) / 16 - 4 * bx); ++i_inner_outer)
             out[64 * bx + 16 * i_inner_outer + tx] = a_fetch[16 * i_inner_outer + tx] + a_fetch[16 * i_inner_outer + tx + 1] + a_fetch[16 * i_inner_outer + tx + 2];  // insn
     }
 }

@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
         }
     } else {
         float acc[2][2][2][2];
-        if (16 * bx + 2 * tx + 1 < n && 16 * by + 2 * ty < m) {
+        if (16 * by + 2 * ty < m && 16 * bx + 2 * tx + 1 < n) {
             #pragma unroll
             for (int i_hi = 0; i_hi < 2; ++i_hi) {
                 if (16 * by + 8 * i_hi + 2 * ty < m) {
@@ -89,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
             if (16 * bx + 4 * b_dim_1_outer + 3 < n)
                 *(float4 *)&b_tile[b_dim_0][4 * b_dim_1_outer] = *(const float4 *)&b[(4 * ko + b_dim_0) * n + 16 * bx + 4 * b_dim_1_outer];  // fetch_b
             __syncwarp();
-            if (16 * bx + 2 * tx + 1 < n && 16 * by + 2 * ty < m) {
+            if (16 * by + 2 * ty < m && 16 * bx + 2 * tx + 1 < n) {
                 #pragma unroll
                 for (int ki = 0; ki < 4; ++ki) {
                     #pragma unroll
@@ -114,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
             }
             __syncwarp();
         }
-        if (16 * bx + 2 * tx + 1 < n && 16 * by + 2 * ty < m) {
+        if (16 * by + 2 * ty < m && 16 * bx + 2 * tx + 1 < n) {
             #pragma unroll
             for (int i_hi = 0; i_hi < 2; ++i_hi) {
                 if (16 * by + 8 * i_hi + 2 * ty < m) {

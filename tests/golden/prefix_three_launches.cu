@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(8) prefix_0(const float *__restrict
         b_sum[8 * bx + tx] = acc;
     } else if (32 * bx + 4 * tx < n) {
         float acc = 0.0f;
-        for (int j_inner = 0; j_inner < min(n - 32 * bx - 4 * tx, 4); ++j_inner)
+        for (int j_inner = 0; j_inner < min(4, n - 32 * bx - 4 * tx); ++j_inner)
             acc += a[32 * bx + 4 * tx + j_inner];
         b_sum[8 * bx + tx] = acc;
     }

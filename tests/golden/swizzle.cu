@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(256) transpose(const float *__restr
         }
         __syncthreads();
         if (32 * bx + tx < n) {
-            for (int i_inner_outer = 0; i_inner_outer < min((n - ty + 7) / 8 - 4 * by, 4); ++i_inner_outer)
+            for (int i_inner_outer = 0; i_inner_outer < min(4, (n - ty + 7) / 8 - 4 * by); ++i_inner_outer)
                 b[(32 * by + 8 * i_inner_outer + ty) * n + 32 * bx + tx] = a_fetch[tx][(8 * i_inner_outer + ty) ^ tx];  // insn
         }
     }

@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(128) turned(const float *__restrict
         }
         __syncthreads();
         if (16 * bx + j_inner < n) {
-            for (int i_inner_outer = 0; i_inner_outer < min((n - i_inner_inner + 7) / 8 - 4 * by, 4); ++i_inner_outer)
+            for (int i_inner_outer = 0; i_inner_outer < min(4, (n - i_inner_inner + 7) / 8 - 4 * by); ++i_inner_outer)
                 b[(32 * by + 8 * i_inner_outer + i_inner_inner) * n + 16 * bx + j_inner] = a_fetch[j_inner][8 * i_inner_outer + i_inner_inner];  // insn
         }
     }
