@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(64) row_scan(const float *__restric
     }
     for (int tile = tile_full; tile < (n + 127) / 128; ++tile) {
         float tile_sum = 0.0f;  // tile_sum
-        for (int j_inner_outer = 0; j_inner_outer < min((n - tx + 63) / 64 - 2 * tile, 2); ++j_inner_outer)
+        for (int j_inner_outer = 0; j_inner_outer < min(2, (n - tx + 63) / 64 - 2 * tile); ++j_inner_outer)
             tile_sum += a[bx * n + 128 * tile + 64 * j_inner_outer + tx];  // tile_sum
         tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
         float b_carry = acc_0;  // before_tile
