@@ -192,22 +192,35 @@ class Exchange:
 
     def exchanged(self, value: str, step: str) -> str:
         """Return the value of the thread whose number differs in *step*."""
-        threads = prod(self.sizes)
-        mask = f"0x{2 ** min(threads, 32) - 1:x}"
-        paths = list(leaves(self.dtype, ""))
-        shuffle = "__shfl_xor_sync({mask}, {value}, {step})"
-        if paths == [""]:
-            return shuffle.format(mask=mask, value=value, step=step)
+        comment = "// The value of the thread of the warp whose number differs in the bit step."
+        return self.shuffled("__shfl_xor_sync", value, ("step", step), "exchange", "exchanged", comment)
+
+    def shuffled(
+        self, shuffle: str, value: str, by: tuple[str, str], what: str, wish: str, comment: str
+    ) -> str:
+        """Return *value* of another thread of the warp; a record by a function that shuffles each of its fields.
+
+        Parameters
+        ----------
+        by
+            What the function calls its second parameter, and what is passed for it.
+        what, wish
+            By what the function is known, and what it is called if that is free.
+        """
+        mask = f"0x{2 ** min(prod(self.sizes), 32) - 1:x}"
+        parameter, given = by
+        parts = list(leaves(self.dtype, ""))
+        if parts == [""]:
+            return f"{shuffle}({mask}, {value}, {given})"
         ctype = self.scope.ctype(self.dtype)
-        key = f"exchange {ctype} {mask}"
+        key = f"{what} {ctype} {mask}"
         name = self.scope.record_helpers.get(key)
         if name is None:
-            name = self.scope.record_helpers[key] = self.scope.names.fresh(f"exchanged_{ctype.replace(' ', '_')}")
-            parts = [f"    x{leaf} = {shuffle.format(mask=mask, value=f'x{leaf}', step='step')};" for leaf in paths]
-            comment = "// The value of the thread of the warp whose number differs in the bit step."
-            head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, int step)"
-            self.scope.helpers[key] = "\n".join([comment, head, "{", *parts, "    return x;", "}"])
-        return f"{name}({value}, {step})"
+            name = self.scope.record_helpers[key] = self.scope.names.fresh(f"{wish}_{ctype.replace(' ', '_')}")
+            moved = [f"    x{leaf} = {shuffle}({mask}, x{leaf}, {parameter});" for leaf in parts]
+            head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, int {parameter})"
+            self.scope.helpers[key] = "\n".join([comment, head, "{", *moved, "    return x;", "}"])
+        return f"{name}({value}, {given})"
 
     def number(self) -> str:
         """Return the number of the thread in its block, as far as it says which lane of a warp it is."""

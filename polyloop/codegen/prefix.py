@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from math import prod
 from typing import Final
 
 import numpy as np
 
 from polyloop.codegen.c_ast import Assign
-from polyloop.codegen.collective import Exchange, indented, leaves, mixed, times, total
+from polyloop.codegen.collective import Exchange, indented, mixed, times, total
 from polyloop.codegen.context import Context
 from polyloop.codegen.expressions import Expressions
 from polyloop.expr.nodes import Operation
@@ -148,17 +147,5 @@ class _Scan(Exchange):
 
     def above(self, value: str, distance: str) -> str:
         """Return the value of the thread of the warp that is *distance* before this one."""
-        mask = f"0x{2 ** min(prod(self.sizes), 32) - 1:x}"
-        parts = list(leaves(self.dtype, ""))
-        if parts == [""]:
-            return f"__shfl_up_sync({mask}, {value}, {distance})"
-        ctype = self.scope.ctype(self.dtype)
-        key = f"above {ctype} {mask}"
-        name = self.scope.record_helpers.get(key)
-        if name is None:
-            name = self.scope.record_helpers[key] = self.scope.names.fresh(f"above_{ctype.replace(' ', '_')}")
-            moved = [f"    x{leaf} = __shfl_up_sync({mask}, x{leaf}, distance);" for leaf in parts]
-            comment = "// The value of the thread of the warp that is so many before this one."
-            head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, int distance)"
-            self.scope.helpers[key] = "\n".join([comment, head, "{", *moved, "    return x;", "}"])
-        return f"{name}({value}, {distance})"
+        comment = "// The value of the thread of the warp that is so many before this one."
+        return self.shuffled("__shfl_up_sync", value, ("distance", distance), "above", "above", comment)

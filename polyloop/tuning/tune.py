@@ -116,7 +116,8 @@ def tune(
     TuningError
         ``empty-space``; ``nothing-to-measure``: no choice could be built and compiled; ``no-progress-bar``.
     """
-    trials, programs = _built(build, Space(space, tuple(conditions)).drawn(seed, most), target)
+    choices = Space(space, tuple(conditions)).drawn(seed, most)
+    trials, programs = _built(build, choices, target)
     sets = [args] if isinstance(args, Mapping) else list(args)
     arch = None
     if any(found.program.target == "cuda" for found in programs):
@@ -127,7 +128,7 @@ def tune(
     with _bar(len(programs), "compile", progress) as step:
         compile_all([found.program.device_code for found in programs], arch, jobs, step)
     trials += _measured(programs, sets, arch, seconds, precision, progress)
-    order = {shown(choice): number for number, choice in enumerate(Space(space, tuple(conditions)).drawn(seed, most))}
+    order = {shown(choice): number for number, choice in enumerate(choices)}
     result = Tuned(tuple(sorted(trials, key=lambda trial: order[shown(trial.choice)])), seed)
     if not any(trial.time is not None for trial in trials):
         raise TuningError("tune", None, [_nothing(trials)])
