@@ -168,7 +168,6 @@ class LoopKernel:
     buffers: Mapping[str, str] = field(default_factory=dict)
     tile_inames: frozenset[str] = frozenset()
     slabs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    gone: Mapping[str, str] = field(default_factory=dict)
     fixed: Mapping[str, int] = field(default_factory=dict)
     foreign: tuple[ForeignFunction, ...] = ()
     index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))

@@ -60,7 +60,7 @@ class _Mapping(Transform):
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         change = self._change(kernel)
         assert isinstance(change, Remap), "violations come first"
-        return remap_inames(kernel, change, f"{self.name}: {self.text(kernel)}")
+        return remap_inames(kernel, change)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before

@@ -74,7 +74,7 @@ class DuplicateInames(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         only = selected(kernel, self.within, self.name)
-        result = remap_inames(kernel, renaming(kernel, self._names(kernel)), "duplicate_inames", only)
+        result = remap_inames(kernel, renaming(kernel, self._names(kernel)), only)
         return TagInames(self._tags(kernel)).rewrite(result)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:

@@ -86,7 +86,7 @@ def _fused(kernel: LoopKernel, inames: Sequence[str], new: str) -> LoopKernel:
     written = [dict(i.blocks).get(name) for i in kernel.instructions for name in inames if name in i.inames]
     number = next((n for n in written if n is not None), None)
     number = fresh_block(kernel) if number is None else number
-    result = merge_inames(kernel, inames, new, f"fuse_loops({list(inames)})")
+    result = merge_inames(kernel, inames, new)
     instructions = tuple(in_block(i, new, number) if i.id in users else i for i in result.instructions)
     return replace(result, instructions=instructions)
 

@@ -77,7 +77,6 @@ class RemoveUnusedInames(Transform):
             loop_priority=tuple(
                 left for chain in kernel.loop_priority if len(left := tuple(x for x in chain if x not in gone)) > 1
             ),
-            gone={**kernel.gone, **dict.fromkeys(gone, "remove_unused_inames()")},
         )
 
 
@@ -344,7 +343,7 @@ class MakeReductionInamesUnique(Transform):
                 names: dict[str, str] = {}
                 for iname in shared:
                     names[iname] = kernel.fresh(iname, names.values())
-                kernel = remap_inames(kernel, renaming(kernel, names), self.name, [instruction.id])
+                kernel = remap_inames(kernel, renaming(kernel, names), [instruction.id])
                 own = [names.get(x, x) for x in own]
             seen.update(own)
         return kernel

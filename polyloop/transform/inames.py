@@ -123,8 +123,8 @@ def _cancelled(index: Expression) -> Expression:
     return to_expression(form)
 
 
-def replace_iname(kernel: LoopKernel, change: Replacement, step: str) -> LoopKernel:
-    """Return *kernel* with one iname replaced; *step* says by what, for later messages."""
+def replace_iname(kernel: LoopKernel, change: Replacement) -> LoopKernel:
+    """Return *kernel* with one iname replaced."""
     rules = {
         name: SubstitutionRule(name, rule.arguments, change.expression(rule.expression))
         for name, rule in kernel.substitutions.items()
@@ -136,5 +136,4 @@ def replace_iname(kernel: LoopKernel, change: Replacement, step: str) -> LoopKer
         substitutions=rules,
         loop_priority=tuple(change.dims(chain) for chain in kernel.loop_priority),
         iname_tags={name: tag for name, tag in kernel.iname_tags.items() if name != change.old},
-        gone={**kernel.gone, change.old: step},
     )

@@ -113,8 +113,7 @@ class JoinInames(Transform):
         )
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        step = f"join_inames({list(self.inames)})"
-        result = remap_inames(kernel, self._change(kernel), step, self._only(kernel))
+        result = remap_inames(kernel, self._change(kernel), self._only(kernel))
         return TagInames(self.tags()).rewrite(result)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
@@ -209,7 +208,7 @@ class ChunkIname(Splitting):
         assert high is not None, "violations come first"
         length = max(1, -(-(high - low + 1) // self.num_chunks))
         change = parts_of(kernel, self.split_iname, length, (self.outer, self.inner), low)
-        result = remap_inames(kernel, change, f"chunk_iname('{self.split_iname}')", self._only(kernel))
+        result = remap_inames(kernel, change, self._only(kernel))
         slabs = dict(result.slabs)
         if any(self.slabs):
             slabs[self.outer] = self.slabs

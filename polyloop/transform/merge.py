@@ -60,18 +60,18 @@ def merge_violations(
 
 
 def merge_inames(
-    kernel: LoopKernel, inames: Sequence[str], new: str, step: str, only: Collection[str] | None = None
+    kernel: LoopKernel, inames: Sequence[str], new: str, only: Collection[str] | None = None
 ) -> LoopKernel:
     """Return *kernel* with all of *inames* called *new*, which may exist, in the instructions *only* (None: all)."""
     if new not in kernel.inames:
         first, inames = inames[0], inames[1:]
         old = kernel
-        kernel = remap_inames(kernel, renaming(kernel, {first: new}), step, only)
+        kernel = remap_inames(kernel, renaming(kernel, {first: new}), only)
         if only is None:
             kernel = _with_properties(kernel, old, first, new)
     for name in inames:
         if name != new:
-            kernel = _merged(kernel, name, new, step, only)
+            kernel = _merged(kernel, name, new, only)
     return kernel
 
 
@@ -85,10 +85,10 @@ def _with_properties(kernel: LoopKernel, old: LoopKernel, iname: str, new: str) 
     )
 
 
-def _merged(kernel: LoopKernel, old: str, new: str, step: str, only: Collection[str] | None) -> LoopKernel:
+def _merged(kernel: LoopKernel, old: str, new: str, only: Collection[str] | None) -> LoopKernel:
     change = renaming(kernel, {old: new})
     domains = _merged_domains(kernel, change, old, new, keep=only is not None)
-    result = remap_inames(kernel, change, step, only)
+    result = remap_inames(kernel, change, only)
     chains = dict.fromkeys(tuple(dict.fromkeys(chain)) for chain in result.loop_priority)
     return replace(result, domains=domains, loop_priority=tuple(chain for chain in chains if len(chain) > 1))
 

@@ -266,7 +266,7 @@ def _finished(
         names[iname] = kernel.fresh(f"{iname}_s", names.values())
     if not names:
         return kernel
-    kernel = remap_inames(kernel, renaming(kernel, names), "pipeline", {last.id})
+    kernel = remap_inames(kernel, renaming(kernel, names), {last.id})
     tags = {new: kernel.iname_tags[old] for old, new in names.items() if old in kernel.iname_tags}
     return replace(kernel, iname_tags={**kernel.iname_tags, **tags})
 

@@ -296,12 +296,11 @@ def _partly(change: Remap, instruction: Instruction, present: Sequence[str]) -> 
 
 
 def remap_inames(
-    kernel: LoopKernel, change: Remap, step: str, only: Collection[str] | None = None
+    kernel: LoopKernel, change: Remap, only: Collection[str] | None = None
 ) -> LoopKernel:
     """Return *kernel* with inames replaced, in the instructions *only* (all by default).
 
-    Where only some instructions change, all new inames have to be new, and the old ones stay in the kernel.  *step*
-    says by what, for later messages.
+    Where only some instructions change, all new inames have to be new, and the old ones stay in the kernel.
     """
     rules = kernel.substitutions
     if only is None:
@@ -319,14 +318,12 @@ def remap_inames(
     result = replace(kernel, domains=domains, instructions=tuple(instructions), substitutions=rules)
     if only is not None:
         return result
-    remaining = {name for piece in domains for name in piece.inames}
     return replace(
         result,
         loop_priority=_priority(kernel, change),
         iname_tags={name: tag for name, tag in kernel.iname_tags.items() if name not in change.moved},
         tile_inames=kernel.tile_inames - set(change.moved),
         slabs={name: slab for name, slab in kernel.slabs.items() if name not in change.moved},
-        gone={**kernel.gone, **{name: step for name in change.old if name not in remaining}},
     )
 
 

@@ -40,7 +40,7 @@ class RenameIname(Transform):
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         old, new = self.old_iname, self.new_iname
         change = Replacement(old, (new,), Affine.variable(new), (), p.Variable(new))
-        result = replace_iname(kernel, change, f"rename_iname('{old}', '{new}')")
+        result = replace_iname(kernel, change)
         tags = {new if name == old else name: tag for name, tag in kernel.iname_tags.items()}
         slabs = {new if name == old else name: slab for name, slab in kernel.slabs.items()}
         tiles = frozenset(new if name == old else name for name in kernel.tile_inames)
@@ -111,8 +111,7 @@ class RenameInames(Transform):
         return None if self.within is None else selected(kernel, self.within, self.name)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        step = f"rename_inames({list(self.old_inames)}, '{self.new_iname}')"
-        return merge_inames(kernel, self.old_inames, self.new_iname, step, self._only(kernel))
+        return merge_inames(kernel, self.old_inames, self.new_iname, self._only(kernel))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before

@@ -35,7 +35,7 @@ def skew_hint(kernel: LoopKernel, wanted: Sequence[str], is_legal: Callable[[Loo
 def _helps(kernel: LoopKernel, change: Remap, is_legal: Callable[[LoopKernel], bool]) -> bool:
     """Return whether *is_legal* holds after *change*; a kernel that is refused for another reason is no help."""
     try:
-        return is_legal(remap_inames(kernel, change, "a skew"))
+        return is_legal(remap_inames(kernel, change))
     except VerificationError:
         return False
 
@@ -68,4 +68,4 @@ def shifted(kernel: LoopKernel, iname: str, amount: int) -> LoopKernel:
     there, back = (Affine.make([(iname, 1)], constant) for constant in (amount, -amount))
     space = free_space(kernel, 1)
     change = Remap((iname,), (iname,), map_from_forms(space, (iname,), (there,)), (there,), (back,))
-    return remap_inames(kernel, change, "a shift")
+    return remap_inames(kernel, change)

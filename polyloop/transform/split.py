@@ -89,12 +89,11 @@ class SplitIname(Splitting):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         outer, inner, length = self.outer, self.inner, self.inner_length
-        step = f"split_iname('{self.split_iname}', {length})"
         if self.within is not None:
             change = parts_of(kernel, self.split_iname, length, (outer, inner))
-            result = remap_inames(kernel, change, step, selected(kernel, self.within, self.name))
+            result = remap_inames(kernel, change, selected(kernel, self.within, self.name))
         else:
-            result = replace_iname(kernel, halves(self.split_iname, length, outer, inner), step)
+            result = replace_iname(kernel, halves(self.split_iname, length, outer, inner))
         slabs = dict(kernel.slabs)
         if any(self.slabs):
             slabs[outer] = self.slabs

@@ -191,12 +191,11 @@ class _Split:
         scan, step = self.scan, self.step
         users = [i.id for i in self.before.instructions if scan.sweep in i.inames or
                  any(scan.sweep in term.inames for term in i.terms)]
-        said = f"split_scan('{scan.sweep}', {step.inner_length})"
         if users == [scan.instruction.id]:
-            moved = replace_iname(self.before, halves(scan.sweep, step.inner_length, step.outer, step.inner), said)
+            moved = replace_iname(self.before, halves(scan.sweep, step.inner_length, step.outer, step.inner))
         else:
             change = parts_of(self.before, scan.sweep, step.inner_length, (step.outer, step.inner))
-            moved = remap_inames(self.before, change, said, [scan.instruction.id])
+            moved = remap_inames(self.before, change, [scan.instruction.id])
         local = self._local(moved)
         sums, carry = self._sums(), self._carry()
         instructions: list[Instruction] = []

@@ -61,7 +61,7 @@ def _spread(
         iname = waiting.pop(0)
         extent = extents[iname]
         if extent > size:
-            outer, iname, kernel = split_off(kernel, iname, size, f"spreading '{iname}' over {tag}")
+            outer, iname, kernel = split_off(kernel, iname, size)
             extents[outer] = -(-extent // size)
             waiting.append(outer)
         kernel = replace(kernel, iname_tags={**kernel.iname_tags, iname: tag})
@@ -72,15 +72,13 @@ def _spread(
     return replace(kernel, iname_tags=left)
 
 
-def split_off(
-    kernel: LoopKernel, iname: str, size: int, why: str, suffix: str = "inner"
-) -> tuple[str, str, LoopKernel]:
+def split_off(kernel: LoopKernel, iname: str, size: int, suffix: str = "inner") -> tuple[str, str, LoopKernel]:
     """Return an iname divided by *size*: the names of the outer and the inner one, and the kernel."""
     outer, inner = kernel.fresh(f"{iname}_outer"), kernel.fresh(f"{iname}_{suffix}")
     box = (Row(Affine.variable(inner)), Row(Affine(((inner, -1),), size - 1)))
     text = p.Sum((p.Product((size, p.Variable(outer))), p.Variable(inner)))
     change = Replacement(iname, (outer, inner), Affine.make([(outer, size), (inner, 1)]), box, text)
-    return outer, inner, replace_iname(kernel, change, why)
+    return outer, inner, replace_iname(kernel, change)
 
 
 def _shares(kernel: LoopKernel, extents: Sequence[int], sizes: Mapping[str, int]) -> list[tuple[InameTag, int]]:

@@ -45,6 +45,6 @@ def vectorized(
     tags = dict(kernel.iname_tags)
     own = tags.pop(iname, None)
     kernel = replace(kernel, iname_tags=tags)
-    outer, lane, kernel = split_off(kernel, iname, plan.vec, f"moving {plan.vec} elements of '{iname}' at once", "vec")
+    outer, lane, kernel = split_off(kernel, iname, plan.vec, "vec")
     more = {lane: Vectorize()} if own is None else {lane: Vectorize(), outer: own}
     return replace(kernel, iname_tags={**kernel.iname_tags, **more})

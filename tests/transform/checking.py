@@ -67,7 +67,6 @@ def snapshot(knl: pl.LoopKernel) -> tuple[object, ...]:
         dict(knl.iname_tags),
         knl.loop_priority,
         dict(knl.slabs),
-        dict(knl.gone),
         str(knl.reference),
         str(knl.trace),
     )
