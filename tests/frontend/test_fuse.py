@@ -242,7 +242,7 @@ def test_every_part_of_an_instruction_is_renamed() -> None:
     assert {field.name for field in fields(ArrayArg)} == set(array.split())
     whole = (
         "name parameters assumptions domains instructions arguments temporaries substitutions iname_tags loop_priority "
-        "evaluations partials tile_inames slabs gone fixed index_dtype conditions silenced_warnings barriers "
+        "evaluations partials tile_inames slabs fixed index_dtype conditions silenced_warnings barriers "
         "target reference trace made foreign fast preambles buffers waivers"
     )
     assert {field.name for field in fields(pl.LoopKernel)} == set(whole.split())
