@@ -10,8 +10,9 @@ from benchmarks.gpu.elementwise import ELEMENTWISE
 from benchmarks.gpu.neighbours import NEIGHBOURS
 from benchmarks.gpu.products import PRODUCTS
 from benchmarks.gpu.rows import ROWS
+from benchmarks.gpu.sparse import SPARSE
 
 __all__ = ["CASES", "Arrays", "Case"]
 
-CASES: Final[Mapping[str, Case]] = {case.name: case for case in (*ELEMENTWISE, *NEIGHBOURS, *ROWS, *PRODUCTS)}
+CASES: Final[Mapping[str, Case]] = {case.name: case for case in (*ELEMENTWISE, *NEIGHBOURS, *ROWS, *SPARSE, *PRODUCTS)}
 """By name."""

@@ -51,10 +51,20 @@ class Device:
         return self._arrays.to_gpu(values)
 
     def poisoned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Return an array of NaN, or of the largest integer."""
+        """Return an array of NaN, or of -1."""
         array = self._arrays.empty(shape, dtype)
-        array.fill(dtype.type(np.nan) if dtype.kind == "f" else np.iinfo(dtype).max)
+        self.poison(array)
         return array
+
+    def poison(self, array: Any) -> None:
+        """Fill an array with set bits: NaN in every floating-point type."""
+        self._driver.memset_d8(array.gpudata, 0xFF, array.nbytes)
+
+    def copy(self, array: Any) -> Any:
+        """Return a copy of an array in the GPU's memory."""
+        found = self._arrays.empty(array.shape, array.dtype)
+        self._driver.memcpy_dtod(found.gpudata, array.gpudata, array.nbytes)
+        return found
 
     def synchronize(self) -> None:
         """Wait for all work."""

@@ -8,27 +8,37 @@ median of 20 after a warm-up.  Where the arrays of a size fit into the cache, se
 from __future__ import annotations
 
 import argparse
+import datetime
+import importlib
 import importlib.metadata
 import platform
+import shutil
+import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 import polyloop as pl
+from benchmarks.gpu.case import Random
 from benchmarks.gpu.cases import CASES, Case
 from benchmarks.gpu.device import Device
 from benchmarks.gpu.peers import calls_of, load_peers
-from benchmarks.gpu.report import Figure, as_json, as_table
+from benchmarks.gpu.report import Figure, Run, as_json, as_markdown, as_table, from_json, with_run
 from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.devices import DEVICES
 from polyloop.runtime.evaluate import evaluate
-from polyloop.runtime.gpu import gpu_available
+from polyloop.runtime.gpu import device_architecture, gpu_available
+from polyloop.tuning.worker import compile_all
 
 __all__ = ["main", "relative_error"]
 
 _MOST_SETS: Final = 64  # of arguments; small ones are taken from the cache
 _VERSIONS: Final = ("numpy", "pycuda", "islpy", "torch", "triton", "cupy-cuda13x", "nvidia-cuda-nvrtc")
+_ROOT: Final = Path(__file__).parents[2]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,40 +46,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks gpu", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="KERNEL", help=f"of {', '.join(CASES)}; default: all")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+    parser.add_argument("--commit", default=_commit(), help="what is measured; by default git says")
+    parser.add_argument("--saved", type=Path, metavar="FILE", help="measure nothing: show what --json printed before")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in CASES]
     if unknown:
         parser.error(f"no kernel {unknown[0]!r}")
     is_there, reason = gpu_available()
-    if not is_there:
+    if options.saved is None and not is_there:
         print(f"no GPU: {reason}", file=sys.stderr)
         return 2
+    run = _run(options.names or list(CASES), options.commit) if options.saved is None else (
+        from_json(options.saved.read_text()))
+    print(as_json(run) if options.json else as_markdown(run))
+    if options.write:
+        document = _ROOT / "docs" / "benchmarks.md"
+        document.write_text(with_run(document.read_text(), run))
+    return int(any(figure.error > CASES[figure.kernel].rtol for figure in run.figures))
+
+
+def _run(names: Sequence[str], commit: str) -> Run:
+    """Measure the cases called *names*."""
+    kernels = {name: CASES[name].build() for name in names}
+    targets = {name: pl.CudaTarget(min_blocks=CASES[name].min_blocks) for name in names}
+    texts = [pl.generate_code(kernels[name], target=targets[name]).device_code for name in names]
+    compile_all(texts, device_architecture())
     device = Device()
     libraries, missing = load_peers()
     ceilings = _ceilings(device, libraries)
-    figures = [
-        _measure(device, CASES[name], sizes, libraries, ceilings)
-        for name in options.names or CASES
-        for sizes in CASES[name].sizes
-    ]
-    facts = {"device": device.name, "driver": device.driver_version, **_versions(), "missing": missing, **ceilings}
-    print(as_json(figures, facts) if options.json else _text(figures, facts, list(libraries)))
-    return int(any(figure.error > CASES[figure.kernel].rtol for figure in figures))
-
-
-def _text(figures: Sequence[Figure], facts: Mapping[str, object], others: Sequence[str]) -> str:
-    lines = [f"{name}: {value}" for name, value in facts.items()]
-    return "\n".join([*lines, "", as_table(figures, others)])
+    figures = []
+    for name in names:
+        compiled = pl.compile(kernels[name], target=targets[name])
+        for sizes in CASES[name].sizes:
+            figures.append(_measure(device, CASES[name], sizes, compiled, libraries, ceilings))
+            print(as_table(figures[-1:], list(libraries)).splitlines()[-1], file=sys.stderr, flush=True)
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    facts = {"date": today, "device": device.name, "driver": device.driver_version, **_versions(), "commit": commit}
+    return Run(figures, facts, ceilings, list(libraries), missing)
 
 
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    found = {"Python": platform.python_version()}
     for name in _VERSIONS:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _commit() -> str:
+    if shutil.which("git") is None:
+        return "unknown"
+    found = subprocess.run(
+        ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip() or "unknown"
 
 
 def _ceilings(device: Device, libraries: Mapping[str, Any]) -> dict[str, float]:
@@ -91,48 +124,103 @@ def _measure(
     device: Device,
     case: Case,
     sizes: Mapping[str, int],
+    run: pl.CompiledKernel,
     libraries: Mapping[str, Any],
     ceilings: Mapping[str, float],
 ) -> Figure:
-    run = pl.compile(case.build(), target=pl.CudaTarget(min_blocks=case.min_blocks))
-    sets, error = _checked_sets(device, case, sizes, run)
-    times = {"polyloop": device.milliseconds([lambda arrays=arrays: run(**arrays) for arrays in sets])}  # type: ignore[misc]
+    checked = _checked_sets(device, case, sizes, run)
+    times = {"polyloop": device.milliseconds([lambda arrays=arrays: run(**arrays) for arrays in checked.sets])}  # type: ignore[misc]
+    wrong = {}
     for name, library in libraries.items():
-        calls = [call for arrays in sets if (call := calls_of(case.name, name, library, arrays)) is not None]
-        if calls:
-            times[name] = device.milliseconds(calls)
+        variants = list(zip(*(calls_of(case.name, name, library, arrays) for arrays in checked.sets), strict=True))
+        if not variants:
+            continue
+        apart = max(_apart(device, libraries, checked, calls[0]) for calls in variants)
+        if apart <= 3 * case.rtol:
+            times[name] = min(device.milliseconds(calls) for calls in variants)
+        else:
+            wrong[name] = apart
     moved, operations = case.moved(sizes), case.operations(sizes)
-    ceiling = moved / ceilings["copy [TB/s]"] / 1e9
-    if operations and "fp32 product [TFLOP/s]" in ceilings:
-        ceiling = max(ceiling, operations / ceilings["fp32 product [TFLOP/s]"] / 1e9)
+    roofline = max(moved / ceilings["copy [TB/s]"] / 1e9, operations / _peak(device, case, ceilings) / 1e9)
     size = ", ".join(f"{name}={value}" for name, value in sizes.items())
-    return Figure(case.name, size, times, moved, operations, error, ceiling)
+    return Figure(case.name, size, times, moved, operations, checked.error, roofline, wrong)
 
 
-def _checked_sets(
-    device: Device, case: Case, sizes: Mapping[str, int], run: pl.CompiledKernel
-) -> tuple[list[dict[str, Any]], float]:
-    """Return sets of arguments on the device, too many for its cache, and the largest error of the outputs."""
-    rng = np.random.default_rng()
+def _peak(device: Device, case: Case, ceilings: Mapping[str, float]) -> float:
+    """Return the peak rate of what does the work [TFLOP/s]: as published, or the measured one of an unknown device."""
+    for short, known in DEVICES.items():
+        if short in device.name and (rate := known.rate(case.unit)) is not None:
+            return rate.value / 1e12
+    return ceilings.get("fp32 product [TFLOP/s]", float("inf"))
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """Sets of arguments on the device, too many for its cache.
+
+    Attributes
+    ----------
+    given
+        The inputs of the first set, on the host.
+    output, found
+        An output, and what the kernel made of the first set: its largest error is *error*.
+    """
+
+    sets: Sequence[dict[str, Any]]
+    given: Mapping[str, Any]
+    output: str
+    found: Any
+    error: float
+
+
+def _checked_sets(device: Device, case: Case, sizes: Mapping[str, int], run: pl.CompiledKernel) -> _Checked:
+    """Draw sets of arguments and check the outputs of the first one."""
+    rng = Random(np.random.PCG64DXSM())
     count = min(_MOST_SETS, max(1, -(-4 * device.l2_bytes // case.moved(sizes))))
-    sets: list[dict[str, Any]] = []
-    worst = 0.0
-    for number in range(count):
-        inputs = case.inputs(sizes, rng)
-        arguments: dict[str, Any] = {
-            name: device.array(value) if isinstance(value, np.ndarray) else value for name, value in inputs.items()
-        }
-        for argument in run.program.arguments:
-            if isinstance(argument, ArrayArg) and argument.name not in arguments:
-                shape = tuple(evaluate(extent, sizes) for extent in argument.shape or ())
-                arguments[argument.name] = device.poisoned(shape, np.dtype(argument.dtype))
-        sets.append(arguments)
-        if number == 0:
-            run(**arguments)
-            device.synchronize()
-            expected = case.expected(inputs)
-            worst = max(relative_error(arguments[name].get(), *found) for name, found in expected.items())
-    return sets, worst
+    drawn = [case.inputs(sizes, rng) for _ in range(count)]
+    sets = [_placed(device, inputs, sizes, run) for inputs in drawn]
+    run(**sets[0])
+    device.synchronize()
+    expected = case.expected(drawn[0])
+    worst = max(relative_error(sets[0][name].get(), *found) for name, found in expected.items())
+    output = next(iter(expected))
+    return _Checked(sets, drawn[0], output, device.copy(sets[0][output]), worst)
+
+
+def _placed(
+    device: Device, inputs: Mapping[str, Any], sizes: Mapping[str, int], run: pl.CompiledKernel
+) -> dict[str, Any]:
+    """Return the arguments of a call: inputs on the device, and poisoned outputs."""
+    found = {name: device.array(value) if isinstance(value, np.ndarray) else value for name, value in inputs.items()}
+    for argument in run.program.arguments:
+        if isinstance(argument, ArrayArg) and argument.name not in found:
+            values = {**sizes, **{name: value for name, value in inputs.items() if not isinstance(value, np.ndarray)}}
+            shape = tuple(evaluate(extent, values) for extent in argument.shape or ())
+            found[argument.name] = device.poisoned(shape, np.dtype(argument.dtype))
+    return found
+
+
+def _apart(device: Device, libraries: Mapping[str, Any], checked: _Checked, call: Callable[[], object]) -> float:
+    """Return how far the result of a peer's call on the first set is from the kernel's, relative to the largest value.
+
+    The output is poisoned before; infinity where an element was not written.
+    """
+    output = checked.sets[0][checked.output]
+    if checked.output in checked.given:
+        output.set(checked.given[checked.output])
+    else:
+        device.poison(output)
+    returned: Any = call()
+    device.synchronize()
+    mine, other = checked.found, output if returned is None else returned
+    if "torch" in libraries:
+        torch = libraries["torch"]
+        a, b = (torch.as_tensor(array, device="cuda") for array in (mine, other))
+        apart = float((a - b).abs().max() / a.abs().max())
+    else:
+        a, b = mine.get(), other.get()
+        apart = float(np.abs(a - b).max() / np.abs(a).max())
+    return float("inf") if np.isnan(apart) else apart
 
 
 def relative_error(got: np.ndarray[Any, Any], at: Any, expected: np.ndarray[Any, Any]) -> float:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +13,12 @@ import pytest
 import polyloop as pl
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.__main__ import main as benchmarks_main
-from benchmarks.gpu import run
+from benchmarks.gpu import handwritten, run
+from benchmarks.gpu.case import Random
 from benchmarks.gpu.cases import CASES
-from benchmarks.gpu.peers import PEERS
-from benchmarks.gpu.report import Figure, as_json, as_table
+from benchmarks.gpu.peers import PEERS, load_peers
+from benchmarks.gpu.report import Figure, Run, as_json, as_markdown, as_table, from_json, with_run
+from polyloop.kernel.devices import DEVICES
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.nvrtc import compile_cuda
 
@@ -37,13 +41,52 @@ def test_each_kernel_compiles(name: str) -> None:
 
 
 def test_peers_do_work_that_is_measured() -> None:
-    assert {case for calls, _ in PEERS.values() for case in calls} <= set(CASES)
+    assert {case for peer in PEERS.values() for case in peer.calls} <= set(CASES)
+
+
+def test_a_peer_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = importlib.import_module
+
+    def only_ours(name: str) -> object:
+        if name != "benchmarks.gpu.handwritten":
+            raise ImportError(name)
+        return load(name)
+
+    monkeypatch.setattr("benchmarks.gpu.peers.importlib.import_module", only_ours)
+    found, missing = load_peers()
+    assert list(found) == ["CUDA C"]
+    assert missing == ["torch", "cupy", "triton"]
+
+
+@pytest.mark.nvrtc
+@pytest.mark.parametrize(("name", "macros"), [
+    ("copy", ()), ("transpose", ()), ("stencil", ()), ("gemm", ("EXACT=0",)), ("gemm", ("EXACT=1",)),
+    ("softmax", ("THREADS=64", "VECTORS=4")), ("softmax", ("THREADS=1024", "VECTORS=4")),
+    ("row_sums", ("LANES=8", "VECTORS=1")), ("row_sums", ("LANES=256", "VECTORS=16")), ("csr_product", ("LANES=8",)),
+])
+def test_what_is_written_by_hand_compiles(name: str, macros: tuple[str, ...]) -> None:
+    assert handwritten.compiled(name, "sm_90", *macros).cubin
+
+
+def test_every_unit_has_a_peak_rate() -> None:
+    assert all(DEVICES["H200"].rate(case.unit) is not None for case in CASES.values())
+
+
+def test_large_arrays_are_random_to_their_ends() -> None:
+    rng = Random(np.random.PCG64(0))
+    for draw in (rng.random, rng.standard_normal):
+        first, second = (draw((3, 2**20 + 1), np.float32) for _ in range(2))
+        assert first.dtype == np.float32
+        assert len(np.unique(first)) > 2**20
+        assert (first != second).mean() > 0.99
+    assert rng.random() != rng.random()
 
 
 FIGURES = [
     Figure("copy", "n=268435456", {"polyloop": 0.5, "torch": 0.51}, 2**31, 0, 0.0, 0.499),
-    Figure("fp32 GEMM", "n=4096", {"polyloop": 4.0}, 3 * 2**26, 2 * 4096**3, 1e-7, 2.7),
+    Figure("fp32 GEMM", "n=4096", {"polyloop": 4.0}, 3 * 2**26, 2 * 4096**3, 1e-7, 2.7, {"triton": 0.25}),
 ]
+RUN = Run(FIGURES, {"date": "2026-11-21", "device": "a GPU"}, {"copy [TB/s]": 4.284}, ["torch"], ["cupy"])
 
 
 def test_the_table_has_a_line_for_each_figure() -> None:
@@ -53,10 +96,29 @@ def test_the_table_has_a_line_for_each_figure() -> None:
     assert {line.count("|") for line in lines} == {9}
 
 
-def test_json_has_the_figures_and_the_facts() -> None:
-    found = json.loads(as_json(FIGURES, {"device": "a GPU"}))
-    assert found["device"] == "a GPU"
-    assert [figure["times"] for figure in found["figures"]] == [{"polyloop": 0.5, "torch": 0.51}, {"polyloop": 4.0}]
+def test_the_text_names_what_is_not_in_the_table() -> None:
+    assert as_markdown(RUN).splitlines()[:4] == [
+        "2026-11-21, device a GPU; copy 4.284 TB/s.",
+        "Not on this machine, and left out: cupy.",
+        "fp32 GEMM, n=4096: triton differs by 2.5e-01 and is left out.",
+        "",
+    ]
+
+
+def test_a_run_is_saved_and_shown_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = tmp_path / "run.json"
+    saved.write_text(as_json(RUN))
+    assert from_json(saved.read_text()) == RUN
+    assert run.main(["--saved", str(saved)]) == 0
+    assert capsys.readouterr().out == as_markdown(RUN) + "\n"
+
+
+def test_the_documentation_has_a_place_for_the_newest_run() -> None:
+    document = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text()
+    once = with_run(document, RUN)
+    assert as_markdown(RUN) in once
+    assert with_run(once, RUN) == once
+    assert once.count("## ") == document.count("## ")
 
 
 def test_an_element_that_was_not_written_is_an_error() -> None:

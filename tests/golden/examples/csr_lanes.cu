@@ -1,0 +1,36 @@
+// The sum of x over the 8 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
+static __device__ __forceinline__ float sum_over_x_float32(float x)
+{
+    #pragma unroll
+    for (int step = 1; step <= 4; step *= 2)
+        x += __shfl_xor_sync(0xffffffff, x, step);
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(256) csr_lanes(const int *__restrict__ first, const int *__restrict__ column, const float *__restrict__ a, const float *__restrict__ x, float *__restrict__ y, int n_arg, int entries_arg, int m_arg)
+{
+    const long long n = (long long)n_arg;
+    const long long entries = (long long)entries_arg;
+    const long long m = (long long)m_arg;
+    const long long bx = blockIdx.x;
+    const long long tx = threadIdx.x, ty = threadIdx.y;
+    int begin;
+    int count;
+    if (32 * bx + ty < n) {
+        begin = first[32 * bx + ty];  // insn
+        count = first[32 * bx + ty + 1] - begin;  // insn_1
+    }
+    float acc = 0.0f;  // insn_2
+    if (32 * bx + ty < n) {
+        for (long long j_outer = 0; 32 * j_outer < (long long)count - tx; ++j_outer) {
+            #pragma unroll
+            for (long long j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer) {
+                if (32 * j_outer + 8 * j_inner_outer + tx < (long long)count)
+                    acc += a[begin + 32 * j_outer + 8 * j_inner_outer + tx] * x[column[begin + 32 * j_outer + 8 * j_inner_outer + tx]];  // insn_2
+            }
+        }
+    }
+    acc = sum_over_x_float32(acc);  // insn_2
+    if (tx == 0 && 32 * bx + ty < n)
+        y[32 * bx + ty] = acc;  // insn_2
+}
