@@ -34,8 +34,8 @@ class Result:
 
     __slots__ = ("_outputs",)
 
-    def __init__(self, outputs: Mapping[str, Any]) -> None:
-        self._outputs = dict(outputs)
+    def __init__(self, outputs: dict[str, Any]) -> None:
+        self._outputs = outputs
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # an array of any library
         if name.startswith("_") or name not in self._outputs:

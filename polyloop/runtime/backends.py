@@ -80,12 +80,12 @@ class CBackend:
         """Return the launches of *binding*, to be repeated as they are while the arrays live: they hold addresses."""
         views = {**binding.views, **workspace}
 
-        def prepared(launch: DeviceLaunch) -> Callable[[int], bool]:
+        def prepared(launch: DeviceLaunch) -> Callable[[int | None], bool]:
             function = self._functions[launch.name]
             arguments = [binding.address(name, views[name].pointer) if name in self._arrays
                          else _c_value(binding.scalars[name]) for name in launch.arguments]
 
-            def run(_: int) -> bool:
+            def run(_: int | None) -> bool:
                 function(*arguments)
                 return True
 

@@ -334,11 +334,12 @@ class GpuModule:
             functions = self._raw_functions(self._load(context))
             pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
             pointers |= workspace or {}
+            current = current_handle(views)
             launches = [
                 _raw().prepared(functions[launch.name], grid, launch.block, shared=self._dynamic[launch.name],
-                                parameters=self.pack(launch, pointers, binding))
+                                parameters=self.pack(launch, pointers, binding), current=current)
                 for launch, grid in binding.launches]
-            return PackedCall(launches, current_handle(views))
+            return PackedCall(launches, current)
 
     def run_elsewhere(self, packed: PackedCall, binding: Binding, stream: int | None) -> None:
         """Run *packed* in a thread where the context of its arrays is not current."""

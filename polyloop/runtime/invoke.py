@@ -12,7 +12,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.backends import Backend, CudaBackend, make_backend
 from polyloop.runtime.gpu import device_architecture
-from polyloop.runtime.repeat import MOST_REPEATS, PackedCall, call_key
+from polyloop.runtime.repeat import PackedCall, Repeats
 from polyloop.runtime.resources import Resources, resources
 
 __all__ = ["BoundCall", "CompiledKernel", "load"]
@@ -39,12 +39,12 @@ class CompiledKernel:
     regenerate: Callable[[int], GeneratedProgram] | None = None
     _small: Backend = field(init=False, repr=False)
     _large: Backend | None = field(default=None, init=False, repr=False)
-    _repeats: dict[tuple[object, ...], PackedCall] = field(default_factory=dict, init=False, repr=False)
+    _repeats: Repeats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._small = make_backend(self.program, self.architecture)
         arrays = [a for a in self.program.arguments if isinstance(a, ArrayArg)]
-        self._outputs = tuple(a.name for a in arrays if a.is_output)
+        self._repeats = Repeats(tuple(a.name for a in arrays if a.is_output))
         self._may_repeat = not self.program.split and not self._small.binder.layouts
 
     def __repr__(self) -> str:
@@ -101,17 +101,19 @@ class CompiledKernel:
         CompilerError
             ``no-gpu``: a CUDA kernel was called where there is no GPU.
         """
-        key = call_key(arguments) if self._may_repeat and not poison else None
-        known = None if key is None else self._repeats.get(key)
-        if known is not None and known.run(None if stream is None else self._small.stream(self.program.kernel, stream)):
-            return Result({name: arguments[name] for name in self._outputs})
+        if not poison:
+            handle = None if stream is None else self._small.stream(self.program.kernel, stream)
+            found = self._repeats.latest(arguments, handle)
+            if found is None:
+                found = self._repeats.again(arguments, handle)
+            if found is not None:
+                return found
         backend, binding = self._bind(arguments, poison)
         if binding.launches:
             backend.launch(binding, stream)
-            if key is not None and not binding.fresh and (packed := backend.repeatable(binding)) is not None:
-                if len(self._repeats) >= MOST_REPEATS:
-                    self._repeats.clear()
-                self._repeats[key] = packed
+            may_repeat = self._may_repeat and not binding.fresh
+            if may_repeat and (packed := backend.repeatable(binding)) is not None:
+                self._repeats.remember(arguments, packed)
         return binding.result()
 
     def bind(self, **arguments: object) -> BoundCall:
@@ -179,6 +181,7 @@ class BoundCall:
     ) -> None:
         self.result: Final = binding.result()
         self._backend, self._binding, self._packed, self._kept = backend, binding, packed, kept
+        self._run = packed.run
 
     def __repr__(self) -> str:
         program = self._binding.program
@@ -193,7 +196,7 @@ class BoundCall:
             ``no-stream``: a stream for a kernel that runs on the CPU.
         """
         handle = None if stream is None else self._backend.stream(self._binding.program.kernel, stream)
-        if not self._packed.run(handle):
+        if not self._run(handle):
             self._backend.run_elsewhere(self._packed, self._binding, handle)
         return self.result
 

@@ -7,6 +7,7 @@ import importlib
 import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import polyloop as pl
 from polyloop.errors import ArgumentError, CompilerError
 from polyloop.runtime.arguments import Binder
 from polyloop.runtime.invoke import CompiledKernel, load
-from polyloop.runtime.repeat import call_key
+from polyloop.runtime.repeat import MOST_REPEATS, MOST_SIGNATURES, PackedCall, Repeats
 from tests.runtime.programs import F4, axpy
 
 X = np.arange(1, 6, dtype=F4)
@@ -50,7 +51,7 @@ def test_the_same_call_is_checked_once(run: CompiledKernel, checked: list[str]) 
         assert result.z is z
         assert tuple(result) == (z,)
     assert len(checked) == 1
-    run(x=x, alpha=2, y=X, z=z)  # in another order: checked again, and right
+    run(x=x, alpha=2, y=X, z=z)  # in another order
     np.testing.assert_array_equal(z, 2 * x + X)
 
 
@@ -103,10 +104,110 @@ def test_no_array_is_kept_alive(run: CompiledKernel) -> None:
     assert seen() is None
 
 
+class _Tensor:
+    """What the checks look at of a Torch tensor."""
+
+    def __init__(self, **facts: Any) -> None:
+        self._facts = {"data_ptr": 4096, "stride": (3, 1), "is_neg": False, "is_conj": False, **facts}
+        self.dtype, self.shape = facts.get("dtype", "float32"), facts.get("shape", (2, 3))
+
+    def __getattr__(self, name: str) -> Callable[[], Any]:
+        return lambda: self._facts[name]
+
+
+class _Array:
+    """The same of CuPy and PyCUDA arrays."""
+
+    def __init__(self, **facts: Any) -> None:
+        self.dtype, self.shape = facts.get("dtype", np.dtype(F4)), facts.get("shape", (2, 3))
+        self.strides = facts.get("strides", (12, 4))
+        self.gpudata = facts.get("pointer", 4096)
+        self.data = SimpleNamespace(ptr=self.gpudata)
+
+
+def _like(base: type, module: str, name: str) -> type:
+    return type(name, (base,), {"__module__": module, "__qualname__": name})
+
+
+Tensor, Cupy, Pycuda = (
+    _like(_Tensor, "torch", "Tensor"), _like(_Array, "cupy", "ndarray"), _like(_Array, "pycuda.gpuarray", "GPUArray"))
+
+
+def _noting(seen: list[Any], name: object) -> Callable[[int | None], bool]:
+    def launch(stream: int | None) -> bool:
+        seen.append((name, stream))
+        return True
+
+    return launch
+
+
+class Derived(Tensor):  # type: ignore[misc, valid-type]
+    pass
+
+
+@pytest.mark.parametrize(("make", "others"), [
+    (Tensor, [{"data_ptr": 8192}, {"stride": (1, 2)}, {"is_neg": True}, {"is_conj": True}, {"shape": (3, 2)},
+              {"dtype": "float64"}]),
+    (Cupy, [{"pointer": 8192}, {"strides": (4, 8)}, {"shape": (3, 2)}, {"dtype": np.dtype(np.float64)}]),
+    (Pycuda, [{"pointer": 8192}, {"strides": (4, 8)}, {"shape": (3, 2)}, {"dtype": np.dtype(np.int32)},
+              {"pointer": None}]),
+])
+def test_everything_that_the_checks_look_at_tells_calls_apart(make: Any, others: list[dict[str, Any]]) -> None:
+    launched: list[tuple[int, int | None]] = []
+
+    def launch(number: int) -> Callable[[int | None], bool]:
+        return _noting(launched, number)
+
+    repeats = Repeats(("x",))
+    first = make()
+    assert repeats.again({"x": first, "n": 1}, None) is None
+    repeats.remember({"x": first, "n": 1}, PackedCall([launch(0)]))
+    same = make()
+    found = repeats.again({"x": same, "n": 1}, None)
+    assert found is not None
+    assert found.x is same
+    assert repeats.again({"n": 1, "x": same}, 9) is not None  # in another order
+    assert launched == [(0, None), (0, 9)]
+    wrongs: list[dict[str, Any]] = [{"x": make(**other), "n": 1} for other in others]
+    wrongs += [{"x": same, "n": True}, {"x": same, "n": 2}, {"x": same}, {"x": same, "n": 1, "m": 1}]
+    wrongs += [{"x": same, "n": np.int64(1)}, {"x": same, "m": 1}, {"x": Derived(), "n": 1}, {"x": same, "n": None}]
+    for wrong in wrongs:
+        assert repeats.again(wrong, None) is None
+    assert len(launched) == 2
+    for number, other in enumerate(others, 1):  # each is remembered beside the others, but for what has no key
+        repeats.remember({"x": make(**other), "n": 1}, PackedCall([launch(number)]))
+        again = repeats.again({"x": make(**other), "n": 1}, None)
+        assert (again is None) == bool({"is_neg", "is_conj"} & other.keys() or other.get("pointer", 1) is None)
+        assert again is None or launched[-1] == (number, None)
+    assert repeats.again({"x": first, "n": 1}, None) is not None
+    assert launched[-1] == (0, None)
+
+
+def test_no_more_is_remembered_than_is_said() -> None:
+    repeats = Repeats(())
+    for number in range(3 * MOST_REPEATS):
+        repeats.remember({"n": number}, PackedCall([lambda _: True]))
+    assert sum(repeats.again({"n": number}, None) is not None for number in range(3 * MOST_REPEATS)) == MOST_REPEATS
+    for number in range(1, 3 * MOST_SIGNATURES):
+        repeats.remember({"x": np.zeros(number)}, PackedCall([lambda _: True]))
+        assert len(repeats._signatures) <= MOST_SIGNATURES
+
+
+def test_several_launches_are_made_in_order_on_one_stream() -> None:
+    seen: list[tuple[str, int | None]] = []
+    packed = PackedCall([_noting(seen, "a"), _noting(seen, "b")], lambda: 5)
+    assert packed.run(None)
+    assert packed.run(3)
+    assert seen == [("a", 5), ("b", 5), ("a", 3), ("b", 3)]
+    assert not PackedCall([lambda _: False, _noting(seen, "c")]).run(None)
+    assert len(seen) == 4
+
+
 def test_what_has_no_key() -> None:
-    assert call_key({"x": X, "n": None}) is None
-    assert call_key({"x": np.zeros((), F4)}) is None
-    assert call_key({"x": X, "n": 1}) == call_key({"x": X, "n": 1}) != call_key({"x": X, "n": True})
+    repeats = Repeats(())
+    for given in ({"x": X, "n": None}, {"x": np.zeros((), F4)}, {"x": [1.0]}):
+        repeats.remember(given, PackedCall([lambda _: True]))
+        assert repeats.again(given, None) is None
 
 
 def test_a_bound_call_is_repeated_on_the_same_arrays(run: CompiledKernel, checked: list[str]) -> None:
