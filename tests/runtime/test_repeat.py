@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 import weakref
@@ -17,6 +18,7 @@ import polyloop as pl
 from polyloop.errors import ArgumentError, CompilerError
 from polyloop.runtime.arguments import Binder
 from polyloop.runtime.invoke import CompiledKernel, load
+from polyloop.runtime.rawdriver import RawDriver
 from polyloop.runtime.repeat import MOST_REPEATS, MOST_SIGNATURES, PackedCall, Repeats
 from tests.runtime.programs import F4, axpy
 
@@ -201,6 +203,21 @@ def test_several_launches_are_made_in_order_on_one_stream() -> None:
     assert seen == [("a", 5), ("b", 5), ("a", 3), ("b", 3)]
     assert not PackedCall([lambda _: False, _noting(seen, "c")]).run(None)
     assert len(seen) == 4
+
+
+def test_the_driver_gets_the_stream_that_is_current_or_given() -> None:
+    raw, statuses, seen = RawDriver.__new__(RawDriver), [0, 0, 0, 201, 400], list[tuple[int, int | None]]()
+
+    def launch_kernel(config: Any, *_: object) -> int:
+        seen.append((config._obj.grid_x, config._obj.stream))
+        return statuses.pop(0)
+
+    raw._library = SimpleNamespace(cuLaunchKernelEx=launch_kernel)  # type: ignore[assignment]
+    streams = [0, 6]
+    launch = raw.prepared(ctypes.c_void_p(1), (2, 1, 1), (32, 1, 1), shared=0, parameters=b"12345678",
+                          current=lambda: streams.pop(0))
+    assert [launch(None), launch(None), launch(9), launch(9), launch(0)] == [True, True, True, False, False]
+    assert seen == [(2, None), (2, 6), (2, 9), (2, 9), (2, None)]
 
 
 def test_what_has_no_key() -> None:
