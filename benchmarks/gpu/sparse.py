@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ __all__ = ["SPARSE"]
 
 def _points(sizes: Mapping[str, int]) -> int:
     """Return the points along an edge of the cube."""
-    return round(float(sizes["n"]) ** (1 / 3))
+    return round(math.cbrt(sizes["n"]))
 
 
 def _entries(sizes: Mapping[str, int]) -> int:
