@@ -276,29 +276,38 @@ def test_transforms_that_are_refused(case: str, golden: Callable[[str, str], Non
     golden(f"messages/data_bounds_{case}_transform.txt", str(caught.value))
 
 
-def test_a_barrier_inside_a_loop_over_data_is_refused() -> None:
-    knl = pl.make_kernel(
-        ["{[i]: 0 <= i < n}", ROWS[1], "{[k, m]: 0 <= k, m < 4}"],
+def exchange(rows: str, cell: str, shape: str) -> pl.LoopKernel:
+    return pl.make_kernel(
+        [rows, ROWS[1], "{[k, m]: 0 <= k, m < 4}"],
         f"""{HEAD}
             for j
-                s[k] = values[j]*x[k]
-                z[i, m] = z[i, m] + s[3 - m]
+                s{cell % "k"} = values[j]*x[k]
+                z[i, m] = z[i, m] + s{cell % "3 - m"}
             end
         end""",
         [
             pl.GlobalArg("x", F, shape="4"),
             pl.GlobalArg("z", F, shape="n, 4"),
-            pl.TemporaryVariable("s", F, shape="4"),
+            pl.TemporaryVariable("s", F, shape=shape),
             *VALUES,
         ],
         name="exchange",
+        assumptions="n >= 3",
     )
+
+
+def test_a_barrier_inside_a_loop_over_data() -> None:
     given = rows(5)
     x = np.arange(4, dtype=F)
     z = np.array([given["values"][a:b].sum() * x[::-1] for a, b in bounds(given)], F)
-    check(knl, {**given, "x": x, "z": np.zeros((5, 4), F)}, {"z": z})
+    knl = exchange(ROWS[0], "[%s]", "4")
+    for chain in (knl, pl.tag_inames(knl, "k:l.0, m:l.0")):
+        check(chain, {**given, "x": x, "z": np.zeros((5, 4), F)}, {"z": z})
+
+
+def test_a_barrier_inside_a_loop_over_data_of_which_threads_disagree_is_refused() -> None:
     text = refused(
-        pl.tag_inames(knl, "k:l.0, m:l.0"),
+        pl.tag_inames(exchange("{[i]: 0 <= i < 3}", "[i, %s]", "3, 4"), "k:l.0, m:l.0, i:l.1"),
         lambda k: pl.generate_code(k, target=pl.CudaTarget()),
         "unbounded-loop",
         pl.CodegenError,

@@ -5,7 +5,7 @@ Where the terms are spread over threads, each thread has a partial result of its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import islpy as isl
@@ -14,10 +14,11 @@ from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.dataflow import flow_of, readers_of, writers_of
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.proof import Claim, Obligation
+from polyloop.analysis.uniform import divergent_reductions
 from polyloop.errors import Diagnostic
 from polyloop.poly.budget import looking_at
 
-__all__ = ["accumulator_obligations", "divergent_reductions", "same_instance"]
+__all__ = ["accumulator_obligations", "same_instance"]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -55,7 +56,7 @@ def _accumulator(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
     group = [s for s in new.statements.values() if s.lowered.writes_to(name)]
     init = next(s for s in group if s.lowered.role == "init")
     users = readers_of(new, name)
-    yield from divergent_reductions(group)
+    yield from divergent_reductions(new, name)
     if _is_nested(new, init, [s for s, _ in users]):
         return
     if init.lowered.across:
@@ -76,22 +77,6 @@ def _accumulator(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
 def _across(placement: Placement, name: str) -> tuple[str, ...]:
     """Return the thread axes over which the partial results of the accumulator *name* lie."""
     return next((s.lowered.across for s in writers_of(placement, name) if s.lowered.role == "init"), ())
-
-
-def divergent_reductions(group: Iterable[Placed]) -> Iterator[Diagnostic]:
-    """Yield that not all threads reach the place where they combine what they have."""
-    for statement in group:
-        if statement.lowered.role == "combine" and statement.lowered.bounds:
-            listed = ", ".join(map(repr, statement.lowered.bounds))
-            yield Diagnostic(
-                "divergent-reduction",
-                f"the threads combine their terms in '{statement.lowered.instruction.id}', and data decides whether "
-                "they do",
-                (f"the loops around it use {listed}, which may differ from thread to thread",),
-                ("keep the loops of this reduction sequential, or bound the loops around it by parameters",),
-                sites=(statement.lowered.instruction.site(),),
-            )
-            return
 
 
 def _clobbered(comparison: Comparison, name: str, user: Placed) -> Diagnostic:

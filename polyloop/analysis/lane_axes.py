@@ -1,4 +1,4 @@
-"""The thread axes of warps: ``lane`` is ``l.0``, ``w`` is ``l.1`` over 32 threads along ``l.0``."""
+"""Thread axes of warps, ``lane`` on ``l.0`` and ``w`` on ``l.1`` over 32 threads along it, and of computed bounds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from polyloop.errors import Diagnostic, VerificationError
-from polyloop.kernel.tags import InameTag, Lane, Warp
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import InameTag, Lane, Warp, axis_name
 
-__all__ = ["with_warps"]
+__all__ = ["bound_axes", "with_warps"]
 
 _WARP: Final = 32
 
@@ -35,3 +36,12 @@ def with_warps(kernel: str, local: Mapping[str, int | None], tags: Collection[In
         raise VerificationError("schedule", kernel, [problem])
     padded = _WARP if has_warps else 1 << (lanes - 1).bit_length()
     return {"l.0": padded, **{axis: size for axis, size in local.items() if axis != "l.0"}}
+
+
+def bound_axes(kernel: LoopKernel, bounds: Collection[str]) -> frozenset[str]:
+    """Return the axes of the inames for each of whose values a bound of a loop is computed."""
+    if not bounds:
+        return frozenset()
+    writers = (i for i in kernel.instructions if not set(i.writes).isdisjoint(bounds))
+    found = (axis_name(kernel.tag(iname)) for writer in writers for iname in writer.inames)
+    return frozenset(axis for axis in found if axis is not None)

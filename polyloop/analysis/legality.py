@@ -107,15 +107,26 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
     for (reader, access), sources, initial in zip(found.reads, found.sources, found.initial, strict=True):
         if not isinstance(reader.lowered.instruction.origin, Copy | Partial):
             continue
-        if access.leaf is None and (not access.is_bound or reader.lowered.across):
+        if not _is_compared(reader, access):
             continue
         reference, original = original_read(comparison, reader, access)
         wanted, wanted_initial = known.of(reference, original)
-        to_reference = reference_map(reader, reference)
+        to_reference = _to_reference(reader, reference)
         original_flow = (reference, wanted, wanted_initial)
         yield from compare(comparison, (reader, access), sources, initial, original_flow, to_reference)
     if is_argument:
         yield from _final_violations(comparison, array)
+
+
+def _is_compared(reader: Placed, access: Access) -> bool:
+    """Return whether a read has one in the reference program: where threads combine, those of its beginning stand."""
+    return access.leaf is not None or (access.is_bound and reader.lowered.role != "combine")
+
+
+def _to_reference(reader: Placed, reference: Placed) -> isl.Map:
+    """Return the reference instances of *reader*, which idle threads that only combine have none of."""
+    relation = reference_map(reader, reference)
+    return relation.intersect_range(reference.domain) if reader.lowered.across else relation
 
 
 @memoised
@@ -277,7 +288,7 @@ def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnos
         if is_update:
             reference = comparison.counterpart(reader)
             original = reference.lowered.write
-        elif access.leaf is None and (not access.is_bound or reader.lowered.across):
+        elif not _is_compared(reader, access):
             continue
         else:
             reference, original = original_read(comparison, reader, access)
@@ -286,7 +297,7 @@ def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnos
         if is_update:
             candidates = tuple(entry for entry in sources if not entry[0].lowered.commutes_with(reader.lowered))
             wanted = tuple(entry for entry in wanted if not entry[0].lowered.commutes_with(reference.lowered))
-        to_reference = reference_map(reader, reference)
+        to_reference = _to_reference(reader, reference)
         read = (reader, access)
         yield from compare(comparison, read, candidates, initial, (reference, wanted, wanted_initial), to_reference)
         yield from _missed(comparison, read, candidates, wanted, to_reference)

@@ -29,7 +29,7 @@ from polyloop.analysis.digits import (
     place_value_problem,
     threads_combine,
 )
-from polyloop.analysis.lane_axes import with_warps
+from polyloop.analysis.lane_axes import bound_axes, with_warps
 from polyloop.analysis.lowering import Access, Lowered, Program
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
@@ -442,7 +442,7 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
     """Return *statement* on its threads.
 
     Where threads combine what they have, all of them come: those without an instance of their own, too, which then
-    are phantoms that only write to their own memory.
+    are phantoms that only write to their own memory.  Those that have no bounds of the loops around it stay away.
     """
     if axes.has_digits:
         return _place_digits(kernel, statement, axes, owned)
@@ -456,7 +456,8 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
             own[axis] = position
             forms[iname] = Affine(((axis, 1),), axes.first[axis])
     forms.update({iname: form.substitute(forms) for iname, form in statement.fixed.items()})
-    together = {axis: own.pop(axis) for axis in axes.local if axis in own} if statement.across else {}
+    come = axes.local.keys() & own.keys() - bound_axes(kernel, statement.bounds) if statement.across else ()
+    together = {axis: own.pop(axis) for axis in sorted(come)}
     repeated = frozenset(axes.all) - owned - own.keys()
     order = (*axes.all, *(x for x in dims if "." not in x))
 

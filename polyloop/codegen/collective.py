@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.analysis.meeting import LOGICAL, Kind, Meeting, Span, meeting_of
 from polyloop.codegen.c_ast import Assign
 from polyloop.codegen.combine import function_scope, updated
 from polyloop.codegen.context import Context
@@ -23,7 +24,6 @@ from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import has_terms
 from polyloop.expr.printer import show
 from polyloop.expr.records import field_dtype, field_names, is_record
-from polyloop.schedule.collective import LOGICAL, Kind, Meeting, Span, meeting_of
 from polyloop.schedule.plan import Statement
 
 __all__ = ["Exchange", "collective_call", "indented", "leaves", "mixed", "times", "total"]
@@ -56,7 +56,8 @@ def collective_call(
     uses = {name, *expressions.reads}
     value = target
     if meeting.across:
-        function = _function(expressions, collective.operation, dtype, meeting, tuple(sizes))
+        who = "whole warps call it" if statement.bounds and collective.is_direct else "the whole block calls it"
+        function = _function(expressions, collective.operation, dtype, meeting, (tuple(sizes), who))
         arguments = [target]
         if collective.scratch is not None:
             arguments.append(collective.scratch + (target.removeprefix(name) if collective.apart else ""))
@@ -66,9 +67,13 @@ def collective_call(
 
 
 def _function(
-    expressions: Expressions, operation: Operation, dtype: _DType, meeting: Meeting, sizes: tuple[int, ...]
+    expressions: Expressions, operation: Operation, dtype: _DType, meeting: Meeting, block: tuple[tuple[int, ...], str]
 ) -> str:
-    """Return the name of the function that combines one value of each thread of a group."""
+    """Return the name of the function that combines one value of each thread of a group.
+
+    *block* are its sizes, and who calls the function, in words.
+    """
+    sizes, callers = block
     scope = expressions.scope
     axes = "".join("xyz"[int(span.axis[2])] for span in meeting.across)
     meaning = "; ".join(map(show, operation.combine))
@@ -89,7 +94,7 @@ def _function(
         parameters = f"{ctype} x, {ctype} *partial" if meeting.scratch(Kind.COMBINE, operation) else f"{ctype} x"
         who = "of the block" if meeting.is_whole_block else f"that differ in threadIdx.{' and .'.join(axes)} only"
         meant = _WORDS.get(operation.name, f"The {operation} of x")
-        comment = f"// {meant} over the {count} threads {who}, on each of them; the whole block calls it."
+        comment = f"// {meant} over the {count} threads {who}, on each of them; {callers}."
         head = f"{scope.language.helper} {ctype} {name}({parameters})"
         scope.helpers[key] = "\n".join([comment, head, "{", *(f"    {line}" for line in lines), "    return x;", "}"])
     return name

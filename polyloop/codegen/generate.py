@@ -264,7 +264,7 @@ class _Program:
         extents = {f"l.{n}": size for n, size in enumerate(launch.local_size)}
         if not self.language.has_axes:
             taken = Names({a.name for a in self.arguments} | {t.name for t in launch.temporaries})
-            sequential = sequential_tree(replace(launch, tree=tree), self.statements, taken)
+            sequential = sequential_tree(replace(launch, tree=tree), self.schedule, taken)
             launch = replace(launch, temporaries=(*launch.temporaries, *sequential.temporaries))
             scope = self._scope(launch, sequential.expanded, used)
             schedule = replace(self.schedule, statements={**self.statements, **sequential.statements})

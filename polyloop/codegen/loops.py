@@ -70,11 +70,14 @@ class Loops(ABC):
     def _visible(self, nodes: Tree, known: frozenset[str]) -> frozenset[str]:
         """Return the variables that conditions around *nodes* may depend on.
 
-        Around a barrier these are neither threads nor bound variables, which may differ from thread to thread.
+        Around a barrier these are neither threads nor bound variables that may differ from thread to thread, except
+        where they are the same for all threads that meet.
         """
-        if has_barrier(nodes):
-            return known - self.threads - self.bounds
         expanded = self.scope.expanded
+        if has_barrier(nodes):
+            same = self.schedule.apart(nodes)
+            varying = (name for name in self.bounds if not self.schedule.varying[name] <= same)
+            known -= (self.threads - same).union(varying)
         return known - {name for name in known & expanded.keys() if not known.issuperset(expanded[name])}
 
     def _pieces(self, name: str, keep: frozenset[str]) -> tuple[Piece, ...]:

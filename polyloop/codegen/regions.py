@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.analysis.meeting import Kind
 from polyloop.codegen.scope import Names
 from polyloop.expr.nodes import array_name
 from polyloop.expr.operations import has_terms, neutral_element
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, has_barrier, runs
-from polyloop.schedule.collective import Kind
-from polyloop.schedule.plan import Launch, Statement, Storage
+from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 
 __all__ = ["SequentialTree", "sequential_tree"]
 
@@ -44,23 +44,60 @@ class _Region:
     in_barrier_loop: bool
 
 
-def sequential_tree(launch: Launch, statements: Mapping[str, Statement], names: Names) -> SequentialTree:
-    """Return *launch* as a loop program for one thread; *names* are those that are taken."""
+def sequential_tree(launch: Launch, schedule: Schedule, names: Names) -> SequentialTree:
+    """Return *launch*, of *schedule*, as a loop program for one thread; *names* are those that are taken."""
+    statements = schedule.statements
     local = tuple(f"l.{n}" for n in reversed(range(len(launch.local_size))))
     dtypes = {t.name: t.dtype for t in launch.temporaries}
     together: dict[str, SequentialTree] = {}
-    for name in runs(launch.tree):
-        if statements[name].collective is not None:
-            dtype = dtypes[array_name(statements[name].lhs)]
-            together[name] = _together(statements[name], dtype, local, names.fresh("total"))
+    for name, around in _meetings(launch.tree, schedule):
+        dtype = dtypes[array_name(statements[name].lhs)]
+        axes = [axis for axis in local if axis not in around]
+        together[name] = _together(statements[name], dtype, axes, names.fresh("total"))
     private = {t.name for t in launch.temporaries if t.address_space is AddressSpace.PRIVATE}
-    kept = _kept(tuple(_regions(launch.tree, False)), private, statements) if local else frozenset[str]()
-    body = _with_threads(launch.tree, local, kept, statements, together)
+    regions = tuple(_regions(launch.tree, False))
+    kept = _kept(regions, private, statements) if local else frozenset[str]()
+    expanded = {name: _own_axes(name, local, regions, schedule) for name in sorted(kept)}
+    body = _Threads(schedule, local, expanded, together).tree(launch.tree, frozenset())
     for axis in sorted(launch.group_axes):
         body = (Loop(axis, body),)
     made = {name: part for entry in together.values() for name, part in entry.statements.items()}
     totals = tuple(total for entry in together.values() for total in entry.temporaries)
-    return SequentialTree(body, dict.fromkeys(sorted(kept), local), made, totals)
+    return SequentialTree(body, expanded, made, totals)
+
+
+def _meetings(
+    tree: Tree, schedule: Schedule, around: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield the statements at which threads meet, with the axes over which a loop around them runs apart."""
+    for node in tree:
+        if isinstance(node, Loop):
+            yield from _meetings(node.body, schedule, around | _apart(node, schedule))
+        elif isinstance(node, Run) and schedule.statements[node.name].collective is not None:
+            yield node.name, around
+
+
+def _apart(loop: Loop, schedule: Schedule) -> frozenset[str]:
+    """Return the axes whose threads have *loop*, in which others meet, each for itself."""
+    return schedule.apart((loop,)) if has_barrier((loop,)) else frozenset()
+
+
+def _own_axes(
+    name: str, local: tuple[str, ...], regions: Sequence[_Region], schedule: Schedule
+) -> tuple[str, ...]:
+    """Return the axes along which each thread keeps its value of a temporary.
+
+    A bound of a loop has one value for all threads that agree on it: they set it again before anything reads it.
+    """
+    differing = schedule.varying.get(name)
+    if differing is None:
+        return local
+    for region in regions:
+        writes = (schedule.statements[s].lhs for s in runs(region.nodes))
+        is_set = any(isinstance(lhs, p.Variable) and lhs.name == name for lhs in writes)
+        if is_set and not _is_begun(region, name, schedule.statements):
+            return local
+    return tuple(axis for axis in local if axis in differing)
 
 
 
@@ -141,27 +178,39 @@ def _regions(tree: Tree, in_barrier_loop: bool) -> Iterator[_Region]:
             yield _Region(part, in_barrier_loop)
 
 
-def _with_threads(
-    tree: Tree, local: tuple[str, ...], kept: frozenset[str], statements: Mapping[str, Statement],
-    together: Mapping[str, SequentialTree],
-) -> Tree:  # fmt: skip
-    out: list[Node] = []
-    for part in _split(tree):
-        if has_barrier(part):
+@dataclass(frozen=True)
+class _Threads:
+    """Puts loops over thread axes around the regions of a tree."""
+
+    schedule: Schedule
+    local: tuple[str, ...]
+    expanded: Mapping[str, tuple[str, ...]]
+    together: Mapping[str, SequentialTree]
+
+    def tree(self, tree: Tree, around: frozenset[str]) -> Tree:
+        """Return *tree*, which loops over the axes *around* are around."""
+        out: list[Node] = []
+        for part in _split(tree):
+            if not has_barrier(part):
+                out += _enclosed(part, self._axes(part, around))
+                continue
             (node,) = part
             if isinstance(node, Loop):
-                out.append(Loop(node.iname, _with_threads(node.body, local, kept, statements, together)))
+                apart = _apart(node, self.schedule) - around
+                loop = Loop(node.iname, self.tree(node.body, around | apart))
+                out += _enclosed((loop,), [axis for axis in self.local if axis in apart])
             else:
                 assert isinstance(node, Run), "a barrier is where parts end"
-                out += together[node.name].tree
-            continue
-        names = tuple(runs(part))
-        if any(_names(statements[name]) & kept for name in names):
-            axes = local
-        else:
-            axes = tuple(axis for axis in local if any(axis in statements[name].dims for name in names))
-        out += _enclosed(part, axes)
-    return tuple(out)
+                out += self.together[node.name].tree
+        return tuple(out)
+
+    def _axes(self, part: Tree, around: frozenset[str]) -> list[str]:
+        """Return the axes of the threads that execute *part*."""
+        needed: set[str] = set()
+        for name in runs(part):
+            statement = self.schedule.statements[name]
+            needed.update(statement.dims, *(self.expanded.get(used, ()) for used in _names(statement)))
+        return [axis for axis in self.local if axis in needed and axis not in around]
 
 
 def _names(statement: Statement) -> frozenset[str]:

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from polyloop.analysis.meeting import Kind
 from polyloop.codegen.atomics import atomic_update
 from polyloop.codegen.bounds import minimal
 from polyloop.codegen.branches import Guarded, branches
@@ -35,7 +36,6 @@ from polyloop.kernel.tags import Unroll
 from polyloop.kernel.tree import Barrier, Group, Loop, Run, Tree, has_barrier, paths, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine
-from polyloop.schedule.collective import Kind
 from polyloop.schedule.plan import Schedule, Statement
 
 __all__ = ["Walker"]
@@ -73,6 +73,8 @@ class Walker(LaneLoops):
                 self.may_peel = False
                 partial = self.block(tree, context, self.axes)
                 self.may_peel = True
+                if len(partial) == 1 and isinstance(last := partial[0], If) and last.body == clean and not last.orelse:
+                    return partial  # all that full blocks would save is one comparison
                 return (If(condition_text(full, self.scope, context).text, clean, partial),)
         return self.block(tree, context, self.axes)
 

@@ -18,11 +18,13 @@ from polyloop.analysis.exchange import lane_axis
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
 from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.launches import launch_cuts, launch_of, passages
+from polyloop.analysis.meeting import Kind, meeting_of
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.analysis.pools import pool_needs
 from polyloop.analysis.proof import Proof
 from polyloop.analysis.race import Need, needs, shared_arrays
+from polyloop.analysis.uniform import varying, warp_axes
 from polyloop.errors import Diagnostic, VerificationError, warn
 from polyloop.expr.nodes import Expression, Record, Terms
 from polyloop.expr.operations import neutral_element
@@ -36,7 +38,7 @@ from polyloop.kernel.tags import InameTag, Interleave, Unroll, UnrollHint, Vecto
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
 from polyloop.poly.affine import to_expression
 from polyloop.schedule.barrier import idle_barriers, place_barriers, requirements
-from polyloop.schedule.collective import Collective, Kind, meeting_of, reuse_requirements
+from polyloop.schedule.collective import Collective, reuse_requirements
 from polyloop.schedule.copies import without_copies
 from polyloop.schedule.fronts import fronts_of
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations
@@ -170,6 +172,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         index_dtype=kernel.index_dtype,
         unchecked=_unchecked(kernel, proofs),
         digit_names=_digit_names(placement),
+        varying=varying(placement),
+        warp_axes=warp_axes(placement),
     )
     return Verified(schedule, placement, tuple(proofs), found_waits, tuple(taken_on_trust(placement)))
 
@@ -281,7 +285,8 @@ def _collectives(placement: Placement, limits: DeviceLimits) -> dict[str, Collec
         lanes = placement.program.accumulators[lowered.write.array].shape
         inside = [form.names() for form in lowered.write.indices if form is not None]
         apart = frozenset[str]().union(*inside) if scratch and kind is Kind.COMBINE and prod(lanes) <= _LANES else None
-        found[name] = Collective(kind, lowered.operation, lowered.across, scratch, apart or frozenset())
+        is_direct = meeting.parts == 1
+        found[name] = Collective(kind, lowered.operation, lowered.across, scratch, apart or frozenset(), is_direct)
     return found
 
 

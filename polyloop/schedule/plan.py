@@ -17,11 +17,12 @@ from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.kernel import Condition
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.tags import InameTag
-from polyloop.kernel.tree import Tree
+from polyloop.kernel.tree import Barrier, Loop, Run, Tree, runs
 from polyloop.schedule.collective import Collective
 
 __all__ = ["Front", "Launch", "Schedule", "Statement", "Storage", "shared_bytes"]
 
+_NONE: Final = frozenset[str]()
 POOL_ALIGNMENT: Final = 16
 """Most that an element type asks for [bytes]; storage that several types share is a multiple of it."""
 
@@ -210,6 +211,10 @@ class Schedule:
         What the user let pass, and why, as lines for people.
     digit_names
         What to call digits of the thread number.
+    varying
+        Thread axes along which the bounds of loops may differ that the program computes.
+    warp_axes
+        Thread axes along which all threads of a warp have one number.
     """
 
     name: str
@@ -229,3 +234,29 @@ class Schedule:
     index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))
     unchecked: tuple[str, ...] = ()
     digit_names: Mapping[str, str] = field(default_factory=dict)
+    varying: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    warp_axes: frozenset[str] = frozenset()
+
+    def apart(self, tree: Tree) -> frozenset[str]:
+        """Return the thread axes along which loops around *tree* may differ, whose threads meet in it.
+
+        Those of other warps do not take part where only the threads of one exchange values, in a loop whose length data
+        decides.
+        """
+        statements = [self.statements[name] for name in runs(tree)]
+        found = frozenset[str]().union(*(self.varying.get(b, _NONE) for s in statements for b in s.bounds))
+        if not found or not found <= self.warp_axes or not _is_within_warps(tree, self.statements):
+            return _NONE
+        return found
+
+
+def _is_within_warps(tree: Tree, statements: Mapping[str, Statement]) -> bool:
+    """Return whether threads meet in *tree* only if they are of one warp."""
+    for node in tree:
+        if isinstance(node, Barrier):
+            return False
+        if isinstance(node, Loop) and not _is_within_warps(node.body, statements):
+            return False
+        if isinstance(node, Run) and (together := statements[node.name].collective) and not together.is_direct:
+            return False
+    return True

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from polyloop.analysis.accumulators import divergent_reductions
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.place import place
+from polyloop.analysis.uniform import divergent_reductions
 from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Instruction
@@ -43,7 +43,7 @@ class RealizeReduction(Transform):
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
         return (
-            tuple(divergent_reductions(place(after).statements.values()))
+            tuple(divergent_reductions(place(after)))
             or tuple(value_violations(after))
             or tuple(order_violations(after))
         )

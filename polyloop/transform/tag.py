@@ -9,7 +9,6 @@ from typing import ClassVar
 
 import islpy as isl
 
-from polyloop.analysis.accumulators import divergent_reductions
 from polyloop.analysis.lanes import lane_violations
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.lowering import Lowered
@@ -17,6 +16,7 @@ from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.scans import carried_violations
+from polyloop.analysis.uniform import divergent_reductions
 from polyloop.analysis.values import value_violations
 from polyloop.analysis.witness import element, instance, pair, witness
 from polyloop.errors import Diagnostic, WitnessKind
@@ -186,7 +186,7 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
             if need.scope is None and not kernel.waivers:
                 yield _race(placement, need, axes)
                 return
-    for finding in (*divergent_reductions(placement.statements.values()), *order_violations(kernel)):
+    for finding in (*divergent_reductions(placement), *order_violations(kernel)):
         yield _disordered(finding, axes)
         return
 

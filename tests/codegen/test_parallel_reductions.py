@@ -345,31 +345,6 @@ def test_each_term_once(m: int) -> None:
         assert not list(judge(tiled, {"n": 3, "m": m}, {}))
 
 
-def test_data_does_not_decide_who_combines() -> None:
-    knl = pl.make_kernel(
-        ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < count}", "{[k]: 0 <= k < 32}"],
-        """
-        for i
-            <> count = lengths[i]
-            for j
-                y[i, j] = sum(k, a[i, j, k])
-            end
-        end
-        """,
-        [
-            pl.GlobalArg("lengths", np.int32, shape="n"),
-            pl.GlobalArg("a", F, shape="n, 8, 32"),
-            pl.GlobalArg("y", F, shape="n, 8"),
-            pl.TemporaryVariable("count", np.int32),
-        ],
-        silenced_warnings="*",
-    )
-    knl = pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.1")
-    with pytest.raises(pl.PolyloopError) as refusal:
-        pl.tag_inames(knl, "k:l.0")
-    assert {finding.code for finding in refusal.value.found} == {"divergent-reduction"}
-
-
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 def test_nvrtc_compiles_them(arch: str) -> None:

@@ -1,0 +1,65 @@
+// The sum of x over the 16 threads of the block, on each of them; whole warps call it.
+static __device__ __forceinline__ float sum_over_x_float32(float x)
+{
+    #pragma unroll
+    for (int step = 1; step <= 8; step *= 2)
+        x += __shfl_xor_sync(0xffff, x, step);
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(16) block_sparse_by_blocks(const int *__restrict__ first, const int *__restrict__ column, const float *__restrict__ a, const float *__restrict__ x, float *__restrict__ y, int n, int blocks, int columns)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x;
+    if (2 * bx + 1 < n) {
+        float t[2];
+        for (int i_inner = 0; i_inner < 2; ++i_inner) {
+            int begin = first[2 * bx + i_inner];  // insn
+            int end = first[2 * bx + i_inner + 1];  // insn_1
+            #pragma unroll
+            for (int q = 0; q < 2; ++q)
+                t[q] = 0.0f;  // insn_2
+            for (int e = begin; e < end; ++e) {
+                #pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                    float acc = 0.0f;  // insn_3
+                    #pragma unroll
+                    for (int k_outer = 0; k_outer < 2; ++k_outer)
+                        acc += a[e * 64 + r * 32 + 16 * k_outer + tx] * x[column[e] * 32 + 16 * k_outer + tx];  // insn_3
+                    acc = sum_over_x_float32(acc);  // insn_3
+                    t[r] += acc;  // insn_3
+                }
+            }
+            if (tx == 0) {
+                #pragma unroll
+                for (int s = 0; s < 2; ++s)
+                    y[(2 * bx + i_inner) * 2 + s] = t[s];  // insn_4
+            }
+        }
+    } else {
+        float t[2];
+        for (int i_inner = 0; i_inner < min(2, n - 2 * bx); ++i_inner) {
+            int begin = first[2 * bx + i_inner];  // insn
+            int end = first[2 * bx + i_inner + 1];  // insn_1
+            #pragma unroll
+            for (int q = 0; q < 2; ++q)
+                t[q] = 0.0f;  // insn_2
+            for (int e = begin; e < end; ++e) {
+                #pragma unroll
+                for (int r = 0; r < 2; ++r) {
+                    float acc = 0.0f;  // insn_3
+                    #pragma unroll
+                    for (int k_outer = 0; k_outer < 2; ++k_outer)
+                        acc += a[e * 64 + r * 32 + 16 * k_outer + tx] * x[column[e] * 32 + 16 * k_outer + tx];  // insn_3
+                    acc = sum_over_x_float32(acc);  // insn_3
+                    t[r] += acc;  // insn_3
+                }
+            }
+            if (tx == 0) {
+                #pragma unroll
+                for (int s = 0; s < 2; ++s)
+                    y[(2 * bx + i_inner) * 2 + s] = t[s];  // insn_4
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+static inline int64_t min_int64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t floordiv_int64(int64_t a, int64_t b) { int64_t q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q; }
+
+void groups(const int *restrict group, const int *restrict first, const float *restrict x, float *restrict y, int m_arg, int n_arg, int entries_arg)
+{
+    const int64_t m = (int64_t)m_arg;
+    const int64_t n = (int64_t)n_arg;
+    const int64_t entries = (int64_t)entries_arg;
+    for (int64_t bx = 0; bx < (m + 1) / 2; ++bx) {
+        int low[2];
+        int high[2];
+        float t[2][32];
+        for (int64_t ty = 0; ty < min_int64(2LL, m - 2 * bx); ++ty) {
+            for (int64_t tx = 0; tx < 32; ++tx) {
+                low[ty] = group[2 * bx + ty];  // insn
+                high[ty] = group[2 * bx + ty + 1];  // insn_1
+                t[ty][tx] = 0.0f;  // insn_2
+            }
+        }
+        float acc[2][32];
+        for (int64_t ty = 0; ty < min_int64(2LL, m - 2 * bx); ++ty) {
+            for (int64_t s = (int64_t)low[ty]; s < (int64_t)high[ty]; ++s) {
+                for (int64_t tx = 0; tx < 32; ++tx) {
+                    int begin = first[s];  // insn_3
+                    int stop = first[s + 1];  // insn_4
+                    acc[ty][tx] = 0.0f;  // insn_5
+                    for (int64_t j_outer = floordiv_int64((int64_t)begin - tx + 31, 32); 32 * j_outer < (int64_t)stop - tx; ++j_outer)
+                        acc[ty][tx] += x[32 * j_outer + tx];  // insn_5
+                }
+                float total = 0.0f;  // insn_5
+                for (int64_t tx = 0; tx < 32; ++tx)
+                    total += acc[ty][tx];  // insn_5
+                for (int64_t tx = 0; tx < 32; ++tx)
+                    acc[ty][tx] = total;  // insn_5
+                for (int64_t tx = 0; tx < 32; ++tx)
+                    t[ty][tx] = fmaxf(t[ty][tx], acc[ty][tx]);  // insn_5
+            }
+        }
+        for (int64_t ty = 0; ty < min_int64(2LL, m - 2 * bx); ++ty)
+            y[2 * bx + ty] = t[ty][0];  // insn_6
+    }
+}
