@@ -386,6 +386,15 @@ def _split_reduction(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"inames": rng.choice(over or _inames(kernel))} | _within(rng, kernel, 0.1)
 
 
+def _realize_reduction(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    if rng.random() < 0.2:
+        return {rng.choice(("automagic_scans_ok", "force_scan")): True}
+    if rng.random() < 0.4:
+        return {}
+    inames = _split_reduction(rng, kernel)["inames"]
+    return {"grid": rng.choice(("two launches", "atomics")), "grid_inames": inames + rng.choice(("", "", ":g.1"))}
+
+
 def _stage_reduction(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     drawn = _split_reduction(rng, kernel)
     found = {**drawn, "temporary_name": f"part{rng.randint(0, 99)}"} | _made(rng)
@@ -450,7 +459,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "precompute": _precompute,
     "prioritize_loops": _reorder,
     "privatize_temporaries_with_inames": _privatize,
-    "realize_reduction": lambda _rng, _kernel: {},
+    "realize_reduction": _realize_reduction,
     "realize_scan": _scan,
     "reduce_atomically": _split_reduction,
     "remove_instructions": _remove,

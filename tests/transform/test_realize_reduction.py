@@ -1,12 +1,19 @@
-"""``realize_reduction``: what the trace says, that nothing changes, and what is refused."""
+"""``realize_reduction``: what the trace says, that nothing changes, reductions over blocks, and what is refused."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import polyloop as pl
 from polyloop.transform.base import Applied
+from tests.transform.checking import check, cuda, refused, same_after_replay, vectors
+
+F = np.float32
+Golden = Callable[[str, str], None]
 
 ROWS = "{[i, k]: 0 <= i < n and 0 <= k < m}"
 
@@ -52,3 +59,107 @@ def test_there_is_none() -> None:
         "realize_reduction on kernel 'rows': there is no reduction to realize [no-match]\n"
         "  Hint: instructions with reductions: none"
     )
+
+
+# {{{ the grid
+
+
+def dot() -> pl.LoopKernel:
+    return pl.make_kernel(
+        "{[k]: 0 <= k < n}",
+        "out = sum(k, a[k]*b[k])  {id=dot}",
+        [pl.GlobalArg("a, b", F, shape="n"), ...],
+        name="dot",
+        assumptions="n >= 1",
+    )
+
+
+def on_threads() -> pl.LoopKernel:
+    """Return a dot product of which blocks may have 64 terms each, a thread two of them."""
+    knl = pl.split_iname(dot(), "k", 64, outer_iname="block", inner_iname="i")
+    return pl.split_iname(knl, "i", 32, inner_tag="l.0")
+
+
+def row_blocks() -> pl.LoopKernel:
+    knl = pl.split_iname(rows(), "i", 2, outer_tag="g.0", inner_tag="l.1")
+    knl = pl.split_iname(knl, "k", 16, outer_iname="part", inner_iname="c")
+    return pl.split_iname(knl, "c", 4, inner_tag="l.0")
+
+
+@pytest.mark.parametrize("grid", ["two launches", "atomics"])
+def test_blocks(grid: str, golden: Golden) -> None:
+    knl = pl.realize_reduction(on_threads(), "id:dot", grid=grid, grid_inames="block")
+    for n in (1, 63, 64, 65, 300):
+        a, b = vectors(n, 2)
+        check(knl, {"a": a, "b": b}, {"out": np.asarray(a @ b)})
+    golden(f"golden/realize_{grid.replace(' ', '_')}.cu", cuda(knl))
+    same_after_replay(dot(), knl)
+    last = [step.script().splitlines()[-1] for step in knl.trace.steps[2:]]
+    assert [line.split("(")[0] for line in last] == [
+        "knl = pl.stage_reduction" if grid == "two launches" else "knl = pl.reduce_atomically",
+        "knl = pl.tag_inames",
+        "knl = pl.realize_reduction",
+    ]
+
+
+@pytest.mark.parametrize("grid", ["two launches", "atomics"])
+def test_rows_of_blocks(grid: str) -> None:
+    for over in ("part", "part:g.2"):
+        knl = pl.realize_reduction(row_blocks(), grid=grid, grid_inames=over)
+        for n, m in ((1, 1), (2, 16), (3, 33)):
+            a = np.random.default_rng(n).integers(-4, 5, (n, m)).astype(F)
+            check(knl, {"a": a}, {"y": a.sum(1)})
+        assert ("blockIdx.z" if ":" in over else "blockIdx.y") in cuda(knl)
+
+
+def test_several_inames_of_the_grid() -> None:
+    knl = pl.split_iname(row_blocks(), "part", 2)
+    for grid in ("two launches", "atomics"):
+        taken = pl.realize_reduction(knl, grid=grid, grid_inames=["part_outer", "part_inner"])
+        a = np.random.default_rng(0).integers(-4, 5, (3, 70)).astype(F)
+        check(taken, {"a": a}, {"y": a.sum(1)})
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
+    "no_way": ("bad-grid", {"grid": "cooperative", "grid_inames": "part"}),
+    "not_said_how": ("bad-grid", {"grid_inames": "part"}),
+    "no_iname": ("bad-grid", {"grid": "atomics"}),
+    "no_block_axis": ("bad-grid", {"grid": "atomics", "grid_inames": "part:l.0"}),
+    "a_scan": ("bad-grid", {"grid": "atomics", "grid_inames": "part", "force_scan": True}),
+    "unknown": ("unknown-iname", {"grid": "atomics", "grid_inames": "block"}),
+    "all": ("reduction-not-split", {"grid": "two launches", "grid_inames": "part, c_outer, c_inner"}),
+    "of_the_instruction": ("reduction-not-split", {"grid": "atomics", "grid_inames": "i_outer"}),
+    "no_scan": ("not-a-scan", {"force_scan": True}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals(case: str, golden: Golden) -> None:
+    code, options = REFUSED[case]
+    text = refused(row_blocks(), lambda knl: pl.realize_reduction(knl, **options), code)
+    golden(f"messages/realize_reduction_{case}.txt", text)
+
+
+# }}}
+# {{{ scans
+
+
+def prefix() -> pl.LoopKernel:
+    data = [pl.GlobalArg("a, b", F, shape="n"), ...]
+    return pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j <= i}", "b[i] = sum(j, a[j])", data, name="prefix")
+
+
+def test_scans() -> None:
+    a = vectors(9, 1)[0]
+    knl = prefix()
+    plain = cuda(knl)
+    assert cuda(pl.realize_reduction(knl)) == plain
+    for options in ({"force_scan": True}, {"automagic_scans_ok": True},
+                    {"force_scan": True, "force_outer_iname_for_scan": "i"}):  # fmt: skip
+        taken = pl.realize_reduction(knl, **options)
+        assert cuda(taken) == cuda(pl.realize_scan(knl))
+        check(taken, {"a": a}, {"b": np.cumsum(a)})
+    assert cuda(pl.realize_reduction(rows(), automagic_scans_ok=True)) == cuda(rows())
+
+
+# }}}
