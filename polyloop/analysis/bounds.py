@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import partial
 
 import islpy as isl
@@ -212,14 +212,20 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
     seen: set[tuple[str, str]] = set()
     found: list[Diagnostic] = []
     conditions: list[Condition] = []
+    data = data_inames(kernel.domains, kernel.parameters)
     for statement, access in accesses_to(program):
         array = arrays.get(access.array)
         key = (statement.instruction.id, access.array)
-        if array is None or array.shape is None or key in seen:
+        if array is None or not array.shape or key in seen:
+            continue
+        inside = _inside(statement)
+        about = (id(access), array.shape, kernel.parameters, data, id(kernel.assumptions))
+        if about in inside:
             continue
         domain = statement.domain_of(access).intersect_params(kernel.assumptions)
-        outside = list(_outside(kernel, statement, access, array.shape, domain))
+        outside = list(_outside(kernel, statement, access, array.shape, (domain, data)))
         if not outside:
+            inside[about] = kernel.assumptions
             continue
         bad = outside[0][1].params()
         for _, part in outside[1:]:
@@ -231,6 +237,17 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
         else:
             conditions.append(condition)
     return tuple(found), _strongest(kernel.assumptions, conditions)
+
+
+@memoised
+def _inside(statement: Lowered) -> dict[tuple[Hashable, ...], isl.Set]:
+    """Return where it is kept which accesses of a statement stay inside, for kernels that have it in common.
+
+    The keys are all that decides: the access and the shape, the parameters, the inames that depend on data, and the
+    assumptions, which are kept with their identity.
+    """
+    del statement
+    return {}
 
 
 def bounds_obligations(kernel: LoopKernel) -> Iterator[Obligation]:
@@ -257,10 +274,11 @@ def bounds_obligations(kernel: LoopKernel) -> Iterator[Obligation]:
 def _leaving(
     kernel: LoopKernel, name: str, shape: Sequence[Expression], conditions: isl.Set
 ) -> Iterator[Diagnostic]:
+    data = data_inames(kernel.domains, kernel.parameters)
     for statement, access in _by_array(lower(kernel))[name]:
         looking_at(statement, access)
         domain = statement.domain_of(access).intersect_params(conditions)
-        for axis, part in _outside(kernel, statement, access, shape, domain):
+        for axis, part in _outside(kernel, statement, access, shape, (domain, data)):
             yield _out_of_bounds(kernel, statement, access, shape, axis, part)
             return
 
@@ -278,17 +296,22 @@ def left_to_data(kernel: LoopKernel) -> Iterator[tuple[Lowered, Access, tuple[in
 
 
 def _outside(
-    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression], domain: isl.Set
+    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression],
+    runs: tuple[isl.Set, frozenset[str]],
 ) -> Iterator[tuple[int, isl.Set]]:
-    """Yield the axes on which *access* leaves its array, each with the instances that do."""
-    data = data_inames(kernel.domains, kernel.parameters)
+    """Yield the axes on which *access* leaves its array, each with the instances that do.
+
+    *runs* are all instances, and the inames whose values depend on data: subscripts with these are left out.
+    """
+    domain, data = runs
+    parameters = set(kernel.parameters)
     for axis, (form, extent) in enumerate(zip(access.indices, shape, strict=True)):
         limit = affine_of(extent)
-        if form is None or limit is None or not limit.names() <= set(kernel.parameters):
+        if form is None or limit is None or not limit.names() <= parameters or not data.isdisjoint(form.names()):
             continue
         for row in (Row(form.scale(-1).add(Affine((), -1))), Row(form.add(limit, -1))):
             part = add_rows(domain, statement.inames, [row])
-            if not part.is_empty() and data.isdisjoint(form.names()):
+            if not part.is_empty():
                 yield axis, part
 
 

@@ -9,444 +9,25 @@ the order of its text (*leaves*), and a transform keeps that order.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-import islpy as isl
-import pymbolic.primitives as p
-
+from polyloop.analysis.apart import Joined, Lowering, joined, loop_order
 from polyloop.analysis.barriers import barrier_items
-from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, guarded_domain
-from polyloop.analysis.lanes import lanes_last, with_lanes
+from polyloop.analysis.guards import exact_parameters
+from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.lowered import Access, Accumulator, Lowered, Program
 from polyloop.analysis.sharing import may_share
-from polyloop.errors import Diagnostic, VerificationError
-from polyloop.expr.nodes import (
-    CText,
-    Expression,
-    Lookup,
-    Operation,
-    Reduction,
-    Targets,
-    array_name,
-    element_of,
-    field_path,
-    targets_of,
-)
-from polyloop.expr.operations import combining
-from polyloop.expr.printer import show
-from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
-from polyloop.expr.updates import update_of
-from polyloop.kernel.domains import bound_variables, without_bound_variables
-from polyloop.kernel.instruction import Instruction, Move, Term, may_group
+from polyloop.expr.rewrite import expand_rules, variables
+from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
-from polyloop.kernel.tags import ThreadDigit, axis_name, is_lane
+from polyloop.kernel.tags import axis_name, is_lane
 from polyloop.kernel.tree import paths, with_collectives
-from polyloop.poly.affine import Affine, affine_of, to_expression
-from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
 
 __all__ = ["Access", "Accumulator", "Lowered", "Program", "loop_order", "lower"]
-
-
-def loop_order(inames: Sequence[str], priority: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Return *inames* reordered as little as possible so that every chain of *priority* holds."""
-    chains = [[x for x in chain if x in inames] for chain in priority]
-    left = list(inames)
-    order: list[str] = []
-    while left:
-        chosen = next((x for x in left if all(x not in chain or chain[0] == x for chain in chains)), left[0])
-        order.append(chosen)
-        left.remove(chosen)
-        chains = [[x for x in chain if x != chosen] for chain in chains]
-    return tuple(order)
-
-
-class _Lowering:
-    """State while one instruction is taken apart."""
-
-    def __init__(self, kernel: LoopKernel, instruction: Instruction, names: Callable[[str], str]) -> None:
-        self.kernel = kernel
-        self.instruction = instruction
-        self.names = names
-        self.terms: Iterator[Term] = iter(instruction.terms)
-        self.before: list[Lowered] = []
-        self.behind: list[Lowered] = []
-        self.accumulators: list[Accumulator] = []
-        self.leaf = 0
-        self.number = 0
-        self.combiner: int | None = None
-        self.arrays = kernel.arrays()
-        self.guards: tuple[Guard, ...] = ()
-        self.exact_parameters = exact_parameters(kernel)
-
-    def statements(self) -> list[Lowered]:
-        instruction = self.instruction
-        expression = expand_rules(instruction.expression, self.kernel.substitutions)
-        atomic: str | None = None
-        if instruction.atomic:
-            update = update_of(instruction.assignee, expression)
-            if update is None:
-                raise _no_atomic_update(self.kernel, instruction)
-            atomic, expression = update.operation, update.operand
-        reads: list[Access] = []
-        self.guards = tuple((expand_rules(e, self.kernel.substitutions), True) for e in instruction.predicates)
-        rhs = self.rewrite(expression, instruction.inames, instruction.domain, reads)
-        lhs = self.target(instruction.assignee, reads)
-        visible = self.visible(instruction.inames)
-        writes = tuple(replace(access_of(target, visible), guards=self.guards) for target in targets_of(lhs))
-        self.guards = ()
-        predicates = tuple(
-            self.rewrite(e, instruction.inames, instruction.domain, reads) for e in instruction.predicates
-        )
-        kept = [write for write in writes if write.fields or instruction.is_c]
-        reads += [replace(write, leaf=self.next_leaf(), keeps=True) for write in kept]
-        own = self.lowered(
-            instruction.id, "plain", instruction.inames, instruction.domain, lhs, rhs, writes, reads,
-            predicates=predicates,
-        )  # fmt: skip
-        return [*self.before, replace(own, atomic=atomic), *self.behind]
-
-    def target(self, lhs: Expression, reads: list[Access]) -> Expression:
-        """Return the left-hand side of the instruction, noting the reads in its subscripts."""
-        if isinstance(lhs, Targets):
-            return Targets(tuple(self.target(element, reads) for element in lhs.elements))
-        if isinstance(lhs, Lookup):
-            return Lookup(self.target(lhs.aggregate, reads), lhs.field)
-        if isinstance(lhs, p.Subscript):
-            inames, domain = self.instruction.inames, self.instruction.domain
-            return rebuild(lhs, tuple(self.rewrite(e, inames, domain, reads) for e in lhs.index_tuple))
-        return lhs
-
-    def lowered(
-        self, name: str, role: str, inames: tuple[str, ...], domain: isl.Set, lhs: Expression, rhs: Expression,
-        writes: tuple[Access, ...], reads: Iterable[Access], operation: Operation | None = None,
-        predicates: tuple[Expression, ...] = (),
-    ) -> Lowered:  # fmt: skip
-        """Return a statement over *domain*; the bound variables of that are read as well."""
-        known = self.kernel.parameters
-        bounds = bound_variables(domain, known)
-        exact = without_bound_variables(domain, (*known, *bounds))
-        every = without_bound_variables(exact, known) if bounds else exact
-
-        def placed(access: Access) -> Access:
-            if not access.guards:
-                return access
-            narrowed = guarded_domain(every, inames, access.guards, self.exact_parameters)
-            return access if narrowed is every else replace(access, domain=narrowed)
-
-        reads = (*map(placed, reads), *(Access(bound, (), is_bound=True) for bound in bounds))
-        return Lowered(
-            name, self.instruction, role, inames, every, exact, lhs, rhs, tuple(map(placed, writes)), reads, operation,
-            predicates, bounds,
-        )  # fmt: skip
-
-    def visible(self, inames: Sequence[str]) -> frozenset[str]:
-        return frozenset((*inames, *self.kernel.parameters))
-
-    def rewrite(self, expr: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
-        """Return *expr* without reductions, noting its reads in order."""
-        if isinstance(expr, p.Variable):
-            if expr.name in self.arrays:
-                reads.append(Access(expr.name, (), self.next_leaf(), guards=self.guards))
-            return expr
-        if isinstance(expr, p.Subscript):
-            result = rebuild(expr, tuple(self.rewrite(e, inames, domain, reads) for e in expr.index_tuple))
-            access = access_of(result, self.visible(inames))
-            reads.append(replace(access, leaf=self.next_leaf(), guards=self.guards))
-            return result
-        if isinstance(expr, Reduction):
-            return self.reduce(expr, inames, reads)
-        if isinstance(expr, CText):
-            return rebuild(expr, tuple(self.read_by_c(e, inames, domain, reads) for e in children(expr)))
-        if isinstance(expr, Lookup):
-            count = len(reads)
-            result = Lookup(self.rewrite(expr.aggregate, inames, domain, reads), expr.field)
-            if len(reads) > count and isinstance(element_of(result), p.Variable | p.Subscript):
-                reads[-1] = replace(reads[-1], fields=field_path(result))
-            return expr if result.aggregate is expr.aggregate else result
-        old = children(expr)
-        if not old:
-            return expr
-        around = self.guards
-        rewritten: list[Expression] = []
-        for child, guards in guarded_children(expr):
-            self.guards = (*around, *guards)
-            rewritten.append(self.rewrite(child, inames, domain, reads))
-        self.guards = around
-        new = tuple(rewritten)
-        return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
-
-    def read_by_c(self, value: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
-        """Return a value that C text reads, noting the reads: of any element, if it is a whole array."""
-        array = self.arrays.get(value.name) if isinstance(value, p.Variable) else None
-        if array is None or not array.shape:
-            return self.rewrite(value, inames, domain, reads)
-        reads.append(Access(value.name, (None,) * len(array.shape), self.next_leaf(), guards=self.guards))
-        return value
-
-    def next_leaf(self) -> int:
-        self.leaf += 1
-        return self.leaf - 1
-
-    def reduce(self, expr: Reduction, inames: tuple[str, ...], outer_reads: list[Access]) -> Expression:
-        if expr.along:
-            return self.scan(expr, inames, outer_reads)
-        term = next(self.terms)
-        domain, all_inames = term.domain, term.inames
-        number, self.number = self.number, self.number + 1
-        partial_of, self.combiner = self.combiner, None
-        if expr.operation.of_states and isinstance(expr.expr, Reduction):
-            self.combiner = number
-        reads: list[Access] = []
-        nested_from = len(self.before)
-        around_term, self.guards = self.guards, ()
-        inner = self.rewrite(expr.expr, all_inames, domain, reads)
-        self.guards = around_term
-        nested = self.before[nested_from:]
-        del self.before[nested_from:]
-        nest = lanes_last(self.kernel, loop_order(all_inames, self.kernel.loop_priority))
-        name = self.names("acc" if partial_of is None else "part")
-        variable, shape = self.accumulator_element(name, nest, inames, expr.inames)
-        write = access_of(variable, self.visible(inames))
-        self.accumulators.append(Accumulator(name, expr.operation, inner, shape, self.instruction.id))
-        outer = tuple(x for x in nest if x in inames)
-        base = self.instruction.id
-        around = self.around(inames)
-        bounds = [Access(name, (), is_bound=True) for name in bound_variables(domain, self.kernel.parameters)]
-        inside = [*reads, *bounds, *(access for statement in nested for access in statement.reads)]
-        joined = self.joined(expr.inames, inside)
-        init = self.lowered(
-            self.names(f"{base}_init"), "init", outer, reorder(around, inames, outer),
-            variable, expr.start, (write,), self.starting(expr, inames), expr.operation,
-        )  # fmt: skip
-        update = self.lowered(
-            self.names(f"{base}_update"), "update", nest, reorder(domain, all_inames, nest),
-            variable, inner, (write,), (*reads, write), expr.operation,
-        )  # fmt: skip
-        init, update = (
-            replace(part, number=number, own=expr.inames, joined=joined, partial_of=partial_of)
-            for part in (init, update)
-        )
-        if joined:
-            nested = [replace(statement, joined={**joined, **statement.joined}) for statement in nested]
-        self.before += [init, *nested, update]
-        if across := self.across(expr.inames):
-            has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in all_inames)
-            if expr.start is not None or not may_group(self.instruction, expr.operation) or has_digits:
-                raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
-            combine = replace(
-                init, name=self.names(f"{base}_combine"), role="combine", rhs=variable, reads=(*init.reads, write)
-            )
-            self.before[-len(nested) - 2 :] = [replace(init, across=across), *nested, update]
-            self.before.append(replace(combine, across=across))
-        outer_reads.append(write)
-        return variable
-
-    def starting(self, expr: Reduction, inames: tuple[str, ...]) -> tuple[Access, ...]:
-        """Return the reads of the state that a reduction begins with, which are no reads of the text."""
-        if expr.start is None:
-            return ()
-        return (replace(access_of(expr.start, self.visible(inames)), is_start=True),)
-
-    def scan(self, expr: Reduction, inames: tuple[str, ...], outer_reads: list[Access]) -> Expression:
-        """Return the accumulator that a scan keeps along loops: each iteration adds its own terms."""
-        term = next(self.terms)
-        number, self.number = self.number, self.number + 1
-        reads: list[Access] = []
-        around_term, self.guards = self.guards, ()
-        inner = self.rewrite(expr.expr, term.inames, term.domain, reads)
-        self.guards = around_term
-        nest = lanes_last(self.kernel, loop_order(inames, self.kernel.loop_priority))
-        own = tuple(x for x in term.inames if x not in inames)
-        domain, fixed = single_values(reorder(term.domain, term.inames, (*nest, *own)), nest, own)
-        left = () if fixed else own
-        if fixed:
-            forms = {name: to_expression(form) for name, form in fixed.items()}
-            inner = substitute(inner, forms)
-            reads = [replace(read, indices=_substituted(read.indices, fixed)) for read in reads]
-        if across := self.across(expr.along):
-            has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in inames)
-            if has_digits or not expr.operation.reassociable:
-                raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
-            parts = list(self.scan_over_threads(expr, across, (nest, own, domain, fixed), (inner, reads)))
-            self.before += [replace(part, number=number, own=own, along=expr.along) for part in parts]
-            outer_reads.append(parts[-1].write)
-            return parts[-1].lhs
-        name = self.names("acc")
-        variable, shape = self.accumulator_element(name, nest, inames, expr.along)
-        write = access_of(variable, self.visible(inames))
-        self.accumulators.append(Accumulator(name, expr.operation, inner, shape, self.instruction.id))
-        needed = frozenset[str]() if expr.start is None else variables(expr.start)
-        outer = tuple(x for x in nest if x not in expr.along or x in needed)
-        base = self.instruction.id
-        around = project_onto(self.around(inames), inames, outer)
-        if expr.start is None:  # a total that nobody uses may be set too
-            around = around.drop_constraints_not_involving_dims(isl.dim_type.set, 0, len(outer)).coalesce()
-        init = self.lowered(
-            self.names(f"{base}_init"), "init", outer, around,
-            variable, expr.start, (write,), self.starting(expr, inames), expr.operation,
-        )  # fmt: skip
-        update = self.lowered(
-            self.names(f"{base}_update"), "update", (*nest, *left), domain,
-            variable, inner, (write,), (*reads, write), expr.operation,
-        )  # fmt: skip
-        init, update = (replace(part, number=number, own=own, along=expr.along) for part in (init, update))
-        update = replace(update, fixed=fixed)
-        self.before.append(init)
-        (self.behind if expr.after else self.before).append(update)
-        outer_reads.append(write)
-        return variable
-
-    def scan_over_threads(
-        self, expr: Reduction, across: tuple[str, ...],
-        space: tuple[tuple[str, ...], tuple[str, ...], isl.Set, Mapping[str, Affine]],
-        term: tuple[Expression, Sequence[Access]],
-    ) -> Iterator[Lowered]:  # fmt: skip
-        """Yield the statements of a scan with a loop on a thread axis: each thread's terms, then what all have."""
-        nest, own, domain, fixed = space
-        inner, reads = term
-        base, visible = self.instruction.id, self.visible(nest)
-        around = reorder(self.around(self.instruction.inames), self.instruction.inames, nest)
-
-        def statement(
-            role: str, lhs: Expression, rhs: Expression, reads: Sequence[Access], *more: str, where: isl.Set = around
-        ) -> Lowered:
-            write = access_of(lhs, visible)
-            name = self.names(f"{base}_{role}")
-            seen = reads if role == "init" else (*reads, write)
-            return self.lowered(name, role, (*nest, *more), where, lhs, rhs, (write,), seen, expr.operation)
-
-        part = p.Variable(self.names("part"))
-        self.accumulators.append(Accumulator(part.name, expr.operation, inner, (), base))
-        yield replace(statement("init", part, None, ()), across=across)
-        update = statement("update", part, inner, reads, *(() if fixed else own), where=domain)
-        yield replace(update, fixed=fixed)
-        yield replace(statement("combine", part, part, ()), across=across, after=expr.after)
-        if expr.start is not None:
-            total = p.Variable(self.names("acc"))
-            self.accumulators.append(Accumulator(total.name, expr.operation, inner, (), base))
-            yield statement("init", total, expr.start, self.starting(expr, nest))
-            collect = statement("update", total, part, (access_of(part, visible),))
-            yield replace(collect, operation=combining(expr.operation))
-
-    def across(self, own: Iterable[str]) -> tuple[str, ...]:
-        """Return the thread axes on which a reduction with the inames *own* has its terms."""
-        axes = {axis for iname in own if (axis := axis_name(self.kernel.tag(iname))) is not None}
-        return tuple(sorted(axis for axis in axes if axis[0] == "l"))
-
-    def joined(self, own: tuple[str, ...], reads: Iterable[Access]) -> dict[str, int | None]:
-        """Return those of a reduction's inames in whose loops a temporary is set that it reads (rule 4)."""
-        found: dict[str, int | None] = {}
-        for name in dict.fromkeys(access.array for access in reads):
-            meant = self.kernel.buffers.get(name, name)
-            if meant not in self.kernel.temporaries or name in self.kernel.evaluations:
-                continue
-            for writer in self.kernel.instructions:
-                if name in writer.writes and not isinstance(writer.origin, Move):
-                    around = set(writer.inames).difference(*map(variables, targets_of(writer.assignee, name)))
-                    blocks = dict(writer.blocks)
-                    found.update((iname, blocks.get(iname)) for iname in own if iname in around)
-        return found
-
-    def around(self, inames: tuple[str, ...]) -> isl.Set:
-        """Return the domain of the code around a reduction: the instruction's, or an outer reduction's."""
-        if inames == self.instruction.inames:
-            return self.instruction.domain
-        return next(term.domain for term in self.instruction.terms if term.inames == inames)
-
-    def accumulator_element(
-        self, name: str, nest: tuple[str, ...], inames: tuple[str, ...], own: tuple[str, ...]
-    ) -> tuple[Expression, tuple[int, ...]]:
-        """Return the accumulator's element for one instance, expanded over loops inside the reduction's.
-
-        Lanes count as such wherever they stand: each statement has loops of its own over them.
-        """
-        loops = [x for x in nest if axis_name(self.kernel.tag(x)) is None]
-        first = min((loops.index(x) for x in own if x in loops), default=len(loops))
-        around_own = [x for x in loops if x in inames and x not in own]
-        inside = [x for x in around_own if loops.index(x) >= first or is_lane(self.kernel.tag(x))]
-        if not inside:
-            return p.Variable(name), ()
-        around = self.around(inames)  # the terms may leave out instances, whose value is the neutral element
-        indices: list[Expression] = []
-        shape: list[int] = []
-        for iname in inside:
-            low, high = constant_bounds(around, inames.index(iname))
-            if low is None or high is None:
-                raise _not_constant(self.kernel, self.instruction, iname, own)
-            indices.append(p.Variable(iname) if low == 0 else p.Sum((p.Variable(iname), -low)))
-            shape.append(high - low + 1)
-        return p.Subscript(p.Variable(name), indices[0] if len(indices) == 1 else tuple(indices)), tuple(shape)
-
-
-def _no_atomic_update(kernel: LoopKernel, instruction: Instruction) -> VerificationError:
-    target = show(instruction.assignee)
-    problem = Diagnostic(
-        "no-atomic-update",
-        f"'{show(instruction.expression)}' is no operation that can update '{target}' in one step",
-        (f"an atomic instruction combines one value with '{target}', by +, *, min, max, &, | or ^, or replaces it",),
-        (f"write {target} = {target} + x, with x in a temporary if it is a longer expression",),
-        sites=(instruction.site(),),
-    )
-    return VerificationError("schedule", kernel.name, [problem])
-
-
-def _not_parallel(
-    kernel: LoopKernel, instruction: Instruction, expr: Reduction, *, has_digits: bool
-) -> VerificationError:
-    why = "they are combined in their order, one after the other"
-    hint = "keep its loops sequential, or reduce without 'ordered' if any order will do"
-    if has_digits:
-        why = "an iname around it, or one of its own, is a digit of the thread number"
-        hint = "tag them with thread axes: l.0, l.1 and l.2"
-    problem = Diagnostic(
-        "parallel-reduction",
-        f"the terms of '{expr.operation}' over {', '.join(expr.inames)} cannot be spread over threads",
-        (why,),
-        (hint,),
-        sites=(instruction.site(),),
-    )
-    return VerificationError("schedule", kernel.name, [problem])
-
-
-def _not_constant(kernel: LoopKernel, instruction: Instruction, iname: str, own: Sequence[str]) -> VerificationError:
-    return VerificationError(
-        "schedule",
-        kernel.name,
-        [
-            Diagnostic(
-                "accumulator-not-constant",
-                f"loop '{iname}' lies inside the reduction over {', '.join(own)}, and has no constant extent",
-                ("each of its values would need an accumulator of its own",),
-                (f"split '{iname}' and keep its outer loop outside of the reduction",),
-                sites=(instruction.site(),),
-            )
-        ],
-    )
-
-
-def _substituted(
-    indices: tuple[Affine | None, ...], values: Mapping[str, Affine]
-) -> tuple[Affine | None, ...]:
-    return tuple(None if form is None else form.substitute(values) for form in indices)
-
-
-def access_of(expr: Expression, visible: frozenset[str]) -> Access:
-    """Return the access that *expr* (a variable, a subscript, or a field of one) makes."""
-    fields = field_path(expr)
-    expr = element_of(expr)
-    if isinstance(expr, p.Variable):
-        return Access(expr.name, (), fields=fields)
-    assert isinstance(expr, p.Subscript)
-    forms: list[Affine | None] = []
-    for index in expr.index_tuple:
-        form = affine_of(index)
-        forms.append(form if form is not None and form.names() <= visible else None)
-    return Access(array_name(expr), tuple(forms), fields=fields)
-
 
 _RECENT: Final = 64
 _recent: OrderedDict[tuple[int, ...], tuple[tuple[object, ...], Program]] = OrderedDict()
@@ -480,16 +61,6 @@ def lower(kernel: LoopKernel) -> Program:
 
 def _lower(kernel: LoopKernel) -> Program:
     taken = set(kernel.names()) | {instruction.id for instruction in kernel.instructions}
-
-    def fresh(wish: str) -> str:
-        name = wish
-        number = 0
-        while name in taken:
-            name = f"{wish}_{number}"
-            number += 1
-        taken.add(name)
-        return name
-
     statements: dict[str, Lowered] = {}
     accumulators: dict[str, Accumulator] = {}
     items: list[Item] = []
@@ -498,9 +69,8 @@ def _lower(kernel: LoopKernel) -> Program:
     barriers = barrier_items(kernel)
     for number, instruction in enumerate(kernel.instructions):
         items += barriers.get(number, ())
-        lowering = _Lowering(kernel, instruction, fresh)
-        group = lowering.statements()
-        accumulators.update((accumulator.name, accumulator) for accumulator in lowering.accumulators)
+        group, own = _taken_apart(kernel, instruction, taken)
+        accumulators.update((accumulator.name, accumulator) for accumulator in own)
         after = frozenset(last.get(name, name) for name in instruction.depends_on)
         groups[instruction.id] = group
         statements.update((statement.name, statement) for statement in group)
@@ -510,6 +80,114 @@ def _lower(kernel: LoopKernel) -> Program:
     tree = build_tree(items, partial(may_share, kernel, statements, groups))
     tree = with_collectives(tree, {name for name, statement in statements.items() if statement.role == "combine"})
     return Program(kernel, statements, tree, accumulators, paths(tree))
+
+
+@dataclass(frozen=True, eq=False)
+class _Apart:
+    """An instruction taken apart, and all that this looked at, for kernels that have the instruction in common.
+
+    Attributes
+    ----------
+    context
+        See :func:`_context`; the substitution rules in it are kept with their identity.
+    arrays
+        Each name in its text, and whether that was an array.
+    named
+        The names that it wished for, and those that it got.
+    joined
+        What :meth:`Lowering.joined` was asked, with the answers.
+    """
+
+    context: tuple[Hashable, ...]
+    rules: object
+    arrays: Mapping[str, bool]
+    named: Sequence[tuple[str, str]]
+    joined: Sequence[Joined]
+    statements: Sequence[Lowered]
+    accumulators: Sequence[Accumulator]
+
+    def holds_in(self, kernel: LoopKernel, context: tuple[Hashable, ...], taken: set[str]) -> bool:
+        """Return whether the instruction is the same statements in *kernel*, where so many names are *taken*.
+
+        If so, those that it needs are taken, too.
+        """
+        arrays = kernel.arrays()
+        if self.context != context or any((name in arrays) is not known for name, known in self.arrays.items()):
+            return False
+        if any(joined(kernel, own, names) != found for own, names, found in self.joined):
+            return False
+        added: list[str] = []
+        for wish, name in self.named:
+            if _free_name(wish, taken) != name:
+                taken.difference_update(added)
+                return False
+            taken.add(name)
+            added.append(name)
+        return True
+
+
+_FEW: Final = 8
+"""Ways of one instruction to be taken apart that are remembered."""
+
+
+@memoised
+def _known_apart(instruction: Instruction) -> list[_Apart]:
+    """Return where the ways are kept in which *instruction* was taken apart."""
+    del instruction
+    return []
+
+
+def _context(kernel: LoopKernel, instruction: Instruction) -> tuple[Hashable, ...]:
+    """Return what taking an instruction apart depends on, besides names and arrays."""
+    inames = dict.fromkeys((*instruction.inames, *(x for term in instruction.terms for x in term.inames)))
+    tags = tuple(kernel.tag(iname) for iname in inames)
+    chains = (tuple(x for x in chain if x in inames) for chain in kernel.loop_priority)
+    priority = frozenset(chain for chain in chains if len(chain) > 1)
+    return (kernel.parameters, exact_parameters(kernel), priority, tags, id(kernel.substitutions))
+
+
+def _free_name(wish: str, taken: Collection[str]) -> str:
+    name = wish
+    number = 0
+    while name in taken:
+        name = f"{wish}_{number}"
+        number += 1
+    return name
+
+
+def _taken_apart(
+    kernel: LoopKernel, instruction: Instruction, taken: set[str]
+) -> tuple[Sequence[Lowered], Sequence[Accumulator]]:
+    """Return the statements and accumulators of an instruction, whose names become *taken*.
+
+    A kernel shares with those before it what it has in common with them: most steps change few instructions, and what
+    is known of a statement (its place on threads, the cells that it touches) is kept with the statement.
+    """
+    known = _known_apart(instruction)
+    context = _context(kernel, instruction)
+    for before in known:
+        if before.holds_in(kernel, context, taken):
+            return before.statements, before.accumulators
+    named: list[tuple[str, str]] = []
+
+    def fresh(wish: str) -> str:
+        name = _free_name(wish, taken)
+        taken.add(name)
+        named.append((wish, name))
+        return name
+
+    lowering = Lowering(kernel, instruction, fresh)
+    group = lowering.statements()
+    if not instruction.is_c:  # what C text reads depends on shapes
+        texts = (instruction.assignee, instruction.expression, *instruction.predicates)
+        names = frozenset[str]().union(*(variables(expand_rules(text, kernel.substitutions)) for text in texts))
+        arrays = {name: name in lowering.arrays for name in names}
+        del known[_FEW - 1 :]
+        known.insert(
+            0,
+            _Apart(context, kernel.substitutions, arrays, named, lowering.asked, group, lowering.accumulators),
+        )
+    return group, lowering.accumulators
 
 
 def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str], number: int) -> list[Item]:

@@ -8,11 +8,10 @@ writes private memory).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import prod
-from weakref import WeakKeyDictionary
 
 import islpy as isl
 
@@ -70,6 +69,12 @@ class Axes:
     first: Mapping[str, int]
     block: Mapping[str, int | None] = field(default_factory=dict)
     """Where inames are digits of the thread number: the extents of ``l.0`` to ``l.2``, of which ``local`` are parts."""
+
+    @cached_property
+    def key(self) -> tuple[Hashable, ...]:
+        """The axes as a value that can be looked up."""
+        mappings = (self.local, self.first, self.block)
+        return (self.group, *(tuple(mapping.items()) for mapping in mappings))
 
     @property
     def has_digits(self) -> bool:
@@ -338,15 +343,23 @@ def place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, space: A
         for axis in axes.all
         if axis not in used and (space is AddressSpace.GLOBAL or (space is AddressSpace.LOCAL and axis in axes.local))
     )
-    key = (id(axes), owned)
-    known = _placed.setdefault(statement, {})
+    tags = tuple(kernel.tag(iname) for iname in statement.inames)
+    key = (axes.key, owned, tags, id(kernel.assumptions))
+    known = _placements(statement)
     if key not in known:
-        known[key] = (axes, _place_statement(kernel, statement, axes, owned))
+        known[key] = (kernel.assumptions, _place_statement(kernel, statement, axes, owned))
     return known[key][1]
 
 
-_placed: WeakKeyDictionary[Lowered, dict[tuple[int, frozenset[str]], tuple[Axes, Placed]]] = WeakKeyDictionary()
-"""Statements on their threads, by the axes (kept with their identity) and those that their first thread owns."""
+@memoised
+def _placements(statement: Lowered) -> dict[tuple[Hashable, ...], tuple[isl.Set, Placed]]:
+    """Return where a statement is kept on its threads, for kernels that have it in common.
+
+    The keys are all that decides: the axes, those that their first thread owns, what the inames of the statement are
+    tagged with, and the assumptions, which are kept with their identity.
+    """
+    del statement
+    return {}
 
 
 def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:

@@ -6,8 +6,8 @@ terms in the reference program, each once, and, where the operation is not commu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import islpy as isl
@@ -17,7 +17,7 @@ from polyloop.analysis.comparison import Comparison, reference_flow
 from polyloop.analysis.dataflow import flow_of, is_exact, time_forms, writers_of
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.order import conflicts
-from polyloop.analysis.placement import Placed, free_inames, reference_map, storage_map
+from polyloop.analysis.placement import Placed, common_loops, free_inames, reference_map, storage_map
 from polyloop.analysis.proof import Claim, Obligation
 from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic
@@ -27,7 +27,7 @@ from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Copy, Partial
 from polyloop.kernel.kernel import memoised
 from polyloop.poly.affine import Affine
-from polyloop.poly.budget import looking_at
+from polyloop.poly.budget import looked_at, looking_at
 from polyloop.poly.sets import lex_relation, map_from_forms, sample_pair
 
 __all__ = ["reduction_of", "reductions_in_parts", "scan_obligations"]
@@ -191,14 +191,54 @@ class _Part:
         return self.relation.apply_range(self.terms)
 
     def repeats(self) -> bool:
-        """Return whether two of the instances that a reader gets have a term in common."""
-        if self.relation.is_single_valued() or self.terms.is_injective():
+        """Return whether two of the instances that a reader gets have a term in common.
+
+        They have where an instance does not follow from a reader and a term.  It follows from the reader alone where
+        that gets one instance: ISL is quick to see it of what is read, and of sums of several it is not so.
+        """
+        if self.time is None and self.relation.is_single_valued():
             return False
         return not self.relation.reverse().range_product(self.terms).is_injective()
 
 
+@dataclass(frozen=True, eq=False)
+class _Trail:
+    """What was looked at to find what a value consists of.
+
+    Attributes
+    ----------
+    parts
+        The reads behind it, with what they consist of.
+    roles
+        Whether statements combine terms of the reduction themselves; whether variables, by their names, hold parts.
+    """
+
+    parts: list[tuple[Placed, Access, isl.Map]] = field(default_factory=list)
+    roles: list[tuple[Placed | str, bool]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What a read value consists of, and what showed it, for programs that have the statements in common."""
+
+    terms: isl.Map
+    trail: _Trail
+    relations: int
+
+
+@memoised
+def _known_terms(reader: Placed) -> dict[tuple[Hashable, ...], _Known]:
+    """Return where it is kept what the values consist of that *reader* reads."""
+    del reader
+    return {}
+
+
 class _Terms:
-    """The terms of one reduction of the reference program that values of the transformed program are made of."""
+    """The terms of one reduction of the reference program that values of the transformed program are made of.
+
+    A step changes few statements of a scan: what a value consists of is looked up where the statements that write it
+    are the same as in a program before, in the same loops and order, and what they combine consists of the same.
+    """
 
     def __init__(self, comparison: Comparison, reference: Placed) -> None:
         self.comparison = comparison
@@ -208,6 +248,7 @@ class _Terms:
         assert operation is not None, "an update has an operation"
         self.operation = operation
         self.depth = max(len(place) for place in self.new.program.places.values())
+        self.trails = [_Trail()]
 
     def of(self, reader: Placed, access: Access) -> isl.Map:
         """Return ``{ instance of reader -> term }``: what the value read consists of."""
@@ -217,6 +258,47 @@ class _Terms:
         updates = [writer for writer in writers if writer.lowered.role == "update"]
         if any(not is_exact(self.new, access.array) or writer.lowered.is_conditional for writer in writers):
             raise self._refused(f"data decides what is in '{access.array}'")
+        known, key = _known_terms(reader), self._key(reader, access, writers)
+        if key not in known or not self._holds(known[key]):
+            count = looked_at()
+            self.trails.append(_Trail())
+            terms = self._found(reader, access, bases, updates)
+            known[key] = _Known(terms, self.trails.pop(), looked_at() - count)
+        found = known[key].terms
+        self.trails[-1].parts.append((reader, access, found))
+        return found
+
+    def _key(self, reader: Placed, access: Access, writers: Sequence[Placed]) -> tuple[Hashable, ...]:
+        """Return what decides about a value besides what its parts are: who writes it, in which loops and order."""
+        everyone = (reader, *writers)
+        order = tuple(common_loops(self.new, one, other) for one in everyone for other in everyone)
+        return (id(access), self.reference, self.new.spaces[access.array], *writers, order)
+
+    def _holds(self, known: _Known) -> bool:
+        """Return whether what showed what a value consists of is so here, too."""
+        if any(self._role(subject) != found for subject, found in known.trail.roles):
+            return False
+        count = looked_at()
+        self.trails.append(_Trail())
+        same = all(self.of(statement, access) is terms for statement, access, terms in known.trail.parts)
+        self.trails.pop()
+        if same:
+            looking_at(number=known.relations - (looked_at() - count))
+        return same
+
+    def _role(self, subject: Placed | str) -> bool:
+        """Return whether a statement combines terms of the reduction itself, or a variable holds what others have."""
+        if isinstance(subject, str):
+            found = self._holds_parts(subject)
+        else:
+            origin = subject.lowered.instruction.origin
+            found = isinstance(origin, Copy | Partial) and self.comparison.counterpart(subject) is self.reference
+        self.trails[-1].roles.append((subject, found))
+        return found
+
+    def _found(
+        self, reader: Placed, access: Access, bases: Sequence[Placed], updates: Sequence[Placed]
+    ) -> isl.Map:
         flow = flow_of(self.new, access.array, [(reader, access)], bases)
         if not flow.initial[0].is_empty():
             raise self._refused(f"'{access.array}' would be read before it is set")
@@ -292,10 +374,10 @@ class _Terms:
         lowered = statement.lowered
         if isinstance(lowered.rhs, p.Variable | p.Subscript):
             name = array_name(lowered.rhs)
-            if self._holds_parts(name):
+            if self._role(name):
                 return self.of(statement, next(read for read in lowered.reads if read.array == name))
         origin = lowered.instruction.origin
-        if not isinstance(origin, Copy | Partial) or self.comparison.counterpart(statement) is not self.reference:
+        if not isinstance(origin, Copy | Partial) or not self._role(statement):
             raise self._refused(f"'{lowered.instruction.id}' combines other terms")
         forms = [origin.forms[iname].substitute(statement.forms) for iname in self.reference.lowered.own]
         known = {*statement.dims, *parameters_of(statement.domain)}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from polyloop.analysis.lowered import Access, Lowered
 from polyloop.kernel.instruction import Move
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import increasing, map_from_forms
@@ -49,9 +49,20 @@ def _may_follow(reader: Lowered, writer: Lowered, write: Access, loops: Sequence
         same = access.indices == write.indices and set(writer.inames) <= set(reader.inames)
         if same and (not waits or Affine.variable(loops[-1]) in access.indices):
             continue
-        if _reads_too_early(reader, access, (writer, write), loops, waits):
+        known = _known(reader)
+        key = (id(access), id(write), tuple(loops), waits)
+        if key not in known:
+            known[key] = (writer, _reads_too_early(reader, access, (writer, write), loops, waits))
+        if known[key][1]:
             return False
     return True
+
+
+@memoised
+def _known(reader: Lowered) -> dict[tuple[Hashable, ...], tuple[Lowered, bool]]:
+    """Return where it is kept whether *reader* would read too early, by access and write."""
+    del reader
+    return {}
 
 
 def _reads_too_early(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import wraps
 from types import MappingProxyType
 from typing import Protocol, TypeVar
-from weakref import WeakKeyDictionary
 
 import islpy as isl
 import numpy as np
@@ -31,15 +30,20 @@ _R = TypeVar("_R")
 
 
 def memoised(function: Callable[[_K], _R]) -> Callable[[_K], _R]:
-    """Remember *function* of one immutable object for as long as the object lives."""
-    known: WeakKeyDictionary[_K, _R] = WeakKeyDictionary()
+    """Remember *function* of one immutable object for as long as the object lives.
+
+    The object itself keeps the value, among its attributes: a table beside it would keep alive each object that its
+    own value leads back to, as a program does to its kernel.
+    """
+    name = f"{function.__module__}.{function.__qualname__}()"
 
     @wraps(function)
     def look_up(key: _K) -> _R:
+        known: dict[str, _R] = key.__dict__
         try:
-            return known[key]
+            return known[name]
         except KeyError:
-            value = known[key] = function(key)
+            value = known[name] = function(key)
             return value
 
     return look_up

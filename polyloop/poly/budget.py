@@ -23,6 +23,7 @@ __all__ = [
     "Tally",
     "budget",
     "limited",
+    "looked_at",
     "looking_at",
     "with_budget",
 ]
@@ -77,13 +78,19 @@ def with_budget(operations: int) -> Iterator[None]:
         _budget.reset(token)
 
 
-def looking_at(*between: object) -> None:
-    """Count one relation, and remember what it is *between* (as before, if nothing is said)."""
+def looking_at(*between: object, number: int = 1) -> None:
+    """Count one relation, or a *number*, and remember what it is *between* (as before, if nothing is said)."""
     tally = _tally.get(None)
     if tally is not None:
-        tally.relations += 1
+        tally.relations += number
         if between:
             tally.last = between
+
+
+def looked_at() -> int:
+    """Return how many relations were counted so far for the present question."""
+    tally = _tally.get(None)
+    return 0 if tally is None else tally.relations
 
 
 @cache

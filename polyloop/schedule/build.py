@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from math import prod
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import islpy as isl
 
@@ -68,7 +67,11 @@ class Verified:
     assumed: tuple[str, ...]
 
 
-_known: WeakKeyDictionary[LoopKernel, dict[DeviceLimits, Verified]] = WeakKeyDictionary()
+@memoised
+def _known(kernel: LoopKernel) -> dict[DeviceLimits, Verified]:
+    """Return where the verified schedules of *kernel* are kept."""
+    del kernel
+    return {}
 
 
 def build_schedule(kernel: LoopKernel, limits: DeviceLimits) -> Schedule:
@@ -88,7 +91,7 @@ def build_verified(kernel: LoopKernel, limits: DeviceLimits) -> Verified:
         ``unknown-dtype``, ``local-size-not-constant``, ``block-too-large``, ``shared-too-large``,
         ``private-across-launches``, ``race``, and what the checks of values find.
     """
-    found = _known.setdefault(kernel, {})
+    found = _known(kernel)
     if limits in found:
         return found[limits]
     verified = _build(kernel, limits)

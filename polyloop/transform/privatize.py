@@ -28,6 +28,7 @@ from polyloop.transform.uses import expanded_to
 __all__ = [
     "PrivatizeTemporariesWithInames",
     "UnprivatizeTemporariesWithInames",
+    "own_inames",
     "privatize_temporaries_with_inames",
     "unprivatize_temporaries_with_inames",
     "with_indices",
@@ -275,6 +276,19 @@ def privatize_temporaries_with_inames(
     return PrivatizeTemporariesWithInames(names_of(privatizing_inames), only)(kernel)
 
 
+def own_inames(kernel: LoopKernel, name: str, inames: Iterable[str]) -> dict[str, list[int]]:
+    """Return the axes of a temporary on which every use has the same subscript, one of *inames*, shifted: by inames."""
+    uses = [indices for _, indices, _ in _all_uses(kernel, name)]
+    found: dict[str, list[int]] = {}
+    for axis in range(len(kernel.temporaries[name].shape or ())):
+        forms = {affine_of(indices[axis]) if axis < len(indices) else None for indices in uses}
+        form = next(iter(forms), None)
+        iname = next((x for x in inames if form is not None and form.terms == ((x, 1),)), None)
+        if len(forms) == 1 and iname is not None:
+            found.setdefault(iname, []).append(axis)
+    return found
+
+
 @dataclass(frozen=True)
 class UnprivatizeTemporariesWithInames(Transform):
     """Let all iterations of loops share the elements of temporaries."""
@@ -287,18 +301,10 @@ class UnprivatizeTemporariesWithInames(Transform):
         """Return the axes of each temporary that are subscripted with one of the inames everywhere."""
         found = {}
         for name in kernel.temporaries if self.only_var_names is None else self.only_var_names:
-            uses = [indices for _, indices, _ in _all_uses(kernel, name)]
-            rank = len(kernel.temporaries[name].shape or ())
-            axes = tuple(axis for axis in range(rank) if uses and self._is_own(uses, axis))
+            axes = tuple(axis for axes in own_inames(kernel, name, self.inames).values() for axis in axes)
             if axes:
-                found[name] = axes
+                found[name] = tuple(sorted(axes))
         return found
-
-    def _is_own(self, uses: Sequence[_Indices], axis: int) -> bool:
-        """Return whether every use has the same subscript on an axis: one of the inames, shifted."""
-        forms = {affine_of(indices[axis]) if axis < len(indices) else None for indices in uses}
-        (form, *others) = forms
-        return not others and form is not None and any(form.terms == ((x, 1),) for x in self.inames)
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         wrong = [finding for iname in self.inames for finding in iname_violations(kernel, iname)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce as fold
 from typing import ClassVar
 
 from polyloop.analysis.legality import order_violations
@@ -19,7 +20,7 @@ from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.sets import Row, add_rows, insert_dims, reorder
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.matched import match_violations, meant
-from polyloop.transform.privatize import UnprivatizeTemporariesWithInames
+from polyloop.transform.privatize import UnprivatizeTemporariesWithInames, own_inames
 from polyloop.transform.staging import out_of_bounds
 
 __all__ = ["RealizeScan", "realize_scan", "replaced", "scan_violations", "with_reduction"]
@@ -37,11 +38,9 @@ class RealizeScan(Transform):
         yield from scan_violations(kernel, self.insn_id_filter, self.sweep_iname)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        for instruction in _chosen(kernel, self.insn_id_filter):
-            for found in find_scans(kernel, instruction, self.sweep_iname):
-                if isinstance(found, Scan):
-                    kernel = _realized(kernel, found)
-        return _contracted(kernel)
+        chosen = _chosen(kernel, self.insn_id_filter)
+        scans = [scan for i in chosen for scan in find_scans(kernel, i, self.sweep_iname) if isinstance(scan, Scan)]
+        return _contracted(_all_realized(kernel, scans) or fold(_realized, scans, kernel))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
@@ -107,29 +106,61 @@ def with_reduction(kernel: LoopKernel, scan: Scan, term: Term, reduction: Reduct
     return replace(old, expression=replace_reduction(expression, scan.number, reduction), terms=tuple(terms))
 
 
+def _all_realized(kernel: LoopKernel, scans: Sequence[Scan]) -> LoopKernel | None:
+    """Return *kernel* with *scans* realized, each exclusive one adding its terms after their use.
+
+    None if one of them might then read a term that does not exist: they are looked at together, as most often all may.
+    """
+    result = kernel
+    for scan in scans:
+        result = replaced(result, _added_later(result, scan) if scan.is_exclusive else _added_before(result, scan))
+    exclusive = dict.fromkeys(scan.instruction.id for scan in scans if scan.is_exclusive)
+    outside = (out_of_bounds(kernel, result, result.instruction(name)) for name in exclusive)
+    return None if any(finding is not None for finding in outside) else result
+
+
 def _realized(kernel: LoopKernel, scan: Scan) -> LoopKernel:
     """Return *kernel* with one scan realized; an exclusive one adds each term after its use, where it may read it."""
+    if scan.is_exclusive:
+        later = _added_later(kernel, scan)
+        result = replaced(kernel, later)
+        if out_of_bounds(kernel, result, later) is None:
+            return result
+    return replaced(kernel, _added_before(kernel, scan))
+
+
+def _kept_along(scan: Scan) -> Reduction:
+    """Return the reduction of *scan* as a running total."""
     dims = scan.term.inames
     new = replace(scan.reduction, along=(scan.sweep,), after=False)
     if scan.reduction.operation.of_states and scan.shift is not None:  # the sum of a tile, by the number of the result
         shift = scan.shift + 1 if scan.is_exclusive else scan.shift
         new = replace(new, expr=substitute(new.expr, {dims[-1]: to_expression(Affine(((scan.sweep, 1),), shift))}))
-    if scan.is_exclusive:
-        own = Affine.variable(dims[-1]).add(Affine.variable(scan.sweep), -1)
-        domain = insert_dims(scan.instruction.domain, len(dims) - 1, dims[-1:])
-        domain = add_rows(domain, dims, [Row(own, True)])
-        later = with_reduction(kernel, scan, Term(dims, domain), replace(new, after=True))
-        result = replaced(kernel, later)
-        if out_of_bounds(kernel, result, later) is None:
-            return result
+    return new
+
+
+def _added_later(kernel: LoopKernel, scan: Scan) -> Instruction:
+    """Return the instruction of an exclusive scan that adds each term after its use."""
+    dims = scan.term.inames
+    own = Affine.variable(dims[-1]).add(Affine.variable(scan.sweep), -1)
+    domain = insert_dims(scan.instruction.domain, len(dims) - 1, dims[-1:])
+    domain = add_rows(domain, dims, [Row(own, True)])
+    return with_reduction(kernel, scan, Term(dims, domain), replace(_kept_along(scan), after=True))
+
+
+def _added_before(kernel: LoopKernel, scan: Scan) -> Instruction:
+    """Return the instruction of a scan that adds its new terms before their use."""
+    dims = scan.term.inames
     domain = reorder(scan.new.wrap().flatten(), dims, dims)
-    return replaced(kernel, with_reduction(kernel, scan, Term(dims, domain), new))
+    return with_reduction(kernel, scan, Term(dims, domain), _kept_along(scan))
 
 
 def _contracted(kernel: LoopKernel) -> LoopKernel:
     """Return *kernel* with one sum for all tiles of a loop, where no tile needs that of another one."""
-    loops = dict.fromkeys(x for i in kernel.instructions for x in i.inames)
-    return _shared(kernel, [UnprivatizeTemporariesWithInames((x,), (name,)) for name in kernel.partials for x in loops])
+    loops = tuple(dict.fromkeys(x for i in kernel.instructions for x in i.inames))
+    axes = {name: own_inames(kernel, name, loops) for name in kernel.partials}
+    steps = [UnprivatizeTemporariesWithInames((x,), (name,)) for name, own in axes.items() for x in loops if x in own]
+    return _shared(kernel, steps)
 
 
 def _shared(kernel: LoopKernel, steps: Sequence[UnprivatizeTemporariesWithInames]) -> LoopKernel:

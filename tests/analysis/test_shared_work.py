@@ -1,0 +1,105 @@
+"""What a kernel takes over from those before it is what it would find by itself."""
+
+import importlib
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import islpy as isl
+import pytest
+
+import polyloop as pl
+from polyloop.analysis import bounds, lowering, placement, scan_terms, sharing
+from polyloop.analysis.comparison import Comparison
+from polyloop.analysis.lowering import Program, lower
+from polyloop.analysis.place import place
+from polyloop.analysis.placement import Placement
+from polyloop.errors import KernelError, PolyloopError
+from polyloop.expr.printer import show
+from polyloop.testing.random_chains import random_step
+from polyloop.testing.random_kernels import random_source
+
+PROGRAMS = ("matmul_tiled", "prefix_sum", "segmented_scan", "row_scan", "stencil_2d", "softmax", "matmul_registers")
+
+
+def _spelt(program: Program) -> list[object]:
+    found: list[object] = [str(program.tree), sorted(program.accumulators)]
+    for statement in program.statements.values():
+        accesses = [(a.array, a.indices, a.leaf, str(a.domain)) for a in statement.accesses]
+        own = (statement.role, statement.inames, statement.own, statement.along, statement.across, statement.joined)
+        text = (show(statement.lhs), show(statement.rhs), statement.number, statement.fixed)
+        found.append((statement.name, own, text, accesses))
+    return found
+
+
+def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing be found that another kernel has left."""
+    monkeypatch.setattr(lowering, "_known_apart", lambda _: [])
+    monkeypatch.setattr(placement, "_placements", lambda _: {})
+    monkeypatch.setattr(sharing, "_known", lambda _: {})
+    monkeypatch.setattr(bounds, "_inside", lambda _: {})
+    monkeypatch.setattr(scan_terms, "_known_terms", lambda _: {})
+    lowering._recent.clear()
+
+
+def _same_places(found: Placement, wanted: Placement) -> Iterator[bool]:
+    yield dict(found.spaces) == dict(wanted.spaces)
+    yield found.axes == wanted.axes
+    for name, statement in found.statements.items():
+        other = wanted.statements[name]
+        yield (statement.dims, statement.repeated, statement.own) == (other.dims, other.repeated, other.own)
+        yield dict(statement.forms) == dict(other.forms)
+        yield bool(statement.domain.is_equal(other.domain) and statement.exact.is_equal(other.exact))
+
+
+def _compare(kernel: pl.LoopKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = _spelt(lower(kernel)), place(kernel), bounds.bounds_conditions(kernel)
+    with monkeypatch.context() as patch:
+        _forget(patch)
+        alone = replace(kernel)
+        fresh = _spelt(lower(alone)), place(alone), bounds.bounds_conditions(alone)
+    assert shared[0] == fresh[0]
+    assert all(_same_places(shared[1], fresh[1]))
+    assert [str(c.set) for c in shared[2]] == [str(c.set) for c in fresh[2]]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_statements_of_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _compare(importlib.import_module(f"examples.{name}").transformed(), monkeypatch)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_statements_of_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    try:
+        kernel = random_source(seed).make()
+    except KernelError:
+        pytest.skip("this program is refused")
+    for _ in range(6):
+        try:
+            kernel = random_step(rng, kernel)(kernel)
+            place(kernel)
+        except PolyloopError:
+            continue
+        _compare(kernel, monkeypatch)
+
+
+def _terms(kernel: pl.LoopKernel) -> list[isl.Map]:
+    comparison = Comparison(kernel)
+    found = []
+    for reference in comparison.old.statements.values():
+        if reference.lowered.role == "update":
+            terms = scan_terms._Terms(comparison, reference)
+            found += [terms.of(*user) for user in scan_terms._results(comparison, reference)]
+    return found
+
+
+@pytest.mark.parametrize("name", ["prefix_sum", "segmented_scan", "row_scan"])
+def test_terms_of_scans(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = importlib.import_module(f"examples.{name}").transformed()
+    shared = _terms(kernel)
+    assert len(shared) == 1
+    with monkeypatch.context() as patch:
+        _forget(patch)
+        (fresh,) = _terms(replace(kernel))
+    assert shared[0].is_equal(fresh)
