@@ -19,7 +19,7 @@ from polyloop.analysis.bounds import (
 )
 from polyloop.analysis.comparison import initial_reads
 from polyloop.analysis.ctext import c_text_violations
-from polyloop.analysis.dataflow import is_exact, may_flow_of, writers_of
+from polyloop.analysis.dataflow import is_exact, known_may_flow, may_flow_of, writers_of
 from polyloop.analysis.infer import bound_violations, infer_dtypes, record_violations, type_violations
 from polyloop.analysis.layout import layout_names_violations, layout_violations, with_layouts
 from polyloop.analysis.lint import creation_warnings, name_clashes
@@ -437,7 +437,8 @@ def _sees_initial(placement: Placement, name: str, dtype: np.dtype[np.generic] |
         if is_exact(placement, name):
             return any(True for _ in initial_reads(placement, name, dtype))
         ends = last_alternatives(placement, name)
-        return any(not initial.is_empty() for initial in may_flow_of(placement, name, ends).initial)
+        flow = may_flow_of(placement, name, ends) if ends else known_may_flow(placement, name)
+        return any(not initial.is_empty() for initial in flow.initial)
 
 
 def _with_directions(kernel: LoopKernel) -> LoopKernel:

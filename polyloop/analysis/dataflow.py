@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from weakref import WeakKeyDictionary
 
 import islpy as isl
 
@@ -28,8 +29,10 @@ __all__ = [
     "hides_others",
     "is_exact",
     "known_flow",
+    "known_may_flow",
     "may_flow_of",
     "readers_of",
+    "share_flows",
     "time_forms",
     "writers_of",
     "writes_of",
@@ -169,17 +172,33 @@ def flow_of(
     return _computed(placement, array, reads, writers, frozenset(writer.name for writer in writers))
 
 
-@memoised
-def _known_flows(placement: Placement) -> dict[str, Flow]:
-    return {}
+_flows: WeakKeyDictionary[Placement, dict[tuple[str, bool], Flow]] = WeakKeyDictionary()
+"""What is known of each program's dataflow: by array, and whether writes may be what data decides about."""
 
 
 def known_flow(placement: Placement, array: str) -> Flow:
     """Return the dataflow of *array* as :func:`flow_of` finds it, once for each program."""
-    known = _known_flows(placement)
-    if array not in known:
-        known[array] = flow_of(placement, array)
-    return known[array]
+    known = _flows.setdefault(placement, {})
+    if (array, True) not in known:
+        known[array, True] = flow_of(placement, array)
+    return known[array, True]
+
+
+def known_may_flow(placement: Placement, array: str) -> Flow:
+    """Return the dataflow of *array* as :func:`may_flow_of` finds it, once for each program."""
+    known = _flows.setdefault(placement, {})
+    if (array, False) not in known:
+        known[array, False] = may_flow_of(placement, array)
+    return known[array, False]
+
+
+def share_flows(old: Placement, new: Placement) -> None:
+    """Let *new* have what is known of *old*, now and later; their statements, places and address spaces are the same.
+
+    What else their kernels hold (types, directions of arguments) has no influence on who runs when.  A subscript that
+    is not affine may reach the whole array: its shape has to be the same too.
+    """
+    _flows[new] = _flows.setdefault(old, {})
 
 
 def may_flow_of(

@@ -16,7 +16,8 @@ from itertools import product
 import islpy as isl
 
 from polyloop.analysis.comparison import Comparison, copies, original_read, reference_flow
-from polyloop.analysis.dataflow import hides_others, is_exact, may_flow_of, readers_of, writes_of
+from polyloop.analysis.dataflow import hides_others, is_exact, known_may_flow, may_flow_of, readers_of, writes_of
+from polyloop.analysis.kept import keeps_order
 from polyloop.analysis.lockstep import lockstep_obligations
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
@@ -70,6 +71,8 @@ def _order_argument(comparison: Comparison, array: str) -> str:
     new = comparison.new
     if new.spaces[array] is AddressSpace.PRIVATE and is_unmoved(new.program.kernel, comparison.old, array):
         return "the program's accesses in the program's order, in each iteration of the loops around them"
+    if keeps_order(new, comparison.old, array):
+        return "distances between accesses to one element, none of which leads backwards"
     if is_exact(comparison.old, array) and is_exact(new, array):
         return "value-based dataflow, against the program's"
     return "all pairs that may meet keep their order"
@@ -98,6 +101,8 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
     new = comparison.new
     is_argument = isinstance(new.program.kernel.arrays().get(array), ArrayArg)
     if new.spaces[array] is AddressSpace.PRIVATE and is_unmoved(new.program.kernel, old, array):
+        return
+    if keeps_order(new, old, array):
         return
     if not is_exact(old, array) or not is_exact(new, array):
         yield from (_may_violations if is_argument else _may_flow_violations)(comparison, array)
@@ -280,7 +285,7 @@ def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnos
     in the same order, unless their order is free.
     """
     new, old = comparison.new, comparison.old
-    known, found = may_flow_of(old, array), may_flow_of(new, array)
+    known, found = known_may_flow(old, array), may_flow_of(new, array)
     for (reader, access), sources, initial in zip(found.reads, found.sources, found.initial, strict=True):
         if not isinstance(reader.lowered.instruction.origin, Copy):
             continue

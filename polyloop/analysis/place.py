@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Final
 
 import islpy as isl
 
 from polyloop.analysis.contract import one_element_axes
-from polyloop.analysis.dataflow import is_exact, known_flow
+from polyloop.analysis.dataflow import is_exact, known_flow, share_flows
 from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.analysis.placement import Axes, Placed, Placement, axes_of, place_statement, reference_map
@@ -45,10 +47,44 @@ def place(kernel: LoopKernel) -> Placement:
     axes = axes_of(kernel)
     with within_budget(kernel, "which threads have to see which temporary"):
         spaces = _address_spaces(kernel, program, axes)
-    placed = {
-        name: _place_statement(kernel, statement, axes, spaces) for name, statement in program.statements.items()
-    }
-    return Placement(program, axes, placed, spaces)
+    if not axes.all:
+        return _on_one_thread(kernel, program, axes, spaces)
+    return Placement(program, axes, _placed(kernel, program, axes, spaces), spaces)
+
+
+def _placed(
+    kernel: LoopKernel, program: Program, axes: Axes, spaces: Mapping[str, AddressSpace]
+) -> Mapping[str, Placed]:
+    return {name: _place_statement(kernel, statement, axes, spaces) for name, statement in program.statements.items()}
+
+
+_RECENT: Final = 8
+_recent: OrderedDict[tuple[int, int], Placement] = OrderedDict()
+"""The last programs without threads, by the identities of their lowered statements and of their assumptions."""
+
+
+def _on_one_thread(
+    kernel: LoopKernel, program: Program, axes: Axes, spaces: Mapping[str, AddressSpace]
+) -> Placement:
+    """Return a program without threads; kernels with the same one share what is known of it.
+
+    They are those that ``make_kernel`` goes through: they differ in types and directions of arguments.
+    """
+    key = (id(program.statements), id(kernel.assumptions))
+    found = _recent.get(key)
+    if found is None or found.spaces != spaces or _shapes(found.program.kernel) != _shapes(kernel):
+        found = Placement(program, axes, _placed(kernel, program, axes, spaces), spaces)
+        _recent[key] = found
+        if len(_recent) > _RECENT:
+            _recent.popitem(last=False)
+        return found
+    result = Placement(program, axes, found.statements, spaces)
+    share_flows(found, result)
+    return result
+
+
+def _shapes(kernel: LoopKernel) -> Mapping[str, object]:
+    return {name: array.shape for name, array in kernel.arrays().items()}
 
 
 def _place_statement(
