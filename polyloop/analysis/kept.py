@@ -367,7 +367,7 @@ def _in_order(new: Placement, first: _Copied, second: _Copied, far: _Distances, 
         rest = add_rows(rest, dims, [Row(Affine.variable(loop), True)])
         if rest.is_empty():
             return True
-    return earlier
+    return earlier or bool(rest.is_empty())
 
 
 def _is_shared(iname: str, first: _Copied, second: _Copied, dims: Sequence[str]) -> bool:

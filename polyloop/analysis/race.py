@@ -11,7 +11,7 @@ import islpy as isl
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, crossing, crossing_conflicts, equal_on
-from polyloop.analysis.placement import Axes, Placed, Placement
+from polyloop.analysis.placement import Axes, Placed, Placement, common_loops
 from polyloop.analysis.proof import Claim, Obligation, prove, within_budget
 from polyloop.analysis.warps import NO_WARPS, scope_in_block
 from polyloop.analysis.witness import element, instance, pair, threads, witness
@@ -22,7 +22,7 @@ from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import map_from_forms
 
-__all__ = ["Need", "needs", "race_obligations", "shared_arrays"]
+__all__ = ["Need", "needs", "race_obligations", "races", "shared_arrays"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +71,24 @@ def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> tuple[
     return known[array, warp_size]
 
 
+def races(placement: Placement, array: str) -> Iterator[Need]:
+    """Yield what no barrier can keep apart on *array*: those of :func:`needs` that have no scope, in their order.
+
+    What else would have to be synchronized is not looked for.
+
+    Raises
+    ------
+    VerificationError
+        ``not-proven``, if ISL gave up.
+    """
+    known = _known(placement).get((array, NO_WARPS))
+    if known is not None:
+        yield from (need for need in known if need.scope is None)
+        return
+    with within_budget(placement.program.kernel, _says(array)):
+        yield from _needs(placement, array, unordered=True)
+
+
 def race_obligations(placement: Placement) -> Iterator[Obligation]:
     """Yield, for each array that several threads see, that they can be kept from using one element at once."""
     for array in shared_arrays(placement):
@@ -78,9 +96,12 @@ def race_obligations(placement: Placement) -> Iterator[Obligation]:
 
 
 def _obligation(placement: Placement, array: str) -> Obligation:
-    says = f"where two threads use one element of '{array}', a barrier or a launch can stand in between"
     by = "pairs of accesses to one element on different threads, by loop and scope"
-    return Obligation(Claim.RACES, f"'{array}'", says, by, partial(_races, placement, array))
+    return Obligation(Claim.RACES, f"'{array}'", _says(array), by, partial(_races, placement, array))
+
+
+def _says(array: str) -> str:
+    return f"where two threads use one element of '{array}', a barrier or a launch can stand in between"
 
 
 def _races(placement: Placement, array: str) -> Iterator[Diagnostic]:
@@ -136,8 +157,11 @@ def _known(placement: Placement) -> dict[tuple[str, int], tuple[Need, ...]]:
     return {}
 
 
-def _needs(placement: Placement, array: str) -> Iterator[Need]:
-    """Yield what has to be synchronized, or cannot be, among the threads of a block and among blocks."""
+def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iterator[Need]:
+    """Yield what has to be synchronized, or cannot be, among the threads of a block and among blocks.
+
+    With *unordered*, only what cannot be.
+    """
     axes = placement.axes
     if not axes.all:
         return
@@ -152,7 +176,20 @@ def _needs(placement: Placement, array: str) -> Iterator[Need]:
                 continue
             if first_writes and second_writes and first.lowered.commutes_with(second.lowered):
                 continue
-            yield from _pair(placement, array, (first, a), (second, b), other >= number)
+            if unordered and not _may_be_unordered(placement, array, first, second):
+                continue
+            yield from _pair(placement, array, (first, a), (second, b), once=other >= number, unordered=unordered)
+
+
+def _may_be_unordered(placement: Placement, array: str, first: Placed, second: Placed) -> bool:
+    """Return whether two accesses can be in conflict where neither a barrier nor a launch stands in between.
+
+    Inside of a block, two statements have an order; between blocks, two launches have.
+    """
+    if first is second:
+        return True
+    places = placement.program.places
+    return placement.spaces[array] is AddressSpace.GLOBAL and places[first.name][0] == places[second.name][0]
 
 
 def _pair(
@@ -160,7 +197,9 @@ def _pair(
     array: str,
     left: tuple[Placed, Access],
     right: tuple[Placed, Access],
+    *,
     once: bool,
+    unordered: bool,
 ) -> Iterator[Need]:
     (first, a), (second, b) = left, right
     if first is second and not first.lowered.is_write(a) and not first.lowered.is_write(b):
@@ -180,6 +219,12 @@ def _pair(
                 yield from _across_blocks(placement, array, left, right, across)
             pairs = equal_on(pairs, first, second, blocks)
             differing = tuple(axis for axis in differing if axis not in blocks)
+    if unordered:
+        same = equal_on(pairs, first, second, common_loops(placement, first, second)[0])
+        part = crossing(same, first, second, differing) if first is second else None
+        if part is not None:
+            yield Need(array, a, b, Conflict(first, second, part, simultaneous=True, every=same), None)
+        return
     for conflict in crossing_conflicts(placement, first, second, pairs, differing):
         scope = None if conflict.simultaneous else Scope.BLOCK
         yield Need(array, a, b, conflict, scope)

@@ -14,7 +14,7 @@ from polyloop.analysis.legality import order_violations
 from polyloop.analysis.lowering import Lowered
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
-from polyloop.analysis.race import Need, needs, shared_arrays
+from polyloop.analysis.race import Need, races, shared_arrays
 from polyloop.analysis.scans import carried_violations
 from polyloop.analysis.uniform import divergent_reductions
 from polyloop.analysis.values import value_violations
@@ -182,8 +182,8 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
     for array in shared_arrays(placement):
         if array in made:
             continue
-        for need in needs(placement, array):
-            if need.scope is None and not kernel.waivers:
+        for need in races(placement, array):
+            if not kernel.waivers:
                 yield _race(placement, need, axes)
                 return
     for finding in (*divergent_reductions(placement), *order_violations(kernel)):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
 import polyloop as pl
 from polyloop.analysis.place import place
-from polyloop.analysis.race import Need, needs, shared_arrays
+from polyloop.analysis.placement import Placement
+from polyloop.analysis.race import Need, needs, races, shared_arrays
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Scope
+from polyloop.testing.drawers import DRAWERS
+from polyloop.testing.random_kernels import random_source
+from polyloop.transform import tag
 from tests.analysis.kernels import exchange, on_threads
 
 
@@ -87,3 +95,30 @@ def test_a_race_is_found_exactly_where_enumeration_finds_one(distance: int) -> N
         assert caught.value.codes == ("illegal-parallel",)
     else:
         pl.tag_inames(knl, "i:l.0")
+
+
+def test_what_no_barrier_can_keep_apart_is_found_without_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {True: 0, False: 0}
+
+    def both(placement: Placement, array: str) -> Iterator[Need]:
+        found = list(races(placement, array))
+        wanted = [need for need in needs(placement, array) if need.scope is None]
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            assert (one.first, one.second, one.conflict.first) == (other.first, other.second, other.conflict.first)
+            assert one.conflict.relation.is_equal(other.conflict.relation)
+        counts[bool(found)] += 1
+        return iter(found)
+
+    monkeypatch.setattr(tag, "races", both)
+    for seed in range(60):
+        rng = random.Random(seed)
+        try:
+            knl = random_source(seed).make()
+        except pl.PolyloopError:
+            continue
+        for _ in range(3):
+            name = rng.choice(("split_iname", "tag_inames", "tile"))
+            with suppress(pl.PolyloopError):
+                knl = getattr(pl, name)(knl, **DRAWERS[name](rng, knl))
+    assert min(counts.values()) > 10
