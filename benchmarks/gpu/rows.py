@@ -123,47 +123,42 @@ def _layer_norm(columns: int) -> pl.LoopKernel:
     return _in_registers(knl, min(512, _threads(columns)), "row", "away")
 
 
-def _in_halves(name: str, text: str, *more: str) -> pl.LoopKernel:
+def _in_halves(name: str, text: str, *more: str, threads: int = 1024) -> pl.LoopKernel:
     """Return a kernel on rows of 65536, more than the registers of a block hold: half of it lies in shared memory."""
     half = _WIDEST // 2
     vectors = [pl.GlobalArg(", ".join(more), F, shape=f"{_WIDEST}")] if more else []
     knl = pl.make_kernel(
-        f"{{[i, k, h]: 0 <= i < m and 0 <= k, h < {half}}}",
+        f"{{[i, k]: 0 <= i < m and 0 <= k < {half}}}",
         text.replace("HALF", str(half)).replace("WHOLE", str(_WIDEST)),
         [pl.GlobalArg("x, y", F, shape=f"m, {_WIDEST}"), *vectors, ...],
         name=f"{name}_{_WIDEST}",
         assumptions="m >= 1",
     )
-    for iname in "kh":
-        knl = pl.split_iname(knl, iname, 4, outer_iname=f"{iname}_part", inner_iname=f"{iname}_lane", inner_tag="vec")
-        knl = pl.split_iname(
-            knl, f"{iname}_part", 1024, outer_iname=f"{iname}_step", outer_tag="unr", inner_iname=f"{iname}_t",
-            inner_tag="l.0",
-        )  # fmt: skip
-    for held in ("low", "high"):
-        knl = pl.split_array_axis(pl.split_array_axis(knl, held, 0, 4), held, 0, 1024)
-    return pl.tag_inames(pl.set_temporary_address_space(knl, "high", "local"), "i:g.0")
+    knl = _in_registers(knl, threads, "low", "high")
+    return pl.set_temporary_address_space(knl, "high", "local")
 
 
 _WIDE_SOFTMAX: Final = """
     for i
         <> low[k] = x[i, k]
-        <> high[h] = x[i, h + HALF]
-        <> top = max(max(k, low[k]), max(h, high[h]))
-        <> scale = 1/(sum(k, exp(low[k] - top)) + sum(h, exp(high[h] - top)))
-        y[i, k] = exp(low[k] - top)*scale
-        y[i, h + HALF] = exp(high[h] - top)*scale
+        <> high[k] = x[i, k + HALF]
+        <> top = max(k, max(low[k], high[k]))
+        low[k] = exp(low[k] - top)
+        high[k] = exp(high[k] - top)
+        <> scale = 1/sum(k, low[k] + high[k])
+        y[i, k] = low[k]*scale
+        y[i, k + HALF] = high[k]*scale
     end
     """
 
 _WIDE_NORM: Final = """
     for i
         <> low[k] = x[i, k]
-        <> high[h] = x[i, h + HALF]
-        <> mean = (sum(k, low[k]) + sum(h, high[h]))/WHOLE
-        <> scale = rsqrt((sum(k, (low[k] - mean)**2) + sum(h, (high[h] - mean)**2))/WHOLE + 1e-5)
+        <> high[k] = x[i, k + HALF]
+        <> mean = sum(k, low[k] + high[k])/WHOLE
+        <> scale = rsqrt(sum(k, (low[k] - mean)**2 + (high[k] - mean)**2)/WHOLE + 1e-5)
         y[i, k] = (low[k] - mean)*scale*gamma[k] + beta[k]
-        y[i, h + HALF] = (high[h] - mean)*scale*gamma[h + HALF] + beta[h + HALF]
+        y[i, k + HALF] = (high[k] - mean)*scale*gamma[k + HALF] + beta[k + HALF]
     end
     """
 
