@@ -212,7 +212,7 @@ def _apart(device: Device, libraries: Mapping[str, Any], checked: _Checked, call
         device.poison(output)
     returned: Any = call()
     device.synchronize()
-    mine, other = checked.found, output if returned is None else returned
+    mine, other = checked.found, returned if hasattr(returned, "shape") else output  # Triton returns its kernel
     if "torch" in libraries:
         torch = libraries["torch"]
         a, b = (torch.as_tensor(array, device="cuda") for array in (mine, other))

@@ -57,7 +57,7 @@ def _expected(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
 SPARSE: Final = (
     Case(
         "CSR product",
-        lambda: csr_lanes.transformed(lanes=8, at_once=4),
+        lambda: csr_lanes.transformed(lanes=4, at_once=8),
         ({"n": 128**3}, {"n": 160**3}),
         {"n": 5**3},
         _neighbours,

@@ -103,10 +103,14 @@ class Device:
 _THROUGHPUT: Final = (
     'CUDA C++ Programming Guide, "Arithmetic Instructions": 16 results per clock and multiprocessor from 8.0 to 9.0'
 )
-_HOPPER: Final = "NVIDIA H100 Tensor Core GPU Architecture (white paper), table of the H100 SXM5"
+_HOPPER: Final = "NVIDIA H100 Tensor Core GPU Architecture (white paper), peak rates of the H100 SXM5"
 _H200: Final = "NVIDIA H200 Tensor Core GPU datasheet, SXM"
 _AMPERE: Final = "NVIDIA A100 Tensor Core GPU Architecture (white paper), table 1"
 _A100: Final = "NVIDIA A100 Tensor Core GPU datasheet, 80 GB SXM"
+# Looked up again on 2026-11-21, where they are quoted: glennklockwood.com/garden/processors/h100 and /A100 give rates,
+# clocks and bandwidths with the documents, forums.developer.nvidia.com/t/218102 the 16-bit rates of the A100 without
+# tensor cores.  NVIDIA's datasheets round (67 TFLOP/s of fp32 for H100 and H200), and state tensor rates with sparsity,
+# twice the dense ones.  The tensor rates of Hopper are stated at 1.83 GHz, the others at 1.98 GHz.
 
 
 def _rates(source: str, **teraops: float) -> Mapping[str, Figure]:
