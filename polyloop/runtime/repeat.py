@@ -6,6 +6,7 @@ its bits.  For each combination of the former (a *signature*) a function is comp
 up by the addresses and numbers what is to be launched.  No array is kept alive; an address that another array of the
 same layout has taken over is as good as before.
 """
+# ruff: noqa: ANN401  # arrays of libraries without types
 
 from __future__ import annotations
 
@@ -76,25 +77,7 @@ class _Probe:
     needed: tuple[str, ...] = ()
 
 
-_NUMPY: Final = _Probe(
-    "{v}.__array_interface__['data']",  # the address, and whether it is read-only
-    ("{v}.dtype", "{v}.shape", "{v}.strides"),
-    ("{v}.shape",),  # one without axes may be passed as a number, and then its address says nothing
-)
-_TORCH: Final = _Probe(
-    "{v}.data_ptr()",
-    ("{v}.dtype", "{v}.shape", "{v}.stride()"),
-    # views whose memory holds other values than they have
-    ("not {v}.is_neg()", "not {v}.is_conj()"),
-)
-_LIBRARIES: Final[Mapping[tuple[str, str], _Probe]] = {
-    ("torch", "Tensor"): _TORCH,
-    ("torch", "Parameter"): _TORCH,
-    ("cupy", "ndarray"): _Probe("{v}.data.ptr", ("{v}.dtype", "{v}.shape", "{v}.strides")),
-    ("pycuda", "GPUArray"): _Probe(
-        "int({v}.gpudata)", ("{v}.dtype", "{v}.shape", "{v}.strides"), ("{v}.gpudata is not None",)
-    ),
-}
+_DTYPE_AND_SHAPE: Final = ("{v}.dtype", "{v}.shape")
 _NUMBERS: Final[Mapping[type, _Probe]] = {
     int: _Probe("{v}"),
     bool: _Probe("{v}"),
@@ -103,13 +86,36 @@ _NUMBERS: Final[Mapping[type, _Probe]] = {
 }
 
 
-def _probe(kind: type) -> _Probe | None:
-    """Return what there is to know of a value of type *kind*."""
-    if kind is np.ndarray:
-        return _NUMPY
+def _probe(value: Any) -> _Probe | None:
+    """Return what there is to know of *value*, and of others of its type; None where too little is known."""
+    kind = type(value)
     if issubclass(kind, np.generic) and not issubclass(kind, np.void):
         return _Probe("{v}.tobytes()")
-    return _NUMBERS.get(kind) or _LIBRARIES.get((kind.__module__.partition(".")[0], kind.__qualname__))
+    match kind.__module__.partition(".")[0], kind.__qualname__:
+        case "numpy", "ndarray":
+            # the address, and whether it is read-only; one without axes may be passed as a number
+            return _Probe("{v}.__array_interface__['data']", (*_DTYPE_AND_SHAPE, "{v}.strides"), ("{v}.shape",))
+        case "torch", ("Tensor" | "Parameter"):
+            return _torch_probe(value)
+        case "cupy", "ndarray":
+            rows = _in_rows(value.shape) and getattr(value, "_c_contiguous", False)
+            strides = "{v}._c_contiguous" if rows else "{v}.strides"
+            return _Probe("{v}.data.ptr", (*_DTYPE_AND_SHAPE, strides))
+        case "pycuda", "GPUArray":
+            return _Probe("int({v}.gpudata)", (*_DTYPE_AND_SHAPE, "{v}.strides"), ("{v}.gpudata is not None",))
+    return _NUMBERS.get(kind)
+
+
+def _torch_probe(tensor: Any) -> _Probe:
+    strides = "{v}.is_contiguous()" if _in_rows(tensor.shape) and tensor.is_contiguous() else "{v}.stride()"
+    # not the views whose memory holds other values than they have; only complex numbers have conjugates
+    true = ("not {v}.is_neg()", "not {v}.is_conj()") if tensor.dtype.is_complex else ("not {v}.is_neg()",)
+    return _Probe("{v}.data_ptr()", (*_DTYPE_AND_SHAPE, strides), true)
+
+
+def _in_rows(shape: Sequence[int]) -> bool:
+    """Return whether an array of *shape* without gaps can have no strides but those of rows; that takes less to see."""
+    return min(shape, default=2) > 1
 
 
 Find: TypeAlias = Callable[[Mapping[str, Any], int | None], Result | None]
@@ -164,7 +170,7 @@ def _compiled(
     space: dict[str, Any] = {"pack": struct.pack, "Result": Result, "calls": {}, "MOST_REPEATS": MOST_REPEATS}
     taken, conditions, keys = [], [f"len(given) == {len(names)}"], []
     for number, (name, value) in enumerate(arguments.items()):
-        probe = _probe(type(value))
+        probe = _probe(value)
         if probe is None:
             return None
         variable = f"v{number}"

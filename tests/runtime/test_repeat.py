@@ -106,12 +106,16 @@ def test_no_array_is_kept_alive(run: CompiledKernel) -> None:
     assert seen() is None
 
 
+COMPLEX, REAL = (SimpleNamespace(is_complex=is_complex) for is_complex in (True, False))
+
+
 class _Tensor:
     """What the checks look at of a Torch tensor."""
 
     def __init__(self, **facts: Any) -> None:
         self._facts = {"data_ptr": 4096, "stride": (3, 1), "is_neg": False, "is_conj": False, **facts}
-        self.dtype, self.shape = facts.get("dtype", "float32"), facts.get("shape", (2, 3))
+        self._facts["is_contiguous"] = self._facts["stride"] == (3, 1)
+        self.dtype, self.shape = facts.get("dtype", COMPLEX), facts.get("shape", (2, 3))
 
     def __getattr__(self, name: str) -> Callable[[], Any]:
         return lambda: self._facts[name]
@@ -149,7 +153,8 @@ class Derived(Tensor):  # type: ignore[misc, valid-type]
 
 @pytest.mark.parametrize(("make", "others"), [
     (Tensor, [{"data_ptr": 8192}, {"stride": (1, 2)}, {"is_neg": True}, {"is_conj": True}, {"shape": (3, 2)},
-              {"dtype": "float64"}]),
+              {"dtype": REAL}, {"dtype": REAL, "is_neg": True},
+              {"shape": (1, 3)}, {"shape": (1, 3), "stride": (9, 1)}]),
     (Cupy, [{"pointer": 8192}, {"strides": (4, 8)}, {"shape": (3, 2)}, {"dtype": np.dtype(np.float64)}]),
     (Pycuda, [{"pointer": 8192}, {"strides": (4, 8)}, {"shape": (3, 2)}, {"dtype": np.dtype(np.int32)},
               {"pointer": None}]),
