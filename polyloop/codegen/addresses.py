@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pymbolic.primitives as p
@@ -28,7 +28,7 @@ class Addresses(Operands):
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
-        self.held: Mapping[tuple[str, tuple[Expression, ...]], str] = {}
+        self.held: dict[tuple[str, tuple[Expression, ...]], str] = {}
 
     def _prefix(self, name: str) -> str:
         axes = self.scope.expanded.get(name, ())

@@ -1,18 +1,19 @@
-"""Statements under data-dependent conditions, as ``if`` / ``else if`` / ``else``."""
+"""Statements under data-dependent conditions, as ``if`` / ``else if`` / ``else``; conditions ahead of loops."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import pymbolic.primitives as p
 
-from polyloop.codegen.c_ast import Block, If, Node
+from polyloop.codegen.c_ast import Block, For, If, Node
 from polyloop.codegen.scope import Text
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 
-__all__ = ["Guarded", "branches"]
+__all__ = ["Guarded", "branches", "unswitched"]
 
 
 @dataclass(frozen=True)
@@ -81,3 +82,24 @@ def _choice(condition: Expression, true: Block, false: Block, render: Render) ->
         own = f"({inner.condition})" if " || " in inner.condition or " ? " in inner.condition else inner.condition
         return If(f"{text.within(3)} && {own}", inner.body, (), reads | inner.reads)
     return If(text.text, true, false, reads)
+
+
+def unswitched(loop: For) -> Block:
+    """Return *loop*; where a choice between vectors and lanes is all that it does, as the choice between two loops.
+
+    The condition is one on loop variables and sizes, so it can be evaluated ahead of the loop if it does not name its
+    variable.
+    """
+    guard, body = None, loop.body
+    if len(body) == 1 and isinstance(body[0], If) and not body[0].orelse:
+        guard, body = body[0], body[0].body
+    choice = body[0] if len(body) == 1 else None
+    if not isinstance(choice, If) or not choice.is_choice or not choice.orelse or choice.reads or loop.axis:
+        return (loop,)
+    if re.search(rf"\b{re.escape(loop.var)}\b", choice.condition):
+        return (loop,)
+    wide, by_lane = (
+        replace(loop, body=case if guard is None else (replace(guard, body=case),))
+        for case in (choice.body, choice.orelse)
+    )
+    return (replace(choice, body=(wide,), orelse=(by_lane,)),)

@@ -153,12 +153,16 @@ class For:
 
 @dataclass(frozen=True)
 class If:
-    """``if (condition) body else orelse``; ``reads`` are the temporaries in the condition."""
+    """``if (condition) body else orelse``; ``reads`` are the temporaries in the condition.
+
+    ``is_choice`` is whether both cases are the same statements, once for whole vectors and once lane by lane.
+    """
 
     condition: str
     body: Block
     orelse: Block = ()
     reads: frozenset[str] = frozenset()
+    is_choice: bool = False
 
     @cached_property
     def uses(self) -> frozenset[str]:

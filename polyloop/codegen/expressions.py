@@ -13,6 +13,7 @@ from polyloop.codegen import records
 from polyloop.codegen.addresses import Addresses
 from polyloop.codegen.context import Context
 from polyloop.codegen.conversions import cast, converted, narrowed, widened
+from polyloop.codegen.decided import decided
 from polyloop.codegen.linear import is_index_arithmetic
 from polyloop.codegen.literals import literal, typed_literal
 from polyloop.codegen.rows import rewrite
@@ -362,6 +363,10 @@ class Expressions(Addresses):
     def _if(self, expr: p.If, want: DType | None) -> Text:
         parts = (expr.then, expr.else_)
         dtype = self._common(parts, want)
+        self.used_context = True
+        holds = decided(expr.condition, self.scope, self.context, self._type_of)
+        if holds is not None:
+            return self._exact(expr.then if holds else expr.else_, dtype)
         if is_complex(dtype):
             then, orelse = (self._exact(part, dtype) for part in parts)
         else:
@@ -383,7 +388,7 @@ class Expressions(Addresses):
             self.scope.operator(operator, dtype, dtype)
             left, right = (self._exact(part, dtype) for part in parts)
         else:
-            left, right = self._operands(parts, dtype)
+            left, right = map(self._index, parts) if self.indexing else self._operands(parts, dtype)
         level = EQUAL if operator in ("==", "!=") else RELATION
         return Text(f"{left.within(SHIFT)} {operator} {right.within(SHIFT)}", level)
 

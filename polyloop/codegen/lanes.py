@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 
-from polyloop.analysis.contiguity import Lanes
+from polyloop.analysis.contiguity import Lanes, element_reads
 from polyloop.codegen.bounds import Bounds, minimal
 from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, Verbatim
 from polyloop.codegen.context import Context
@@ -17,9 +17,9 @@ from polyloop.codegen.linear import condition_text
 from polyloop.codegen.loops import Loops
 from polyloop.codegen.rows import negated, tightened
 from polyloop.codegen.scope import Scope
-from polyloop.codegen.wide import Plan, Wide, plan_of, vector_type
+from polyloop.codegen.wide import Key, Plan, Wide, plan_of, vector_type
 from polyloop.errors import Diagnostic
-from polyloop.expr.nodes import CText, Expression, array_name, targets_of
+from polyloop.expr.nodes import CText, array_name, targets_of
 from polyloop.expr.rewrite import accesses, variables
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import CopyStep
@@ -86,7 +86,7 @@ class LaneLoops(Loops):
             return wide
         rest = context.add([negated(full[0])]) if len(full) == 1 else context
         by_lane = self._lane_by_lane(node, bounds, rest, rest.add(bounds.facts), inner)
-        return (If(condition_text(full, self.scope, context).text, wide, by_lane, self._reads(full)),)
+        return (If(condition_text(full, self.scope, context).text, wide, by_lane, self._reads(full), True),)
 
     def _plan(self, node: Loop) -> Plan | None:
         """Return the wide accesses in a loop over lanes, None if there are none."""
@@ -229,7 +229,7 @@ class LaneLoops(Loops):
         """Return loads into vectors, the statement for each lane, and the store of the vector that it made."""
         lanes, out = plan.lanes, list[Node]()
         self.scope.values[lanes.iname] = lanes.low
-        held: dict[tuple[str, tuple[Expression, ...]], tuple[str, tuple[str, ...]]] = {}
+        held: dict[Key, tuple[str, tuple[str, ...]]] = {}
         store, last, declared = plan.store, list[Node](), set[str]()
         names = [self._vector(statement, load, context) for load in plan.loads]
         vector = "" if store is None else self._vector(statement, store, context)
@@ -247,7 +247,7 @@ class LaneLoops(Loops):
             if vector not in declared:
                 out.append(Declare(ctype, vector))
             last.append(Assign(target, "=", vector, statement.instruction, next(iter(writes), None), frozenset()))
-        out += self._each_lane(statement, lanes, held, context, var, is_part=store is not None)
+        out += self._each_lane(statement, plan, held, context, var)
         return (*out, *last)
 
     def _vector(self, statement: Statement, wide: Wide, context: Context) -> str:
@@ -281,29 +281,33 @@ class LaneLoops(Loops):
     def _each_lane(
         self,
         statement: Statement,
-        lanes: Lanes,
-        held: Mapping[tuple[str, tuple[Expression, ...]], tuple[str, tuple[str, ...]]],
+        plan: Plan,
+        held: Mapping[Key, tuple[str, tuple[str, ...]]],
         context: Context,
         var: str,
-        *,
-        is_part: bool,
     ) -> Block:
         """Return the statement for each lane, written out or in a loop; *held* are the vectors that it works on.
 
-        It *is part* of an assignment if a vector is stored afterwards.
+        It is part of an assignment if a vector is stored afterwards.
         """
-        values, found = self.scope.values, list[Node]()
+        values, found, lanes = self.scope.values, list[Node](), plan.lanes
         is_loop = lanes.count > _LINES
+        others = () if is_loop else [access for access, _ in element_reads(statement.rhs)]
         for number in (0,) if is_loop else range(lanes.count):
             values[lanes.iname] = var if is_loop else lanes.low + number
             place = (var if lanes.low == 0 else f"{var} - {lanes.low}") if is_loop else str(number)
             self.expressions.held = {
                 key: f"{name}{parts[number] if parts else f'.e[{place}]'}" for key, (name, parts) in held.items()
             }
+            for access in others:
+                if (part := plan.component(access, number)) is not None:
+                    name, parts = held[part[0]]
+                    text = f"{name}{parts[part[1]] if parts else f'.e[{part[1]}]'}"
+                    self.expressions.held[array_name(access), access.index_tuple] = text
             rows = [] if is_loop else [Affine(((lanes.iname, s),), -s * (lanes.low + number)) for s in (1, -1)]
             assign = self._new_assign(statement, context.add(rows or _box(lanes)))
             assert isinstance(assign, Assign), "a plan is made for assignments"
-            found.append(replace(assign, instruction="") if is_part else assign)
+            found.append(replace(assign, instruction="") if plan.store is not None else assign)
         self.expressions.held = {}
         if not is_loop:
             return tuple(found)
@@ -348,7 +352,8 @@ def merged(nodes: Sequence[Node]) -> Block:
     for node in nodes:
         before = out[-1] if out else None
         if isinstance(node, If) and isinstance(before, If) and _is_same_choice(before, node):
-            out[-1] = If(node.condition, merged((*before.body, *node.body)), (*before.orelse, *node.orelse))
+            both = merged((*before.body, *node.body)), (*before.orelse, *node.orelse)
+            out[-1] = If(node.condition, *both, is_choice=before.is_choice and node.is_choice)
         elif not (isinstance(node, Assign) and node.type and node in out):
             out.append(node)
     return tuple(out)

@@ -14,6 +14,7 @@ from typing import Final
 import islpy as isl
 
 from polyloop.codegen.bounds import Bound, Bounds, bounds_of, limit_value, stride_of
+from polyloop.codegen.branches import unswitched
 from polyloop.codegen.c_ast import Block, Declare, For
 from polyloop.codegen.context import Context
 from polyloop.codegen.copies import waited_for, without_barriers, without_runs
@@ -209,7 +210,7 @@ class Loops(ABC):
             return ()
         var = str(self.scope.values[node.iname])
         axis = node.iname[0] if node.iname[1:2] == "." else ""
-        return (For(self.scope.index_type, var, start, test, body, step, pragma, axis, reads),)
+        return unswitched(For(self.scope.index_type, var, start, test, body, step, pragma, axis, reads))
 
     def _unrolled(
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]

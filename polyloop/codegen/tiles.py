@@ -8,7 +8,8 @@ because both cases are generated from the exact domains; what is left out only l
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd
 
 from polyloop.codegen.bounds import minimal
 from polyloop.codegen.context import Context
@@ -33,12 +34,13 @@ class Tile:
     """What is to be separated: a block (``outer`` are group axes) or an iteration of a loop.
 
     ``outer`` are the variables that number tiles, ``known`` all whose value is decided at the separation and equal
-    for all threads, ``holds_barrier`` whether a barrier stands inside.
+    for all threads, ``holds_barrier`` whether a barrier stands inside, ``lanes`` the inames of the lanes of vectors.
     """
 
     outer: frozenset[str]
     known: frozenset[str]
     holds_barrier: bool
+    lanes: frozenset[str] = frozenset()
 
 
 def places(
@@ -53,6 +55,23 @@ def places(
                 yield from places(body, statements, (*loops, (iname, has_barrier(body))))
             case Barrier():
                 pass
+
+
+def _of_a_lane(row: Affine, tile: Tile, context: Context, piece: Piece) -> Affine:
+    """Return *row* for that lane for which it holds first, where it always cuts a vector: only its store is apart.
+
+    So a row of an array is one tile, of which the first and the last vector have a lane that does not run.
+    """
+    for lane in tile.lanes & row.names():
+        coefficient = row.coefficient(lane)
+        worst, best = (_limit(lane, sign * coefficient, context, piece) for sign in (1, -1))
+        if worst is None or best is None:
+            return row
+        all_run, one_runs = (row.substitute({lane: Affine((), value)}) for value in (worst, best))
+        is_cut = tightened(all_run).const != tightened(one_runs).const and tightened(all_run).terms != all_run.terms
+        if is_cut and abs(best - worst) + 1 == gcd(*(factor for _, factor in all_run.terms)):
+            row = tightened(one_runs)
+    return row
 
 
 def _worst(row: Affine, tile: Tile, context: Context, piece: Piece) -> Affine | None:
@@ -128,7 +147,7 @@ def full_tile(
     if not any(place.loops for place in all_places):
         return []
     values = parameters | {f"{name}#" for name in divisibility}
-    tile = Tile(tile.outer, tile.known | values, tile.holds_barrier)
+    tile = replace(tile, known=tile.known | values)
     found: dict[Affine, None] = {}
     pays = False
     for place in all_places:
@@ -140,6 +159,7 @@ def full_tile(
             row = Affine(terms, const)
             if not row.names() & tile.outer or context.implies(row) or _is_equality(row, piece):
                 continue
+            row = _of_a_lane(row, tile, context, piece)
             full = _worst(row, tile, context, piece)
             if full is None or not full.names() & tile.outer or context.implies(full):
                 continue

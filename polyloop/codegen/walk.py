@@ -32,7 +32,7 @@ from polyloop.codegen.verbatim import verbatim
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.kernel.instruction import CopyStep
-from polyloop.kernel.tags import Unroll
+from polyloop.kernel.tags import Unroll, Vectorize
 from polyloop.kernel.tree import Barrier, Group, Loop, Run, Tree, has_barrier, paths, runs
 from polyloop.kernel.tree import Scope as BarrierScope
 from polyloop.poly.affine import Affine
@@ -66,7 +66,8 @@ class Walker(LaneLoops):
         self.places = paths(tree)
         groups = frozenset(axis for axis in self.axes if axis[0] == "g")
         if groups:
-            tile = Tile(groups, groups, has_barrier(tree))
+            lanes = frozenset(x for x, tag in self.schedule.loop_tags.items() if isinstance(tag, Vectorize))
+            tile = Tile(groups, groups, has_barrier(tree), lanes)
             full = self._full(tile, self._without_lanes(tree), context)
             if full:
                 clean = self.block(tree, context.add(full), self.axes)

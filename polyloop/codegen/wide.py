@@ -26,7 +26,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.schedule.plan import Statement, Storage
 
-__all__ = ["Plan", "Wide", "plan_of", "vector_type"]
+__all__ = ["Key", "Plan", "Wide", "plan_of", "vector_type"]
 
 _BUILT_IN: Final = 4
 """Most components of the language's own vector types, x to w."""
@@ -66,6 +66,29 @@ class Plan:
     loads: tuple[Wide, ...]
     store: Wide | None
 
+    def component(self, access: p.Subscript, number: int) -> tuple[Key, int] | None:
+        """Return the vector, and the component of it, that lane *number* reads by *access*, which is no vector itself.
+
+        So the neighbours of a stencil are components of the vector that holds its centre.
+        """
+        name = array_name(access)
+        vectors = [load for load in self.loads if load.key[0] == name and load.key != (name, access.index_tuple)]
+        if not vectors or (self.store is not None and self.store.key[0] == name):
+            return None
+        own = _forms(access, self.lanes, number)
+        for load in vectors if own is not None else ():
+            for other in range(self.lanes.count):
+                if _forms(load.access, self.lanes, other) == own:
+                    return load.key, other
+        return None
+
+
+def _forms(access: p.Subscript, lanes: Lanes, number: int) -> list[Affine] | None:
+    """Return the subscripts of an access in lane *number*, None if they are not affine."""
+    lane = {lanes.iname: Affine((), lanes.low + number)}
+    forms = [affine_of(index) for index in access.index_tuple]
+    return None if None in forms else [form.substitute(lane) for form in forms if form is not None]
+
 
 def plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
     """Return the wide accesses of *statement*; why another access of its lanes is none is noted in *scope*."""
@@ -81,8 +104,11 @@ def plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
         is_copy = isinstance(statement.rhs, p.Subscript)  # to a tile that is stored transposed: as it was meant
         if (loads or is_copy) and array_name(statement.lhs) in scope.storage:
             scope.notes.pop((statement.instruction, _text(scope, statement.lhs)), None)
-    plan = Plan(lanes, tuple(loads.values()), store)
-    return _with_registers(scope, statement, plan)
+    plan = _with_registers(scope, statement, Plan(lanes, tuple(loads.values()), store))
+    for access, _ in element_reads(statement.rhs):  # all but the first or the last are in a vector
+        if any(plan.component(access, number) is not None for number in range(lanes.count)):
+            scope.notes.pop((statement.instruction, _text(scope, access)), None)
+    return plan
 
 
 def _with_registers(scope: Scope, statement: Statement, plan: Plan) -> Plan:
