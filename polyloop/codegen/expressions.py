@@ -394,7 +394,12 @@ class Expressions(Addresses):
 
     def _logical(self, expr: p.LogicalAnd | p.LogicalOr, want: DType | None) -> Text:
         is_and = isinstance(expr, p.LogicalAnd)
-        texts = [self._render(child, None).within(BITOR) for child in expr.children]
+        self.used_context = True
+        known = [decided(child, self.scope, self.context, self._type_of) for child in expr.children]
+        left = [child for child, holds in zip(expr.children, known, strict=True) if holds is not is_and]
+        if len(left) == 1 and isinstance(left[0], p.Comparison):
+            return self._comparison(left[0], want)
+        texts = [self._render(child, None).within(BITOR) for child in (left if len(left) > 1 else expr.children)]
         return Text((" && " if is_and else " || ").join(texts), AND if is_and else OR)
 
     def _logical_not(self, expr: p.LogicalNot, want: DType | None) -> Text:

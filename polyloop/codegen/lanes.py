@@ -291,8 +291,8 @@ class LaneLoops(Loops):
         It is part of an assignment if a vector is stored afterwards.
         """
         values, found, lanes = self.scope.values, list[Node](), plan.lanes
-        is_loop = lanes.count > _LINES
-        others = () if is_loop else [access for access, _ in element_reads(statement.rhs)]
+        others = [access for access, _ in element_reads(statement.rhs) if plan.has_part(access)]
+        is_loop = lanes.count > _LINES and not others
         for number in (0,) if is_loop else range(lanes.count):
             values[lanes.iname] = var if is_loop else lanes.low + number
             place = (var if lanes.low == 0 else f"{var} - {lanes.low}") if is_loop else str(number)

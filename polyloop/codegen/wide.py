@@ -6,9 +6,10 @@ are moved at once is checked at launch, or declared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from polyloop.expr.printer import show
 from polyloop.expr.records import VECTORS, component, is_record
 from polyloop.expr.rewrite import substitute, variables
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.schedule.plan import Statement, Storage
 
 __all__ = ["Key", "Plan", "Wide", "plan_of", "vector_type"]
@@ -82,12 +83,16 @@ class Plan:
                     return load.key, other
         return None
 
+    def has_part(self, access: p.Subscript) -> bool:
+        """Return whether some lane reads a component of a vector by *access*."""
+        return any(self.component(access, number) is not None for number in range(self.lanes.count))
 
-def _forms(access: p.Subscript, lanes: Lanes, number: int) -> list[Affine] | None:
+
+def _forms(access: p.Subscript, lanes: Lanes, number: int) -> tuple[Affine, ...] | None:
     """Return the subscripts of an access in lane *number*, None if they are not affine."""
     lane = {lanes.iname: Affine((), lanes.low + number)}
-    forms = [affine_of(index) for index in access.index_tuple]
-    return None if None in forms else [form.substitute(lane) for form in forms if form is not None]
+    forms = tuple(form.substitute(lane) for index in access.index_tuple if (form := affine_of(index)) is not None)
+    return forms if len(forms) == len(access.index_tuple) else None
 
 
 def plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
@@ -104,11 +109,51 @@ def plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
         is_copy = isinstance(statement.rhs, p.Subscript)  # to a tile that is stored transposed: as it was meant
         if (loads or is_copy) and array_name(statement.lhs) in scope.storage:
             scope.notes.pop((statement.instruction, _text(scope, statement.lhs)), None)
+    for found in _between(scope, statement, lanes):
+        loads.setdefault(found.key, found)
     plan = _with_registers(scope, statement, Plan(lanes, tuple(loads.values()), store))
     for access, _ in element_reads(statement.rhs):  # all but the first or the last are in a vector
-        if any(plan.component(access, number) is not None for number in range(lanes.count)):
+        if plan.has_part(access):
             scope.notes.pop((statement.instruction, _text(scope, access)), None)
     return plan
+
+
+def _between(scope: Scope, statement: Statement, lanes: Lanes) -> Iterator[Wide]:
+    """Yield the vectors that no access is, but of which the lanes read each component by accesses beside it.
+
+    So ``a[j-1] + a[j+1]`` loads the vector at ``a[j]``, and an element on each side of it.
+    """
+    sure = [access for access, is_sure in element_reads(statement.rhs) if is_sure]
+    own = {} if statement.update is not None else {array_name(statement.lhs): None}
+    beside = [a for a in sure if array_name(a) not in own and lanes.iname in variables(a)]
+    if len(beside) < 2:
+        return
+    read = {element for access in beside for element in _elements(access, lanes)}
+    for access in beside:
+        storage = scope.storage.get(array_name(access))
+        if storage is not None and storage.address_space is not AddressSpace.LOCAL:
+            continue
+        for moved in _moved(access, lanes):
+            if read.issuperset(_elements(moved, lanes)) and isinstance(found := _wide(scope, moved, lanes), Wide):
+                yield found
+
+
+def _elements(access: p.Subscript, lanes: Lanes) -> set[tuple[str, tuple[Affine, ...]]]:
+    """Return the elements that the lanes access, nothing if they are not affine."""
+    found = (_forms(access, lanes, number) for number in range(lanes.count))
+    return {(array_name(access), forms) for forms in found if forms is not None}
+
+
+def _moved(access: p.Subscript, lanes: Lanes) -> Iterator[p.Subscript]:
+    """Yield accesses to elements beside those of *access*, less than a vector away."""
+    axes = [axis for axis, index in enumerate(access.index_tuple) if lanes.iname in variables(index)]
+    form = affine_of(access.index_tuple[axes[0]]) if len(axes) == 1 else None
+    if form is None or form.coefficient(lanes.iname) != 1:
+        return
+    for distance in chain.from_iterable((number, -number) for number in range(1, lanes.count)):
+        indices = list(access.index_tuple)
+        indices[axes[0]] = to_expression(form.add(Affine((), distance)))
+        yield p.Subscript(access.aggregate, indices[0] if len(indices) == 1 else tuple(indices))
 
 
 def _with_registers(scope: Scope, statement: Statement, plan: Plan) -> Plan:

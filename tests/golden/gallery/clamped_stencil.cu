@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(32) clamped_stencil(const float *__
                 a_fetch[ty][8 * a_dim_1_outer + tx] = a[(4 * by + ty) * m + 8 * bx + 8 * a_dim_1_outer + tx - 1];  // fetch_a
         }
         __syncwarp();
-        b[(4 * by + ty) * m + 8 * bx + tx] = (8 * bx + tx > 0 ? a_fetch[ty][tx] : a_fetch[ty][tx + 1]) - 2.0f * a_fetch[ty][tx + 1] + (8 * bx + tx == m - 1 ? a_fetch[ty][tx + 1] : a_fetch[ty][tx + 2]);  // insn
+        b[(4 * by + ty) * m + 8 * bx + tx] = a_fetch[ty][tx] - 2.0f * a_fetch[ty][tx + 1] + a_fetch[ty][tx + 2];  // insn
     } else {
         if (4 * by + ty < n && 8 * bx + tx <= m) {
             #pragma unroll

@@ -5,7 +5,7 @@ extern "C" __global__ void __launch_bounds__(16) zero_padded_convolution(const f
     if (16 * bx + tx < n) {
         float acc = 0.0f;
         for (int k = 0; k < 3; ++k)
-            acc += 16 * bx + tx + k >= 1 && 16 * bx + tx + k <= n ? w[k] * a[16 * bx + k + tx - 1] : 0.0f;
+            acc += 16 * bx + k + tx >= 1 && 16 * bx + k + tx <= n ? w[k] * a[16 * bx + k + tx - 1] : 0.0f;
         b[16 * bx + tx] = acc;
     }
 }

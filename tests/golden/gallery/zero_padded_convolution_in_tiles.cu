@@ -12,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(16) zero_padded_convolution_in_tile
         float acc = 0.0f;  // insn
         __syncwarp();
         for (int k = 0; k < 3; ++k)
-            acc += 16 * bx + tx + k >= 1 && 16 * bx + tx + k <= n ? w[k] * a_fetch[k + tx] : 0.0f;  // insn
+            acc += w[k] * a_fetch[k + tx];  // insn
         b[16 * bx + tx] = acc;  // insn
     } else {
         if (16 * bx + tx <= n) {
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(16) zero_padded_convolution_in_tile
         __syncwarp();
         if (16 * bx + tx < n) {
             for (int k = 0; k < 3; ++k)
-                acc += 16 * bx + tx + k >= 1 && 16 * bx + tx + k <= n ? w[k] * a_fetch[k + tx] : 0.0f;  // insn
+                acc += 16 * bx + k + tx >= 1 && 16 * bx + k + tx <= n ? w[k] * a_fetch[k + tx] : 0.0f;  // insn
             b[16 * bx + tx] = acc;  // insn
         }
     }
