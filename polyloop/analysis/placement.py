@@ -137,6 +137,8 @@ class Placement:
     axes: Axes
     statements: Mapping[str, Placed]
     spaces: Mapping[str, AddressSpace]
+    phantoms: frozenset[str] = frozenset()
+    """Statements that also have instances outside of their domains (:mod:`polyloop.analysis.edges`)."""
 
 
 def _error(kernel: LoopKernel, *found: Diagnostic) -> VerificationError:

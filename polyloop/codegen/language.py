@@ -70,8 +70,8 @@ class Language:
         and ``{bytes}``, of which its address is a multiple.
     block_barrier, warp_barrier
         Statements.
-    unroll, unroll_hint
-        Pragmas; the first has a field ``{count}``.
+    unroll, unroll_hint, unroll_by
+        Pragmas; the first and the last have a field ``{count}``.
     infinity, not_a_number
         Positive infinity and a quiet NaN, by NumPy name of the type.
     functions
@@ -123,6 +123,7 @@ class Language:
     warp_barrier: str
     unroll: str
     unroll_hint: str
+    unroll_by: str
     infinity: Mapping[str, str]
     not_a_number: Mapping[str, str]
     functions: Mapping[tuple[str, str], str]

@@ -166,9 +166,14 @@ class Loops(ABC):
             full = [] if self._reads(bounds.forms()) else self._full_iterations(node, inside, inner - {name})
             if full:
                 return self._peeled(node, bounds, full, context, inner)
-        is_hint = isinstance(self.schedule.loop_tags.get(name), UnrollHint)
-        pragma = self.scope.language.unroll_hint if is_hint else ""
-        return self._plain(node, bounds, context, inside, inner, pragma)
+        return self._plain(node, bounds, context, inside, inner, self._hint(name))
+
+    def _hint(self, iname: str) -> str:
+        """Return what asks the compiler to unroll a loop, if somebody does."""
+        tag, language = self.schedule.loop_tags.get(iname), self.scope.language
+        if not isinstance(tag, UnrollHint):
+            return ""
+        return language.unroll_hint if tag.count is None else language.unroll_by.format(count=tag.count)
 
     def _plain(
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str], pragma: str = ""
@@ -280,7 +285,7 @@ class Loops(ABC):
         middle = [_strengthened(row, name, front) for row in bounds.lower_rows]
         middle += [_strengthened(row, name, back) for row in bounds.upper_rows]
         reads = self._reads(bounds.forms())
-        out = self._for(node, first, self._below(name, last), context.add(middle), inner, reads=reads)
+        out = self._for(node, first, self._below(name, last), context.add(middle), inner, self._hint(name), reads=reads)
         saved, self.may_peel = self.may_peel, False
         outside = context.add(bounds.facts)
         if front:
@@ -328,7 +333,7 @@ class Loops(ABC):
         var = str(self.scope.values[name])
         split = self.scope.names.fresh(f"{var}_full")
         first = Declare(f"const {self.scope.index_type}", split, (), middle)
-        fast = self._for(node, start, self._below(name, split), clean, inner)
+        fast = self._for(node, start, self._below(name, split), clean, inner, self._hint(name))
         saved, self.may_peel = self.may_peel, False
         rest_rows = [negated(full[0])] if len(bound) == 1 else []
         lower_forms = bounds.lower[0] if len(bounds.lower) == 1 else ()

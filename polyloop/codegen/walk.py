@@ -65,7 +65,7 @@ class Walker(LaneLoops):
         """Return the code of *tree*, with full blocks apart from partial ones where that pays."""
         self.places = paths(tree)
         groups = frozenset(axis for axis in self.axes if axis[0] == "g")
-        if groups:
+        if groups and self.schedule.phantoms.isdisjoint(runs(tree)):
             lanes = frozenset(x for x, tag in self.schedule.loop_tags.items() if isinstance(tag, Vectorize))
             tile = Tile(groups, groups, has_barrier(tree), lanes)
             full = self._full(tile, self._without_lanes(tree), context)
@@ -159,7 +159,7 @@ class Walker(LaneLoops):
     def _guard(self, nodes: Tree, context: Context, known: frozenset[str]) -> list[Affine]:
         """Return what all statements of *nodes* need and *context* does not imply."""
         names = tuple(runs(nodes))
-        if not names:
+        if not names or self._is_tested_inside(nodes):
             return []
         keep = self._visible(nodes, known)
         common = hull(chain.from_iterable(self._pieces(name, keep) for name in names))
@@ -167,6 +167,18 @@ class Walker(LaneLoops):
         if rows and all(isinstance(node, Loop) for node in nodes):
             rows = [row for row in rows if not self._enforced(row, nodes, context, known)]
         return minimal(rows, context)
+
+    def _is_tested_inside(self, nodes: Tree) -> bool:
+        """Return whether *nodes* are a loop of which each iteration is better tested by itself.
+
+        It is unrolled, and consists of loads into registers that keep their zeros otherwise: those need no branch.
+        """
+        if len(nodes) != 1 or not isinstance(nodes[0], Loop):
+            return False
+        if not isinstance(self.schedule.loop_tags.get(nodes[0].iname), Unroll):
+            return False
+        written = (array_name(target) for name in runs(nodes) for target in targets_of(self.statements[name].lhs))
+        return all((storage := self.scope.storage.get(array)) is not None and storage.cleared for array in written)
 
     def _enforced(self, row: Affine, nodes: Tree, context: Context, known: frozenset[str]) -> bool:
         """Return whether the bounds of the loops *nodes* imply *row* anyway."""

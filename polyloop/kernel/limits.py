@@ -29,6 +29,8 @@ class DeviceLimits:
         Threads in a row that are a warp, which can wait for each other by themselves; 1 where there are no warps.
     has_shuffles
         Whether the threads of a warp can read each other's registers.
+    has_threads
+        Whether threads run at the same time, so that an idle one may do work that nobody uses.
     """
 
     max_threads_per_block: int = 1024
@@ -37,3 +39,4 @@ class DeviceLimits:
     static_shared_bytes: int = 48 * 1024
     warp_size: int = 32
     has_shuffles: bool = False
+    has_threads: bool = True

@@ -44,10 +44,15 @@ class Unroll:
 
 @dataclass(frozen=True)
 class UnrollHint:
-    """``unr_hint``: the compiler is asked to unroll; the trip count may vary."""
+    """``unr_hint``: the compiler is asked to unroll; the trip count may vary.
+
+    ``unr_hint.2`` asks for two iterations at a time.
+    """
+
+    count: int | None = None
 
     def __str__(self) -> str:
-        return "unr_hint"
+        return "unr_hint" if self.count is None else f"unr_hint.{self.count}"
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,7 @@ _PLAIN: Final[dict[str, InameTag]] = {
     "ilp.seq": Interleave(unrolled=False),
     "vec": Vectorize(),
 }
+_HINT = re.compile(r"unr_hint\.([1-9]\d{0,3})")
 _AXIS = re.compile(r"([gl])\.([0-2])")
 _DIGIT = re.compile(r"l(?:/([1-9]\d*))?(?:%([1-9]\d*))?")
 
@@ -160,6 +166,9 @@ def parse_tag(text: str) -> InameTag | None:
     plain = _PLAIN.get(text)
     if plain is not None:
         return plain
+    hint = _HINT.fullmatch(text)
+    if hint is not None:
+        return UnrollHint(int(hint[1]))
     match = _AXIS.fullmatch(text)
     if match is None:
         digit = _DIGIT.fullmatch(text)

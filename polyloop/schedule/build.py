@@ -13,6 +13,7 @@ import islpy as isl
 from polyloop.analysis.contract import contracted_axes, without_axes
 from polyloop.analysis.copies import arrivals
 from polyloop.analysis.digits import Digit
+from polyloop.analysis.edges import Edges, at_edges
 from polyloop.analysis.exchange import lane_axis
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
 from polyloop.analysis.lanes import with_lanes
@@ -118,6 +119,10 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     kernel = prepared(original)
     placement = place(kernel)
     proofs = [*discharge(kernel, obligations(placement, limits))]
+    edges = at_edges(placement)
+    given, placement = placement, edges.placement
+    if not limits.has_threads:
+        edges = Edges(given)
     shuffled = [t.name for t in kernel.temporaries.values() if t.is_shuffled and limits.has_shuffles]
     shared = (array for array in shared_arrays(placement) if array not in shuffled)
     found = [need for array in shared for need in needs(placement, array, limits.warp_size)]
@@ -128,6 +133,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     storages = _storages(placement, axes)
     storages.update(_of_lanes(placement, storages, shuffled))
     storages.update(_scratch(placement, collectives, limits))
+    storages.update((name, replace(storages[name], cleared=True)) for name in edges.cleared)
     proofs += discharge(kernel, [storage_obligations(storages.values(), limits)])
     tree = placement.program.tree
     cuts = launch_cuts(placement, found)
@@ -147,7 +153,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     pending = {entry.arrival.name: entry.pending for entry in arrivals(placement)}
     statements = {
         name: replace(statement, pending=pending.get(name, 0))
-        for name, placed in placement.statements.items()
+        for name, placed in edges.placement.statements.items()
         if (statement := _statement(kernel, placed, axes, collectives.get(name))) is not None
     }
     exchanged = frozenset(need.array for need in found if _inside_a_launch(placement, need, cuts))
@@ -174,11 +180,12 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         preambles=kernel.preambles,
         index_dtype=kernel.index_dtype,
         unchecked=_unchecked(kernel, proofs),
+        phantoms=edges.placement.phantoms,
         digit_names=_digit_names(placement),
         varying=varying(placement),
         warp_axes=warp_axes(placement),
     )
-    return Verified(schedule, placement, tuple(proofs), found_waits, tuple(taken_on_trust(placement)))
+    return Verified(schedule, given, tuple(proofs), found_waits, tuple(taken_on_trust(placement)))
 
 
 def _digit_names(placement: Placement) -> dict[str, str]:

@@ -105,6 +105,8 @@ class Storage:
         How the elements of each row change places.
     lane
         The subscript that says whose variable is read; None for storage that is no variable of each lane.
+    cleared
+        Whether it begins with zeros.
     """
 
     name: str
@@ -117,6 +119,7 @@ class Storage:
     pool: str | None = None
     swizzle: Swizzle | None = None
     lane: int | None = None
+    cleared: bool = False
 
     @property
     def dims(self) -> tuple[int, ...]:
@@ -209,6 +212,8 @@ class Schedule:
         Name and text of what stands in front of the generated functions, in order.
     unchecked
         What the user let pass, and why, as lines for people.
+    phantoms
+        Statements that blocks at an edge carry out as others do, for elements that nobody uses.
     digit_names
         What to call digits of the thread number.
     varying
@@ -233,6 +238,7 @@ class Schedule:
     tables: Mapping[str, Table] = field(default_factory=dict)
     index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))
     unchecked: tuple[str, ...] = ()
+    phantoms: frozenset[str] = frozenset()
     digit_names: Mapping[str, str] = field(default_factory=dict)
     varying: Mapping[str, frozenset[str]] = field(default_factory=dict)
     warp_axes: frozenset[str] = frozenset()

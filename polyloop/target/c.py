@@ -11,7 +11,7 @@ from polyloop.target.mathtable import C_FUNCTIONS, bit_definitions, c_definition
 
 __all__ = ["C_LANGUAGE", "CTarget"]
 
-_LIMITS: Final = DeviceLimits(shared_bytes=227 * 1024)
+_LIMITS: Final = DeviceLimits(shared_bytes=227 * 1024, has_threads=False)
 """As much shared memory as the largest GPU has: here it is nothing else than memory."""
 
 _TYPES: Final = {
@@ -46,6 +46,7 @@ C_LANGUAGE: Final = Language(
     warp_barrier="",
     unroll="#pragma GCC unroll {count}",
     unroll_hint="#pragma GCC unroll 4",
+    unroll_by="#pragma GCC unroll {count}",
     infinity={"float32": "INFINITY", "float64": "(double)INFINITY"},
     not_a_number={"float32": "NAN", "float64": "(double)NAN"},
     functions=C_FUNCTIONS,

@@ -98,6 +98,7 @@ CUDA_LANGUAGE: Final = Language(
     shuffle="__shfl_sync(0xffffffffu, {value}, {lane})",
     unroll="#pragma unroll",
     unroll_hint="#pragma unroll",
+    unroll_by="#pragma unroll {count}",
     # NVRTC knows neither INFINITY nor NAN: bit patterns of IEEE 754.
     infinity={"float32": "__int_as_float(0x7f800000)", "float64": "__longlong_as_double(0x7ff0000000000000ll)"},
     not_a_number={"float32": "__int_as_float(0x7fc00000)", "float64": "__longlong_as_double(0x7ff8000000000000ll)"},

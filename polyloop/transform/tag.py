@@ -281,10 +281,10 @@ def tag_inames(
     iname_to_tag
         ``"i:g.0, j:l.0"``, or a mapping, or pairs.  An iname may be a pattern with ``*`` and ``?``:
         ``"*_inner:unr"``.  Tags: ``for`` and ``ord`` (a loop), ``unr`` (unrolled),
-        ``unr_hint`` (the compiler is asked to), ``g.N`` (block axis), ``l.N`` (thread axis), ``l.auto``, ``l%8``,
-        ``l/8%4`` and ``l/32`` (a digit of the number of the thread: divided by 8, the remainder by 4); ``lane`` (one of
-        the threads of a warp: ``l.0``, rounded up to a power of two) and ``w`` (one of the warps of the block: ``l.1``,
-        with 32 threads along ``l.0``); ``ilp`` and
+        ``unr_hint`` (the compiler is asked to; ``unr_hint.2``: two iterations at a time), ``g.N`` (block axis),
+        ``l.N`` (thread axis), ``l.auto``, ``l%8``, ``l/8%4`` and ``l/32`` (a digit of the number of the thread: divided
+        by 8, the remainder by 4); ``lane`` (one of the threads of a warp: ``l.0``, rounded up to a power of two) and
+        ``w`` (one of the warps of the block: ``l.1``, with 32 threads along ``l.0``); ``ilp`` and
         ``ilp.seq`` (each statement runs for all values before the next one, unrolled or in a loop, with temporaries and
         accumulators once for each value), ``vec`` (the same for 2, 4, 8 or 16 values).
     force

@@ -149,6 +149,9 @@ def test_unrolled_loops_say_so() -> None:
     assert "    #pragma unroll\n    for (int i = 0; i < n; ++i)" in cuda(
         one_loop("0 <= i < n", tags={"i": UnrollHint()})
     )
+    twice = one_loop("0 <= i < n", tags={"i": UnrollHint(2)})
+    assert "    #pragma unroll 2\n    for (int i = 0; i < n; ++i)" in cuda(twice)
+    assert "    #pragma GCC unroll 2\n    for (int i = 0; i < n; ++i)" in c(twice)
 
 
 def test_an_unbounded_loop_is_refused() -> None:

@@ -1,0 +1,282 @@
+"""Blocks at the edge of an array that compute as if they were full.
+
+A block whose tile reaches beyond the end of an array has threads, and elements of threads, without anything to do.
+To test for each operation whether it is one of those costs more than to carry it out.  A statement may run for them
+too, as *phantoms*, where
+
+* it writes private or shared storage, and an element that no instance of the program touches, read or write;
+* it reads private and shared storage alone, inside of its arrays, and elements that were written, by the program or by
+  other phantoms, earlier in the same iteration of the loops around both; or that storage begins with zeros;
+* it computes by ``+``, ``-``, ``*`` and ``/`` on floating-point numbers, which no value can stop or send elsewhere.
+
+Then every instance of the program sees what it saw before: all elements that it touches are touched by the same
+instances, in the same order.  What phantoms and other threads do to one element is kept apart by barriers as everything
+else is: races are looked for in the program with its phantoms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.analysis.dataflow import writers_of
+from polyloop.analysis.infer import accumulator_dtypes
+from polyloop.analysis.lowering import Access, Lowered
+from polyloop.analysis.placement import Placed, Placement, common_loops, place_statement, storage_map
+from polyloop.analysis.race import needs, shared_arrays
+from polyloop.errors import VerificationError
+from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import children
+from polyloop.kernel.arrays import AddressSpace, TemporaryVariable, ValueArg
+from polyloop.kernel.instruction import Evaluation
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.tags import GroupAxis, Sequential, UnrollHint, axis_name
+from polyloop.kernel.tree import Scope
+from polyloop.poly.affine import Affine
+from polyloop.poly.budget import NoAnswer, limited, looking_at
+from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
+
+__all__ = ["Edges", "at_edges"]
+
+_SET: Final = isl.dim_type.set
+_COMBINED: Final = frozenset({"sum", "product", "max", "min"})
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """A program with its phantoms.
+
+    Attributes
+    ----------
+    placement
+        The program in which the statements ``phantoms`` have more instances; the same one if nothing is gained.
+    cleared
+        Private temporaries that have to begin with zeros.
+    """
+
+    placement: Placement
+    cleared: frozenset[str] = frozenset()
+
+
+@memoised
+def at_edges(placement: Placement) -> Edges:
+    """Return the program in which blocks at an edge compute as others do, where a reduction in a loop gains by it."""
+    wide = {
+        name: extended
+        for name, placed in placement.statements.items()
+        if _is_plain(placement, placed) and (extended := _extended(placement, placed)) is not None
+    }
+    if not any(_pays(placement, placed) for placed in wide.values()):
+        return Edges(placement)
+    try:
+        with limited():
+            wide = {name: s for name, s in wide.items() if _is_confined(placement, placement.statements[name], s)}
+            cleared = _defined(placement, wide)
+    except NoAnswer:
+        return Edges(placement)
+    if not any(_pays(placement, placed) for placed in wide.values()):
+        return Edges(placement)
+    lowered = {name: placed.lowered for name, placed in wide.items()}
+    program = replace(placement.program, statements={**placement.program.statements, **lowered})
+    statements = {**placement.statements, **wide}
+    found = replace(placement, program=program, statements=statements, phantoms=frozenset(wide))
+    return Edges(found, frozenset(cleared)) if _is_ordered(found) else Edges(placement)
+
+
+def _is_ordered(placement: Placement) -> bool:
+    """Return whether barriers can keep phantoms apart from everything else in shared memory."""
+    written = {placement.statements[name].lowered.write.array for name in placement.phantoms}
+    try:
+        return all(
+            need.scope in {Scope.WARP, Scope.BLOCK}
+            for array in shared_arrays(placement)
+            if array in written
+            for need in needs(placement, array)
+        )
+    except VerificationError:
+        return False
+
+
+def _pays(placement: Placement, placed: Placed) -> bool:
+    """Return whether *placed* collects terms in a loop that is really one."""
+    kernel = placement.program.kernel
+    loops = (x for x in placed.lowered.own if axis_name(kernel.tag(x)) is None)
+    return placed.lowered.role == "update" and any(isinstance(kernel.tag(x), Sequential | UnrollHint) for x in loops)
+
+
+# {{{ what a statement does
+
+
+def _is_plain(placement: Placement, placed: Placed) -> bool:
+    """Return whether nothing but floating-point arithmetic within a block happens, whatever the values."""
+    lowered = placed.lowered
+    if lowered.role not in {"plain", "init", "update"} or len(lowered.writes) != 1 or lowered.is_conditional:
+        return False
+    if lowered.atomic or lowered.across or lowered.along or lowered.fixed or lowered.instruction.step:
+        return False
+    if lowered.operation is not None and (lowered.operation.name not in _COMBINED or lowered.operation.combine):
+        return False
+    if not all(_is_within_block(placement, access) for access in lowered.accesses):
+        return False
+    return lowered.rhs is None or _is_arithmetic(placement, lowered.rhs)
+
+
+def _is_within_block(placement: Placement, access: Access) -> bool:
+    """Return whether *access* goes to a known element of floating-point storage within the block."""
+    kernel = placement.program.kernel
+    if access.array in placement.program.accumulators:
+        dtype: np.dtype[np.generic] | None = accumulator_dtypes(kernel)[access.array]
+    else:
+        temporary = kernel.temporaries.get(access.array)
+        if temporary is None or placement.spaces[access.array] is AddressSpace.GLOBAL or not _has_own_memory(temporary):
+            return False
+        dtype = temporary.dtype
+    is_simple = access.is_affine() and access.domain is None and not access.fields and not access.is_start
+    return is_simple and dtype is not None and dtype.kind == "f"
+
+
+def _has_own_memory(temporary: TemporaryVariable) -> bool:
+    return temporary.base_storage is None and temporary.initializer is None and not temporary.is_shuffled
+
+
+def _is_arithmetic(placement: Placement, expr: Expression) -> bool:
+    """Return whether *expr* is made of numbers, elements and the four operations."""
+    match expr:
+        case int() | float() | np.floating():
+            return not isinstance(expr, bool)
+        case p.Subscript():
+            return True  # of an array that is looked at as an access
+        case p.Variable(name):
+            if name in placement.program.accumulators or name in placement.program.kernel.temporaries:
+                return True
+            found = next((a for a in placement.program.kernel.arguments if a.name == name), None)
+            return isinstance(found, ValueArg) and found.dtype is not None and found.dtype.kind == "f"
+        case p.Sum() | p.Product() | p.Quotient():
+            return all(_is_arithmetic(placement, child) for child in children(expr))
+        case _:
+            return False
+
+
+# }}}
+# {{{ more instances
+
+
+def _extended(placement: Placement, placed: Placed) -> Placed | None:
+    """Return *placed* for all that the blocks with an instance of it have room for, None if that is nothing more."""
+    kernel, lowered = placement.program.kernel, placed.lowered
+    wide = _wide(kernel, lowered)
+    if wide is None or not _is_inside(placement, replace(lowered, domain=wide)):
+        return None
+    statement = replace(lowered, domain=wide, exact=wide)
+    return place_statement(kernel, statement, placement.axes, placement.spaces[lowered.write.array])
+
+
+def _wide(kernel: LoopKernel, lowered: Lowered) -> isl.Set | None:
+    """Return the domain without what depends on the block, as far as the block has any instance."""
+    domain, inames = lowered.domain.intersect_params(kernel.assumptions), lowered.inames
+    blocks = [x for x in inames if isinstance(kernel.tag(x), GroupAxis)]
+    if not blocks:
+        return None
+    whole = domain
+    for iname in blocks:
+        whole = whole.drop_constraints_involving_dims(_SET, inames.index(iname), 1)
+    to_blocks = map_from_forms(isl.Set.universe(domain.get_space()), inames, [Affine.variable(x) for x in blocks])
+    wide = whole.intersect(to_blocks.intersect_range(project_onto(domain, inames, blocks)).domain())
+    return None if wide.is_subset(domain) else wide.coalesce()
+
+
+def _is_inside(placement: Placement, lowered: Lowered) -> bool:
+    """Return whether all that *lowered* touches lies in its arrays, whose extents are constant."""
+    for access in lowered.accesses:
+        temporary = placement.program.kernel.temporaries.get(access.array)
+        shape = placement.program.accumulators[access.array].shape if temporary is None else temporary.shape or ()
+        forms = [form for form in access.indices if form is not None]
+        touched = map_from_forms(lowered.domain, lowered.inames, forms).range()
+        for axis, extent in enumerate(shape):
+            if type(extent) is not int:
+                return False
+            least, most = touched.dim_min_val(axis), touched.dim_max_val(axis)
+            if not (least.is_int() and most.is_int()) or least.to_python() < 0 or most.to_python() >= extent:
+                return False
+    return True
+
+
+def _is_confined(placement: Placement, placed: Placed, wide: Placed) -> bool:
+    """Return whether the instances that only *wide* has write no element that the program touches."""
+    array = wide.lowered.write.array
+    space = placement.spaces[array]
+    written = storage_map(placement, wide, wide.lowered.write, space)
+    for other in placement.statements.values():
+        for indices in {access.indices: access for access in other.lowered.accesses if access.array == array}.values():
+            looking_at(other, indices, wide, wide.lowered.write)
+            touched = storage_map(placement, other, indices, space).range()
+            if not written.intersect_range(touched).domain().is_subset(placed.domain):
+                return False
+    return True
+
+
+# }}}
+# {{{ values that phantoms read
+
+
+def _defined(placement: Placement, wide: dict[str, Placed]) -> set[str]:
+    """Take from *wide* what would read elements that nobody wrote; return the temporaries that begin with zeros."""
+    cleared: set[str] = set()
+    while True:
+        cleared = {name for name in _read(wide) if _is_fetched(placement, wide, name)}
+        bad = [
+            name
+            for name, placed in wide.items()
+            if not all(
+                access.array in cleared or _is_written(placement, wide, placed, access)
+                for access in placed.lowered.reads
+            )
+        ]
+        if not bad:
+            return cleared
+        for name in bad:
+            del wide[name]
+
+
+def _read(wide: Mapping[str, Placed]) -> Iterator[str]:
+    for placed in wide.values():
+        yield from (access.array for access in placed.lowered.reads)
+
+
+def _is_fetched(placement: Placement, wide: Mapping[str, Placed], array: str) -> bool:
+    """Return whether *array* is private, and each write to it copies an element of global memory."""
+    if placement.spaces[array] is not AddressSpace.PRIVATE or array in placement.program.accumulators:
+        return False
+    return all(
+        writer.name not in wide
+        and isinstance(writer.lowered.instruction.origin, Evaluation)
+        and any(placement.spaces[access.array] is AddressSpace.GLOBAL for access in writer.lowered.reads)
+        for writer in writers_of(placement, array)
+    )
+
+
+def _is_written(placement: Placement, wide: Mapping[str, Placed], reader: Placed, access: Access) -> bool:
+    """Return whether each element that *reader* reads was written earlier in the same iteration of the common loops."""
+    left = reader.domain
+    for original in writers_of(placement, access.array):
+        writer = wide.get(original.name, original)
+        loops, earlier = common_loops(placement, writer, reader)
+        if not earlier or writer.lowered.is_conditional or writer.lowered.instruction.step is not None:
+            continue
+        looking_at(reader, access, writer, writer.lowered.write)
+        space = placement.spaces[access.array]
+        read = storage_map(placement, reader, access, space)
+        link = read.apply_range(storage_map(placement, writer, writer.lowered.write, space).reverse())
+        pairs = [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops]
+        left = left.subtract(link.intersect(lex_relation(link.get_space(), pairs, None)).domain())
+        if left.is_empty():
+            return True
+    return bool(left.is_empty())
+
+
+# }}}

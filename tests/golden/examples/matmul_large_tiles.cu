@@ -1,0 +1,148 @@
+extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, int m, int p, int n)
+{
+    const int bx = blockIdx.x, by = blockIdx.y, bz = blockIdx.z;
+    const int tx = threadIdx.x;
+    const int a_dim_1_outer = tx % 2, tj = tx % 8, b_dim_1_outer = tx % 32, a_dim_0_inner = tx / 2, ti = tx / 8 % 4, wi = tx / 32 % 2, b_dim_0_inner = tx / 32, wj = tx / 64;
+    __shared__ __align__(16) float a_tile[2][8][132];
+    __shared__ __align__(16) float b_tile[2][8][128];
+    if (1024 * bz + 128 * bx < m) {
+        __align__(16) float acc[4][4][2][4];
+        #pragma unroll
+        for (int i_hi = 0; i_hi < 4; ++i_hi) {
+            #pragma unroll
+            for (int i_lo = 0; i_lo < 4; ++i_lo) {
+                #pragma unroll
+                for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                    #pragma unroll
+                    for (int j_lo = 0; j_lo < 4; ++j_lo)
+                        acc[i_hi][i_lo][j_hi][j_lo] = 0.0f;  // insn
+                }
+            }
+        }
+        __align__(16) float a_tile_next[2][4] = {};
+        #pragma unroll
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+            if (1024 * bz + 128 * bx + 64 * a_dim_0_outer + a_dim_0_inner < m && 4 * a_dim_1_outer + 3 < p)
+                *(float4 *)&a_tile_next[a_dim_0_outer][0] = *(const float4 *)&a[(1024 * bz + 128 * bx + 64 * a_dim_0_outer + a_dim_0_inner) * p + 4 * a_dim_1_outer];  // fetch_a
+        }
+        __align__(16) float b_tile_next[2][4] = {};
+        #pragma unroll
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+            if (4 * b_dim_0_outer + b_dim_0_inner < p && 128 * by + 4 * b_dim_1_outer + 3 < n)
+                *(float4 *)&b_tile_next[b_dim_0_outer][0] = *(const float4 *)&b[(4 * b_dim_0_outer + b_dim_0_inner) * n + 128 * by + 4 * b_dim_1_outer];  // fetch_b
+        }
+        const int ko_full = p / 8 - 1;
+        __align__(16) float a_part[4][4];
+        __align__(16) float b_part[2][4];
+        #pragma unroll 2
+        for (int ko = 0; ko < ko_full; ++ko) {
+            #pragma unroll
+            for (int a_dim_0_outer_s = 0; a_dim_0_outer_s < 2; ++a_dim_0_outer_s) {
+                #pragma unroll
+                for (int a_dim_1_vec_s = 0; a_dim_1_vec_s < 4; ++a_dim_1_vec_s)
+                    a_tile[ko % 2][4 * a_dim_1_outer + a_dim_1_vec_s][64 * a_dim_0_outer_s + a_dim_0_inner] = a_tile_next[a_dim_0_outer_s][a_dim_1_vec_s];  // store_a_tile
+            }
+            #pragma unroll
+            for (int b_dim_0_outer_s = 0; b_dim_0_outer_s < 2; ++b_dim_0_outer_s)
+                *(float4 *)&b_tile[ko % 2][4 * b_dim_0_outer_s + b_dim_0_inner][4 * b_dim_1_outer] = *(const float4 *)&b_tile_next[b_dim_0_outer_s][0];  // store_b_tile
+            #pragma unroll
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+                if (1024 * bz + 128 * bx + 64 * a_dim_0_outer + a_dim_0_inner < m)
+                    *(float4 *)&a_tile_next[a_dim_0_outer][0] = *(const float4 *)&a[(1024 * bz + 128 * bx + 64 * a_dim_0_outer + a_dim_0_inner) * p + 8 * ko + 4 * a_dim_1_outer + 8];  // fetch_a
+            }
+            #pragma unroll
+            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+                if (128 * by + 4 * b_dim_1_outer + 3 < n)
+                    *(float4 *)&b_tile_next[b_dim_0_outer][0] = *(const float4 *)&b[(8 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 8) * n + 128 * by + 4 * b_dim_1_outer];  // fetch_b
+            }
+            __syncthreads();
+            #pragma unroll
+            for (int ki = 0; ki < 8; ++ki) {
+                #pragma unroll
+                for (int a_tile_dim_0 = 0; a_tile_dim_0 < 4; ++a_tile_dim_0)
+                    *(float4 *)&a_part[a_tile_dim_0][0] = *(const float4 *)&a_tile[ko % 2][ki][64 * wi + 16 * a_tile_dim_0 + 4 * ti];  // fetch_a_tile
+                #pragma unroll
+                for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0)
+                    *(float4 *)&b_part[b_tile_dim_0][0] = *(const float4 *)&b_tile[ko % 2][ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];  // fetch_b_tile
+                #pragma unroll
+                for (int i_hi = 0; i_hi < 4; ++i_hi) {
+                    #pragma unroll
+                    for (int i_lo = 0; i_lo < 4; ++i_lo) {
+                        #pragma unroll
+                        for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                            #pragma unroll
+                            for (int j_lo = 0; j_lo < 4; ++j_lo)
+                                acc[i_hi][i_lo][j_hi][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
+                        }
+                    }
+                }
+            }
+        }
+        for (int ko = max(0, ko_full); ko < (p + 4) / 8; ++ko) {
+            if (8 * ko + 4 * a_dim_1_outer + 3 < p) {
+                #pragma unroll
+                for (int a_dim_0_outer_s = 0; a_dim_0_outer_s < 2; ++a_dim_0_outer_s) {
+                    #pragma unroll
+                    for (int a_dim_1_vec_s = 0; a_dim_1_vec_s < 4; ++a_dim_1_vec_s)
+                        a_tile[ko % 2][4 * a_dim_1_outer + a_dim_1_vec_s][64 * a_dim_0_outer_s + a_dim_0_inner] = a_tile_next[a_dim_0_outer_s][a_dim_1_vec_s];  // store_a_tile
+                }
+            }
+            #pragma unroll
+            for (int b_dim_0_outer_s = 0; b_dim_0_outer_s < 2; ++b_dim_0_outer_s) {
+                if (8 * ko + 4 * b_dim_0_outer_s + b_dim_0_inner < p)
+                    *(float4 *)&b_tile[ko % 2][4 * b_dim_0_outer_s + b_dim_0_inner][4 * b_dim_1_outer] = *(const float4 *)&b_tile_next[b_dim_0_outer_s][0];  // store_b_tile
+            }
+            #pragma unroll
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+                if (1024 * bz + 128 * bx + 64 * a_dim_0_outer + a_dim_0_inner < m && 8 * ko + 4 * a_dim_1_outer + 11 < p)
+                    *(float4 *)&a_tile_next[a_dim_0_outer][0] = *(const float4 *)&a[(1024 * bz + 128 * bx + 64 * a_dim_0_outer + a_dim_0_inner) * p + 8 * ko + 4 * a_dim_1_outer + 8];  // fetch_a
+            }
+            #pragma unroll
+            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+                if (8 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 8 < p && 128 * by + 4 * b_dim_1_outer + 3 < n)
+                    *(float4 *)&b_tile_next[b_dim_0_outer][0] = *(const float4 *)&b[(8 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 8) * n + 128 * by + 4 * b_dim_1_outer];  // fetch_b
+            }
+            __syncthreads();
+            #pragma unroll
+            for (int ki = 0; ki < 8; ++ki) {
+                if (8 * ko + ki < p) {
+                    #pragma unroll
+                    for (int a_tile_dim_0 = 0; a_tile_dim_0 < 4; ++a_tile_dim_0)
+                        *(float4 *)&a_part[a_tile_dim_0][0] = *(const float4 *)&a_tile[ko % 2][ki][64 * wi + 16 * a_tile_dim_0 + 4 * ti];  // fetch_a_tile
+                    #pragma unroll
+                    for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0)
+                        *(float4 *)&b_part[b_tile_dim_0][0] = *(const float4 *)&b_tile[ko % 2][ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];  // fetch_b_tile
+                    #pragma unroll
+                    for (int i_hi = 0; i_hi < 4; ++i_hi) {
+                        #pragma unroll
+                        for (int i_lo = 0; i_lo < 4; ++i_lo) {
+                            #pragma unroll
+                            for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                                #pragma unroll
+                                for (int j_lo = 0; j_lo < 4; ++j_lo)
+                                    acc[i_hi][i_lo][j_hi][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if (1024 * bz + 128 * bx + 64 * wi + 4 * ti < m && 128 * by + 64 * wj + 4 * tj + 3 < n) {
+            #pragma unroll
+            for (int i_hi = 0; i_hi < 4; ++i_hi) {
+                if (1024 * bz + 128 * bx + 64 * wi + 16 * i_hi + 4 * ti < m) {
+                    #pragma unroll
+                    for (int i_lo = 0; i_lo < 4; ++i_lo) {
+                        if (1024 * bz + 128 * bx + 64 * wi + 16 * i_hi + 4 * ti + i_lo < m) {
+                            #pragma unroll
+                            for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                                if (128 * by + 64 * wj + 32 * j_hi + 4 * tj + 3 < n)
+                                    *(float4 *)&c[(1024 * bz + 128 * bx + 64 * wi + 16 * i_hi + 4 * ti + i_lo) * n + 128 * by + 64 * wj + 32 * j_hi + 4 * tj] = *(const float4 *)&acc[i_hi][i_lo][j_hi][0];  // insn
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
