@@ -137,8 +137,7 @@ class Placement:
     axes: Axes
     statements: Mapping[str, Placed]
     spaces: Mapping[str, AddressSpace]
-    phantoms: frozenset[str] = frozenset()
-    """Statements that also have instances outside of their domains (:mod:`polyloop.analysis.edges`)."""
+    phantoms: frozenset[str] = frozenset()  # statements with instances outside of their domains: analysis/edges.py
 
 
 def _error(kernel: LoopKernel, *found: Diagnostic) -> VerificationError:
