@@ -57,10 +57,14 @@ class Tuned:
         Every choice in the order in which they were taken.
     seed
         Of that order.
+    trace
+        The transforms of the fastest kernel, as JSON: ``pl.replay(pl.trace_from_json(found.trace), program)`` makes it
+        again of the program as it was written, without the function that built it.
     """
 
     trials: tuple[Trial, ...]
     seed: int
+    trace: str = field(default="", repr=False)
     _load: Callable[[], CompiledKernel] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -83,7 +87,7 @@ class Tuned:
 
     def ready(self, load: Callable[[], CompiledKernel]) -> Tuned:
         """Return the same with a way to get at the fastest kernel."""
-        return Tuned(self.trials, self.seed, load)
+        return Tuned(self.trials, self.seed, self.trace, load)
 
     def to_json(self) -> str:
         """Return all of it as JSON."""
@@ -98,7 +102,7 @@ class Tuned:
             }
             for trial in self.trials
         ]  # fmt: skip
-        return json.dumps({"seed": self.seed, "trials": trials}, indent=1)
+        return json.dumps({"seed": self.seed, "trials": trials, "trace": self.trace}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Tuned:
@@ -109,7 +113,7 @@ class Tuned:
                   None if one["time"] is None else Interval(*one["time"]), one["registers"])
             for one in given["trials"]
         )  # fmt: skip
-        return cls(trials, given["seed"])
+        return cls(trials, given["seed"], given.get("trace", ""))
 
     def __str__(self) -> str:
         timed = sorted((t for t in self.trials if t.time is not None), key=lambda t: t.time.median if t.time else 0.0)

@@ -10,7 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Final, TypeAlias
 
@@ -132,6 +132,7 @@ def tune(
     result = Tuned(tuple(sorted(trials, key=lambda trial: order[shown(trial.choice)])), seed)
     if not any(trial.time is not None for trial in trials):
         raise TuningError("tune", None, [_nothing(trials)])
+    result = replace(result, trace=_candidate(programs, result.best).kernel.trace.to_json())
     if remember:
         _remember(key, result)
     return result.ready(lambda: _compiled(programs, result.best, arch))
@@ -142,6 +143,7 @@ class _Candidate:
     """A choice that could be built, its program, and the same with wider indices."""
 
     choice: Choice
+    kernel: LoopKernel
     program: GeneratedProgram
     regenerate: Callable[[int], GeneratedProgram] = field(repr=False)
 
@@ -171,7 +173,7 @@ def _built(
         def regenerate(bits: int, kernel: LoopKernel = kernel, chosen: Target = chosen) -> GeneratedProgram:
             return generate_code(kernel, chosen, index_bits=bits)
 
-        found.append(_Candidate(choice, program, regenerate))
+        found.append(_Candidate(choice, kernel, program, regenerate))
     return cut, found
 
 
@@ -252,8 +254,13 @@ def _in_place(kernel: CompiledKernel, sets: Sequence[Arguments]) -> Iterator[tup
 
 
 def _compiled(candidates: Sequence[_Candidate], choice: Choice, arch: str | None) -> CompiledKernel:
-    (found,) = (candidate for candidate in candidates if dict(candidate.choice) == dict(choice))
+    found = _candidate(candidates, choice)
     return load(found.program, found.regenerate, arch)
+
+
+def _candidate(candidates: Sequence[_Candidate], choice: Choice) -> _Candidate:
+    (found,) = (candidate for candidate in candidates if dict(candidate.choice) == dict(choice))
+    return found
 
 
 def _nothing(trials: Sequence[Trial]) -> Diagnostic:

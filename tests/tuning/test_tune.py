@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Self
 
 import numpy as np
 import pytest
 
 import polyloop as pl
 from polyloop.errors import TuningError
+from polyloop.runtime.ccompile import build_library
 from polyloop.runtime.gpu import gpu_available
 from polyloop.tuning.measure import interval, race
 from polyloop.tuning.report import Outcome
 from polyloop.tuning.space import Space
+from polyloop.tuning.worker import compile_all
 
 F = np.float32
 N = 4096
@@ -117,6 +122,75 @@ def test_what_needs_too_many_registers_is_cut_before_it_is_compiled(monkeypatch:
         pl.tune(tiles, {"wide": [4, 300]}, arguments(), target=pl.CudaTarget("sm_90"))
     assert [len(sources) for sources in compiled] == [1]
     assert "wide=300: too large, a thread would keep 300 registers of values, and has 255" in str(error.value)
+
+
+def test_what_needs_too_much_shared_memory_is_cut_before_it_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tiles(size: int) -> pl.LoopKernel:
+        knl = pl.split_iname(product(), "i", 32, outer_tag="g.0", inner_tag="l.0")
+        knl = pl.split_iname(knl, "j", size)
+        return pl.add_prefetch(knl, "x", ["j_inner"], default_tag="l.auto")
+
+    compiled: list[int] = []
+    monkeypatch.setattr("polyloop.tuning.tune.compile_all", lambda sources, *_: compiled.append(len(sources)))
+    monkeypatch.setattr("polyloop.tuning.tune._measured", lambda *_: [])
+    with pytest.raises(TuningError) as error:
+        pl.tune(tiles, {"size": [64, 100_000]}, arguments(), target=pl.CudaTarget("sm_90"))
+    assert compiled == [1]
+    assert "size=100000: refused" in str(error.value)
+    assert "shared memory" in str(error.value)
+
+
+def test_the_fastest_kernel_is_made_again_by_replaying_its_trace() -> None:
+    given = arguments()
+    found = pl.Tuned.from_json(pl.tune(build, SPACE, given, target=pl.CTarget(), seconds=2, jobs=1).to_json())
+    again = pl.replay(pl.trace_from_json(found.trace), product())
+    assert str(again) == str(build(**found.best))
+    np.testing.assert_allclose(pl.compile(again, pl.CTarget())(**given).y, given["a"] @ given["x"], rtol=1e-5)
+
+
+def test_programs_are_compiled_by_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = [pl.generate_code(build("rows", tile), target=pl.CTarget()).device_code for tile in (4, 8, 16)]
+    done: list[int] = []
+    started: list[object] = []
+    popen = subprocess.Popen
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        if "polyloop.tuning.worker" in arguments[0]:
+            started.append(arguments)
+        return popen(*arguments, **options)
+
+    monkeypatch.setattr("polyloop.tuning.worker.subprocess.Popen", counted)
+    compile_all(sources, None, jobs=2, finished=lambda: done.append(1))
+    assert len(started) == 2
+    assert len(done) == 3
+    monkeypatch.setattr("polyloop.runtime.ccompile.subprocess.run", None)  # all of them are in the cache now
+    assert all(build_library(source) for source in sources)
+
+
+def test_a_bar_shows_how_far_it_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    bars: dict[str, list[int]] = {}
+
+    class Bar:
+        def __init__(self, total: int, desc: str) -> None:
+            self._steps = bars[desc] = [total, 0]
+
+        def update(self, count: int) -> None:
+            self._steps[1] += count
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            return None
+
+    monkeypatch.setitem(sys.modules, "tqdm.auto", SimpleNamespace(tqdm=Bar))
+    pl.tune(build, SPACE, arguments(), target=pl.CTarget(), seconds=2, jobs=1, progress=True)
+    assert bars["compile"] == [2, 2]
+    assert bars["race"][0] == 2
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(TuningError) as error:
+        pl.tune(build, SPACE, arguments(7), target=pl.CTarget(), seconds=2, jobs=1, progress=True)
+    assert error.value.codes == ("no-progress-bar",)
 
 
 class _Simulated:
