@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from benchmarks import codegen, creation, examples, launch, verification
+from benchmarks import codegen, creation, examples, launch, resources, verification
 from benchmarks.gpu import run
 
 __all__ = ["BENCHMARKS", "main"]
@@ -17,6 +17,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "examples": examples.main,
     "gpu": run.main,
     "launch": launch.main,
+    "resources": resources.main,
     "verification": verification.main,
 }
 

@@ -72,8 +72,8 @@ def _sums_case(columns: int, recipe: Callable[[int], pl.LoopKernel]) -> Case:
 
 
 def _threads(columns: int) -> int:
-    """Return the threads of a row: each has 16 elements in registers, or more where a block has no more threads."""
-    return min(1024, max(32, columns // 16))
+    """Return the threads of a row: each has 8 elements in registers, or more where a block has no more threads."""
+    return min(1024, max(32, columns // 8))
 
 
 def _in_registers(knl: pl.LoopKernel, threads: int, *held: str) -> pl.LoopKernel:

@@ -57,10 +57,13 @@ def _transpose(_: Any, arrays: Arrays) -> Variants:
 
 def _softmax(_: Any, arrays: Arrays) -> Variants:
     m, columns = arrays["x"].shape
-    vectors = 4
-    threads = columns // (4 * vectors)
-    function = _function("softmax", "PP", f"THREADS={threads}", f"VECTORS={vectors}")
-    return [_call(function, (m, 1), threads, arrays["x"], arrays["y"])]
+    calls = []
+    for vectors in (2, 4):
+        threads = columns // (4 * vectors)
+        if threads <= 1024:
+            function = _function("softmax", "PP", f"THREADS={threads}", f"VECTORS={vectors}")
+            calls.append(_call(function, (m, 1), threads, arrays["x"], arrays["y"]))
+    return calls
 
 
 def _row_sums(_: Any, arrays: Arrays) -> Variants:
