@@ -53,6 +53,7 @@ _TORCH: Final[Calls] = {
     **{f"softmax of {columns}": _torch_softmax for columns in _WIDTHS},
     **{f"layer norm of {columns}": _torch_norm for columns in _WIDTHS},
     "prefix sum": lambda torch, a: lambda: torch.cumsum(a["a"], 0, out=a["b"]),
+    "prefix sum, one pass": lambda torch, a: lambda: torch.cumsum(a["a"], 0, out=a["b"]),
     "CSR product": _torch_sparse,
 }
 
@@ -111,6 +112,7 @@ _CUPY: Final[Calls] = {
     "row sums of 1024": lambda cupy, a: lambda: cupy.sum(a["a"], 1, out=a["y"]),
     "row sums of 16384": lambda cupy, a: lambda: cupy.sum(a["a"], 1, out=a["y"]),
     "prefix sum": lambda cupy, a: lambda: cupy.cumsum(a["a"], out=a["b"]),
+    "prefix sum, one pass": lambda cupy, a: lambda: cupy.cumsum(a["a"], out=a["b"]),
     "bias + GELU": _cupy_gelu,
     "stencil": _cupy_stencil,
     **{f"softmax of {columns}": _cupy_softmax for columns in _WIDTHS},

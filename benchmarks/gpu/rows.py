@@ -9,7 +9,7 @@ import numpy as np
 
 import polyloop as pl
 from benchmarks.gpu.case import Arrays, Case, F, sampled, wide
-from examples import prefix_sum
+from examples import prefix_sum, prefix_sum_single_pass
 
 __all__ = ["ROWS"]
 
@@ -227,5 +227,15 @@ ROWS: Final = (
         lambda sizes, rng: {"a": rng.integers(-9, 9, sizes["n"]).astype(F)},
         _expected_scan,
         lambda sizes: 8 * sizes["n"],
+    ),
+    Case(
+        "prefix sum, one pass",
+        prefix_sum_single_pass.transformed,
+        ({"n": _ELEMENTS},),
+        {"n": 8195},
+        lambda sizes, rng: {"a": rng.integers(-9, 9, sizes["n"]).astype(F)},
+        _expected_scan,
+        lambda sizes: 8 * sizes["n"],
+        min_blocks=6,
     ),
 )

@@ -263,10 +263,12 @@ class Lowering:
             forms = {name: to_expression(form) for name, form in fixed.items()}
             inner = substitute(inner, forms)
             reads = [replace(read, indices=_substituted(read.indices, fixed)) for read in reads]
-        if across := self.across(expr.along):
+        if across := self.across(expr.along, "gl"):
             has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in inames)
             if has_digits or not expr.operation.reassociable:
                 raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
+            if across[0][0] == "g" and (nest != expr.along or self.instruction.predicates):
+                raise _not_over_blocks(self.kernel, self.instruction, nest, expr)
             parts = list(self.scan_over_threads(expr, across, (nest, own, domain, fixed), (inner, reads)))
             self.before += [replace(part, number=number, own=own, along=expr.along) for part in parts]
             outer_reads.append(parts[-1].write)
@@ -328,10 +330,10 @@ class Lowering:
             collect = statement("update", total, part, (access_of(part, visible),))
             yield replace(collect, operation=combining(expr.operation))
 
-    def across(self, own: Iterable[str]) -> tuple[str, ...]:
-        """Return the thread axes on which a reduction with the inames *own* has its terms."""
+    def across(self, own: Iterable[str], kinds: str = "l") -> tuple[str, ...]:
+        """Return the axes of some *kinds* on which a reduction with the inames *own* has its terms."""
         axes = {axis for iname in own if (axis := axis_name(self.kernel.tag(iname))) is not None}
-        return tuple(sorted(axis for axis in axes if axis[0] == "l"))
+        return tuple(sorted(axis for axis in axes if axis[0] in kinds))
 
     def joined(self, own: tuple[str, ...], reads: Iterable[Access]) -> dict[str, int | None]:
         """Return those of a reduction's inames in whose loops a temporary is set that it reads (rule 4)."""
@@ -415,6 +417,21 @@ def _not_parallel(
         f"the terms of '{expr.operation}' over {', '.join(expr.inames)} cannot be spread over threads",
         (why,),
         (hint,),
+        sites=(instruction.site(),),
+    )
+    return VerificationError("schedule", kernel.name, [problem])
+
+
+def _not_over_blocks(
+    kernel: LoopKernel, instruction: Instruction, nest: Sequence[str], expr: Reduction
+) -> VerificationError:
+    others = [name for name in nest if name not in expr.along]
+    why = f"it is repeated along {', '.join(others)}" if others else "data decides whether a block takes part"
+    problem = Diagnostic(
+        "parallel-scan",
+        f"the scan in '{instruction.id}' along '{expr.along[0]}' cannot be over blocks",
+        (f"each block passes on one total, once, and {why}",),
+        ("scan the sums of the tiles in a launch of its own: pl.split_scan(..., carry_iname='c')",),
         sites=(instruction.site(),),
     )
     return VerificationError("schedule", kernel.name, [problem])

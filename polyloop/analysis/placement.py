@@ -429,8 +429,8 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
             own[axis] = position
             forms[iname] = Affine(((axis, 1),), axes.first[axis])
     forms.update({iname: form.substitute(forms) for iname, form in statement.fixed.items()})
-    come = axes.local.keys() & own.keys() - bound_axes(kernel, statement.bounds) if statement.across else ()
-    together = {axis: own.pop(axis) for axis in sorted(come)}
+    come = {*axes.local, *statement.across} & own.keys() if statement.across else ()  # all blocks, if they scan
+    together = {axis: own.pop(axis) for axis in sorted({*come} - bound_axes(kernel, statement.bounds))}
     repeated = frozenset(axes.all) - owned - own.keys()
     order = (*axes.all, *(x for x in dims if "." not in x))
 

@@ -24,6 +24,14 @@ from polyloop.codegen.linear import form_text
 from polyloop.codegen.magnitude import Magnitudes
 from polyloop.codegen.memory import asks_for_shared, declare_temporaries
 from polyloop.codegen.parts import is_split, parts_of
+from polyloop.codegen.passing import (
+    Chains,
+    chains_of,
+    clear_launch,
+    clear_text,
+    passing_statements,
+    ticket_lines,
+)
 from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
 from polyloop.codegen.regions import sequential_tree
@@ -103,17 +111,27 @@ class _Program:
         index_dtype = np.dtype(f"int{self.index_bits}")
         given = tuple(_completed(argument, index_dtype) for argument in schedule.arguments)
         self.split: dict[str, SplitArray] = {}
-        self.arguments = (*self._taken_apart(schedule.name, given), *schedule.workspace)
+        self.divisibility = residues(schedule.assumptions)
+        self.context = self._initial_context(schedule)
+        self.statements = {
+            name: statement
+            for name, statement in schedule.statements.items()
+            if not statement.domain.intersect_params(schedule.assumptions).is_empty()
+        }
+        self.foreign_words = _foreign_words(schedule, language.name)
+        apart = (*self._taken_apart(schedule.name, given), *schedule.workspace)
+        self.chains = self._chains(schedule, apart) if language.has_axes else {}
+        passed = tuple(array for chains in self.chains.values() for array in chains.arrays)
+        self.workspace = (*schedule.workspace, *passed)
+        self.arguments = (*apart, *passed)
         self.whole = {part: split.name for split in self.split.values() for part in split.parts}
         layouts = (a.name for a in self.arguments if isinstance(a, ValueArg) and a.layout_of is not None)
         self.index_names = (*schedule.parameters, *layouts)
-        self.arrays = {a.name: a for a in (*given, *schedule.workspace) if isinstance(a, ArrayArg)}
+        self.arrays = {a.name: a for a in (*given, *self.workspace) if isinstance(a, ArrayArg)}
         self.foreign_functions: dict[tuple[str, tuple[np.dtype[np.generic], ...]], ForeignFunction] = {}
-        self.foreign_words = _foreign_words(schedule, language.name)
         names = Names({a.name for a in self.arguments} | {t.name for u in schedule.launches for t in u.temporaries})
         names.taken |= self.foreign_words
         self.table_names = {name: names.fresh(f"{schedule.name}_{name}") for name in schedule.tables}
-        self.divisibility = residues(schedule.assumptions)
         self.helpers: dict[str, str] = {}
         self.records: dict[np.dtype[np.generic], str] = {}
         self.record_helpers: dict[str, str] = {}
@@ -121,12 +139,6 @@ class _Program:
         self.aligned: dict[str, int] = {}
         self.notes: dict[tuple[str, str], Diagnostic] = {}
         self.magnitudes = Magnitudes(self.divisibility)
-        self.context = self._initial_context(schedule)
-        self.statements = {
-            name: statement
-            for name, statement in schedule.statements.items()
-            if not statement.domain.intersect_params(schedule.assumptions).is_empty()
-        }
         if not language.has_axes:
             block = max((launch.local_size for launch in schedule.launches), default=())
             sizes = {f"l.{n}": size for n, size in enumerate(block)}
@@ -152,12 +164,29 @@ class _Program:
         pieces = in_order(rows_of(basic, (), self.divisibility) for basic in basics)
         return Context().add(Affine(terms, const) for terms, const in hull(pieces).items())
 
+    def _chains(self, schedule: Schedule, arguments: Iterable[Argument]) -> dict[str, Chains]:
+        """Return what the blocks of each launch pass totals on through, by launch."""
+        names = Names({a.name for a in arguments} | {t.name for u in schedule.launches for t in u.temporaries})
+        names.taken.update(self.foreign_words, *(statement.dims for statement in self.statements.values()))
+        found: dict[str, Chains] = {}
+        for launch in schedule.launches:
+            passing = list(passing_statements(launch, self.statements))
+            if passing:
+                own = [self.statements[name] for name in runs(launch.tree) if name in self.statements]
+                (axis,) = grid_axes(launch.group_axes, own, self.context, self.divisibility)
+                found[launch.name] = chains_of(launch, passing, axis.extent, names)
+        return found
+
     def generate(self) -> GeneratedProgram:
         """Return the program."""
         functions = [self._function(launch) for launch in self.schedule.launches]
         if self.language.has_axes:
             texts = [self._device_text(function) for function in functions]
             launches = tuple(self._device_launch(function) for function in functions)
+            if self.chains:
+                clear = Names({launch.name for launch in launches}).fresh(f"{self.schedule.name}_clear")
+                texts.insert(0, clear_text(clear, tuple(self.chains.values()), self.language))
+                launches = (clear_launch(clear, tuple(self.chains.values())), *launches)
         else:
             texts = [self._host_text(functions)]
             names = tuple(argument.name for argument in self.arguments)
@@ -177,8 +206,8 @@ class _Program:
             target=self.language.name,
             device_code="\n\n".join(part for part in parts if part) + "\n",
             launches=launches,
-            arguments=self.arguments[: len(self.arguments) - len(self.schedule.workspace)],
-            workspace=self.schedule.workspace,
+            arguments=self.arguments[: len(self.arguments) - len(self.workspace)],
+            workspace=self.workspace,
             split=tuple(self.split.values()),
             alignments=tuple((name, most) for name, most in self.aligned.items() if name in self.arrays),
             notes=tuple((instruction, note) for (instruction, _), note in self.notes.items()),
@@ -325,7 +354,8 @@ class _Program:
         self, arguments: Sequence[Argument], launches: Sequence[Launch], scope: Scope
     ) -> tuple[str, list[str]]:
         """Return the parameters of a function, and lines that narrow or widen integer ones."""
-        written = self._written(launches)
+        passed = {array.name for launch in launches for array in self._passed(launch)}
+        written = self._written(launches) | passed
         exchanged = frozenset(name for launch in launches for name in launch.exchanged) & written
         arrays = frozenset(self.whole.get(a.name, a.name) for a in arguments if isinstance(a, ArrayArg))
         merged = may_merge_loads(self._statements_of(launches), arrays)
@@ -339,7 +369,8 @@ class _Program:
                 const = "" if whole in written else "const "
                 # Told that no other pointer reaches the array, the compiler would keep a loaded value across a barrier
                 # behind which another thread has stored a new one.
-                shared = self.language.has_axes and (whole in exchanged or (const and merged))
+                meet = whole in exchanged or whole in passed
+                shared = self.language.has_axes and (meet or (const and merged))
                 restrict = "" if shared else f"{self.language.restrict} "
                 texts.append(f"{const}{ctype} *{restrict}{argument.name}")
             elif argument.name in self.schedule.parameters and argument.dtype != scope.index_dtype:
@@ -360,19 +391,26 @@ class _Program:
         lines += print_block(function.body, name_instructions=self._has_several([launch]))
         return "\n".join([head, "{", *lines, "}"])
 
+    def _passed(self, launch: Launch) -> tuple[ArrayArg, ...]:
+        """Return the arrays through which the blocks of a launch pass totals on."""
+        return self.chains[launch.name].arrays if launch.name in self.chains else ()
+
     def _axis_lines(self, function: _Function) -> list[str]:
         """Return the definitions of the axes in use."""
         scope = function.scope
         shifts = {axis.name: axis for axis in function.axes if not axis.starts_at_zero}
-        lines: list[str] = []
+        chains = self.chains.get(function.launch.name)
         sizes = {f"l.{n}": size for n, size in enumerate(function.launch.local_size)}
         digits = digits_of(self._statements_of([function.launch]))
         digit_text = digit_lines(digits, sizes, scope)
+        lines: list[str] = []
+        if chains is not None:
+            lines += ticket_lines(chains, function.launch.local_size)
         for kind in "gl":
             parts = []
             for axis in _AXES:
                 if axis[0] == kind and axis in scope.used:
-                    text = self.language.axes[axis]
+                    text = chains.ticket if chains is not None and kind == "g" else self.language.axes[axis]
                     if axis in shifts:
                         text = f"({scope.index_type}){text} + {self._first_text(shifts[axis], scope)}"
                     parts.append(f"{scope.values[axis]} = {text}")
@@ -415,6 +453,7 @@ class _Program:
         for name in used & self.arrays.keys():
             for part in (*(self.arrays[name].strides or ()), self.arrays[name].offset):
                 used |= variables(part)
+        used |= {array.name for array in self._passed(launch)}
         parameters = set(self.schedule.parameters)
         return tuple(a for a in self.arguments if self.whole.get(a.name, a.name) in used or a.name in parameters)
 

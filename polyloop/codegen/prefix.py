@@ -21,7 +21,7 @@ from polyloop.expr.nodes import Operation
 from polyloop.expr.operations import neutral_element
 from polyloop.schedule.plan import Statement
 
-__all__ = ["prefix_call"]
+__all__ = ["ThreadScan", "prefix_call"]
 
 _DType = np.dtype[np.generic]
 _BEFORE: Final = "before"
@@ -69,7 +69,7 @@ def _function(
         whole = "warp" if meeting.parts == 1 else "block"
         where = whole if meeting.is_whole_block else letter
         name = scope.record_helpers[key] = scope.names.fresh(f"{where}_{kind}_{what}")
-        body = _Scan(expressions, operation, dtype, meeting, sizes)
+        body = ThreadScan(expressions, operation, dtype, meeting, sizes)
         parameters = f"{ctype} x, {ctype} *partial" if meeting.parts > 1 else f"{ctype} x"
         which = "before this one" if exclusive else "up to this one"
         who = f"of the block {which}" if meeting.is_whole_block else f"{which} along threadIdx.{letter}"
@@ -80,7 +80,7 @@ def _function(
     return name
 
 
-class _Scan(Exchange):
+class ThreadScan(Exchange):
     """The body of a function that scans over the values ``x`` of threads along one axis."""
 
     def scan_lines(self, *, exclusive: bool) -> Iterator[str]:

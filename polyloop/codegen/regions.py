@@ -36,6 +36,8 @@ class SequentialTree:
     expanded: Mapping[str, tuple[str, ...]]
     statements: Mapping[str, Statement] = field(default_factory=dict)
     temporaries: tuple[Storage, ...] = ()
+    ahead: tuple[str, ...] = ()
+    """Statements that stand before the loops over blocks."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ def sequential_tree(launch: Launch, schedule: Schedule, names: Names) -> Sequent
     body = _Threads(schedule, local, expanded, together).tree(launch.tree, frozenset())
     for axis in sorted(launch.group_axes):
         body = (Loop(axis, body),)
+    body = (*(Run(name) for entry in together.values() for name in entry.ahead), *body)
     made = {name: part for entry in together.values() for name, part in entry.statements.items()}
     totals = tuple(total for entry in together.values() for total in entry.temporaries)
     return SequentialTree(body, expanded, made, totals)
@@ -136,6 +139,8 @@ def _one_by_one(statement: Statement, dtype: np.dtype[np.generic], local: Sequen
     keep = replace(plain, name=f"{statement.name}_keep", lhs=own, rhs=statement.lhs)
     add = replace(plain, name=f"{statement.name}_add", lhs=variable, rhs=own, update=operation)
     give = replace(plain, name=f"{statement.name}_give", rhs=variable)
+    if statement.collective.chain is not None:
+        return _block_by_block((begin, keep, give, add), statement, dtype, local)
     steps = (keep, give, add) if statement.collective.kind is Kind.EXCLUSIVE else (keep, add, give)
     groups = [axis for axis in local if axis not in across]
     members = [axis for axis in local if axis in across]
@@ -143,6 +148,21 @@ def _one_by_one(statement: Statement, dtype: np.dtype[np.generic], local: Sequen
     tree = _enclosed((Run(begin.name), *inner), groups)
     storages = tuple(Storage(name.name, dtype, (), AddressSpace.PRIVATE) for name in (variable, own))
     return SequentialTree(tree, {}, {step.name: step for step in (begin, *steps)}, storages)
+
+
+def _block_by_block(
+    steps: tuple[Statement, Statement, Statement, Statement], statement: Statement, dtype: np.dtype[np.generic],
+    local: Sequence[str],
+) -> SequentialTree:  # fmt: skip
+    """Return a scan over blocks: they come in their order; each thread of one has the same, which counts once."""
+    begin, keep, give, add = steps
+    assert statement.collective is not None, f"'{statement.name}' is no collective"
+    keeping, giving = (_enclosed((Run(step.name),), local) for step in (keep, give))
+    exclusive = statement.collective.kind is Kind.EXCLUSIVE
+    tree = (*keeping, *giving, Run(add.name)) if exclusive else (*keeping, Run(add.name), *giving)
+    named = {step.name: step for step in steps}
+    storages = tuple(Storage(array_name(step.lhs), dtype, (), AddressSpace.PRIVATE) for step in (begin, keep))
+    return SequentialTree(tree, {}, named, storages, (begin.name,))
 
 
 def _enclosed(tree: Tree, axes: Sequence[str]) -> Tree:

@@ -24,6 +24,7 @@ from polyloop.codegen.context import Context
 from polyloop.codegen.copies import group_text, start_text
 from polyloop.codegen.lanes import LaneLoops, merged
 from polyloop.codegen.linear import condition_text
+from polyloop.codegen.passing import passing_call
 from polyloop.codegen.prefix import prefix_call
 from polyloop.codegen.rows import hull
 from polyloop.codegen.scope import Scope, Text
@@ -280,6 +281,7 @@ class Walker(LaneLoops):
         if statement.collective is not None:
             sizes = [self.extents[axis] for axis in sorted(self.extents) if axis[0] == "l"]
             call = collective_call if statement.collective.kind is Kind.COMBINE else prefix_call
+            call = call if statement.collective.chain is None else passing_call
             return call(self.expressions, statement, context, sizes)
         if isinstance(statement.rhs, CText):
             return verbatim(self.expressions, statement, context)

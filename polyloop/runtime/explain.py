@@ -324,9 +324,11 @@ class _Facts:
         self, planned: Sequence[Launch], program: GeneratedProgram, used: Mapping[str, Resources]
     ) -> Iterator[LaunchFacts]:
         """Yield what each launch asks of a multiprocessor."""
-        for plan, launch in zip(planned, program.launches, strict=True):
+        plans = {plan.name: plan for plan in planned}
+        for launch in program.launches:
             waits = {"barrier_local": 0, "barrier_warp": 0, "kernel_launch": 0}
-            for kind, count in sync_counts(self.placement, plan):
+            plan = plans.get(launch.name)  # none of the launch that clears what blocks pass on to each other
+            for kind, count in () if plan is None else sync_counts(self.placement, plan):
                 waits[kind] += self.number(count)
             yield self.launch(launch, used.get(launch.name), waits)
 

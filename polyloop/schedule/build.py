@@ -9,6 +9,7 @@ from math import prod
 from typing import Final
 
 import islpy as isl
+import numpy as np
 
 from polyloop.analysis.contract import contracted_axes, without_axes
 from polyloop.analysis.copies import arrivals
@@ -42,6 +43,7 @@ from polyloop.schedule.collective import Collective, reuse_requirements
 from polyloop.schedule.copies import without_copies
 from polyloop.schedule.fronts import fronts_of
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations
+from polyloop.schedule.passing import is_over_blocks
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 from polyloop.schedule.trust import taken_on_trust
 from polyloop.schedule.waits import Wait, reuse_waits, wait_obligations, waits
@@ -278,26 +280,39 @@ def _collectives(placement: Placement, limits: DeviceLimits) -> dict[str, Collec
     """Return what the threads of a block do together, by statement."""
     taken = {*placement.program.kernel.names(), *placement.program.accumulators}
     found: dict[str, Collective] = {}
+    ticket = None
     for name, placed in placement.statements.items():
         lowered = placed.lowered
         if lowered.role != "combine" or placed.domain.is_empty():
             continue
         assert lowered.operation is not None, "a combine belongs to a reduction"
-        scratch = None
+        scratch = passed = number = None
         kind = Kind.COMBINE
         if lowered.along:
             kind = Kind.EXCLUSIVE if lowered.after else Kind.INCLUSIVE
         meeting = meeting_of(_local_size(placement.axes.local), lowered.across, limits.warp_size)
-        if meeting.scratch(kind, lowered.operation):
-            wishes = chain(["partial"], (f"partial_{number}" for number in count()))
-            scratch = next(wish for wish in wishes if wish not in taken)
-            taken.add(scratch)
+        if is_over_blocks(placed):
+            scratch, passed = _fresh("before", taken), _fresh("totals", taken)
+            while f"{passed}_known" in taken:
+                passed = _fresh("totals", taken)
+            number = ticket = ticket or _fresh("ticket", taken)
+        elif meeting.scratch(kind, lowered.operation):
+            scratch = _fresh("partial", taken)
         lanes = placement.program.accumulators[lowered.write.array].shape
         inside = [form.names() for form in lowered.write.indices if form is not None]
         apart = frozenset[str]().union(*inside) if scratch and kind is Kind.COMBINE and prod(lanes) <= _LANES else None
-        is_direct = meeting.parts == 1
-        found[name] = Collective(kind, lowered.operation, lowered.across, scratch, apart or frozenset(), is_direct)
+        is_direct = meeting.parts == 1 and passed is None
+        found[name] = Collective(
+            kind, lowered.operation, lowered.across, scratch, apart or frozenset(), is_direct, passed, number
+        )
     return found
+
+
+def _fresh(wish: str, taken: set[str]) -> str:
+    """Return a name that is not among those taken, and take it."""
+    name = next(name for name in chain([wish], (f"{wish}_{number}" for number in count())) if name not in taken)
+    taken.add(name)
+    return name
 
 
 def _scratch(
@@ -309,11 +324,13 @@ def _scratch(
         if collective.scratch is not None:
             dtype = dtypes[placement.statements[name].lowered.write.array]
             meeting = meeting_of(_local_size(placement.axes.local), collective.across, limits.warp_size)
-            size = meeting.scratch(collective.kind, collective.operation)
+            size = meeting.scratch(collective.kind, collective.operation) if collective.chain is None else 1
             accumulator = placement.program.accumulators[placement.statements[name].lowered.write.array]
             shape = (*(accumulator.shape if collective.apart else ()), size)
             storage = Storage(collective.scratch, dtype, shape, AddressSpace.LOCAL)
             yield collective.scratch, storage
+        if collective.ticket is not None:
+            yield collective.ticket, Storage(collective.ticket, np.dtype(np.uint32), (), AddressSpace.LOCAL)
 
 
 def _workspace(placement: Placement) -> tuple[ArrayArg, ...]:
@@ -391,7 +408,8 @@ def _launches(
             for name in names
             for access in placement.statements[name].lowered.accesses
         }
-        used |= {scratch for name in names & collectives.keys() if (scratch := collectives[name].scratch)}
+        meetings = [collectives[name] for name in names & collectives.keys()]
+        used |= {own for entry in meetings for own in (entry.scratch, entry.ticket) if own}
         temporaries = tuple(storage for name, storage in storages.items() if name in used)
         name = title if len(segments) == 1 else f"{title}_{number}"
         yield Launch(name, part, size, placement.axes.group, temporaries, exchanged & used)

@@ -20,7 +20,9 @@ class Collective:
 
     ``scratch`` is the shared array that they do it through, if one warp cannot do it by itself; it is another one for
     each iteration of the loops ``apart``, each of which has an accumulator of its own.  Where the group lies in a
-    warp, ``is_direct``, the threads of that have to come, otherwise those of the block.
+    warp, ``is_direct``, the threads of that have to come, otherwise those of the block.  Where ``across`` is the axis
+    of blocks, these pass their totals on through the array ``chain`` in global memory; the shared variable ``ticket``
+    has the number of a block.
     """
 
     kind: Kind
@@ -29,6 +31,8 @@ class Collective:
     scratch: str | None = None
     apart: frozenset[str] = frozenset()
     is_direct: bool = False
+    chain: str | None = None
+    ticket: str | None = None
 
 
 def reuse_requirements(placement: Placement, collectives: Mapping[str, Collective]) -> Iterator[Requirement]:

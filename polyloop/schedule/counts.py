@@ -226,6 +226,8 @@ def combinations(census: Census, placed: Placed) -> int:
     if placed.lowered.role != "combine":
         return 1
     local = census.placement.axes.local
+    if any(axis[0] == "g" for axis in placed.lowered.across):
+        return 1  # each block adds its own total to that of the blocks before it
     if census.grids is None:
         return prod(local[axis] or 1 for axis in placed.lowered.across) - 1
     meeting = _meeting_of(local, placed)
@@ -233,7 +235,7 @@ def combinations(census: Census, placed: Placed) -> int:
 
 
 def _meeting_of(local: Mapping[str, int | None], placed: Placed) -> Meeting:
-    sizes = [local.get(f"l.{number}") or 1 for number in range(1 + max(int(axis[2]) for axis in local))]
+    sizes = [local.get(f"l.{number}") or 1 for number in range(1 + max((int(axis[2]) for axis in local), default=0))]
     return meeting_of(sizes, placed.lowered.across, DeviceLimits().warp_size)
 
 

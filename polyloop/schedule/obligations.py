@@ -22,6 +22,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tags import axis_name
 from polyloop.kernel.tree import Barrier, Loop, Scope
+from polyloop.schedule.passing import passing_obligations
 from polyloop.schedule.plan import Storage, shared_bytes
 
 __all__ = ["discharge", "obligations", "storage_obligations"]
@@ -59,6 +60,7 @@ def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable
     yield race_obligations(at_edges(placement).placement)
     yield exchange_obligations(placement)
     yield _barrier_obligations(placement)
+    yield passing_obligations(placement)
 
 
 def _device_obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Obligation]:

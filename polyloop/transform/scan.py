@@ -75,26 +75,42 @@ def scan_violations(kernel: LoopKernel, insn_id_filter: str | None, sweep: str |
 
 
 def _axis_violations(kernel: LoopKernel, scan: Scan) -> Iterator[Diagnostic]:
-    """Yield that results lie on blocks, which cannot scan, or on threads, which would group the terms."""
-    tag = kernel.tag(scan.sweep)
-    axis = axis_name(tag)
-    if axis is not None and axis[0] == "g":
-        hint = f"divide the scan before: pl.split_scan(knl, '{scan.sweep}', 256, outer_tag='{tag}')"
-        if isinstance(scan.instruction.origin, Partial):
-            hint = "give the scan of the sums a loop of its own: pl.split_scan(..., carry_iname='c')"
-        yield Diagnostic(
-            "parallel-scan",
-            f"the results of '{scan.instruction.id}' along '{scan.sweep}' are on blocks, which have no total of others",
-            hints=(hint,),
-            sites=(scan.instruction.site(),),
-        )
-    elif axis is not None and not scan.reduction.operation.reassociable:
+    """Yield that results lie on blocks that cannot pass totals on, or on threads, which would group the terms."""
+    axis = axis_name(kernel.tag(scan.sweep))
+    if axis is None:
+        return
+    if not scan.reduction.operation.reassociable:
         yield Diagnostic(
             "ordered-reduction",
             f"'{scan.reduction.operation}' combines one term after the other, which threads cannot do together",
             hints=(f"leave '{scan.sweep}' a loop, or leave out 'ordered'",),
             sites=(scan.instruction.site(),),
         )
+    elif axis[0] == "g" and (why := _not_over_blocks(kernel, scan)):
+        hint = f"divide the scan before: pl.split_scan(knl, '{scan.sweep}', 256, outer_tag='{axis}')"
+        if isinstance(scan.instruction.origin, Partial):
+            hint = "give the scan of the sums a loop of its own: pl.split_scan(..., carry_iname='c')"
+        yield Diagnostic(
+            "parallel-scan",
+            f"the blocks along '{scan.sweep}' cannot scan over what '{scan.instruction.id}' combines",
+            (why,),
+            (hint,),
+            sites=(scan.instruction.site(),),
+        )
+
+
+def _not_over_blocks(kernel: LoopKernel, scan: Scan) -> str:
+    """Return why blocks cannot pass the totals of *scan* on, each one total of its own, once; empty if they can."""
+    tags = map(kernel.tag, kernel.inames)
+    axes = {axis for tag in tags if (axis := axis_name(tag)) is not None and axis[0] == "g"}
+    if scan.others:
+        others = ", ".join(scan.others)
+        return f"each block passes on one total, and '{scan.instruction.id}' runs along {others} as well"
+    if len(axes) > 1:
+        return f"blocks are numbered along one axis, and the kernel has {', '.join(sorted(axes))}"
+    if not isinstance(scan.instruction.origin, Partial):
+        return "each result would be a block of its own"
+    return ""
 
 
 def with_reduction(kernel: LoopKernel, scan: Scan, term: Term, reduction: Reduction) -> Instruction:
@@ -196,7 +212,10 @@ def realize_scan(
         for i: acc += a[i]; b[i] = acc
 
     In an exclusive scan (``0 <= j < i``) the term is added after the result is used.  To divide a scan among threads
-    and blocks, see :func:`polyloop.split_scan`.
+    and blocks, see :func:`polyloop.split_scan`.  Where the loop over the results is on threads (``l.0``), they scan
+    together; where it is over the sums of tiles on blocks (``g.0``), each block passes its total on to those after it,
+    within one launch (decoupled look-back): blocks are numbered as they begin, and a launch ahead clears what they pass
+    totals on through.
 
     Parameters
     ----------
@@ -208,12 +227,13 @@ def realize_scan(
     Raises
     ------
     TransformError
-        ``not-a-scan``, with two results and a term; ``scan-changing-term``, ``unknown-iname``, ``no-match``,
-        ``unknown-instruction``, ``not-proven``.
+        ``not-a-scan``, with two results and a term; ``scan-changing-term``, ``ordered-reduction``, ``parallel-scan``,
+        ``unknown-iname``, ``no-match``, ``unknown-instruction``, ``not-proven``.
 
     Notes
     -----
-    Each result is proven to combine exactly its terms, in their order.  Source: Blelloch, "Prefix Sums and Their
-    Applications", 1990, https://www.cs.cmu.edu/~guyb/papers/Ble93.pdf.
+    Each result is proven to combine exactly its terms, in their order.  Sources: Blelloch, "Prefix Sums and Their
+    Applications", 1990, https://www.cs.cmu.edu/~guyb/papers/Ble93.pdf; Merrill, Garland, "Single-pass Parallel Prefix
+    Scan with Decoupled Look-back", NVIDIA, 2016.
     """
     return RealizeScan(insn_id_filter, sweep_iname)(kernel)

@@ -428,7 +428,9 @@ def split_scan(
         for i_outer: for i_inner:
             b[16*i_outer + i_inner] = sum(j_local, a[16*i_outer + j_local], start=b_carry[i_outer])
 
-    The scan of the sums and those of the tiles can be split again, and realized: :func:`polyloop.realize_scan`.
+    The scan of the sums and those of the tiles can be split again, and realized: :func:`polyloop.realize_scan`.  With
+    ``outer_tag="g.0"`` blocks pass the sums on to each other in one launch; with ``carry_iname`` as well, the scan of
+    the sums is a loop of its own, between two launches over the tiles.
 
     Parameters
     ----------

@@ -1,0 +1,264 @@
+// The sum of x over the 128 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2)
+        x += __shfl_xor_sync(0xffffffff, x, step);
+    if (threadIdx.x == 0)
+        partial[threadIdx.y] = x;
+    __syncthreads();
+    x = partial[0];
+    #pragma unroll
+    for (int n = 1; n < 4; ++n)
+        x += partial[n];
+    return x;
+}
+// The sum of x over the blocks before this one; every block calls it.
+// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
+// all blocks up to it.
+static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+{
+    const int thread = threadIdx.x + 32 * threadIdx.y;
+    if (thread < 32) {
+        if (thread == 0 && block > 0)
+            totals[block] = 1ull << 32 | __float_as_uint(x);
+        float earlier = 0.0f;
+        for (int last = block - 1; last >= 0; last -= 32) {
+            const int other = last - thread;
+            unsigned long long word;
+            do
+                word = other < 0 ? 2ull << 32 : totals[other];
+            while (__any_sync(0xffffffff, word >> 32 == 0));
+            float y = __uint_as_float((unsigned int)word);
+            const unsigned int whole = __ballot_sync(0xffffffff, word >> 32 == 2);
+            const int end = whole != 0 ? __ffs(whole) - 1 : 31;  // the nearest block that has the total of all
+            #pragma unroll
+            for (int step = 1; step < 32; step *= 2) {
+                const float z = __shfl_down_sync(0xffffffff, y, step);
+                if (thread + step <= end)
+                    y = z + y;
+            }
+            earlier = y + earlier;
+            if (whole != 0)
+                break;
+        }
+        if (thread == 0) {
+            const float all = earlier + x;
+            totals[block] = 2ull << 32 | __float_as_uint(all);
+            *before = earlier;
+        }
+    }
+    __syncthreads();
+    return *before;
+}
+// The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
+static __device__ __forceinline__ float warp_sum_float32(float x)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2)
+        x += __shfl_xor_sync(0xffffffff, x, step);
+    return x;
+}
+// The sum of x over the threads before this one along threadIdx.y; the whole block calls it.
+static __device__ __forceinline__ float y_exclusive_sum_float32(float x, float *partial)
+{
+    partial[4 * threadIdx.x + threadIdx.y] = x;
+    __syncthreads();
+    float before = 0.0f;
+    for (int n = 0; n < threadIdx.y; ++n)
+        before += partial[4 * threadIdx.x + n];
+    return before;
+}
+// The sum of x over the threads before this one along threadIdx.x; the whole block calls it.
+static __device__ __forceinline__ float x_exclusive_sum_float32(float x)
+{
+    #pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const float y = __shfl_up_sync(0xffffffff, x, step);
+        if (threadIdx.x >= step)
+            x = y + x;
+    }
+    const float y = __shfl_up_sync(0xffffffff, x, 1);
+    return threadIdx.x == 0 ? 0.0f : y;
+}
+
+// Clears what blocks pass on to each other, and the number of the next block: before each run.
+extern "C" __global__ void __launch_bounds__(256) prefix_sum_single_pass_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
+{
+    const int i = 256 * blockIdx.x + threadIdx.x;
+    if (i == 0)
+        next_block[0] = 0;
+    totals[i] = 0;
+}
+
+extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const float *__restrict__ a, float *__restrict__ b, int n, unsigned int *next_block, unsigned long long *totals)
+{
+    __shared__ unsigned int ticket;  // this block's number: those before it have begun
+    if (threadIdx.x == 0 && threadIdx.y == 0)
+        ticket = atomicAdd(next_block, 1);
+    __syncthreads();
+    const int bx = ticket;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    __shared__ float partial[4];
+    __shared__ float before[1];
+    __shared__ float partial_0[128];
+    if (8192 * bx + 8191 < n) {
+        __align__(16) float x[16][4];
+        #pragma unroll
+        for (int r_x = 0; r_x < 16; ++r_x)
+            *(float4 *)&x[r_x][0] = *(const float4 *)&a[8192 * bx + 2048 * ty + 128 * r_x + 4 * tx];  // load
+        float tile_sum = 0.0f;  // tile_sum
+        #pragma unroll
+        for (int r_tile = 0; r_tile < 16; ++r_tile) {
+            #pragma unroll
+            for (int k_tile = 0; k_tile < 4; ++k_tile)
+                tile_sum += x[r_tile][k_tile];  // tile_sum
+        }
+        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        float before_warp = 0.0f;  // before_tile
+        before_warp += tile_sum;  // before_tile
+        before_warp = grid_exclusive_sum_float32(before_warp, ticket, totals, before);  // before_tile
+        float warp_sum = 0.0f;  // warp_sum
+        #pragma unroll
+        for (int r_warp = 0; r_warp < 16; ++r_warp) {
+            #pragma unroll
+            for (int k_warp = 0; k_warp < 4; ++k_warp)
+                warp_sum += x[r_warp][k_warp];  // warp_sum
+        }
+        warp_sum = warp_sum_float32(warp_sum);  // warp_sum
+        float part_0 = 0.0f;  // before_warp
+        part_0 += warp_sum;  // before_warp
+        part_0 = y_exclusive_sum_float32(part_0, partial_0);  // before_warp
+        before_warp += part_0;  // before_warp
+        __align__(16) float b_buf[4];
+        #pragma unroll
+        for (int r = 0; r < 16; ++r) {
+            float round_sum = 0.0f;  // round_sum
+            #pragma unroll
+            for (int k_round = 0; k_round < 4; ++k_round)
+                round_sum += x[r][k_round];  // round_sum
+            round_sum = warp_sum_float32(round_sum);  // round_sum
+            float before_lane = before_warp;  // before_round
+            before_warp += round_sum;  // before_round
+            float lane_sum = 0.0f;  // lane_sum
+            #pragma unroll
+            for (int j_local_local_local_inner = 0; j_local_local_local_inner < 4; ++j_local_local_local_inner)
+                lane_sum += x[r][j_local_local_local_inner];  // lane_sum
+            float part_1 = 0.0f;  // before_lane
+            part_1 += lane_sum;  // before_lane
+            part_1 = x_exclusive_sum_float32(part_1);  // before_lane
+            before_lane += part_1;  // before_lane
+            #pragma unroll
+            for (int k = 0; k < 4; ++k) {
+                before_lane += x[r][k];  // scan
+                b_buf[k] = before_lane;  // scan
+            }
+            *(float4 *)&b[8192 * bx + 2048 * ty + 128 * r + 4 * tx] = *(const float4 *)&b_buf[0];  // store_b_buf
+        }
+    } else {
+        __align__(16) float x[16][4];
+        if (8192 * bx + 2048 * ty + 4 * tx < n) {
+            #pragma unroll
+            for (int r_x = 0; r_x < 16; ++r_x) {
+                if (8192 * bx + 2048 * ty + 128 * r_x + 4 * tx + 3 < n) {
+                    *(float4 *)&x[r_x][0] = *(const float4 *)&a[8192 * bx + 2048 * ty + 128 * r_x + 4 * tx];  // load
+                } else {
+                    #pragma unroll
+                    for (int k_x = 0; k_x < 4; ++k_x) {
+                        if (8192 * bx + 2048 * ty + 128 * r_x + 4 * tx + k_x < n)
+                            x[r_x][k_x] = a[8192 * bx + 2048 * ty + 128 * r_x + 4 * tx + k_x];  // load
+                    }
+                }
+            }
+        }
+        float tile_sum = 0.0f;  // tile_sum
+        if (8192 * bx + 2048 * ty + 4 * tx < n) {
+            #pragma unroll
+            for (int r_tile = 0; r_tile < 16; ++r_tile) {
+                if (8192 * bx + 2048 * ty + 128 * r_tile + 4 * tx < n) {
+                    #pragma unroll
+                    for (int k_tile = 0; k_tile < 4; ++k_tile) {
+                        if (8192 * bx + 2048 * ty + 128 * r_tile + 4 * tx + k_tile < n)
+                            tile_sum += x[r_tile][k_tile];  // tile_sum
+                    }
+                }
+            }
+        }
+        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        float before_warp = 0.0f;  // before_tile
+        before_warp += tile_sum;  // before_tile
+        before_warp = grid_exclusive_sum_float32(before_warp, ticket, totals, before);  // before_tile
+        float warp_sum = 0.0f;  // warp_sum
+        if (8192 * bx + 2048 * ty + 4 * tx < n) {
+            #pragma unroll
+            for (int r_warp = 0; r_warp < 16; ++r_warp) {
+                if (8192 * bx + 2048 * ty + 128 * r_warp + 4 * tx < n) {
+                    #pragma unroll
+                    for (int k_warp = 0; k_warp < 4; ++k_warp) {
+                        if (8192 * bx + 2048 * ty + 128 * r_warp + 4 * tx + k_warp < n)
+                            warp_sum += x[r_warp][k_warp];  // warp_sum
+                    }
+                }
+            }
+        }
+        warp_sum = warp_sum_float32(warp_sum);  // warp_sum
+        float part_0 = 0.0f;  // before_warp
+        if (8192 * bx + 2048 * ty < n)
+            part_0 += warp_sum;  // before_warp
+        part_0 = y_exclusive_sum_float32(part_0, partial_0);  // before_warp
+        if (8192 * bx + 2048 * ty < n)
+            before_warp += part_0;  // before_warp
+        float lane_sum;
+        float before_lane;
+        __align__(16) float b_buf[4];
+        #pragma unroll
+        for (int r = 0; r < 16; ++r) {
+            if (8192 * bx + 128 * r < n) {
+                float round_sum = 0.0f;  // round_sum
+                if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n) {
+                    #pragma unroll
+                    for (int k_round = 0; k_round < 4; ++k_round) {
+                        if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + k_round < n)
+                            round_sum += x[r][k_round];  // round_sum
+                    }
+                }
+                round_sum = warp_sum_float32(round_sum);  // round_sum
+                if (8192 * bx + 2048 * ty + 128 * r < n) {
+                    before_lane = before_warp;  // before_round
+                    before_warp += round_sum;  // before_round
+                }
+                if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n) {
+                    lane_sum = 0.0f;  // lane_sum
+                    #pragma unroll
+                    for (int j_local_local_local_inner = 0; j_local_local_local_inner < 4; ++j_local_local_local_inner) {
+                        if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + j_local_local_local_inner < n)
+                            lane_sum += x[r][j_local_local_local_inner];  // lane_sum
+                    }
+                }
+                float part_1 = 0.0f;  // before_lane
+                if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n)
+                    part_1 += lane_sum;  // before_lane
+                part_1 = x_exclusive_sum_float32(part_1);  // before_lane
+                if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n) {
+                    before_lane += part_1;  // before_lane
+                    #pragma unroll
+                    for (int k = 0; k < 4; ++k) {
+                        if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + k < n) {
+                            before_lane += x[r][k];  // scan
+                            b_buf[k] = before_lane;  // scan
+                        }
+                    }
+                }
+                if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + 3 < n) {
+                    *(float4 *)&b[8192 * bx + 2048 * ty + 128 * r + 4 * tx] = *(const float4 *)&b_buf[0];  // store_b_buf
+                } else {
+                    #pragma unroll
+                    for (int b_buf_store_0 = 0; b_buf_store_0 < 4; ++b_buf_store_0) {
+                        if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + b_buf_store_0 < n)
+                            b[8192 * bx + 2048 * ty + 128 * r + 4 * tx + b_buf_store_0] = b_buf[b_buf_store_0];  // store_b_buf
+                    }
+                }
+            }
+        }
+    }
+}
