@@ -75,6 +75,24 @@ def _dim_name(space: isl.Space, kind: isl.dim_type, position: int) -> str:
     return name
 
 
+_VALUES: Final = 1024
+_values: dict[int, isl.Val] = {}
+"""Numbers as ISL has them: to make one takes longer than what it is made for."""
+
+
+def _val(number: int) -> isl.Val:
+    found = _values.get(number)
+    if found is None:
+        found = isl.Val.int_from_si(isl.DEFAULT_CONTEXT, number) if abs(number) < _LONG else isl.Val(str(number))
+        if len(_values) < _VALUES:
+            _values[number] = found
+    return found
+
+
+_LONG: Final = 1 << 31
+"""What fits into a C long on every platform."""
+
+
 def _positions(space: isl.Space, dims: Sequence[str]) -> dict[str, tuple[isl.dim_type, int]]:
     """Return where each name lives; a set dimension hides a parameter of the same name."""
     where = {_dim_name(space, PARAM, i): (PARAM, i) for i in range(space.dim(PARAM))}
@@ -92,12 +110,12 @@ def _aff(form: Affine, ls: isl.LocalSpace, where: Mapping[str, tuple[isl.dim_typ
     aff = isl.Aff.zero_on_domain(ls)
     for var, coefficient in form.terms:
         if isinstance(var, Floor):
-            inner = _aff(Affine(var.terms, var.const), ls, where).scale_down_val(var.den).floor()
-            aff = aff.add(inner.scale_val(coefficient))
+            inner = _aff(Affine(var.terms, var.const), ls, where).scale_down_val(_val(var.den)).floor()
+            aff = aff.add(inner if coefficient == 1 else inner.scale_val(_val(coefficient)))
         else:
             kind, position = where[var]
-            aff = aff.add_coefficient_val(kind, position, coefficient)
-    return aff.add_constant_val(form.const) if form.const else aff
+            aff = aff.add_coefficient_val(kind, position, _val(coefficient))
+    return aff.add_constant_val(_val(form.const)) if form.const else aff
 
 
 def map_from_forms(
@@ -105,14 +123,12 @@ def map_from_forms(
 ) -> isl.Map:
     """Return ``{ domain[dims] -> name[forms] }``; a None leaves its dimension unconstrained."""
     space = domain.get_space()
-    ls = isl.LocalSpace.from_space(space)
     where = _positions(space, dims)
-    target = isl.Space.alloc(isl.DEFAULT_CONTEXT, 0, 0, 0).domain().add_dims(SET, len(forms))
-    target = target.align_params(space)
-    map_space = space.map_from_domain_and_range(target)
-    if not forms:
-        result = isl.Map.universe(map_space).intersect_domain(domain)
+    map_space = space.from_domain().add_dims(OUT, len(forms))
+    if all(type(var) is str for form in forms if form is not None for var, _ in form.terms):
+        result = _linear_map(map_space, where, forms).intersect_domain(domain)
     else:
+        ls = isl.LocalSpace.from_space(space)
         affs = isl.AffList.alloc(isl.DEFAULT_CONTEXT, len(forms))
         for form in forms:
             affs = affs.add(_aff(form if form is not None else Affine((), 0), ls, where))
@@ -121,6 +137,24 @@ def map_from_forms(
             if form is None:
                 result = result.drop_constraints_involving_dims(OUT, position, 1)
     return result if name is None else result.set_tuple_name(OUT, name)
+
+
+def _linear_map(
+    space: isl.Space, where: Mapping[str, tuple[isl.dim_type, int]], forms: Sequence[Affine | None]
+) -> isl.Map:
+    """Return ``{ [..] -> [forms] }`` for forms without quotients."""
+    ls = isl.LocalSpace.from_space(space)
+    result = isl.BasicMap.universe(space)
+    for number, form in enumerate(forms):
+        if form is None:
+            continue
+        constraint = isl.Constraint.equality_alloc(ls).set_coefficient_val(OUT, number, _val(-1))
+        for var, coefficient in form.terms:
+            assert isinstance(var, str)
+            kind, position = where[var]
+            constraint = constraint.set_coefficient_val(kind, position, _val(coefficient))
+        result = result.add_constraint(constraint.set_constant_val(_val(form.const)) if form.const else constraint)
+    return result.to_map()
 
 
 def add_rows(domain: isl.Set, dims: Sequence[str], rows: Iterable[Row]) -> isl.Set:
@@ -137,8 +171,9 @@ def add_rows(domain: isl.Set, dims: Sequence[str], rows: Iterable[Row]) -> isl.S
             for var, coefficient in form.terms:
                 assert isinstance(var, str)
                 kind, position = where[var]
-                constraint = constraint.set_coefficient_val(SET if kind == IN else PARAM, position, coefficient)
-            domain = domain.add_constraint(constraint.set_constant_val(form.const))
+                kind = SET if kind == IN else PARAM
+                constraint = constraint.set_coefficient_val(kind, position, _val(coefficient))
+            domain = domain.add_constraint(constraint.set_constant_val(_val(form.const)) if form.const else constraint)
         else:
             aff = _aff(form, ls, where)
             zero = isl.Aff.zero_on_domain(ls)
@@ -191,12 +226,12 @@ def lex_relation(space: isl.Space, equal: Sequence[tuple[int, int]], less: tuple
     ls = isl.LocalSpace.from_space(space)
     basic = isl.BasicMap.universe(space)
     for i, j in equal:
-        constraint = isl.Constraint.equality_alloc(ls)
-        basic = basic.add_constraint(constraint.set_coefficient_val(IN, i, 1).set_coefficient_val(OUT, j, -1))
+        constraint = isl.Constraint.equality_alloc(ls).set_coefficient_val(IN, i, _val(1))
+        basic = basic.add_constraint(constraint.set_coefficient_val(OUT, j, _val(-1)))
     if less is not None:
         constraint = isl.Constraint.inequality_alloc(ls)
-        constraint = constraint.set_coefficient_val(IN, less[0], -1).set_coefficient_val(OUT, less[1], 1)
-        basic = basic.add_constraint(constraint.set_constant_val(-1))
+        constraint = constraint.set_coefficient_val(IN, less[0], _val(-1)).set_coefficient_val(OUT, less[1], _val(1))
+        basic = basic.add_constraint(constraint.set_constant_val(_val(-1)))
     return basic.to_map()
 
 
