@@ -54,11 +54,14 @@ class Flow:
         For each read: (writer, ``{ read instance -> write instance }``) pairs.
     initial
         For each read: the instances that see the array's value before the program.
+    is_direct
+        Whether each read sees the only write in its own iteration of the loops that it shares with it.
     """
 
     reads: tuple[tuple[Placed, Access], ...]
     sources: tuple[tuple[tuple[Placed, isl.Map], ...], ...]
     initial: tuple[isl.Set, ...]
+    is_direct: bool = False
 
     def of(self, statement: Placed, access: Access) -> tuple[tuple[tuple[Placed, isl.Map], ...], isl.Set]:
         """Return the sources and the initial part of one read."""
@@ -168,7 +171,7 @@ def flow_of(
         direct = [_direct(placement, writers[0], reader, access) for reader, access in reads]
         if all(link is not None for link in direct):
             links = tuple(((writers[0], link),) for link in direct if link is not None)
-            return Flow(reads, links, tuple(isl.Set.empty(s.domain.get_space()) for s, _ in reads))
+            return Flow(reads, links, tuple(isl.Set.empty(s.domain.get_space()) for s, _ in reads), is_direct=True)
     return _computed(placement, array, reads, writers, frozenset(writer.name for writer in writers))
 
 

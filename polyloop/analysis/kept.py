@@ -25,6 +25,7 @@ import islpy as isl
 
 from polyloop.analysis.dataflow import Flow, is_exact, known_flow, known_may_flow, readers_of, writers_of
 from polyloop.analysis.lowering import Access
+from polyloop.analysis.order import never_meet
 from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import Copy
@@ -154,6 +155,9 @@ def _is_plain(statement: Placed, variable: str) -> bool:
 
 def _distances(old: Placement, first: Placed, second: Placed, variable: str) -> _Distances | None:
     """Return how far *second* is from *first* where it runs after it and both touch one element; None if nowhere."""
+    sides = (_accesses(first, variable), _accesses(second, variable))
+    if all(never_meet(a, b) for a in sides[0] for b in sides[1]):
+        return None
     pairs = _pairs(old, first, second, variable)
     if pairs is None:
         return None

@@ -21,7 +21,7 @@ from polyloop.analysis.kept import keeps_order
 from polyloop.analysis.lockstep import lockstep_obligations
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
-from polyloop.analysis.order import Conflict, conflict_pairs, conflicts
+from polyloop.analysis.order import Conflict, conflict_pairs, conflicts, never_meet
 from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.terms import term_order_obligations
@@ -71,7 +71,7 @@ def _order_argument(comparison: Comparison, array: str) -> str:
     new = comparison.new
     if new.spaces[array] is AddressSpace.PRIVATE and is_unmoved(new.program.kernel, comparison.old, array):
         return "the program's accesses in the program's order, in each iteration of the loops around them"
-    if keeps_order(new, comparison.old, array):
+    if _is_kept(comparison, array):
         return "distances between accesses to one element, none of which leads backwards"
     if is_exact(comparison.old, array) and is_exact(new, array):
         return "value-based dataflow, against the program's"
@@ -102,7 +102,7 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
     is_argument = isinstance(new.program.kernel.arrays().get(array), ArrayArg)
     if new.spaces[array] is AddressSpace.PRIVATE and is_unmoved(new.program.kernel, old, array):
         return
-    if keeps_order(new, old, array):
+    if _is_kept(comparison, array):
         return
     if not is_exact(old, array) or not is_exact(new, array):
         yield from (_may_violations if is_argument else _may_flow_violations)(comparison, array)
@@ -132,6 +132,14 @@ def _to_reference(reader: Placed, reference: Placed) -> isl.Map:
     """Return the reference instances of *reader*, which idle threads that only combine have none of."""
     relation = reference_map(reader, reference)
     return relation.intersect_range(reference.domain) if reader.lowered.across else relation
+
+
+def _is_kept(comparison: Comparison, array: str) -> bool:
+    """Return whether all accesses keep their order; it is not asked where the dataflow is found more quickly."""
+    old = comparison.old
+    if is_exact(old, array) and reference_flow(old, array).is_direct:
+        return False
+    return keeps_order(comparison.new, old, array)
 
 
 @memoised
@@ -262,6 +270,8 @@ def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
     seen: set[tuple[str, str]] = set()
     for first, a in writes_of(old, array):
         for second, b in writes_of(old, array):
+            if never_meet(a, b):
+                continue
             pairs = conflict_pairs(old, first, a, second, b)
             for conflict in conflicts(old, first, second, pairs):
                 key = (first.name, second.name)
@@ -369,6 +379,8 @@ def _may_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
             if not (first_writes or second_writes):
                 continue
             if first_writes and second_writes and first.lowered.commutes_with(second.lowered):
+                continue
+            if never_meet(a, b):
                 continue
             pairs = conflict_pairs(old, first, a, second, b)
             for conflict in conflicts(old, first, second, pairs):

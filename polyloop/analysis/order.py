@@ -12,7 +12,7 @@ from polyloop.analysis.placement import Placed, Placement, common_loops, storage
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import lex_relation
 
-__all__ = ["Conflict", "conflict_pairs", "conflicts", "crossing", "crossing_conflicts", "equal_on"]
+__all__ = ["Conflict", "conflict_pairs", "conflicts", "crossing", "crossing_conflicts", "equal_on", "never_meet"]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -55,6 +55,14 @@ def crossing(relation: isl.Map, first: Placed, second: Placed, axes: tuple[str, 
             if not part.is_empty():
                 return part
     return None
+
+
+def never_meet(a: Access, b: Access) -> bool:
+    """Return whether two accesses to one array touch no element in common, as numbers among their subscripts show."""
+    return any(
+        x is not None and y is not None and not x.terms and not y.terms and x.const != y.const
+        for x, y in zip(a.indices, b.indices, strict=True)
+    )
 
 
 def conflict_pairs(

@@ -107,6 +107,8 @@ class Placed:
     """Storage maps of the accesses, once somebody asked; by the identity of the access."""
     guarded: dict[int, isl.Set] = field(default_factory=dict)
     """Instances that may make an access under conditions, likewise."""
+    known_indices: dict[int, tuple[Access, tuple[Affine | None, ...]]] = field(default_factory=dict, init=False)
+    """Subscripts in terms of ``dims``, likewise; the access is kept with its identity."""
 
     @property
     def name(self) -> str:
@@ -115,7 +117,11 @@ class Placed:
 
     def indices(self, access: Access) -> tuple[Affine | None, ...]:
         """Return the subscripts of *access* in terms of ``dims``."""
-        return tuple(None if form is None else form.substitute(self.forms) for form in access.indices)
+        known = self.known_indices.get(id(access))
+        if known is None:
+            found = tuple(None if form is None else form.substitute(self.forms) for form in access.indices)
+            known = self.known_indices[id(access)] = (access, found)
+        return known[1]
 
     def domain_of(self, access: Access) -> isl.Set:
         """Return the instances that may make *access*, over ``dims``."""

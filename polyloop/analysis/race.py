@@ -10,7 +10,7 @@ import islpy as isl
 
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.nosync import not_denied
-from polyloop.analysis.order import Conflict, conflict_pairs, crossing, crossing_conflicts, equal_on
+from polyloop.analysis.order import Conflict, conflict_pairs, crossing, crossing_conflicts, equal_on, never_meet
 from polyloop.analysis.placement import Axes, Placed, Placement, common_loops
 from polyloop.analysis.proof import Claim, Obligation, prove, within_budget
 from polyloop.analysis.warps import NO_WARPS, scope_in_block
@@ -176,6 +176,8 @@ def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iter
             if not (first_writes or second_writes):
                 continue
             if first_writes and second_writes and first.lowered.commutes_with(second.lowered):
+                continue
+            if never_meet(a, b):
                 continue
             if unordered and not _may_be_unordered(placement, array, first, second):
                 continue

@@ -78,6 +78,8 @@ class _Memory:
     follows: dict[tuple[object, ...], bool] = field(default_factory=dict)
     homes: dict[str, _Home | None] = field(default_factory=dict)
     verdicts: dict[str, bool] = field(default_factory=dict)
+    forms: dict[Placed, Mapping[str, Affine]] = field(default_factory=dict)
+    """Of a copy: the loops of the reference statement in terms of its dimensions."""
     users: dict[str, list[Lowered]] = field(default_factory=dict)
     """The statements that access each variable, once somebody asked."""
 
@@ -191,8 +193,8 @@ def _home(old: Placement, variable: str) -> _Home | None:
         for (reader, _), sources in zip(flow.reads, flow.sources, strict=True)
         for writer, link in sources
     ]
-    while loops and not all(_within(loops, *entry) for entry in links):
-        loops = loops[:-1]
+    while loops and not flow.is_direct and not all(_within(loops, *entry) for entry in links):
+        loops = loops[:-1]  # a direct flow stays inside of all loops that are around reader and writer
     cut = around.index(loops[-1]) + 1 if loops else 0
     writers = [s.name for s in statements if s.lowered.writes_to(variable)]
     return _Home(statements, loops, _above_reads({name: path[cut:] for name, path in places.items()}, writers))
@@ -272,7 +274,9 @@ def _pairs(kernel: LoopKernel, home: _Home, variable: str) -> list[_Pair] | None
         forms = {x: origin.forms[x] for x in reference.lowered.inames}
         if not all(x in new.dims and forms[x] == Affine.variable(x) for x in inside):
             return None
-        placed = {x: form.substitute(new.forms) for x, form in forms.items()}
+        placed = _memory(kernel).forms.get(new)
+        if placed is None:
+            placed = _memory(kernel).forms[new] = {x: form.substitute(new.forms) for x, form in forms.items()}
         outside = tuple(x for x in new.dims if "." in x or x in loops)
         result.append(_Pair(new, reference, placed, (*outside, *lanes), lanes))
     return result

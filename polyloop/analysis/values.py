@@ -7,9 +7,12 @@ other write; every term of a reduction exactly once.
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import is_
+from typing import Final
 
 import islpy as isl
 
@@ -20,7 +23,7 @@ from polyloop.analysis.dataflow import is_exact, writers_of
 from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.partials import combiner, evaluated, identity, outermost, partial_obligations, result_of
-from polyloop.analysis.placement import Placed, reference_map
+from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.scan_terms import reduction_of, reductions_in_parts, scan_obligations
 from polyloop.analysis.witness import element, instance, pair, point_set, witness
@@ -111,33 +114,58 @@ def _coverage(comparison: Comparison, references: Sequence[Placed]) -> Iterator[
         if not instances and any(write.array in moved for write in reference.lowered.writes):
             continue
         looking_at(reference)
-        covered = None
-        for statement in (outermost(comparison, s) if s.lowered.role == "init" else s for s in instances):
-            relation = reference_map(statement, reference, exact=True)
-            if statement.repeated:
-                relation = _drop_repeated(relation, statement)
-            is_c = statement.lowered.instruction.is_c
-            once = statement.lowered.role == "update" or statement.lowered.atomic is not None or is_c
-            if once and not relation.is_injective():
-                what = "an atomic update" if statement.lowered.atomic else "a term of the reduction"
-                what = "an instance of the C text" if is_c else what
-                yield Diagnostic(
-                    "term-twice",
-                    f"{what} in '{reference.lowered.instruction.id}' would be counted twice",
-                    sites=(statement.lowered.instruction.site(),),
-                )
-            image = relation.range()
-            covered = image if covered is None else covered.union(image)
-        missing = reference.exact if covered is None else reference.exact.subtract(covered)
-        if not missing.is_empty():
-            at, _ = pair(missing.identity(), reference, reference)
+        runs = tuple(outermost(comparison, s) if s.lowered.role == "init" else s for s in instances)
+        known = _covering(comparison.old).setdefault(reference, deque(maxlen=_RECENT))
+        if any(len(before) == len(runs) and all(map(is_, before, runs)) for before in known):
+            continue
+        found = tuple(_uncovered(reference, runs))
+        if not found:
+            known.append(runs)
+        yield from found
+
+
+_RECENT: Final = 4
+
+
+@memoised
+def _covering(old: Placement) -> dict[Placed, deque[tuple[Placed, ...]]]:
+    """Return where the statements are kept that were found to execute each instance of a reference statement.
+
+    A kernel shares with those before it the statements that a step left as they were.
+    """
+    del old
+    return {}
+
+
+def _uncovered(reference: Placed, runs: Sequence[Placed]) -> Iterator[Diagnostic]:
+    """Yield why *runs* do not execute each instance of *reference*, or a term of a reduction not once."""
+    covered = None
+    for statement in runs:
+        relation = reference_map(statement, reference, exact=True)
+        if statement.repeated:
+            relation = _drop_repeated(relation, statement)
+        is_c = statement.lowered.instruction.is_c
+        once = statement.lowered.role == "update" or statement.lowered.atomic is not None or is_c
+        if once and not relation.is_injective():
+            what = "an atomic update" if statement.lowered.atomic else "a term of the reduction"
+            what = "an instance of the C text" if is_c else what
             yield Diagnostic(
-                "instance-lost",
-                f"instances of '{reference.lowered.instruction.id}' would not be executed",
-                (f"one of them is {instance(reference, at)}{_where(reference, at)}",),
-                sites=(reference.lowered.instruction.site(),),
-                witness=witness(WitnessKind.LOST, (reference, reference.lowered.writes[0], at), (reference, at)),
+                "term-twice",
+                f"{what} in '{reference.lowered.instruction.id}' would be counted twice",
+                sites=(statement.lowered.instruction.site(),),
             )
+        image = relation.range()
+        covered = image if covered is None else covered.union(image)
+    missing = reference.exact if covered is None else reference.exact.subtract(covered)
+    if not missing.is_empty():
+        at, _ = pair(missing.identity(), reference, reference)
+        yield Diagnostic(
+            "instance-lost",
+            f"instances of '{reference.lowered.instruction.id}' would not be executed",
+            (f"one of them is {instance(reference, at)}{_where(reference, at)}",),
+            sites=(reference.lowered.instruction.site(),),
+            witness=witness(WitnessKind.LOST, (reference, reference.lowered.writes[0], at), (reference, at)),
+        )
 
 
 def _where(statement: Placed, values: Mapping[str, int]) -> str:

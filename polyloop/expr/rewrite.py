@@ -289,7 +289,17 @@ def _collect(expr: Expression, kind: type) -> tuple[Any, ...]:
 
 def reductions(expr: Expression) -> tuple[Reduction, ...]:
     """Return the reductions from left to right, an outer one before those inside it."""
-    return _collect(expr, Reduction)
+    known = _reductions.get(id(expr))
+    if known is None:
+        if len(_reductions) >= _RECENT:
+            _reductions.clear()
+        known = _reductions[id(expr)] = (expr, _collect(expr, Reduction))
+    return known[1]
+
+
+_RECENT: Final = 2048
+_reductions: dict[int, tuple[Expression, tuple[Reduction, ...]]] = {}
+"""The reductions of expressions, by the identity of these, which are kept with them."""
 
 
 def shared(expr: Expression) -> tuple[Shared, ...]:
@@ -325,7 +335,20 @@ def expand_rules(expr: Expression, rules: Mapping[str, Rule], operation: str = "
         ``wrong-argument-count``, ``recursive-rule``, ``bad-rule-argument`` (an expression where the rule subscripts
         its parameter).
     """
-    return _Expansion(rules, operation).expand(expr, frozenset()) if rules else expr
+    if not rules:
+        return expr
+    key = (id(expr), *map(id, rules.values()))
+    known = _expanded.get(key)
+    if known is None or known[1] != (*rules,):
+        if len(_expanded) >= _RECENT:
+            _expanded.clear()
+        result = _Expansion(rules, operation).expand(expr, frozenset())
+        known = _expanded[key] = ((expr, *rules.values()), (*rules,), result)
+    return known[2]
+
+
+_expanded: dict[tuple[int, ...], tuple[tuple[object, ...], tuple[str, ...], Expression]] = {}
+"""Expressions with their rules expanded, by the identities of both, which are kept; and the names of the rules."""
 
 
 class _Expansion:

@@ -85,6 +85,11 @@ class Affine(NamedTuple):
         """Return the form with names replaced, inside floors too."""
         if not any(type(v) is not str or v in values for v, _ in self.terms):
             return self
+        if len(self.terms) == 1 and type(self.terms[0][0]) is str:
+            value, coefficient = values[self.terms[0][0]], self.terms[0][1]
+            if coefficient != 1:
+                value = value.scale(coefficient)
+            return Affine(value.terms, value.const + self.const) if self.const else value
         total = Affine((), self.const)
         for var, coefficient in self.terms:
             if type(var) is str:
