@@ -8,11 +8,13 @@ from typing import Final
 from benchmarks.gpu.case import Arrays, Case
 from benchmarks.gpu.elementwise import ELEMENTWISE
 from benchmarks.gpu.neighbours import NEIGHBOURS
+from benchmarks.gpu.precisions import PRECISIONS
 from benchmarks.gpu.products import PRODUCTS
 from benchmarks.gpu.rows import ROWS
 from benchmarks.gpu.sparse import SPARSE
 
 __all__ = ["CASES", "Arrays", "Case"]
 
-CASES: Final[Mapping[str, Case]] = {case.name: case for case in (*ELEMENTWISE, *NEIGHBOURS, *ROWS, *SPARSE, *PRODUCTS)}
+_ALL: Final = (*ELEMENTWISE, *NEIGHBOURS, *ROWS, *SPARSE, *PRODUCTS, *PRECISIONS)
+CASES: Final[Mapping[str, Case]] = {case.name: case for case in _ALL}
 """By name."""

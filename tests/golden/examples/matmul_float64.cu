@@ -1,0 +1,147 @@
+extern "C" __global__ void __launch_bounds__(256) matmul_float64(const double *__restrict__ a, const double *__restrict__ b, double *__restrict__ c, int m, int p, int n)
+{
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x;
+    const int a_dim_1_outer = tx % 4, tj = tx % 8, b_dim_1_outer = tx % 64, a_dim_0_inner = tx / 4, ti = tx / 8 % 4, wi = tx / 32 % 4, b_dim_0_inner = tx / 64, wj = tx / 128;
+    __shared__ __align__(16) double a_tile[2][8][130];
+    __shared__ __align__(16) double b_tile[2][8][128];
+    __align__(16) double acc[4][2][4][2];
+    #pragma unroll
+    for (int i_hi = 0; i_hi < 4; ++i_hi) {
+        #pragma unroll
+        for (int i_lo = 0; i_lo < 2; ++i_lo) {
+            #pragma unroll
+            for (int j_hi = 0; j_hi < 4; ++j_hi) {
+                #pragma unroll
+                for (int j_lo = 0; j_lo < 2; ++j_lo)
+                    acc[i_hi][i_lo][j_hi][j_lo] = 0.0;  // insn
+            }
+        }
+    }
+    __align__(16) double a_tile_next[2][2] = {};
+    #pragma unroll
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+        if (128 * by + 64 * a_dim_0_outer + a_dim_0_inner < m && 2 * a_dim_1_outer + 1 < p)
+            *(double2 *)&a_tile_next[a_dim_0_outer][0] = *(const double2 *)&a[(128 * by + 64 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer];  // fetch_a
+    }
+    __align__(16) double b_tile_next[2][2] = {};
+    #pragma unroll
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+        if (4 * b_dim_0_outer + b_dim_0_inner < p && 128 * bx + 2 * b_dim_1_outer + 1 < n)
+            *(double2 *)&b_tile_next[b_dim_0_outer][0] = *(const double2 *)&b[(4 * b_dim_0_outer + b_dim_0_inner) * n + 128 * bx + 2 * b_dim_1_outer];  // fetch_b
+    }
+    const int ko_full = p / 8 - 1;
+    __align__(16) double a_part[4][2];
+    __align__(16) double b_part[4][2];
+    for (int ko = 0; ko < ko_full; ++ko) {
+        #pragma unroll
+        for (int a_dim_0_outer_s = 0; a_dim_0_outer_s < 2; ++a_dim_0_outer_s) {
+            #pragma unroll
+            for (int a_dim_1_vec_s = 0; a_dim_1_vec_s < 2; ++a_dim_1_vec_s)
+                a_tile[ko % 2][2 * a_dim_1_outer + a_dim_1_vec_s][64 * a_dim_0_outer_s + a_dim_0_inner] = a_tile_next[a_dim_0_outer_s][a_dim_1_vec_s];  // store_a_tile
+        }
+        #pragma unroll
+        for (int b_dim_0_outer_s = 0; b_dim_0_outer_s < 2; ++b_dim_0_outer_s)
+            *(double2 *)&b_tile[ko % 2][4 * b_dim_0_outer_s + b_dim_0_inner][2 * b_dim_1_outer] = *(const double2 *)&b_tile_next[b_dim_0_outer_s][0];  // store_b_tile
+        #pragma unroll
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+            if (128 * by + 64 * a_dim_0_outer + a_dim_0_inner < m)
+                *(double2 *)&a_tile_next[a_dim_0_outer][0] = *(const double2 *)&a[(128 * by + 64 * a_dim_0_outer + a_dim_0_inner) * p + 8 * ko + 2 * a_dim_1_outer + 8];  // fetch_a
+        }
+        #pragma unroll
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+            if (128 * bx + 2 * b_dim_1_outer + 1 < n)
+                *(double2 *)&b_tile_next[b_dim_0_outer][0] = *(const double2 *)&b[(8 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 8) * n + 128 * bx + 2 * b_dim_1_outer];  // fetch_b
+        }
+        __syncthreads();
+        #pragma unroll
+        for (int ki = 0; ki < 8; ++ki) {
+            #pragma unroll
+            for (int a_tile_dim_0 = 0; a_tile_dim_0 < 4; ++a_tile_dim_0)
+                *(double2 *)&a_part[a_tile_dim_0][0] = *(const double2 *)&a_tile[ko % 2][ki][32 * wi + 8 * a_tile_dim_0 + 2 * ti];  // fetch_a_tile
+            #pragma unroll
+            for (int b_tile_dim_0 = 0; b_tile_dim_0 < 4; ++b_tile_dim_0)
+                *(double2 *)&b_part[b_tile_dim_0][0] = *(const double2 *)&b_tile[ko % 2][ki][64 * wj + 16 * b_tile_dim_0 + 2 * tj];  // fetch_b_tile
+            #pragma unroll
+            for (int i_hi = 0; i_hi < 4; ++i_hi) {
+                #pragma unroll
+                for (int i_lo = 0; i_lo < 2; ++i_lo) {
+                    #pragma unroll
+                    for (int j_hi = 0; j_hi < 4; ++j_hi) {
+                        #pragma unroll
+                        for (int j_lo = 0; j_lo < 2; ++j_lo)
+                            acc[i_hi][i_lo][j_hi][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
+                    }
+                }
+            }
+        }
+    }
+    for (int ko = max(0, ko_full); ko < (p + 6) / 8; ++ko) {
+        if (8 * ko + 2 * a_dim_1_outer + 1 < p) {
+            #pragma unroll
+            for (int a_dim_0_outer_s = 0; a_dim_0_outer_s < 2; ++a_dim_0_outer_s) {
+                #pragma unroll
+                for (int a_dim_1_vec_s = 0; a_dim_1_vec_s < 2; ++a_dim_1_vec_s)
+                    a_tile[ko % 2][2 * a_dim_1_outer + a_dim_1_vec_s][64 * a_dim_0_outer_s + a_dim_0_inner] = a_tile_next[a_dim_0_outer_s][a_dim_1_vec_s];  // store_a_tile
+            }
+        }
+        if (8 * ko + b_dim_0_inner < p) {
+            #pragma unroll
+            for (int b_dim_0_outer_s = 0; b_dim_0_outer_s < 2; ++b_dim_0_outer_s) {
+                if (8 * ko + 4 * b_dim_0_outer_s + b_dim_0_inner < p)
+                    *(double2 *)&b_tile[ko % 2][4 * b_dim_0_outer_s + b_dim_0_inner][2 * b_dim_1_outer] = *(const double2 *)&b_tile_next[b_dim_0_outer_s][0];  // store_b_tile
+            }
+        }
+        #pragma unroll
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+            if (128 * by + 64 * a_dim_0_outer + a_dim_0_inner < m && 8 * ko + 2 * a_dim_1_outer + 9 < p)
+                *(double2 *)&a_tile_next[a_dim_0_outer][0] = *(const double2 *)&a[(128 * by + 64 * a_dim_0_outer + a_dim_0_inner) * p + 8 * ko + 2 * a_dim_1_outer + 8];  // fetch_a
+        }
+        #pragma unroll
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+            if (8 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 8 < p && 128 * bx + 2 * b_dim_1_outer + 1 < n)
+                *(double2 *)&b_tile_next[b_dim_0_outer][0] = *(const double2 *)&b[(8 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 8) * n + 128 * bx + 2 * b_dim_1_outer];  // fetch_b
+        }
+        __syncthreads();
+        #pragma unroll
+        for (int ki = 0; ki < 8; ++ki) {
+            if (8 * ko + ki < p) {
+                #pragma unroll
+                for (int a_tile_dim_0 = 0; a_tile_dim_0 < 4; ++a_tile_dim_0)
+                    *(double2 *)&a_part[a_tile_dim_0][0] = *(const double2 *)&a_tile[ko % 2][ki][32 * wi + 8 * a_tile_dim_0 + 2 * ti];  // fetch_a_tile
+                #pragma unroll
+                for (int b_tile_dim_0 = 0; b_tile_dim_0 < 4; ++b_tile_dim_0)
+                    *(double2 *)&b_part[b_tile_dim_0][0] = *(const double2 *)&b_tile[ko % 2][ki][64 * wj + 16 * b_tile_dim_0 + 2 * tj];  // fetch_b_tile
+                #pragma unroll
+                for (int i_hi = 0; i_hi < 4; ++i_hi) {
+                    #pragma unroll
+                    for (int i_lo = 0; i_lo < 2; ++i_lo) {
+                        #pragma unroll
+                        for (int j_hi = 0; j_hi < 4; ++j_hi) {
+                            #pragma unroll
+                            for (int j_lo = 0; j_lo < 2; ++j_lo)
+                                acc[i_hi][i_lo][j_hi][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if (128 * by + 32 * wi + 2 * ti < m && 128 * bx + 64 * wj + 2 * tj + 1 < n) {
+        #pragma unroll
+        for (int i_hi = 0; i_hi < 4; ++i_hi) {
+            if (128 * by + 32 * wi + 8 * i_hi + 2 * ti < m) {
+                #pragma unroll
+                for (int i_lo = 0; i_lo < 2; ++i_lo) {
+                    if (128 * by + 32 * wi + 8 * i_hi + 2 * ti + i_lo < m) {
+                        #pragma unroll
+                        for (int j_hi = 0; j_hi < 4; ++j_hi) {
+                            if (128 * bx + 64 * wj + 16 * j_hi + 2 * tj + 1 < n)
+                                *(double2 *)&c[(128 * by + 32 * wi + 8 * i_hi + 2 * ti + i_lo) * n + 128 * bx + 64 * wj + 16 * j_hi + 2 * tj] = *(const double2 *)&acc[i_hi][i_lo][j_hi][0];  // insn
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
