@@ -1,8 +1,8 @@
 """Temporaries that a thread holds in a register, and of which it reads another lane's by a shuffle.
 
 To the analysis such a temporary is the shared array that it was.  A shuffle gives the value that the other thread has
-there: what it wrote last, which is the element's value if only that thread writes it.  That takes whole warps at
-every shuffle, which is what is proven here.
+there: what it wrote last, which is the element's value if only that thread writes it.  That takes all lanes at every
+shuffle, those of a warp or of an aligned part of one with a power of two lanes, which is what is proven here.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _SET: Final = isl.dim_type.set
 _LANE: Final = "l.0"
 _WARP: Final = 32
 """The mask of a shuffle has a bit for each thread of a warp."""
+_LANES: Final = (2, 4, 8, 16, _WARP)
 _OWN: Final = Affine.variable(_LANE)
 
 
@@ -47,7 +48,9 @@ def exchange_obligations(placement: Placement) -> Iterator[Obligation]:
     used = {a.array for placed in placement.statements.values() for a in placed.lowered.accesses}
     for name, temporary in placement.program.kernel.temporaries.items():
         if temporary.is_shuffled and name in used:
-            says = f"each lane writes its own element of '{name}', and whole warps read those of other lanes"
+            lanes = placement.axes.local.get(_LANE)
+            whole = "whole warps" if lanes == _WARP else f"all {lanes} lanes of a part of a warp"
+            says = f"each lane writes its own element of '{name}', and {whole} read those of other lanes"
             by = "subscripts, and the instances of each read along 'l.0'"
             find = partial(exchange_problems, placement, name)
             yield Obligation(Claim.BARRIERS, f"exchange of '{name}'", says, by, find)
@@ -59,20 +62,22 @@ def exchange_problems(placement: Placement, name: str) -> Iterator[Diagnostic]:
     if found is not None:
         yield found
         return
-    own = _own_elements(placement, name)
+    own, lanes = _own_elements(placement, name), placement.axes.local[_LANE]
+    assert lanes is not None, "the length of 'l.0' was looked at"
     kernel = placement.program.kernel
     for placed in placement.statements.values():
         for access in placed.lowered.accesses:
-            if access.array == name and (found := _access_problem(kernel, placed, access, own)) is not None:
+            if access.array == name and (found := _access_problem(kernel, placed, access, own, lanes)) is not None:
                 yield found
                 return
-    for need in needs(placement, name, _WARP):
+    for need in needs(placement, name, lanes):
         if need.scope not in {Scope.THREAD, Scope.WARP}:
             first, second = (s.lowered.instruction for s in (need.conflict.first, need.conflict.second))
             yield _bad(
                 name,
-                f"'{first.id}' and '{second.id}' use one element on threads of different warps",
-                hint="shuffles reach the threads of one warp: leave it in shared memory",
+                f"'{first.id}' and '{second.id}' use one element on threads of different "
+                + ("warps" if lanes == _WARP else f"groups of {lanes}"),
+                hint="shuffles reach the lanes along 'l.0': leave it in shared memory",
                 placed=need.conflict.second,
             )
             return
@@ -88,9 +93,11 @@ def _storage_problem(placement: Placement, name: str) -> Diagnostic | None:
         return _bad(name, f"it lies in '{temporary.base_storage}', with others", hint="give it storage of its own")
     if dtype is not None and (dtype.kind not in "iuf" or dtype.itemsize not in {4, 8}):
         return _bad(name, f"its type is {dtype}", hint="shuffles move integers and real numbers of 4 or 8 bytes")
-    if axes.has_digits or axes.local.get(_LANE) != _WARP:
+    if axes.has_digits or axes.local.get(_LANE) not in _LANES:
         extent = "made of digits" if axes.has_digits else f"{axes.local.get(_LANE, 1)} threads long"
-        return _bad(name, f"axis 'l.0' is {extent}", hint=f"let 'l.0' be the {_WARP} lanes of a warp")
+        some = f"{', '.join(map(str, _LANES[:-2]))} or {_LANES[-2]}"
+        hint = f"let 'l.0' be the {_WARP} lanes of a warp, or {some} of them"
+        return _bad(name, f"axis 'l.0' is {extent}", hint=hint)
     return None
 
 
@@ -105,7 +112,7 @@ def _own_elements(placement: Placement, name: str) -> tuple[Affine | None, ...] 
 
 
 def _access_problem(
-    kernel: LoopKernel, placed: Placed, access: Access, own: tuple[Affine | None, ...] | None
+    kernel: LoopKernel, placed: Placed, access: Access, own: tuple[Affine | None, ...] | None, lanes: int
 ) -> Diagnostic | None:
     lowered, name = placed.lowered, access.array
     is_write = lowered.is_write(access)
@@ -128,7 +135,7 @@ def _access_problem(
     if lowered.is_conditional or access.guards or access.domain is not None:
         hint = "take the value outside of the condition, into a private temporary"
         return _bad(name, f"{what} under a condition, under which lanes may be missing", hint=hint, placed=placed)
-    if not _by_whole_warps(placed):
+    if not _by_all_lanes(placed, lanes):
         hint = "let every lane read it: choose sizes that are multiples (assumptions), or split without a remainder"
         return _bad(name, f"{what} on some lanes of a warp only", hint=hint, placed=placed)
     return None
@@ -146,11 +153,11 @@ def _is_odd(lowered: Lowered, access: Access) -> bool:
     return lowered.role not in {"plain", "update"} or bool(access.fields) or access.keeps or access.is_bound
 
 
-def _by_whole_warps(placed: Placed) -> bool:
+def _by_all_lanes(placed: Placed, lanes: int) -> bool:
     """Return whether all lanes execute every instance that one of them does."""
     position = placed.dims.index(_LANE)
     everyone = placed.exact.eliminate(_SET, position, 1)
-    everyone = everyone.lower_bound_val(_SET, position, 0).upper_bound_val(_SET, position, _WARP - 1)
+    everyone = everyone.lower_bound_val(_SET, position, 0).upper_bound_val(_SET, position, lanes - 1)
     return bool(everyone.is_subset(placed.exact))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Final
 
 import numpy as np
 import pymbolic.primitives as p
@@ -18,6 +20,9 @@ from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.schedule.plan import Storage
 
 __all__ = ["Addresses"]
+
+_WARP: Final = 32
+"""Threads that exchange values by shuffles."""
 
 
 class Addresses(Operands):
@@ -46,7 +51,7 @@ class Addresses(Operands):
                 own = f"{self.scope.pools[name]}.{own}"
             storage = self.scope.storage.get(name)
             if storage is not None and storage.lane is not None:
-                return self._of_lane(own, indices[storage.lane])
+                return self._of_lane(own, indices[storage.lane], storage.block)
             if storage is not None and storage.strides is not None:
                 return f"{own}[{self._address(indices, storage.strides, 0)}]"
             if storage is not None and storage.nesting is not None:
@@ -59,12 +64,28 @@ class Addresses(Operands):
             return part_reference(self.scope, name, indices, self._index, self._address)
         return f"{name}[{self._address(indices, array.strides, array.offset)}]"
 
-    def _of_lane(self, variable: str, lane: Expression) -> str:
-        """Return a lane's *variable*, which all lanes of a warp read; a thread's own is its own."""
+    def _of_lane(self, variable: str, lane: Expression, block: Sequence[int]) -> str:
+        """Return a lane's *variable*, which all lanes of a warp or of a part of it read; a thread's own is its own."""
         text = self._index(lane).text
         if text == self._index(p.Variable("l.0")).text:
             return variable
-        return self.scope.language.shuffle.format(value=variable, lane=text)
+        mask, width = self._mask(block), f", {block[0]}" if block[0] < _WARP else ""
+        return self.scope.language.shuffle.format(mask=mask, value=variable, lane=text + width)
+
+    def _mask(self, block: Sequence[int]) -> str:
+        """Return the mask of the lanes that have the same place as a thread along all axes but the first."""
+        lanes, *others = block
+        mask = f"0x{(1 << lanes) - 1:x}u"
+        if lanes == _WARP or prod(others) == 1:
+            return mask
+        number: list[Expression] = []
+        stride = 1
+        for axis, extent in enumerate(others, 1):
+            number.append(p.Product((stride, p.Variable(f"l.{axis}"))) if stride > 1 else p.Variable(f"l.{axis}"))
+            stride *= extent
+        part = self._index(p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0])
+        text = part.within(PRODUCT) if stride * lanes <= _WARP else f"({part.within(PRODUCT)} % {_WARP // lanes})"
+        return f"{mask} << {lanes} * {text}"
 
     def _swizzled(self, storage: Storage, swizzle: Swizzle, indices: Sequence[Expression]) -> Iterator[str]:
         """Yield the subscripts of an element of which the place in its row depends on the row."""

@@ -92,7 +92,7 @@ class Language:
         Call of each native atomic update, by ``(operation, NumPy name of the type)``; its fields are the element and
         the value. What is missing becomes a loop around ``atomicCAS``.
     shuffle
-        Call by which all lanes of a warp read a variable ``{value}`` of ``{lane}``; empty if there is none.
+        Call by which the lanes of ``{mask}`` read a variable ``{value}`` of ``{lane}``; empty if there is none.
     warp_reductions
         Call of each operation that a whole warp carries out at once, by ``(operation, NumPy name of the type)``; its
         fields are the mask of the lanes and the value.  What is missing is done by shuffles.

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from polyloop.codegen.context import Context
-from polyloop.codegen.rows import rewrite
+from polyloop.codegen.rows import rewrite, tightened
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.expr.nodes import Expression
 from polyloop.poly.affine import Affine, Floor, Var, affine_of
@@ -196,6 +196,8 @@ def _scaled(row: Affine, scope: Scope) -> Affine:
 
 def condition_text(rows: Iterable[Affine], scope: Scope, context: Context) -> Text:
     """Return the conjunction of *rows* as a C condition."""
+    if any(storage.lane is not None for storage in scope.storage.values()):
+        rows = [_of_all_lanes(row, context) for row in rows]
     left = [_without_multiples(_scaled(row, scope), scope) for row in rows]
     parts: list[str] = []
     while left:
@@ -207,6 +209,15 @@ def condition_text(rows: Iterable[Affine], scope: Scope, context: Context) -> Te
         else:
             parts.append(_inequality_text(row, scope, context))
     return Text(" && ".join(parts), 3 if len(parts) > 1 else 8)
+
+
+def _of_all_lanes(row: Affine, context: Context) -> Affine:
+    """Return *row* without the lane where it holds for all lanes or for none, so that it cannot part them."""
+    coefficient, (low, high) = row.coefficient("l.0"), context.interval("l.0")
+    if not coefficient or low is None or high is None:
+        return row
+    first, last = (tightened(row.substitute({"l.0": Affine((), value)})) for value in (low, high))
+    return first if first == last else row
 
 
 def _equation_text(row: Affine, scope: Scope, context: Context) -> str:

@@ -234,7 +234,8 @@ def _of_lanes(
     for name in shuffled:
         if name in storages:
             lane = lane_axis(placement, name)
-            yield name, Storage(name, storages[name].dtype, (), AddressSpace.PRIVATE, lane=lane)
+            block = tuple(extent or 0 for _, extent in sorted(placement.axes.local.items()))
+            yield name, Storage(name, storages[name].dtype, (), AddressSpace.PRIVATE, lane=lane, block=block)
 
 
 def _storages(placement: Placement, axes: Mapping[str, frozenset[int]]) -> dict[str, Storage]:

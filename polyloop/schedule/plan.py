@@ -107,6 +107,8 @@ class Storage:
         The subscript that says whose variable is read; None for storage that is no variable of each lane.
     cleared
         Whether it begins with zeros.
+    block
+        Threads along each axis of the block, where each lane has a variable.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Storage:
     swizzle: Swizzle | None = None
     lane: int | None = None
     cleared: bool = False
+    block: tuple[int, ...] = ()
 
     @property
     def dims(self) -> tuple[int, ...]:

@@ -127,6 +127,93 @@ def test_each_warp_by_itself() -> None:
     assert "not known to be in its warp" in text
 
 
+def parts(lanes: int, rows: str = "3", order: str = "y:l.1", guard: str = "") -> pl.LoopKernel:
+    """Return a kernel in which groups of lanes, several in a warp, turn rows around."""
+    knl = pl.make_kernel(
+        f"{{[g, y, z, x]: 0 <= g < n and 0 <= y < {rows} and 0 <= z < 2 and 0 <= x < {lanes}}}",
+        f"""
+        for g
+            for y, z, x
+                <> t[y, z, x] = a[g, y, z, x]
+            end
+            for y, z, x
+                b[g, y, z, x] = t[y, z, {lanes - 1} - x] + t[y, z, 1]   {{{guard}}}
+            end
+        end
+        """,
+        [pl.GlobalArg("a, b", np.float32, shape=f"n, {rows}, 2, {lanes}"), ...],
+        name="parts",
+    )
+    return pl.exchange_by_shuffle(pl.tag_inames(knl, f"g:g.0, x:l.0, {order}"), "t")
+
+
+@pytest.mark.parametrize(
+    ("lanes", "rows", "order", "mask"),
+    [
+        (8, "3", "y:l.1, z:l.2", "0xffu << 8 * ((3 * tz + ty) % 4)"),
+        (16, "3", "y:l.1, z:l.2", "0xffffu << 16 * ((3 * tz + ty) % 2)"),
+        (4, "2", "y:l.2, z:l.1", "0xfu << 4 * (2 * tz + ty)"),
+        (2, "5", "y:l.1, z:l.2", "0x3u << 2 * (5 * tz + ty)"),
+        (32, "2", "y:l.1, z:l.2", "0xffffffffu"),
+    ],
+)
+def test_parts_of_a_warp(lanes: int, rows: str, order: str, mask: str) -> None:
+    knl = parts(lanes, rows, order)
+    width = f", {lanes}" if lanes < 32 else ""
+    assert f"__shfl_sync({mask}, t, {lanes - 1} - tx{width})" in cuda(knl)
+    assert "__shared__" not in cuda(knl)
+    for n in (1, 2):
+        a = np.random.default_rng(n).integers(-9, 9, (n, int(rows), 2, lanes)).astype(np.float32)
+        check(knl, {"a": a}, {"b": a[..., ::-1] + a[..., 1:2]})
+    if lanes < 32:
+        assert f"all {lanes} lanes of a part of a warp read" in str(pl.verify(knl))
+
+
+def test_a_condition_that_is_one_for_all_lanes_of_a_part() -> None:
+    knl = parts(8, "3", "y:l.1, z:l.2", "if=y < g")
+    assert "if (ty < bx)" in cuda(knl)
+    a = np.random.default_rng(1).integers(-9, 9, (4, 3, 2, 8)).astype(np.float32)
+    want = a[..., ::-1] + a[..., 1:2]
+    for g in range(4):
+        want[g, g:] = 0
+    check(knl, {"a": a, "b": np.zeros_like(a)}, {"b": want})
+
+
+def test_groups_that_share_their_elements() -> None:
+    knl = pl.make_kernel(
+        "{[g, y, x]: 0 <= g < n and 0 <= y < 4 and 0 <= x < 8}",
+        "t[x] = a[g, x]\nb[g, y, x] = t[7 - x]",
+        [pl.GlobalArg("a", np.float32, shape="n, 8"), pl.GlobalArg("b", np.float32, shape="n, 4, 8"),
+         pl.TemporaryVariable("t", np.float32, shape=(8,)), ...],
+        name="shared",
+    )  # fmt: skip
+    knl = pl.tag_inames(knl, "g:g.0, y:l.1, x:l.0")
+    assert "of different groups of 8" in refused(knl, lambda k: pl.exchange_by_shuffle(k, "t"), "bad-exchange")
+
+
+def test_a_guard_that_all_lanes_pass_or_none() -> None:
+    knl = pl.make_kernel(
+        "{[g, x, y]: 0 <= g < m and 0 <= x, y < 32}",
+        """
+        for g
+            t[x] = a[32*g + x]                  {if=32*g + x < n}
+            b[32*g + y] = t[31 - y]             {if=32*g + y < n}
+            c[32*g + y] = a[32*g + y]
+        end
+        """,
+        [pl.GlobalArg("a, b, c", np.float32, shape="32*m"), pl.ValueArg("n", np.int32),
+         pl.TemporaryVariable("t", np.float32, shape=(32,)), ...],
+        name="whole",
+        assumptions="n mod 32 = 0 and 0 <= n <= 32*m",
+    )
+    knl = pl.exchange_by_shuffle(pl.tag_inames(knl, "g:g.0, x:l.0, y:l.0"), "t")
+    assert "if (32 * bx + 31 < n)" in cuda(knl)
+    a = np.arange(96, dtype=np.float32)
+    for n in (0, 32, 64, 96):
+        want = np.where(np.arange(96) < n, a.reshape(3, 32)[:, ::-1].ravel(), np.float32(0))
+        check(knl, {"a": a, "b": np.zeros_like(a), "n": n}, {"b": want})
+
+
 def test_a_lane_reads_its_own_element_under_any_condition() -> None:
     knl = pl.exchange_by_shuffle(rows("t[31 - x] + (t[x] if x < 7 else 0)"), "t")
     a = numbers(2)
@@ -162,7 +249,7 @@ SIZED = "{[b, lane, x]: 0 <= b < n and 0 <= lane < 32 and 0 <= x < min(m, 32)}"
         (rows("t[x + 1]", domain=PARTLY), "'use' reads 't' on some lanes of a warp only"),
         (rows("t[31 - x]", domain=SIZED), "'use' reads 't' on some lanes of a warp only"),
         (rows("t[31 - x]", dtype=np.float16), "its type is float16"),
-        (rows("t[15 - x]", domain=ROWS.replace("32", "16")), "axis 'l.0' is 16 threads long"),
+        (rows("t[11 - x]", domain=ROWS.replace("32", "12")), "axis 'l.0' is 12 threads long"),
         (rows("t[31 - x]", "b:g.0, lane:l.1, x:l.1"), "axis 'l.0' is"),
         (rows("t[31 - x]", "b:g.0"), "it is private"),
     ],
