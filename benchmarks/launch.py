@@ -12,7 +12,7 @@ import importlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -59,24 +59,30 @@ def microseconds(call: Callable[[], object], wait: Callable[[], object]) -> floa
     return best / _CALLS * 1e6
 
 
+def _calling(run: pl.CompiledKernel, arrays: Mapping[str, Any]) -> Callable[[], object]:
+    """Return a call as one writes it."""
+    a, b, c, d = (arrays[name] for name in "abcd")
+    return lambda: run(a=a, b=b, c=c, d=d)
+
+
 def _on_cpu() -> Iterator[tuple[str, Callable[[], object]]]:
     arrays: dict[str, Any] = {name: np.ones(_N, np.float32) for name in "abcd"}
     run = pl.compile(add(), pl.CTarget())
-    yield "polyloop, C", lambda: run(**arrays)
+    yield "polyloop, C", _calling(run, arrays)
     yield "polyloop, C, bound", run.bind(**arrays)
     yield "NumPy, np.add once", lambda: np.add(arrays["a"], arrays["b"], out=arrays["d"])
 
 
 def _torch(torch: Any, run: pl.CompiledKernel) -> Iterator[tuple[str, Callable[[], object]]]:
     arrays: dict[str, Any] = {name: torch.ones(_N, device="cuda") for name in "abcd"}
-    yield "polyloop, torch tensors", lambda: run(**arrays)
+    yield "polyloop, torch tensors", _calling(run, arrays)
     yield "polyloop, bound", run.bind(**arrays)
     yield "torch.add(a, b, out=d)", lambda: torch.add(arrays["a"], arrays["b"], out=arrays["d"])
 
 
 def _cupy(cupy: Any, run: pl.CompiledKernel) -> Iterator[tuple[str, Callable[[], object]]]:
     arrays: dict[str, Any] = {name: cupy.ones(_N, cupy.float32) for name in "abcd"}
-    yield "polyloop, CuPy arrays", lambda: run(**arrays)
+    yield "polyloop, CuPy arrays", _calling(run, arrays)
     raw = cupy.RawKernel(_SOURCE, "add")
     given = tuple(arrays.values())
     yield "CuPy RawKernel", lambda: raw((_N // 128,), (128,), given)
@@ -84,7 +90,7 @@ def _cupy(cupy: Any, run: pl.CompiledKernel) -> Iterator[tuple[str, Callable[[],
 
 def _pycuda(gpuarray: Any, run: pl.CompiledKernel) -> Iterator[tuple[str, Callable[[], object]]]:
     arrays: dict[str, Any] = {name: gpuarray.to_gpu(np.ones(_N, np.float32)) for name in "abcd"}
-    yield "polyloop, PyCUDA arrays", lambda: run(**arrays)
+    yield "polyloop, PyCUDA arrays", _calling(run, arrays)
     driver: Any = importlib.import_module("pycuda.driver")
     function = driver.module_from_buffer(run.cubin).get_function("add").prepare("PPPP")
     pointers = [array.gpudata for array in arrays.values()]
