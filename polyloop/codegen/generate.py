@@ -35,6 +35,7 @@ from polyloop.codegen.passing import (
 from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
 from polyloop.codegen.regions import sequential_tree
+from polyloop.codegen.registers import IndexedArray, indexed_arrays
 from polyloop.codegen.rows import hull, in_order, rows_of
 from polyloop.codegen.scope import Names, Scope
 from polyloop.codegen.tables import table_text, table_violations
@@ -210,11 +211,19 @@ class _Program:
             workspace=self.workspace,
             split=tuple(self.split.values()),
             alignments=tuple((name, most) for name, most in self.aligned.items() if name in self.arrays),
+            indexed=self._indexed_arrays(),
             notes=tuple((instruction, note) for (instruction, _), note in self.notes.items()),
             checks=(*assumption_checks(self.schedule.assumptions), *map(condition_check, self.schedule.conditions)),
             index_checks=self._index_checks(),
             index_bits=self.index_bits,
         )
+
+    def _indexed_arrays(self) -> tuple[IndexedArray, ...]:
+        """Return the private arrays of which a subscript is known only when the program runs, on a device."""
+        if not self.language.has_axes:
+            return ()
+        tags = self.schedule.loop_tags
+        return tuple(a for launch in self.schedule.launches for a in indexed_arrays(launch, self.statements, tags))
 
     def never_fits(self) -> bool:
         """Return whether index arithmetic on bounds that are read from memory may exceed 32 bits for all sizes."""

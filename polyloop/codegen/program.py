@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polyloop.codegen.registers import IndexedArray
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
@@ -104,6 +105,8 @@ class GeneratedProgram:
         Arrays, and what their addresses must be multiples of [bytes], where their elements ask for less.
     notes
         Where the program is not as fast as the kernel asks for, by instruction.
+    indexed
+        Arrays of each thread that may not be held in registers.
     index_checks
         Conditions under which 32-bit index arithmetic is exact; where one fails the program
         must be generated again with ``index_bits=64``.
@@ -121,6 +124,7 @@ class GeneratedProgram:
     split: tuple[SplitArray, ...] = ()
     alignments: tuple[tuple[str, int], ...] = ()
     notes: tuple[tuple[str, Diagnostic], ...] = ()
+    indexed: tuple[IndexedArray, ...] = ()
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from polyloop.codegen.program import GeneratedProgram
+from polyloop.errors import CompilerError, warn
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.gpu import gpu_available
 from polyloop.runtime.invoke import CompiledKernel, load
+from polyloop.runtime.spills import local_memory
 from polyloop.target.base import Target, target_of
 from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
@@ -32,7 +34,13 @@ def compile_kernel(kernel: LoopKernel, target: Target | None = None) -> Compiled
     VerificationError, CodegenError
         As :func:`generate_code`.
     CompilerError
-        ``no-c-compiler``, ``no-nvrtc`` and what the compilers report.
+        ``no-c-compiler``, ``no-nvrtc`` and what the compilers report; ``register-array``, if an array that is meant
+        to be in registers is not.
+
+    Warns
+    -----
+    PolyloopWarning
+        ``local-array``, ``spilled-registers``: what a thread has in local memory.
     """
     said = target_of(kernel, target)
     chosen = said if said is not None else (CudaTarget() if gpu_available()[0] else CTarget())
@@ -41,4 +49,10 @@ def compile_kernel(kernel: LoopKernel, target: Target | None = None) -> Compiled
         return generate_code(kernel, chosen, index_bits=index_bits)
 
     architecture = said.arch if said is not None and said.arch else None
-    return load(generate_code(kernel, chosen), regenerate, architecture)
+    found = load(generate_code(kernel, chosen), regenerate, architecture)
+    if found.cubin:
+        problems, warnings = local_memory(found.program, found.cubin, found.ptx)
+        if problems:
+            raise CompilerError("compile", kernel.name, problems)
+        warn("compile", kernel.name, warnings, kernel.silenced_warnings)
+    return found

@@ -1,0 +1,78 @@
+"""Private arrays of which a subscript is known only when the program runs.
+
+A thread's array is in registers if each subscript is a number once loops are unrolled: registers have no addresses.
+Whether the compiler made numbers of the others, by unrolling loops of its own accord, is seen in what it made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pymbolic.primitives as p
+
+from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.printer import show
+from polyloop.expr.rewrite import accesses, variables
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.tags import InameTag, Unroll, Vectorize
+from polyloop.kernel.tree import runs
+from polyloop.schedule.plan import Launch, Statement
+
+__all__ = ["IndexedArray", "indexed_arrays"]
+
+
+@dataclass(frozen=True)
+class IndexedArray:
+    """A private array with a subscript that is not a number after unrolling.
+
+    Attributes
+    ----------
+    launch
+        Name of the function.
+    element
+        The first such access, as the kernel would write it, in ``instruction``.
+    varying
+        What its subscripts depend on when the program runs.
+    unrolled
+        Unrolled loops that alone subscript it elsewhere, as they do an array that is meant to be in registers.
+    """
+
+    launch: str
+    name: str
+    nbytes: int
+    element: str
+    instruction: str
+    varying: tuple[str, ...]
+    unrolled: tuple[str, ...]
+
+
+def indexed_arrays(
+    launch: Launch, statements: Mapping[str, Statement], loop_tags: Mapping[str, InameTag]
+) -> Iterator[IndexedArray]:
+    """Yield the private arrays of *launch* that have such a subscript."""
+    used = [statements[name] for name in runs(launch.tree) if name in statements]
+    for storage in launch.temporaries:
+        if storage.address_space is not AddressSpace.PRIVATE or not storage.shape or storage.lane is not None:
+            continue
+        varying: dict[str, None] = {}
+        unrolled: dict[str, None] = {}
+        first: tuple[str, str] | None = None
+        for statement, access in _accesses(used, storage.name):
+            names = [name for index in access.index_tuple for name in sorted(variables(index))]
+            left = [name for name in names if not isinstance(loop_tags.get(name), Unroll | Vectorize)]
+            unrolled.update(dict.fromkeys(names if not left else ()))
+            varying.update(dict.fromkeys(left))
+            if left and first is None:
+                first = (show(access), statement.instruction)
+        if first is not None:
+            yield IndexedArray(launch.name, storage.name, storage.nbytes, *first, (*varying,), (*unrolled,))
+
+
+def _accesses(statements: list[Statement], array: str) -> Iterator[tuple[Statement, p.Subscript]]:
+    for statement in statements:
+        parts: tuple[Expression, ...] = (statement.lhs, statement.rhs, *statement.predicates)
+        for part in parts:
+            for access in accesses(part):
+                if isinstance(access, p.Subscript) and array_name(access) == array:
+                    yield statement, access

@@ -1,0 +1,91 @@
+"""What a CUDA kernel keeps in local memory, which is slow memory with a fast name, and why.
+
+A thread's arrays are there if they are subscripted by what is known only when the program runs; PTX declares them
+(``__local_depot``). What does not fit into the registers is there too, and is in the stack frame alone, which the
+assembler reports.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from polyloop.codegen.program import GeneratedProgram
+from polyloop.codegen.registers import IndexedArray
+from polyloop.errors import Diagnostic
+from polyloop.runtime.resources import read_cubin
+
+__all__ = ["local_memory"]
+
+_ENTRY: Final = re.compile(r"^\s*(?:\.visible\s+)?\.entry\s+(\w+)", re.MULTILINE)
+_ARRAYS: Final = re.compile(r"__local_depot\d+\[(\d+)\]")
+
+
+def local_memory(
+    program: GeneratedProgram, cubin: bytes, ptx: str
+) -> tuple[list[Diagnostic], list[tuple[str, Diagnostic]]]:
+    """Return what is wrong with the local memory of a compiled *program*, and warnings by what they are about.
+
+    An array that unrolled loops alone subscript somewhere is meant to be in registers; that it is not is an error.
+    """
+    arrays = _array_bytes(ptx)
+    images = read_cubin(cubin)
+    errors: list[Diagnostic] = []
+    warnings: list[tuple[str, Diagnostic]] = []
+    for launch in program.launches:
+        image, kept = images.get(launch.name), arrays.get(launch.name, 0)
+        if image is None or not image.local_bytes:
+            continue
+        found = [array for array in program.indexed if array.launch == launch.name]
+        if kept and found:
+            plain = sum(array.nbytes for array in found if not array.unrolled)
+            for array in found:
+                if not array.unrolled:
+                    warnings.append((array.name, _indexed("local-array", array)))
+                elif kept > plain:
+                    errors.append(_indexed("register-array", array))
+        if image.local_bytes > kept:
+            warnings.append((launch.name, _spilled(launch.name, image.local_bytes - kept, image.registers)))
+    return errors, warnings
+
+
+def _array_bytes(ptx: str) -> dict[str, int]:
+    """Return the bytes of arrays in local memory, by function."""
+    starts = [*_ENTRY.finditer(ptx)]
+    ends = [match.start() for match in starts[1:]] + [len(ptx)]
+    return {match[1]: sum(_sizes(ptx[match.end() : end])) for match, end in zip(starts, ends, strict=True)}
+
+
+def _sizes(text: str) -> Iterator[int]:
+    yield from (int(match[1]) for match in _ARRAYS.finditer(text))
+
+
+def _indexed(code: str, array: IndexedArray) -> Diagnostic:
+    names = ", ".join(repr(name) for name in array.varying)
+    by = f"{names} {'is' if len(array.varying) == 1 else 'are'}"
+    notes = [f"'{array.instruction}' accesses {array.element}, and {by} known only when the kernel runs"]
+    if array.unrolled:
+        loops = ", ".join(repr(name) for name in array.unrolled)
+        notes.append(f"elsewhere it is subscripted by unrolled loops alone ({loops}): it is meant to be in registers")
+    return Diagnostic(
+        code,
+        f"the {array.nbytes} bytes of '{array.name}' of each thread are in local memory, not in registers",
+        tuple(notes),
+        (
+            f"unroll the loops that subscript '{array.name}': pl.tag_inames(knl, \"{array.varying[0]}:unr\"), split to "
+            "a constant length before if need be; or let the array be shared",
+        ),
+    )
+
+
+def _spilled(name: str, size: int, registers: int) -> Diagnostic:
+    return Diagnostic(
+        "spilled-registers",
+        f"{size} bytes of each thread of '{name}' do not fit into its {registers} registers, and are in local memory",
+        ("they are stored and loaded again where they are needed",),
+        (
+            "let a thread have fewer elements or a block fewer threads, unroll less, or ask for room for fewer blocks: "
+            "pl.CudaTarget(min_blocks=..)",
+        ),
+    )
