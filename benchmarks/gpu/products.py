@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-import polyloop as pl
 from benchmarks.gpu.case import Arrays, Case, F, sampled, wide
-from examples import matmul_vectors
+from examples import matmul_large_tiles
 
 __all__ = ["PRODUCTS"]
+
 
 def _matrices(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, Any]:
     m, n, p = (sizes[name] for name in "mnp")
@@ -27,15 +27,10 @@ def _expected_matmul(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any
     return {"c": (at, wide(arrays["a"][at]) @ wide(arrays["b"]))}
 
 
-def _product() -> pl.LoopKernel:
-    """Return the product by vectors, with the next tiles on their way in registers while the present ones are used."""
-    return pl.pipeline(matmul_vectors.transformed(k_tile=16), "ko", stages=2, via="registers")
-
-
 PRODUCTS: Final = (
     Case(
         "fp32 GEMM",
-        _product,
+        matmul_large_tiles.transformed,
         (_square(2048), _square(4096), _square(8192), {"m": 4000, "n": 3000, "p": 5000}),
         {"m": 130, "n": 132, "p": 12},
         _matrices,
@@ -43,6 +38,5 @@ PRODUCTS: Final = (
         lambda sizes: 4 * (sizes["m"] * sizes["p"] + sizes["p"] * sizes["n"] + sizes["m"] * sizes["n"]),
         lambda sizes: 2 * sizes["m"] * sizes["n"] * sizes["p"],
         rtol=1e-4,
-        min_blocks=2,
     ),
 )
