@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from polyloop.transform.stage_reduction import stage_reduction
     from polyloop.transform.swizzle import get_bank_conflicts, swizzle
     from polyloop.transform.tag import tag_inames
+    from polyloop.transform.tensorize import tensorize
     from polyloop.transform.tile import tile
     from polyloop.transform.unchecked import unchecked
     from polyloop.transform.untag import peel, untag_inames
@@ -160,6 +161,7 @@ __all__ = [
     "KernelError",
     "LaunchCheck",
     "LoopKernel",
+    "MatrixIntrinsic",
     "MemAccess",
     "NoOpInstruction",
     "Op",
@@ -198,6 +200,7 @@ __all__ = [
     "collect_common_factors_on_increment",
     "compile",
     "concatenate_arrays",
+    "declare_intrinsic",
     "dependences",
     "distribute_loops",
     "domain",
@@ -283,6 +286,7 @@ __all__ = [
     "tag_array_axes",
     "tag_inames",
     "tag_instructions",
+    "tensorize",
     "tile",
     "to_batched",
     "trace_from_json",
@@ -334,6 +338,8 @@ _LATER = {
     "GeneratedProgram": "codegen.program",
     "GlobalArg": "kernel.specs",
     "LaunchCheck": "codegen.program",
+    "MatrixIntrinsic": "kernel.intrinsic",
+    "declare_intrinsic": "kernel.intrinsic",
     "NoOpInstruction": "kernel.objects",
     "Recipe": "transform.recipe",
     "ReductionOperation": "kernel.reductions",

@@ -9,6 +9,7 @@ from functools import partial, reduce
 import islpy as isl
 
 from polyloop.analysis.lowering import Access
+from polyloop.analysis.matrix import by_whole_warps, lane_axes
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, crossing, crossing_conflicts, equal_on, never_meet
 from polyloop.analysis.placement import Axes, Placed, Placement, common_loops
@@ -213,6 +214,10 @@ def _pair(
     if not differing:
         return
     pairs = not_denied(placement, first, a, second, b, conflict_pairs(placement, first, a, second, b))
+    if (left_warp := by_whole_warps(placement, first, a)) is not None:
+        pairs = pairs.apply_domain(left_warp)
+    if (right_warp := by_whole_warps(placement, second, b)) is not None:
+        pairs = pairs.apply_range(right_warp)
     blocks = tuple(axis for axis in axes.group if axis in differing)
     if blocks and placement.spaces[array] is AddressSpace.GLOBAL:
         pairs = pairs.intersect_domain(_in_grid(placement, first)).intersect_range(_in_grid(placement, second))
@@ -262,6 +267,8 @@ def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed
     for x, y in zip(first.indices(a), second.indices(b), strict=True):
         if x is not None and x == y:
             found |= _mixed_radix(x, placement.axes)
+    if by_whole_warps(placement, first, a) is not None or by_whole_warps(placement, second, b) is not None:
+        found -= lane_axes(placement).keys()
     return frozenset(found)
 
 

@@ -1,27 +1,68 @@
-"""Shuffles need all lanes of a warp: none may stand where the lane decides whether it is executed."""
+"""Shuffles and matrix instructions need all lanes of a warp: none may stand where a lane decides."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Final
 
-from polyloop.codegen.c_ast import Block, For, Group, If, walk
+from polyloop.analysis.digits import Digit
+from polyloop.codegen.c_ast import Block, Call, For, Group, If, walk
 from polyloop.codegen.scope import Scope
 from polyloop.errors import Diagnostic
+from polyloop.kernel.intrinsic import WARP
 
-__all__ = ["refuse_divergent"]
+__all__ = ["MATRIX", "refuse_divergent"]
+
+MATRIX: Final = "matrix "
+"""What the keys of the functions begin with that whole warps call for matrices."""
 
 
-def refuse_divergent(body: Block, scope: Scope) -> None:
-    """Raise an error if a shuffle of a temporary stands under a condition, or in a loop, that depends on the lane.
+def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) -> None:
+    """Raise an error if a shuffle or matrix instruction stands under a condition, or in a loop, that a lane decides.
+
+    Parameters
+    ----------
+    digits
+        The digits of the thread number that conditions may contain.
 
     Raises
     ------
     CodegenError
-        ``divergent-exchange``.
+        ``divergent-exchange``, ``bad-tensorize``.
     """
+    digits = tuple(digits)
+    if digits and (functions := [name for key, name in scope.record_helpers.items() if key.startswith(MATRIX)]):
+        lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % WARP]
+        _look_for(body, scope, [*lanes, *(str(scope.values[axis]) for axis in ("l.0", "l.1", "l.2"))], functions)
     names = {storage.name for storage in scope.storage.values() if storage.lane is not None}
     if names:
         _look_at(body, scope, names)
+
+
+def _look_for(body: Block, scope: Scope, lanes: Iterable[str], functions: Iterable[str]) -> None:
+    of_lane = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in lanes))
+    called = re.compile("|".join(rf"^{re.escape(name)}\(" for name in functions))
+    for node in walk(body):
+        match node:
+            case If(condition, inner, orelse, reads):
+                text, parts = condition, (*inner, *orelse)
+            case For(start=start, test=test, body=inner, reads=reads):
+                text, parts = f"{start}, {test}", inner
+            case _:
+                continue
+        if not reads and of_lane.search(text) is None:
+            continue
+        found = next((child for child in walk(parts) if isinstance(child, Call) and called.match(child.text)), None)
+        if found is not None:
+            raise scope.error(
+                Diagnostic(
+                    "bad-tensorize",
+                    f"the matrix instruction of '{found.instruction}' would stand where not all lanes of a warp may be",
+                    (f"it would stand under '{text}', which may depend on the lane, or on data",),
+                    ("take the product outside of the condition, or leave out tensorize",),
+                )
+            )
 
 
 def _look_at(body: Block, scope: Scope, names: set[str]) -> None:

@@ -22,6 +22,7 @@ from polyloop.codegen.helpers import OPERATIONS
 from polyloop.codegen.language import AXIS_NAMES, Language
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.magnitude import Magnitudes
+from polyloop.codegen.matrix import with_matrices
 from polyloop.codegen.memory import asks_for_shared, declare_temporaries
 from polyloop.codegen.parts import is_split, parts_of
 from polyloop.codegen.passing import (
@@ -308,6 +309,9 @@ class _Program:
             schedule = replace(self.schedule, statements={**self.statements, **sequential.statements})
             body = Walker(scope, schedule, (), extents).run(sequential.tree, self.context)
             return _Function(launch, scope, *declare_temporaries(body, launch, scope), ())
+        tree, self.schedule = with_matrices(tree, self.schedule, self.language)
+        self.statements = dict(self.schedule.statements)
+        statements = [self.statements[name] for name in used]
         scope = self._scope(launch, {}, used)
         axes = grid_axes(launch.group_axes, statements, self.context, self.divisibility)
         context = self.context.add(row for axis in axes for row in axis.rows)
@@ -319,7 +323,7 @@ class _Program:
             self.magnitudes.define(name, ((Affine((), size),),))
         walker = Walker(scope, self.schedule, (*launch.group_axes, *extents), extents)
         body = walker.run(tree, context)
-        refuse_divergent(body, scope)
+        refuse_divergent(body, scope, digits_of(statements).values())
         return _Function(launch, scope, *declare_temporaries(body, launch, scope), axes)
 
     def _check_launch(self, launch: Launch) -> None:

@@ -149,6 +149,8 @@ class Language:
     dynamic_shared: str = ""
     copies: Copies | None = None
     """Asynchronous copies to shared memory, if there are any."""
+    capability: int = 0
+    """Compute capability, which says what matrix instructions there are."""
     results: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property

@@ -50,7 +50,8 @@ def places(
     for node in tree:
         match node:
             case Run(name):
-                yield Place(statements[name], loops)
+                statement = statements[name]
+                yield Place(statement if statement.tensor is None else statement.tensor.original, loops)
             case Loop(iname, body):
                 yield from places(body, statements, (*loops, (iname, has_barrier(body))))
             case Barrier():

@@ -24,6 +24,7 @@ from polyloop.codegen.context import Context
 from polyloop.codegen.copies import group_text, start_text
 from polyloop.codegen.lanes import LaneLoops, merged
 from polyloop.codegen.linear import condition_text
+from polyloop.codegen.matrix import matrix_block
 from polyloop.codegen.passing import passing_call
 from polyloop.codegen.prefix import prefix_call
 from polyloop.codegen.rows import hull
@@ -212,6 +213,9 @@ class Walker(LaneLoops):
     def _leaf(self, statement: Statement, context: Context) -> Block:
         """Return a statement under every condition that is not known to hold."""
         cases = self._unknown_rows(statement, context)
+        if statement.tensor is not None:
+            block = matrix_block(self.expressions, statement, context)
+            return (If(self._union_text(cases, context).text, block),) if all(cases) else block
         if statement.collective is not None and all(cases):
             self._refuse_divergence(statement, cases)
         self.scope.fast = statement.fast

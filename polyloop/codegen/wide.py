@@ -27,7 +27,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.schedule.plan import Statement, Storage
 
-__all__ = ["Key", "Plan", "Wide", "plan_of", "vector_type"]
+__all__ = ["Key", "Plan", "Wide", "distances", "plan_of", "vector_type"]
 
 _BUILT_IN: Final = 4
 """Most components of the language's own vector types, x to w."""
@@ -225,7 +225,7 @@ def _wide(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | Reason:
         assert array.strides is not None, f"'{name}' has no strides"
         strides, offset = array.strides, array.offset
     else:
-        strides, offset = _strides(scope.storage[name]), 0
+        strides, offset = distances(scope.storage[name]), 0
     forms = [affine_of(index) for index in access.index_tuple]
     elements = min(lanes.count, MOST_BYTES // dtype.itemsize)
     swizzle = None if array is not None else scope.storage[name].swizzle
@@ -250,7 +250,7 @@ def _is_vector_element(scope: Scope, access: p.Subscript, lanes: Lanes) -> bool:
     )
 
 
-def _strides(storage: Storage) -> tuple[int, ...]:
+def distances(storage: Storage) -> tuple[int, ...]:
     """Return the distance between neighbours along each axis of shared memory [elements]."""
     if storage.strides is not None:
         return storage.strides

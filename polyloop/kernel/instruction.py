@@ -12,6 +12,7 @@ import islpy as isl
 from polyloop.errors import Site
 from polyloop.expr.nodes import CText, Expression, Operation, array_name, targets_of
 from polyloop.expr.printer import show
+from polyloop.kernel.intrinsic import Matrix
 from polyloop.kernel.options import NoSync
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
@@ -216,6 +217,8 @@ class Instruction:
     """Whether its functions may be approximations; None: as the kernel says."""
     step: CopyStep | None = None
     """Which half of an asynchronous copy it is; None for what is done when the instruction is."""
+    matrix: Matrix | None = None
+    """The matrix instruction that carries out its reduction, where the language has it."""
     reads: frozenset[str] = field(default=frozenset())
     """Names of arrays, temporaries and parameters that the instruction reads (rules expanded)."""
 

@@ -269,7 +269,8 @@ def show_kernel(kernel: LoopKernel) -> str:
         ("tags", [f"{iname}: {tag}" for iname, tag in kernel.iname_tags.items()]),
         ("foreign functions", [str(function) for function in kernel.foreign]),
         ("rules", [str(rule) for rule in kernel.substitutions.values()]),
-        ("instructions", [f"{_show_nest(i)}{i}    {{id={i.id}{_show_nosync(i)}}}" for i in kernel.instructions]),
+        ("instructions", [f"{_show_nest(i)}{i}    {{id={i.id}{_show_nosync(i)}{_show_matrix(i)}}}"
+                          for i in kernel.instructions]),
         ("barriers", [f"{barrier.text}, after {', '.join(sorted(barrier.before)) or 'nothing'}"
                       for barrier in kernel.barriers]),
     ]
@@ -284,6 +285,10 @@ def show_kernel(kernel: LoopKernel) -> str:
 def _show_nosync(instruction: Instruction) -> str:
     denied = sorted(f"{entry}" for entry in instruction.nosync)
     return f", nosync={':'.join(denied)}" if denied else ""
+
+
+def _show_matrix(instruction: Instruction) -> str:
+    return "" if instruction.matrix is None else f", by {instruction.matrix}"
 
 
 def _show_nest(instruction: Instruction) -> str:

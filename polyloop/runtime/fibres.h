@@ -327,6 +327,75 @@ template <class T, class F> static inline T reduce(int line, unsigned mask, T va
     wait_at(AT_WARP_BARRIER, line, mask);
     return result;
 }
+// Matrix instructions: PTX ISA, "Matrix Fragments for mma.m16n8k16" and "mma.m16n8k8", and "ldmatrix".  Each lane shows
+// the others where its operands are.
+static inline void show(int line, const void *mine) {
+    static_assert(sizeof(mine) <= 8, "a slot holds a pointer");
+    memcpy(fibres[current].slot, &mine, sizeof(mine));
+    wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
+}
+template <class T> static inline const T *of_lane(int number) {
+    const T *found;
+    memcpy(&found, fibres[(current & ~31) + number].slot, sizeof(found));
+    return found;
+}
+struct Registers { const unsigned *a, *b; };
+template <int depth, class Decode> static inline void multiply(int line, float *const (&d)[4], const unsigned *a,
+                                                               const unsigned *b, Decode decode) {
+    const int each = depth / 8;  // elements in a register: two of 16 bits, or one of 32
+    Registers mine = {a, b};
+    show(line, &mine);
+    float sums[4];
+    for (int r = 0; r < 4; r++) {
+        int i = lane() / 4 + 8 * (r / 2), j = 2 * (lane() % 4) + r % 2;
+        double sum = *d[r];
+        for (int k = 0; k < depth; k++) {
+            int group = k % (4 * each) / each, half = k / (4 * each);
+            unsigned x = of_lane<Registers>(4 * (i % 8) + group)->a[2 * half + i / 8];
+            unsigned y = of_lane<Registers>(4 * j + group)->b[half];
+            sum += (double)decode(x, k % each) * decode(y, k % each);
+        }
+        sums[r] = (float)sum;
+    }
+    wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
+    for (int r = 0; r < 4; r++) *d[r] = sums[r];
+}
+static inline float float_of(unsigned bits) {
+    float found;
+    memcpy(&found, &bits, sizeof(found));
+    return found;
+}
+static inline float half_of(unsigned bits) {
+    int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    float size = exponent == 31 ? (mantissa ? NAN : INFINITY)
+                                : ldexpf((float)(exponent ? mantissa + 1024 : mantissa), (exponent ? exponent : 1) - 25);
+    return bits >> 15 & 1 ? -size : size;
+}
+static inline void mma_m16n8k16_bf16(int line, float *const (&d)[4], const unsigned *a, const unsigned *b) {
+    multiply<16>(line, d, a, b, [](unsigned x, int odd) { return float_of(odd ? x & 0xffff0000u : x << 16); });
+}
+static inline void mma_m16n8k16_f16(int line, float *const (&d)[4], const unsigned *a, const unsigned *b) {
+    multiply<16>(line, d, a, b, [](unsigned x, int odd) { return half_of(odd ? x >> 16 : x & 0xffff); });
+}
+static inline void mma_m16n8k8_tf32(int line, float *const (&d)[4], const unsigned *a, const unsigned *b) {
+    multiply<8>(line, d, a, b, [](unsigned x, int) { return float_of(x & 0xffffe000u); });
+}
+template <int count>
+static inline void ldmatrix(int line, unsigned *const (&into)[count], const void *row, bool transposed) {
+    if ((int)lane() < 8 * count && (uintptr_t)row % 16) fail(MISALIGNED, line, (int64_t)(intptr_t)row);
+    show(line, row);
+    for (int m = 0; m < count; m++) {
+        unsigned found = 0;
+        for (int half = 0; half < 2; half++) {
+            int y = lane() / 4, x = 2 * (lane() % 4) + half;
+            unsigned short bits;
+            memcpy(&bits, of_lane<char>(8 * m + (transposed ? x : y)) + 2 * (transposed ? y : x), 2);
+            found |= (unsigned)bits << 16 * half;
+        }
+        *into[m] = found;
+    }
+    wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
+}
 static inline int count_block(int line, int predicate) {
     int value = predicate != 0, result = 0;
     memcpy(fibres[current].slot, &value, sizeof(int));
@@ -483,6 +552,10 @@ static inline void ptx_cvt_rn_f16_f64(unsigned short &to, double from) {
     to = (unsigned short)(sign | (((exponent + 13) << 10) + (int)nearbyint(ldexp(size, 11 - exponent))));
 }
 static inline void ptx_cvt_rn_f16_f32(unsigned short &to, float from) { ptx_cvt_rn_f16_f64(to, from); }
+static inline void ptx_cvt_rna_tf32_f32(unsigned &to, float from) {
+    unsigned bits = __float_as_uint(from);
+    to = from - from != 0 ? bits : (bits + 0x1000) & 0xffffe000u;
+}
 static inline void ptx_cvt_rn_bf16_f32(unsigned short &to, float from) {
     unsigned bits = __float_as_uint(from);
     to = from != from ? 0x7fff : (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);

@@ -42,6 +42,13 @@ _PTX: Final = re.compile(r'asm\("([\w.]+) %0, %1;" : "=\w"\(([\w.]+)\) : "\w"\((
 _COPY: Final = re.compile(r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+);" :: [^;]*\);')
 _COMMIT: Final = re.compile(r'asm volatile\("cp\.async\.commit_group;" ::: "memory"\);')
 _WAIT: Final = re.compile(r'asm volatile\("cp\.async\.wait_group %0;" :: "n"\((\w+)\) : "memory"\);')
+_MMA: Final = re.compile(
+    r'asm volatile\("mma\.sync\.aligned\.(m16n8k16(?=.*f16)|m16n8k8(?=.*tf32))\.row\.col\.f32\.(\w+)\.\2\.f32 '
+    r'[^"]*"\s*:[^;]*\);'
+)
+_LDMATRIX: Final = re.compile(
+    r'asm volatile\("ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.shared\.b16 [^"]*"\s*:[^;]*\);'
+)
 _DYNAMIC: Final = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w\s]+?)\s+(\w+)\s*\[\s*\]\s*;")
 
 
@@ -73,7 +80,25 @@ def _body(program: GeneratedProgram) -> str:
     body = _COPY.sub(r"polyloop::start_copy(to, from, \1);", body)
     body = _COMMIT.sub("polyloop::end_group();", body)
     body = _WAIT.sub(r"polyloop::await_groups(\1);", body)
+    body = _MMA.sub(_product, body)
+    body = _LDMATRIX.sub(_matrices, body)
+    if "mma.sync" in body:
+        name = body.split("mma.sync", 1)[1].split(" ", 1)[0]
+        message = f"fibres do not know the matrix instruction mma.sync{name}"
+        hint = "they know m16n8k16 of float16 and bfloat16, and m16n8k8 of tf32"
+        raise CodegenError("run_on_fibres", program.kernel, [Diagnostic("unsupported-intrinsic", message, (), (hint,))])
     return _DYNAMIC.sub(r"\1 *const \2 = (\1 *)polyloop_dynamic_shared;", body)
+
+
+def _product(match: re.Match[str]) -> str:
+    """Return the call that a matrix instruction becomes; the function around it calls its operands so."""
+    return f"polyloop::mma_{match[1]}_{match[2]}(__LINE__, {{&d0, &d1, &d2, &d3}}, a, b);"
+
+
+def _matrices(match: re.Match[str]) -> str:
+    """Return the call that a load of matrices becomes."""
+    into = ", ".join(f"&r{number}" for number in range(int(match[1])))
+    return f"polyloop::ldmatrix(__LINE__, {{{into}}}, row, {'true' if match[2] else 'false'});"
 
 
 def _entries(program: GeneratedProgram, home: str) -> str:

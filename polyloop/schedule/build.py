@@ -10,6 +10,7 @@ from typing import Final
 
 import islpy as isl
 import numpy as np
+import pymbolic.primitives as p
 
 from polyloop.analysis.contract import contracted_axes, without_axes
 from polyloop.analysis.copies import arrivals
@@ -19,6 +20,7 @@ from polyloop.analysis.exchange import lane_axis
 from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
 from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.launches import launch_cuts, launch_of, passages
+from polyloop.analysis.matrix import is_swapped
 from polyloop.analysis.meeting import Kind, meeting_of
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Axes, Placed, Placement
@@ -37,14 +39,14 @@ from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.swizzle import swizzle_problem
 from polyloop.kernel.tags import InameTag, Interleave, Unroll, UnrollHint, Vectorize
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
-from polyloop.poly.affine import to_expression
+from polyloop.poly.affine import Affine, to_expression
 from polyloop.schedule.barrier import idle_barriers, place_barriers, requirements
 from polyloop.schedule.collective import Collective, reuse_requirements
 from polyloop.schedule.copies import without_copies
 from polyloop.schedule.fronts import fronts_of
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations
 from polyloop.schedule.passing import is_over_blocks
-from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
+from polyloop.schedule.plan import Launch, Product, Schedule, Statement, Storage
 from polyloop.schedule.trust import taken_on_trust
 from polyloop.schedule.waits import Wait, reuse_waits, wait_obligations, waits
 from polyloop.transform.spread import assign_auto
@@ -477,5 +479,23 @@ def _statement(
         fast=kernel.fast if lowered.instruction.fast is None else lowered.instruction.fast,
         step=lowered.instruction.step,
         collective=collective,
+        product=_product(placed, rhs),
     )
+
+
+def _product(placed: Placed, term: Expression) -> Product | None:
+    """Return the matrix instruction that carries out the terms of a reduction, None if there is none."""
+    matrix, lowered = placed.lowered.instruction.matrix, placed.lowered
+    if matrix is None or lowered.role != "update":
+        return None
+    assert isinstance(term, p.Product), "it was proven that the terms are products"
+    assert placed.digits is not None, "it was proven that lanes are digits of the thread number"
+    left, right = term.children
+    a, b = (right, left) if is_swapped(lowered, matrix) else (left, right)
+    forms = placed.digits.forms
+    axes = {}
+    for axis in "ijk":
+        pairs = [(name, c) for iname, c in matrix.of(axis) for name in forms.get(iname, Affine.variable(iname)).names()]
+        axes[axis] = tuple(sorted(pairs, key=lambda pair: pair[1]))
+    return Product(matrix.intrinsic, a, b, axes)
 

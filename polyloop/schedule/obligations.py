@@ -11,6 +11,7 @@ from polyloop.analysis.copies import copy_obligations
 from polyloop.analysis.edges import at_edges
 from polyloop.analysis.exchange import exchange_obligations
 from polyloop.analysis.legality import order_obligations
+from polyloop.analysis.matrix import matrix_obligations
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.pools import pool_obligations
 from polyloop.analysis.proof import Claim, Obligation, Proof, prove
@@ -59,6 +60,7 @@ def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable
     yield copy_obligations(placement)
     yield race_obligations(at_edges(placement).placement)
     yield exchange_obligations(placement)
+    yield matrix_obligations(placement)
     yield _barrier_obligations(placement)
     yield passing_obligations(placement)
 

@@ -14,17 +14,56 @@ from polyloop.analysis.digits import Digit
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, Table
 from polyloop.kernel.instruction import CopyStep
+from polyloop.kernel.intrinsic import MatrixIntrinsic
 from polyloop.kernel.kernel import Condition
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, runs
 from polyloop.schedule.collective import Collective
 
-__all__ = ["Front", "Launch", "Schedule", "Statement", "Storage", "shared_bytes"]
+__all__ = ["Front", "Launch", "Product", "Schedule", "Statement", "Storage", "Tensor", "shared_bytes"]
 
 _NONE: Final = frozenset[str]()
 POOL_ALIGNMENT: Final = 16
 """Most that an element type asks for [bytes]; storage that several types share is a multiple of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """That whole warps carry out a statement by a matrix instruction: ``lhs += a*b`` for all i, j and k of it.
+
+    Attributes
+    ----------
+    a, b
+        The operands, as in the statement.
+    axes
+        For each subscript i, j and k the dimensions of which it is the sum, with their coefficients, the lowest first.
+    """
+
+    intrinsic: MatrixIntrinsic
+    a: Expression
+    b: Expression
+    axes: Mapping[str, tuple[tuple[str, int], ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Tensor:
+    """What a statement with a matrix instruction was before loops became part of it.
+
+    Attributes
+    ----------
+    original
+        The statement with all of its dimensions.
+    loops
+        The unrolled loops around it that are printed with it, outermost first, with their extents.
+    boxes
+        Extents of all dimensions that are not conditions any more.
+    """
+
+    original: Statement
+    product: Product
+    loops: tuple[tuple[str, int], ...]
+    boxes: Mapping[str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +122,10 @@ class Statement:
     step: CopyStep | None = None
     pending: int = 0
     collective: Collective | None = None
+    product: Product | None = None
+    """The matrix instruction that carries it out, where the language has it."""
+    tensor: Tensor | None = None
+    """What it was, once code generation has made it a statement of whole warps."""
 
 
 @dataclass(frozen=True)

@@ -141,9 +141,10 @@ def _language(arch: str, min_blocks: int) -> Language:
     limits = replace(_LIMITS, shared_bytes=_SHARED_KIB.get(arch, 48) * 1024)
     bounds = f"__launch_bounds__({{threads}}, {min_blocks})" if min_blocks else CUDA_LANGUAGE.launch_bounds
     copies = None if arch in _WITHOUT_COPIES else COPIES
-    language = replace(CUDA_LANGUAGE, limits=limits, copies=copies, launch_bounds=bounds)
     digits = "".join(c for c in arch if c.isdigit())
-    return replace(language, warp_reductions=_WARP_REDUCTIONS) if digits and int(digits) < _AMPERE else language
+    capability = int(digits or 0)
+    language = replace(CUDA_LANGUAGE, limits=limits, copies=copies, launch_bounds=bounds, capability=capability)
+    return replace(language, warp_reductions=_WARP_REDUCTIONS) if digits and capability < _AMPERE else language
 
 
 def CudaTarget(arch: str = "sm_90", *, min_blocks: int = 0) -> Target:  # noqa: N802 - reads as the class

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.expr.printer import show
+from polyloop.kernel.intrinsic import INTRINSICS
 from polyloop.kernel.kernel import LoopKernel
 
 __all__ = ["DRAWERS", "NOT_DRAWN", "Drawer"]
@@ -252,6 +253,11 @@ def _one_temporary(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"temporary_name": _temporaries(rng, kernel)[0]}
 
 
+def _tensorize(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    name = rng.choice(sorted(INTRINSICS))
+    return {"insns": f"id:{rng.choice(kernel.instructions).id}", "intrinsic": name}
+
+
 def _alias(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"names": _temporaries(rng, kernel)}
 
@@ -489,6 +495,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "tag_array_axes": _tag_axes,
     "tag_inames": _tag,
     "tag_instructions": _instruction_tag,
+    "tensorize": _tensorize,
     "tile": _tile,
     "to_batched": _batched,
     "unprivatize_temporaries_with_inames": _unprivatize,

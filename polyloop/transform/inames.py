@@ -12,6 +12,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import map_nodes, substitute
 from polyloop.kernel.domains import substitute_iname
 from polyloop.kernel.instruction import Instruction, Origin, SubstitutionRule, Term
+from polyloop.kernel.intrinsic import Matrix
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import Row
@@ -78,7 +79,14 @@ class Replacement:
             terms=tuple(Term(self.dims(t.inames), self.domain(t.domain, t.inames)) for t in instruction.terms),
             origin=self.origin(instruction.origin),
             blocks=blocks,
+            matrix=self._matrix(instruction.matrix),
         )
+
+    def _matrix(self, matrix: Matrix | None) -> Matrix | None:
+        """Return a matrix instruction over a renamed iname; of one that is divided it cannot know, which is checked."""
+        if matrix is None or self.form != Affine.variable(self.names[0]):
+            return matrix
+        return matrix.renamed({self.old: self.names[0]})
 
     def piece(self, piece: Domain) -> Domain:
         """Return a domain of the kernel over the new names."""

@@ -81,6 +81,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "tag_array_axes": "layout",
     "tag_inames": "tag",
     "tag_instructions": "instructions",
+    "tensorize": "tensorize",
     "tile": "tile",
     "to_batched": "batched",
     "unchecked": "unchecked",

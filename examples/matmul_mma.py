@@ -1,0 +1,85 @@
+"""A matrix product of bfloat16 on tensor cores: warps add up tiles of 16 by 8 by 16 with `mma.sync` (sm_80 and later).
+
+Blocks of 64 by 64 elements, four warps of 32 by 32; the next tiles are on their way by asynchronous copies, and rows
+of tiles are padded so that `ldmatrix` finds each of 8 rows in other banks.  Rows have a multiple of 8 elements.
+`benchmarks/gpu/products.py` has the larger blocks that large matrices ask for.
+"""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import polyloop as pl
+
+SIZES = [
+    {"m": 1, "n": 8, "p": 8},
+    {"m": 65, "n": 24, "p": 40},
+    {"m": 64, "n": 72, "p": 64},
+]
+SMALL = [{"m": 5, "n": 8, "p": 16}]
+
+
+def program(dtype: Any = ml_dtypes.bfloat16, result: Any = np.float32, multiple: int = 8) -> pl.LoopKernel:
+    return pl.make_kernel(
+        "{[i, j, k]: 0 <= i < m and 0 <= j < n and 0 <= k < p}",
+        "c[i, j] = sum(k, a[i, k]*b[k, j])",
+        [
+            pl.GlobalArg("a", dtype, shape="m, p"),
+            pl.GlobalArg("b", dtype, shape="p, n"),
+            pl.GlobalArg("c", result, shape="m, n"),
+            ...,
+        ],
+        name="matmul_mma",
+        assumptions=f"m >= 1 and n >= 1 and p >= 1 and n mod {multiple} = 0 and p mod {multiple} = 0",
+    )
+
+
+def on_tensor_cores(
+    knl: pl.LoopKernel,
+    intrinsic: str,
+    depth: int,
+    vec: int,
+    block: tuple[int, int, int] = (64, 64, 32),
+    warp: tuple[int, int] = (32, 32),
+    stages: int = 4,
+) -> pl.LoopKernel:
+    """Return a product in blocks of some rows, columns and terms, by an intrinsic that adds up *depth* terms."""
+    (rows, columns, terms), (height, width) = block, warp
+    high = rows // height
+    # blocks, warps, and the tiles of one instruction
+    knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
+    knl = pl.split_iname(knl, "i_block", height, outer_iname="wi", inner_iname="i_warp", outer_tag=f"l/32%{high}")
+    knl = pl.split_iname(knl, "i_warp", 16, outer_iname="mi", inner_iname="ii", outer_tag="unr")
+    knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
+    knl = pl.split_iname(knl, "j_block", width, outer_iname="wj", inner_iname="j_warp", outer_tag=f"l/{32 * high}")
+    knl = pl.split_iname(knl, "j_warp", 8, outer_iname="ni", inner_iname="jj", outer_tag="unr")
+    knl = pl.split_iname(knl, "k", terms, outer_iname="ko", inner_iname="k_block")
+    knl = pl.split_iname(knl, "k_block", depth, outer_iname="kk", inner_iname="ki", outer_tag="unr")
+    knl = pl.prioritize_loops(knl, "ko, kk, mi, ni")
+    knl = pl.tensorize(knl, "insn", intrinsic)
+    # tiles in shared memory, copied 16 bytes at a time
+    knl = pl.add_prefetch(knl, "a", "wi, mi, ii_lane, ii_reg, kk, ki", temporary_name="a_tile", pad=vec, vec=vec)
+    knl = pl.add_prefetch(knl, "b", "wj, ni, jj_lane, jj_reg, kk, ki", temporary_name="b_tile", pad=8, vec=vec)
+    return pl.pipeline(knl, "ko", stages=stages, via="cp.async")
+
+
+def transformed() -> pl.LoopKernel:
+    return on_tensor_cores(program(), "mma_m16n8k16_bf16", depth=16, vec=8)
+
+
+def inputs(rng: np.random.Generator, m: int, n: int, p: int) -> dict[str, Any]:
+    shapes = {"a": (m, p), "b": (p, n)}
+    return {name: (rng.random(shape) - 0.5).astype(ml_dtypes.bfloat16) for name, shape in shapes.items()}
+
+
+def expected(a: Any, b: Any) -> dict[str, Any]:
+    return {"c": a.astype(np.float32) @ b.astype(np.float32)}
+
+
+if __name__ == "__main__":
+    arrays = inputs(np.random.default_rng(0), m=300, n=400, p=504)
+    wanted = expected(**arrays)
+    result = pl.compile(transformed())(**arrays)
+    np.testing.assert_allclose(result.c, wanted["c"], rtol=1e-4, atol=1e-4)
+    print("matmul_mma: 300 x 400 elements, sums of 504, agree with NumPy")

@@ -1,0 +1,554 @@
+"""Matrix instructions: fragments of the operands, loaded by whole warps, and the instructions that use them.
+
+A statement with a :class:`~polyloop.schedule.plan.Product` is printed together with the unrolled loops around it: in
+each iteration of those that both operands depend on, the fragments of one operand are loaded, then those of the other,
+then all products are added up.  So the lanes, the registers and these loops are no loops of the statement any more: it
+is under no condition that a lane or one of them decides, and elements that no term has are loaded as zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import repeat
+from typing import Final
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.analysis.contiguity import Lanes, why_not_wide
+from polyloop.analysis.digits import Digit
+from polyloop.codegen.bounds import minimal
+from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node
+from polyloop.codegen.context import Context
+from polyloop.codegen.divergence import MATRIX
+from polyloop.codegen.expressions import Expressions
+from polyloop.codegen.language import Language
+from polyloop.codegen.linear import condition_text
+from polyloop.codegen.rows import pieces_of, tightened
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.wide import distances
+from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.rewrite import substitute, variables
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.intrinsic import WARP, MatrixIntrinsic, Part
+from polyloop.kernel.tags import InameTag, Unroll, Vectorize
+from polyloop.kernel.tree import Loop, Tree, runs
+from polyloop.kernel.tree import Node as TreeNode
+from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.sets import constant_bounds, insert_dims, map_from_forms
+from polyloop.schedule.plan import Product, Schedule, Statement, Tensor
+
+__all__ = ["matrix_block", "with_matrices"]
+
+_SET: Final = isl.dim_type.set
+_ROWS: Final = 8
+"""Rows of the matrices that ``ldmatrix`` loads; each has 16 bytes."""
+_ROW_BYTES: Final = 16
+
+
+# {{{ the statement without its lanes and loops
+
+
+def with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[Tree, Schedule]:
+    """Return *tree* and *schedule* with matrix instructions as single statements.
+
+    Raises
+    ------
+    CodegenError
+        ``bad-tensorize``, if a loop over registers does not stand directly around the statement;
+        ``unsupported-intrinsic``.
+    """
+    statements, names = dict(schedule.statements), dict(schedule.digit_names)
+    for name in tuple(runs(tree)):
+        statement = statements[name]
+        if statement.product is None:
+            continue
+        if statement.product.intrinsic.capability > language.capability:
+            raise CodegenError("generate_code", schedule.name, [_too_old(statement, language)])
+        nest = _nest(tree, name)
+        registers = [dim for axis in "ijk" for dim, _ in statement.product.axes[axis] if dim[1:2] != "."]
+        inside = _inside(tree, name, {**schedule.loop_tags, **dict.fromkeys(registers, Unroll())})
+        loops = {loop: _extent(statement, loop) for loop in inside}
+        left = next((x for x in (*registers, *loops) if loops.get(x) is None), None)
+        if left is not None:
+            raise CodegenError("generate_code", schedule.name, [_not_inside(statement, left, nest)])
+        statements.update(_whole(statement, {x: n for x, n in loops.items() if n is not None}, statements))
+        tree = _collapsed(tree, name, inside)
+        names = {digit.axis: _lane_name(digit) for digit in _digits(statement.product)} | names
+    return tree, replace(schedule, statements=statements, digit_names=names)
+
+
+def _lane_name(digit: Digit) -> str:
+    over = f"_div_{digit.stride}" if digit.stride > 1 else ""
+    return f"lane{over}" + (f"_mod_{digit.extent}" if digit.stride * digit.extent < WARP else "")
+
+
+def _nest(tree: Tree, name: str) -> list[str]:
+    for node in tree:
+        if isinstance(node, Loop) and name in runs((node,)):
+            return [node.iname, *_nest(node.body, name)]
+    return []
+
+
+def _inside(tree: Tree, name: str, tags: Mapping[str, InameTag]) -> list[str]:
+    """Return the unrolled loops directly around a statement that hold nothing else."""
+    found: list[str] = []
+    nodes = tree
+    while True:
+        loop = next((node for node in nodes if isinstance(node, Loop) and name in runs((node,))), None)
+        if loop is None:
+            return found
+        alone = len(loop.body) == 1 and list(runs(loop.body)) == [name]
+        if not alone or not isinstance(tags.get(loop.iname), Unroll | Vectorize):
+            found = []
+        else:
+            found.append(loop.iname)
+        nodes = loop.body
+
+
+def _extent(statement: Statement, loop: str) -> int | None:
+    low, high = constant_bounds(statement.domain, statement.dims.index(loop))
+    return high + 1 if low is not None and low >= 0 and high is not None else None
+
+
+def _too_old(statement: Statement, language: Language) -> Diagnostic:
+    assert statement.product is not None, f"'{statement.name}' is no matrix instruction"
+    intrinsic = statement.product.intrinsic
+    return Diagnostic(
+        "unsupported-intrinsic",
+        f"'{statement.instruction}' asks for {intrinsic.name}, which the device does not have",
+        (f"it has compute capability {language.capability}, and {intrinsic.capability} is asked for",),
+        (f'generate code for a newer one: CudaTarget("sm_{intrinsic.capability}"), or leave out tensorize',),
+    )
+
+
+def _not_inside(statement: Statement, loop: str, nest: Sequence[str]) -> Diagnostic:
+    return Diagnostic(
+        "bad-tensorize",
+        f"the matrix instruction of '{statement.instruction}' is not directly inside of its loops",
+        (f"the loops are {', '.join(nest)}, and '{loop}' is not among the unrolled ones around nothing else",),
+        ("let the loops of sums lie outside: pl.prioritize_loops(knl, ..), and unroll those inside",),
+    )
+
+
+def _collapsed(tree: Tree, name: str, inside: Sequence[str]) -> Tree:
+    out: list[TreeNode] = []
+    for node in tree:
+        if isinstance(node, Loop) and name in runs((node,)):
+            out += _collapsed(node.body, name, inside) if node.iname in inside else (
+                Loop(node.iname, _collapsed(node.body, name, inside)),
+            )  # fmt: skip
+        else:
+            out.append(node)
+    return tuple(out)
+
+
+def _whole(
+    statement: Statement, loops: Mapping[str, int], statements: Mapping[str, Statement]
+) -> Iterator[tuple[str, Statement]]:
+    """Yield the statement for whole warps and tiles, and the beginning of its sums, by name."""
+    product = statement.product
+    assert product is not None, f"'{statement.name}' is no matrix instruction"
+    registers = {dim for pairs in product.axes.values() for dim, _ in pairs}
+    boxes = {**loops, **{dim: digit.extent for dim, digit in statement.digits.items() if dim in registers}}
+    tiles = tuple((x, n) for x, n in loops.items() if x not in registers)
+    domain, dims = _without(statement, boxes)
+    digits = {dim: digit for dim, digit in statement.digits.items() if dim in dims}
+    own = {digit.axis: digit for digit in _digits(product)}
+    tensor = Tensor(statement, product, tiles, boxes)
+    yield statement.name, replace(statement, dims=dims, domain=domain, digits=digits | own, tensor=tensor)
+    for name, other in statements.items():
+        if other.update is None and array_name(other.lhs) == array_name(statement.lhs):
+            domain, dims = _without(other, boxes)
+            kept = [x for x in other.dims if x in boxes]
+            domain = insert_dims(domain, len(dims), kept)
+            for number, dim in enumerate(kept, len(dims)):
+                domain = domain.lower_bound_val(_SET, number, 0).upper_bound_val(_SET, number, boxes[dim] - 1)
+            yield name, replace(other, dims=(*dims, *kept), domain=domain)
+
+
+def _without(statement: Statement, gone: Iterable[str]) -> tuple[isl.Set, tuple[str, ...]]:
+    """Return the domain of a statement without some of its dimensions, and the others."""
+    domain, dims = statement.domain, list(statement.dims)
+    for name in gone:
+        if name in dims:
+            domain = domain.project_out(_SET, dims.index(name), 1)
+            dims.remove(name)
+    return domain, tuple(dims)
+
+
+def _digits(product: Product) -> Iterator[Digit]:
+    """Yield every digit of the lane that addresses of operands may contain."""
+    for operand in "ab":
+        for part in product.intrinsic.layout(operand):
+            if part.in_lane:
+                yield Digit(part.place, part.extent)
+        for number in range(WARP.bit_length() - 1):
+            for length in range(1, WARP.bit_length() - number):
+                yield Digit(2**number, 2**length)
+
+
+# }}}
+# {{{ the text
+
+
+def matrix_block(expressions: Expressions, statement: Statement, context: Context) -> Block:
+    """Return the loads and matrix instructions of a statement."""
+    return tuple(_Printer(expressions, statement, context).block())
+
+
+class _Operand:
+    """One operand: its element, the axes of its layout, and the loops that it depends on."""
+
+    def __init__(self, name: str, tensor: Tensor) -> None:
+        self.name = name
+        self.element: p.Subscript = getattr(tensor.product, name)
+        self.parts = tensor.product.intrinsic.layout(name)
+        self.array = array_name(self.element)
+        used = variables(self.element)
+        self.loops = [(x, n) for x, n in tensor.loops if x in used]
+
+
+class _Printer:
+    def __init__(self, expressions: Expressions, statement: Statement, context: Context) -> None:
+        assert statement.tensor is not None, f"'{statement.name}' is no matrix instruction"
+        self.expressions = expressions
+        self.scope: Scope = expressions.scope
+        self.statement = statement
+        self.tensor: Tensor = statement.tensor
+        self.intrinsic: MatrixIntrinsic = self.tensor.product.intrinsic
+        self.id = statement.instruction
+        rows = [row for dim, n in self.tensor.boxes.items() for row in _box(dim, n)]
+        digits = [row for dim, digit in statement.digits.items() for row in _box(dim, digit.extent)]
+        self.context = context.add(rows).add(digits)
+        for loop, extent in self.tensor.loops:
+            if loop not in self.scope.values:
+                self.scope.values[loop] = self.scope.names.fresh(loop)
+            self.scope.magnitudes.define(loop, ((Affine((), extent),),))
+        self.a, self.b = _Operand("a", self.tensor), _Operand("b", self.tensor)
+        dims = frozenset(self.tensor.original.dims)
+        pieces = pieces_of(self.tensor.original, dims, self.scope.divisibility)
+        rest = [[r for t, c in piece.items() if not self.context.implies(r := Affine(t, c))] for piece in pieces]
+        self.is_full = not all(rest)
+        self.rest = rest
+
+    def block(self) -> Iterator[Node]:
+        """Yield the loads and instructions; where elements may be missing, those of full tiles apart from others."""
+        if self.is_full:
+            yield from self.tile()
+            return
+        partial = tuple(self.tile())
+        rows = self.full_rows()
+        if rows is None:
+            yield from partial
+            return
+        self.is_full = True
+        yield If(condition_text(rows, self.scope, self.context).text, tuple(self.tile()), partial)
+
+    def full_rows(self) -> list[Affine] | None:
+        """Return what holds, for a whole warp, where no element is missing, None if that cannot be said so."""
+        if len(self.rest) != 1:
+            return None
+        found: list[Affine] = []
+        boxes = self.tensor.boxes
+        for row in self.rest[0]:
+            if any(not isinstance(var, str) for var, _ in row.terms):
+                return None
+            least = sum(coefficient * (boxes[str(var)] - 1) for var, coefficient in row.terms
+                        if var in boxes and coefficient < 0)  # fmt: skip
+            terms = [(var, coefficient) for var, coefficient in row.terms if var not in boxes]
+            found.append(tightened(Affine.make(terms, row.const + least)))
+        return minimal(found, self.context)
+
+    def tile(self) -> Iterator[Node]:
+        """Yield the loops that both operands depend on, around everything else."""
+        both = [(x, n) for x, n in self.tensor.loops if ((x, n) in self.a.loops) == ((x, n) in self.b.loops)]
+        body: list[Node] = []
+        fragments = {}
+        for operand in (self.a, self.b):
+            loops = [(x, n) for x, n in operand.loops if (x, n) not in both]
+            fragments[operand.name] = name = self.fragment(operand.name)
+            count = self.intrinsic.registers(operand.name) // self.intrinsic.per_register
+            body.append(Declare("unsigned int", name, (*(n for _, n in loops), count)))
+            body += self.loads(operand, name, loops, count)
+        inner = [(x, n) for x, n in self.tensor.loops if (x, n) not in both]
+        body += self.nested(inner, self.products(fragments, both))
+        yield from self.nested(both, body)
+
+    def fragment(self, operand: str) -> str:
+        """Return the name of the registers of an operand, the same wherever the statement is printed."""
+        key = f"{self.statement.name}#{operand}"
+        if key not in self.scope.values:
+            self.scope.values[key] = self.scope.names.fresh(f"{operand}_frag")
+        return str(self.scope.values[key])
+
+    def nested(
+        self, loops: Sequence[tuple[str, int]], body: Iterable[Node], steps: Mapping[str, int] | None = None
+    ) -> Block:
+        """Return *body* in *loops*, all of which are unrolled."""
+        out: Block = tuple(body)
+        for loop, extent in reversed(loops):
+            var = str(self.scope.variable(loop))
+            step = (steps or {}).get(loop, 1)
+            pragma = self.scope.language.unroll.format(count=extent // step)
+            out = (For(self.scope.index_type, var, "0", f"{var} < {extent}", out, step, pragma),)
+        return out
+
+    def products(self, fragments: Mapping[str, str], both: Sequence[tuple[str, int]]) -> Iterator[Node]:
+        registers = [self.accumulator(number) for number in range(self.intrinsic.registers("d"))]
+        own = []
+        for operand in (self.a, self.b):
+            loops = [x for x, n in operand.loops if (x, n) not in both]
+            own.append(fragments[operand.name] + "".join(f"[{self.scope.variable(x)}]" for x in loops))
+        uses = frozenset({array_name(self.statement.lhs)})
+        yield Call(f"{self.helper()}({', '.join((*registers, *own))})", self.id, uses)
+
+    def accumulator(self, number: int) -> str:
+        """Return the element of the sums that is one register of the result."""
+        parts = self.intrinsic.layout("d")
+        values: dict[str, Expression] = {}
+        for axis in "ij":
+            pairs = self.tensor.product.axes[axis]
+            for (dim, _), part in zip(pairs, (part for part in parts if part.axis == axis), strict=True):
+                if not part.in_lane:
+                    values[dim] = number // part.place % part.extent
+        target, _, _ = self.expressions.target(substitute(self.statement.lhs, values), self.context)
+        return target
+
+    # {{{ loads
+
+    def loads(
+        self, operand: _Operand, name: str, loops: Sequence[tuple[str, int]], count: int
+    ) -> Block:
+        """Return the loads of the fragments of an operand."""
+        shape = self.matrices(operand) if self.is_full else None
+        if shape is None:
+            return self.nested(loops, self.elementwise(operand, name + self.at(loops), count))
+        transposed, places = shape
+        pairs = loops[-1] if loops and loops[-1][1] % 2 == 0 and len(places) < 2 else None
+        steps = {} if pairs is None else {pairs[0]: 2}
+        parts = [Part(self.row_axis(operand, transposed=transposed), 1, _ROWS, True, 1)]
+        parts += [Part(part.axis, part.stride, 2, True, _ROWS << n) for n, part in enumerate(places)]
+        forms = self.forms(parts)
+        targets = [f"{name}{self.at(loops)}[{k}]" for k in range(count)]
+        element = operand.element
+        if pairs is not None:
+            lane = Affine(((Digit(_ROWS << len(places), 2).axis, 1),))
+            value = to_expression(Affine.variable(pairs[0]).add(lane))
+            element = substitute(element, {pairs[0]: value})
+            targets += [f"{name}{self.at(loops, pairs[0])}[{k}]" for k in range(count)]
+        address = self.expressions.element(self.moved(element, forms), self.context)
+        function = self.ldmatrix(len(targets), transposed=transposed)
+        body: list[Node] = [Call(f"{function}({', '.join(targets)}, &{address})", self.id, frozenset({operand.array}))]
+        if self.intrinsic.conversion:
+            values = [f"{self.converter()}(__uint_as_float({text}))" for text in targets]
+            body += [Assign(*entry, self.id, None, frozenset()) for entry in zip(targets, repeat("="), values)]
+        self.scope.aligned[operand.array] = max(_ROW_BYTES, self.scope.aligned.get(operand.array, 0))
+        return self.nested(loops, body, steps)
+
+    def at(self, loops: Sequence[tuple[str, int]], next_of: str = "") -> str:
+        return "".join(f"[{self.scope.variable(x)}{' + 1' if x == next_of else ''}]" for x, _ in loops)
+
+    def row_axis(self, operand: _Operand, *, transposed: bool) -> str:
+        """Return the subscript of the rows in memory."""
+        rows = next(part.axis for part in operand.parts if part.in_lane and part.place == 4)
+        return next(part.axis for part in operand.parts if part.axis != rows) if transposed else rows
+
+    def matrices(self, operand: _Operand) -> tuple[bool, list[Part]] | None:
+        """Return whether ``ldmatrix`` is to transpose, and the bits of the subscripts that number its matrices.
+
+        None if it cannot load the fragment: its rows are 16 bytes in shared memory.
+        """
+        size = self.intrinsic.operands.itemsize
+        storage = self.scope.storage.get(operand.array)
+        if storage is None or storage.address_space is not AddressSpace.LOCAL or operand.array in self.scope.pools:
+            return None
+        rows = next((part for part in operand.parts if part.in_lane and part.place == 4), None)
+        if rows is None or (rows.stride, rows.extent) != (1, _ROWS):
+            return None
+        columns = [part for part in operand.parts if part.axis != rows.axis]
+        pair = [part for part in columns if not part.in_lane and part.place < self.intrinsic.per_register]
+        across = [part for part in columns if part.in_lane]
+        if [(x.stride, x.extent) for x in pair] != [(1, 4 // size)][: size == 2] or [
+            (x.stride, x.extent, x.place) for x in across
+        ] != [(4 // size, 4, 1)]:
+            return None
+        places = sorted(
+            (Part(x.axis, x.stride << n, 2, False, x.place << n)
+             for x in operand.parts if not x.in_lane and x.place >= self.intrinsic.per_register
+             for n in range(x.extent.bit_length() - 1)), key=lambda part: part.place)  # fmt: skip
+        if len(places) not in {0, 1, 2}:
+            return None
+        for transposed in (False, True)[: 1 + (size == 2)]:
+            fast = rows.axis if transposed else columns[0].axis
+            if self.is_row(operand, fast, _ROW_BYTES // size):
+                return transposed, places
+        return None
+
+    def is_row(self, operand: _Operand, axis: str, count: int) -> bool:
+        """Return whether *count* elements along a subscript, from a multiple on, are aligned neighbours."""
+        storage = self.scope.storage[operand.array]
+        if storage.swizzle is not None and not storage.swizzle.keeps(count):
+            return False
+        along = Affine((("#", count), ("#lane", 1)))
+        others = {name: Affine.variable(f"#{name}") for name in "ijk"}
+        element = self.moved(operand.element, {**others, axis: along})
+        forms = [affine_of(index) for index in element.index_tuple]
+        strides = distances(storage)
+        reason = why_not_wide(forms, strides, 0, Lanes("#lane", 0, count), count, self.scope.divisibility)
+        return reason is None
+
+    def elementwise(self, operand: _Operand, target: str, count: int) -> Iterator[Node]:
+        """Yield the registers of a fragment, element by element."""
+        each = self.intrinsic.per_register
+        for register in range(count):
+            values = [self.value(operand, each * register + n) for n in range(each)]
+            text = values[0] if each == 1 else f"{self.packer()}({', '.join(values)})"
+            yield Assign(f"{target}[{register}]", "=", text, self.id, None, frozenset({operand.array}))
+
+    def value(self, operand: _Operand, number: int) -> str:
+        """Return the bits of one element of a fragment, 0 where there is no term with it."""
+        lanes = [part for part in operand.parts if part.in_lane]
+        const = dict.fromkeys("ijk", 0)
+        for part in operand.parts:
+            if not part.in_lane:
+                const[part.axis] += part.stride * (number // part.place % part.extent)
+        forms = {axis: form.add(Affine((), const[axis])) for axis, form in self.forms(lanes).items()}
+        text = self.expressions.element(self.moved(operand.element, forms), self.context)
+        text = f"{text}.bits" if self.intrinsic.operands.itemsize == 2 else f"{self.converter()}({text})"
+        condition = "" if self.is_full else self.condition(operand, forms)
+        return f"{condition} ? {text} : 0" if condition else text
+
+    def condition(self, operand: _Operand, forms: Mapping[str, Affine]) -> str:
+        """Return under which condition there is a term with an element."""
+        cases = []
+        for piece in pieces_of(self.reach(operand), frozenset(self.reach(operand).dims), self.scope.divisibility):
+            rows = [Affine(terms, const).substitute({f"#{axis}": form for axis, form in forms.items()})
+                    for terms, const in piece.items()]  # fmt: skip
+            cases.append([row for row in rows if not self.context.implies(row)])
+        if not all(cases):
+            return ""
+        texts = [condition_text(case, self.scope, self.context).text for case in cases]
+        return texts[0] if len(texts) == 1 else " || ".join(f"({text})" for text in texts)
+
+    def reach(self, operand: _Operand) -> Statement:
+        """Return the elements that terms have, over subscripts ``"#i"`` to ``"#k"`` and what is around."""
+        known = self.tensor.__dict__.setdefault("_reach", {})
+        if operand.name not in known:
+            original = self.tensor.original
+            axes = sorted({part.axis for part in operand.parts})
+            gone = {dim for pairs in self.tensor.product.axes.values() for dim, _ in pairs}
+            other = self.b if operand is self.a else self.a
+            gone |= {x for x, _ in other.loops} - {x for x, _ in operand.loops}
+            kept = tuple(dim for dim in original.dims if dim not in gone)
+            sums = [Affine.make([(dim, c) for dim, c in self.tensor.product.axes[axis]]) for axis in axes]
+            images = [*map(Affine.variable, kept), *sums]
+            names = (*kept, *(f"#{axis}" for axis in axes))
+            domain = map_from_forms(original.domain, original.dims, images).range()
+            for number, name in enumerate(names):
+                domain = domain.set_dim_name(_SET, number, name)
+            known[operand.name] = replace(original, dims=names, domain=domain.coalesce(), product=None)
+        found: Statement = known[operand.name]
+        return found
+
+    def forms(self, parts: Sequence[Part]) -> dict[str, Affine]:
+        """Return the subscripts that are sums of digits of the lane; neighbouring digits are one."""
+        found: dict[str, Affine] = {}
+        for axis in {part.axis for part in parts}:
+            own = sorted((part for part in parts if part.axis == axis), key=lambda part: part.place)
+            joined: list[Part] = []
+            for part in own:
+                last = joined[-1] if joined else None
+                if last and part.place == last.place * last.extent and part.stride == last.stride * last.extent:
+                    joined[-1] = Part(axis, last.stride, last.extent * part.extent, True, last.place)
+                else:
+                    joined.append(part)
+            found[axis] = Affine.make([(Digit(part.place, part.extent).axis, part.stride) for part in joined])
+        return found
+
+    def moved(self, element: p.Subscript, forms: Mapping[str, Affine]) -> p.Subscript:
+        """Return *element* for other values of the subscripts i, j and k, 0 if there is none."""
+        values: dict[str, Expression] = {}
+        for axis, pairs in self.tensor.product.axes.items():
+            form = forms.get(axis, Affine((), 0))
+            for dim, coefficient in pairs:
+                values[dim] = to_expression(form) if coefficient == 1 else 0
+        result = substitute(element, values)
+        assert isinstance(result, p.Subscript), "an element stays one"
+        return result
+
+    # }}}
+    # {{{ functions
+
+    def define(self, wish: str, lines: Sequence[str]) -> str:
+        """Return the name of a function of which *lines* are the result type and parameters, and the body."""
+        key = f"{MATRIX}{wish}"
+        name = self.scope.record_helpers.get(key)
+        if name is None:
+            name = self.scope.record_helpers[key] = self.scope.names.fresh(wish)
+            result, _, parameters = lines[0].partition(" (")
+            head = f"{self.scope.language.helper} {result} {name}({parameters}"
+            self.scope.helpers[key] = "\n".join([head, "{", *(f"    {line}" for line in lines[1:]), "}"])
+        return name
+
+    def helper(self) -> str:
+        """Return the name of the function around the instruction."""
+        counts = {x: self.intrinsic.registers(x) // self.intrinsic.per_register for x in "ab"}
+        results = [f"d{n}" for n in range(self.intrinsic.registers("d"))]
+        number = len(results)
+        groups = ["{" + ", ".join(f"%{n}" for n in range(len(results))) + "}"]
+        for count in counts.values():
+            groups.append("{" + ", ".join(f"%{number + n}" for n in range(count)) + "}")
+            number += count
+        text = f"{self.intrinsic.instruction} {', '.join([*groups, groups[0]])};"
+        given = ", ".join(f'"r"({x}[{n}])' for x, count in counts.items() for n in range(count))
+        taken = ", ".join(f'"+f"({name})' for name in results)
+        parameters = [f"float &{name}" for name in results]
+        parameters += [f"const unsigned int (&{x})[{n}]" for x, n in counts.items()]
+        margin = " " * len("asm volatile")
+        lines = [f'asm volatile("{text}"', f"{margin} : {taken}", f"{margin} : {given});"]
+        return self.define(self.intrinsic.name, [f"void ({', '.join(parameters)})", *lines])
+
+    def ldmatrix(self, count: int, *, transposed: bool) -> str:
+        """Return the name of the function that loads some matrices of 8 rows of 16 bytes."""
+        names = [f"r{n}" for n in range(count)]
+        operands = ", ".join(f"%{n}" for n in range(count))
+        trans = ".trans" if transposed else ""
+        instruction = f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{operands}}}, [%{count}];"
+        taken = ", ".join(f'"=r"({name})' for name in names)
+        parameters = [*(f"unsigned int &{name}" for name in names), "const void *row"]
+        return self.define(
+            f"ldmatrix_x{count}{'_trans' if transposed else ''}",
+            [
+                f"void ({', '.join(parameters)})",
+                "const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);",
+                f'asm volatile("{instruction}"',
+                f'             : {taken} : "r"(shared) : "memory");',
+            ],
+        )
+
+    def packer(self) -> str:
+        """Return the name of the function that puts two elements into a register."""
+        return self.define(
+            "pack", ["unsigned int (unsigned short low, unsigned short high)", "return low | (unsigned int)high << 16;"]
+        )
+
+    def converter(self) -> str:
+        """Return the name of the function that makes an operand of a float."""
+        conversion = self.intrinsic.conversion
+        if not conversion:
+            return "__float_as_uint"
+        kind = conversion.split(".")[-2]
+        body = ["unsigned int r;", f'asm("{conversion} %0, %1;" : "=r"(r) : "f"(x));', "return r;"]
+        return self.define(f"to_{kind}", ["unsigned int (float x)", *body])
+
+    # }}}
+
+
+def _box(dim: str, extent: int) -> tuple[Affine, Affine]:
+    return Affine(((dim, 1),), 0), Affine(((dim, -1),), extent - 1)
+
+
+# }}}

@@ -1,0 +1,270 @@
+"""Matrix instructions as data: what one computes, and which lane of a warp has which element of its operands.
+
+A layout is a map from elements to lanes and registers.  Each bit of an element's subscripts is a bit of the lane or
+of the number of the register, which is what a layout is reduced to (:func:`parts_of`): so loops can be split into
+lanes and registers, and addresses be written as sums of digits of the lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import islpy as isl
+import numpy as np
+
+from polyloop.errors import Diagnostic, KernelError
+from polyloop.expr.dtypes import BFLOAT16, DType
+from polyloop.expr.names import check_identifier
+
+__all__ = ["INTRINSICS", "WARP", "Matrix", "MatrixIntrinsic", "Part", "declare_intrinsic", "parts_of"]
+
+WARP: Final = 32
+"""Threads that carry out a matrix instruction together."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """``subscript / stride % extent``: a part of subscript ``axis`` that is a digit of the lane, or of the register.
+
+    ``place`` is the stride of the digit there.
+    """
+
+    axis: str
+    stride: int
+    extent: int
+    in_lane: bool
+    place: int
+
+
+@dataclass(frozen=True)
+class MatrixIntrinsic:
+    """An instruction by which a warp adds a product of two small matrices to a third one.
+
+    ::
+
+        d[i, j] = d[i, j] + sum(k, a[i, k]*b[k, j])      for i < m, j < n, k < p of ``shape``
+
+    Attributes
+    ----------
+    name
+        By which :func:`polyloop.tensorize` knows it, and what the function around it is called.
+    shape
+        Extents ``(m, n, p)``, powers of two.
+    a, b, d
+        Layouts: ``"{ [i, k] -> [lane, register] : .. }"``, of the elements in the order of the registers; two elements
+        of 16 bits share a register.
+    operands
+        Type of the elements of ``a`` and ``b``: float16, bfloat16 or float32.  Those of ``d`` are float32.
+    instruction
+        The PTX instruction.  Its operands are the registers of d, a, b and d, of which those of a and b have 32 bits.
+    conversion
+        A PTX instruction that turns an element, a float, into what the instruction takes; empty for none.
+    capability
+        The least compute capability, 80 for sm_80.
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    a: str
+    b: str
+    d: str
+    operands: DType
+    instruction: str
+    conversion: str = ""
+    capability: int = 80
+
+    def meaning(self) -> str:
+        """Return the domain and the instruction of the kernel that the instruction is."""
+        m, n, p = self.shape
+        domain = f"{{[i, j, k]: 0 <= i < {m} and 0 <= j < {n} and 0 <= k < {p}}}"
+        return f"{domain}\nd[i, j] = d[i, j] + sum(k, a[i, k]*b[k, j])"
+
+    @property
+    def extents(self) -> Mapping[str, int]:
+        """Extents of the subscripts i, j and k."""
+        return dict(zip("ijk", self.shape, strict=True))
+
+    @property
+    def per_register(self) -> int:
+        """Elements of ``a`` and ``b`` in a register."""
+        return 4 // self.operands.itemsize
+
+    def layout(self, operand: str) -> tuple[Part, ...]:
+        """Return the layout of ``"a"``, ``"b"`` or ``"d"``, by subscripts and from their low to their high parts."""
+        axes = {"a": "ik", "b": "kj", "d": "ij"}[operand]
+        return parts_of(getattr(self, operand), tuple((axis, self.extents[axis]) for axis in axes))
+
+    def registers(self, operand: str) -> int:
+        """Return the elements of an operand that each lane has."""
+        total = 1
+        for part in self.layout(operand):
+            total *= 1 if part.in_lane else part.extent
+        return total
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """That an instruction's reduction is carried out by an intrinsic.
+
+    ``inames`` has, for each subscript i, j and k, pairs of an iname and its coefficient: the subscript is their sum.
+    """
+
+    intrinsic: MatrixIntrinsic
+    inames: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
+
+    def of(self, axis: str) -> tuple[tuple[str, int], ...]:
+        """Return the inames of a subscript, with their coefficients."""
+        return dict(self.inames)[axis]
+
+    def renamed(self, names: Mapping[str, str]) -> Matrix:
+        """Return the same with inames renamed."""
+        new = tuple((axis, tuple((names.get(x, x), c) for x, c in pairs)) for axis, pairs in self.inames)
+        return Matrix(self.intrinsic, new)
+
+    def __str__(self) -> str:
+        shown = "; ".join(f"{axis} = {' + '.join(x if c == 1 else f'{c}*{x}' for x, c in pairs)}"
+                          for axis, pairs in self.inames)  # fmt: skip
+        return f"{self.intrinsic.name}({shown})"
+
+
+@cache
+def parts_of(layout: str, extents: tuple[tuple[str, int], ...]) -> tuple[Part, ...]:
+    """Return a layout as digits of the lane and of the register.
+
+    Raises
+    ------
+    KernelError
+        ``bad-intrinsic``, if a bit of a subscript is no bit of the lane or of the register, or two are the same.
+    """
+    try:
+        given = isl.Map(layout)
+    except isl.Error as error:
+        raise _bad(f"'{layout}' is no layout", f"{error}".strip().splitlines()[-1]) from None
+    if given.dim(isl.dim_type.in_) != 2 or given.dim(isl.dim_type.out) != 2:
+        raise _bad(f"'{layout}' is no layout", "it has to map two subscripts to a lane and a register")
+    parts: list[Part] = []
+    for position, (axis, extent) in enumerate(extents):
+        bit = 1
+        while bit < extent:
+            place = _image(given, position, bit)
+            if place is None:
+                raise _bad(f"the layout '{layout}' is no permutation of bits", f"{axis} = {bit} is at no power of two")
+            parts.append(Part(axis, bit, 2, *place))
+            bit *= 2
+    found = _merged(parts)
+    if not given.is_equal(_map_of(found, extents)):
+        raise _bad(f"the layout '{layout}' is no permutation of bits", "its elements are not sums of those of the bits")
+    return found
+
+
+def _image(given: isl.Map, position: int, value: int) -> tuple[bool, int] | None:
+    """Return whether the element with one subscript of *value*, the other 0, lies in a lane, and in which place."""
+    values = [value if k == position else 0 for k in range(2)]
+    image = given
+    for k, number in enumerate(values):
+        image = image.fix_val(isl.dim_type.in_, k, number)
+    if image.is_empty() or not image.is_single_valued():
+        return None
+    point = image.range().sample_point()
+    lane, register = (point.get_coordinate_val(isl.dim_type.set, k).to_python() for k in range(2))
+    at = lane or register
+    return None if (lane and register) or at <= 0 or at & (at - 1) or lane >= WARP else (lane > 0, at)
+
+
+def _merged(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Return *parts* with neighbouring bits that stay neighbours as one."""
+    out: list[Part] = []
+    for part in parts:
+        last = out[-1] if out else None
+        if (
+            last is not None
+            and (last.axis, last.in_lane) == (part.axis, part.in_lane)
+            and part.stride == last.stride * last.extent
+            and part.place == last.place * last.extent
+        ):
+            out[-1] = Part(last.axis, last.stride, last.extent * part.extent, last.in_lane, last.place)
+        else:
+            out.append(part)
+    return tuple(out)
+
+
+def _map_of(parts: Iterable[Part], extents: Iterable[tuple[str, int]]) -> isl.Map:
+    """Return the layout that *parts* are."""
+    sums: dict[bool, list[str]] = {True: [], False: []}
+    for part in parts:
+        sums[part.in_lane].append(f"{part.place}*(floor({part.axis}/{part.stride}) mod {part.extent})")
+    lane, register = (" + ".join(sums[where]) or "0" for where in (True, False))
+    axes = ", ".join(axis for axis, _ in extents)
+    box = " and ".join(f"0 <= {axis} < {extent}" for axis, extent in extents)
+    return isl.Map(f"{{ [{axes}] -> [{lane}, {register}] : {box} }}")
+
+
+def _bad(message: str, *notes: str) -> KernelError:
+    hint = "write it as the manual of the instruction has it: { [i, k] -> [lane, register] : .. }"
+    return KernelError("declare_intrinsic", None, [Diagnostic("bad-intrinsic", message, notes, (hint,))])
+
+
+def declare_intrinsic(intrinsic: MatrixIntrinsic) -> None:
+    """Put a matrix instruction into the table that :func:`polyloop.tensorize` looks names up in.
+
+    Raises
+    ------
+    KernelError
+        ``bad-intrinsic``: a name that is taken by another one, a shape of other numbers than powers of two, types that
+        no register holds, or a layout in which a bit of a subscript is no bit of the lane or of the register.
+    """
+    problem = check_identifier(intrinsic.name)
+    if problem is not None:
+        raise KernelError("declare_intrinsic", None, [problem])
+    if INTRINSICS.get(intrinsic.name, intrinsic) != intrinsic:
+        raise _bad(f"there is another intrinsic '{intrinsic.name}'", "names are for good: traces hold them")
+    if any(n < 1 or n & (n - 1) for n in intrinsic.shape):
+        raise _bad(f"the shape {intrinsic.shape} of '{intrinsic.name}' is not three powers of two")
+    if intrinsic.operands not in {np.dtype(np.float16), BFLOAT16, np.dtype(np.float32)}:
+        raise _bad(f"'{intrinsic.name}' has operands of type {intrinsic.operands}",
+                   "registers hold elements of 16 or 32 bits: float16, bfloat16 or float32")  # fmt: skip
+    for operand in "abd":
+        lanes = 1
+        for part in intrinsic.layout(operand):
+            lanes *= part.extent if part.in_lane else 1
+        places = {(part.in_lane, part.place * 2**n) for part in intrinsic.layout(operand)
+                  for n in range(part.extent.bit_length() - 1)}  # fmt: skip
+        bits = sum(part.extent.bit_length() - 1 for part in intrinsic.layout(operand))
+        if lanes != WARP or len(places) != bits:
+            raise _bad(f"in the layout of '{operand}' of '{intrinsic.name}' lanes or registers have no element of "
+                       "their own", "each lane has the same number of elements, and no two share a place")  # fmt: skip
+        if intrinsic.registers(operand) % (1 if operand == "d" else intrinsic.per_register):
+            raise _bad(f"the elements of '{operand}' of '{intrinsic.name}' do not fill registers")
+    INTRINSICS[intrinsic.name] = intrinsic
+
+
+_D_16X8: Final = "{ [i, j] -> [4*(i mod 8) + floor(j/2), 2*floor(i/8) + j mod 2] : 0 <= i < 16 and 0 <= j < 8 }"
+_A_16X16: Final = (
+    "{ [i, k] -> [4*(i mod 8) + floor((k mod 8)/2), 4*floor(k/8) + 2*floor(i/8) + k mod 2] "
+    ": 0 <= i < 16 and 0 <= k < 16 }"
+)
+_B_16X8: Final = "{ [k, j] -> [4*j + floor((k mod 8)/2), 2*floor(k/8) + k mod 2] : 0 <= k < 16 and 0 <= j < 8 }"
+_A_16X8: Final = "{ [i, k] -> [4*(i mod 8) + k mod 4, 2*floor(k/4) + floor(i/8)] : 0 <= i < 16 and 0 <= k < 8 }"
+_B_8X8: Final = "{ [k, j] -> [4*j + k mod 4, floor(k/4)] : 0 <= k < 8 and 0 <= j < 8 }"
+
+INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
+    entry.name: entry
+    for entry in (
+        MatrixIntrinsic(
+            "mma_m16n8k16_f16", (16, 8, 16), _A_16X16, _B_16X8, _D_16X8, np.dtype(np.float16),
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+        ),
+        MatrixIntrinsic(
+            "mma_m16n8k16_bf16", (16, 8, 16), _A_16X16, _B_16X8, _D_16X8, BFLOAT16,
+            "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32",
+        ),
+        MatrixIntrinsic(
+            "mma_m16n8k8_tf32", (16, 8, 8), _A_16X8, _B_8X8, _D_16X8, np.dtype(np.float32),
+            "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", conversion="cvt.rna.tf32.f32",
+        ),
+    )
+}  # fmt: skip
+"""By name; :func:`declare_intrinsic` adds to it.  PTX ISA, "Matrix Fragments for mma.m16n8k16" and "mma.m16n8k8"."""
