@@ -213,11 +213,8 @@ def _pair(
     differing = tuple(axis for axis in axes.all if axis not in agreeing)
     if not differing:
         return
-    pairs = not_denied(placement, first, a, second, b, conflict_pairs(placement, first, a, second, b))
-    if (left_warp := by_whole_warps(placement, first, a)) is not None:
-        pairs = pairs.apply_domain(left_warp)
-    if (right_warp := by_whole_warps(placement, second, b)) is not None:
-        pairs = pairs.apply_range(right_warp)
+    pairs = _of_warps(placement, left, right, conflict_pairs(placement, first, a, second, b))
+    pairs = not_denied(placement, first, a, second, b, pairs)
     blocks = tuple(axis for axis in axes.group if axis in differing)
     if blocks and placement.spaces[array] is AddressSpace.GLOBAL:
         pairs = pairs.intersect_domain(_in_grid(placement, first)).intersect_range(_in_grid(placement, second))
@@ -236,6 +233,16 @@ def _pair(
     for conflict in crossing_conflicts(placement, first, second, pairs, differing):
         scope = None if conflict.simultaneous else Scope.BLOCK
         yield Need(array, a, b, conflict, scope)
+
+
+def _of_warps(
+    placement: Placement, left: tuple[Placed, Access], right: tuple[Placed, Access], pairs: isl.Map
+) -> isl.Map:
+    """Return *pairs* in which an access that any lane of a warp may make is one of all of them."""
+    warp = by_whole_warps(placement, *left)
+    pairs = pairs if warp is None else pairs.apply_domain(warp)
+    warp = by_whole_warps(placement, *right)
+    return pairs if warp is None else pairs.apply_range(warp)
 
 
 def _across_blocks(

@@ -40,16 +40,15 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(const bfloat16 *__r
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
-    const int t_mod_4 = tx % 4, b_dim_1_outer = tx % 16, ii_lane = tx / 4 % 8, a_dim_0_inner = tx / 4, lane_div_16 = tx / 16 % 2, b_dim_0_inner = tx / 16, wi = tx / 32 % 2, wj = tx / 64;
-    extern __shared__ __align__(16) char shared_memory[];
-    bfloat16 (&a_tile)[4][128][40] = *(bfloat16 (*)[4][128][40])shared_memory;
-    bfloat16 (&b_tile)[4][32][136] = *(bfloat16 (*)[4][32][136])(shared_memory + 40960);
-    if (128 * by + 127 < m && 128 * bx + 127 < n) {
-        __align__(8) float acc[4][8][2][2];
+    const int t_mod_4 = tx % 4, b_dim_1_outer = tx % 8, lane_mod_16 = tx % 16, ii_lane = tx / 4 % 8, a_dim_0_inner = tx / 4, b_dim_0_inner = tx / 8, lane_div_16 = tx / 16 % 2, wi = tx / 32 % 2, wj = tx / 64;
+    __shared__ __align__(16) bfloat16 a_tile[4][64][40];
+    __shared__ __align__(16) bfloat16 b_tile[4][32][72];
+    if (64 * by + 63 < m && 64 * bx + 63 < n) {
+        __align__(8) float acc[2][4][2][2];
         #pragma unroll
-        for (int mi = 0; mi < 4; ++mi) {
+        for (int mi = 0; mi < 2; ++mi) {
             #pragma unroll
-            for (int ni = 0; ni < 8; ++ni) {
+            for (int ni = 0; ni < 4; ++ni) {
                 #pragma unroll
                 for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
                     #pragma unroll
@@ -60,38 +59,40 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(const bfloat16 *__r
         }
         if (8 * t_mod_4 + 7 < p) {
             #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-                cp_async_16(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4]);  // fetch_a
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+                cp_async_16(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4]);  // fetch_a
         }
-        #pragma unroll
-        for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-            if (8 * b_dim_0_outer + b_dim_0_inner < p)
-                cp_async_16(&b_tile[0][8 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(8 * b_dim_0_outer + b_dim_0_inner) * n + 128 * bx + 8 * b_dim_1_outer]);  // fetch_b
+        if (b_dim_0_inner < p) {
+            #pragma unroll
+            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+                if (16 * b_dim_0_outer + b_dim_0_inner < p)
+                    cp_async_16(&b_tile[0][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
+            }
         }
         cp_async_commit();
         if (8 * t_mod_4 + 39 < p) {
             #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-                cp_async_16(&a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 32]);  // fetch_a
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+                cp_async_16(&a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 32]);  // fetch_a
         }
         if (b_dim_0_inner + 32 < p) {
             #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (8 * b_dim_0_outer + b_dim_0_inner + 32 < p)
-                    cp_async_16(&b_tile[1][8 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(8 * b_dim_0_outer + b_dim_0_inner + 32) * n + 128 * bx + 8 * b_dim_1_outer]);  // fetch_b
+            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+                if (16 * b_dim_0_outer + b_dim_0_inner + 32 < p)
+                    cp_async_16(&b_tile[1][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner + 32) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
             }
         }
         cp_async_commit();
         if (8 * t_mod_4 + 71 < p) {
             #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-                cp_async_16(&a_tile[2][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 64]);  // fetch_a
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+                cp_async_16(&a_tile[2][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 64]);  // fetch_a
         }
         if (b_dim_0_inner + 64 < p) {
             #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (8 * b_dim_0_outer + b_dim_0_inner + 64 < p)
-                    cp_async_16(&b_tile[2][8 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(8 * b_dim_0_outer + b_dim_0_inner + 64) * n + 128 * bx + 8 * b_dim_1_outer]);  // fetch_b
+            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+                if (16 * b_dim_0_outer + b_dim_0_inner + 64 < p)
+                    cp_async_16(&b_tile[2][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner + 64) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
             }
         }
         cp_async_commit();
@@ -100,26 +101,26 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(const bfloat16 *__r
             cp_async_wait<2>();
             __syncthreads();
             #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-                cp_async_16(&a_tile[(ko + 3) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + 8 * t_mod_4 + 96]);  // fetch_a
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+                cp_async_16(&a_tile[(ko + 3) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + 8 * t_mod_4 + 96]);  // fetch_a
             #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
-                cp_async_16(&b_tile[(ko + 3) % 4][8 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(32 * ko + 8 * b_dim_0_outer + b_dim_0_inner + 96) * n + 128 * bx + 8 * b_dim_1_outer]);  // fetch_b
+            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+                cp_async_16(&b_tile[(ko + 3) % 4][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
             cp_async_commit();
             #pragma unroll
             for (int kk = 0; kk < 2; ++kk) {
-                unsigned int a_frag[4][4];
+                unsigned int a_frag[2][4];
                 #pragma unroll
-                for (int mi = 0; mi < 4; ++mi)
-                    ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[ko % 4][64 * wi + 16 * mi + b_dim_1_outer][16 * kk + 8 * lane_div_16]);  // insn
-                unsigned int b_frag[8][2];
+                for (int mi = 0; mi < 2; ++mi)
+                    ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[ko % 4][32 * wi + 16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
+                unsigned int b_frag[4][2];
                 #pragma unroll
-                for (int ni = 0; ni < 8; ni += 2)
-                    ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[ko % 4][16 * kk + b_dim_1_outer][64 * wj + 8 * ni + 8 * lane_div_16]);  // insn
+                for (int ni = 0; ni < 4; ni += 2)
+                    ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[ko % 4][16 * kk + lane_mod_16][32 * wj + 8 * ni + 8 * lane_div_16]);  // insn
                 #pragma unroll
-                for (int mi = 0; mi < 4; ++mi) {
+                for (int mi = 0; mi < 2; ++mi) {
                     #pragma unroll
-                    for (int ni = 0; ni < 8; ++ni)
+                    for (int ni = 0; ni < 4; ++ni)
                         mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
                 }
             }
@@ -129,77 +130,77 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(const bfloat16 *__r
             __syncthreads();
             if (32 * ko + 8 * t_mod_4 + 103 < p) {
                 #pragma unroll
-                for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-                    cp_async_16(&a_tile[(ko + 3) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + 8 * t_mod_4 + 96]);  // fetch_a
+                for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+                    cp_async_16(&a_tile[(ko + 3) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + 8 * t_mod_4 + 96]);  // fetch_a
             }
             if (32 * ko + b_dim_0_inner + 96 < p) {
                 #pragma unroll
-                for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                    if (32 * ko + 8 * b_dim_0_outer + b_dim_0_inner + 96 < p)
-                        cp_async_16(&b_tile[(ko + 3) % 4][8 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(32 * ko + 8 * b_dim_0_outer + b_dim_0_inner + 96) * n + 128 * bx + 8 * b_dim_1_outer]);  // fetch_b
+                for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+                    if (32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96 < p)
+                        cp_async_16(&b_tile[(ko + 3) % 4][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
                 }
             }
             cp_async_commit();
             if (32 * ko + 31 < p) {
                 #pragma unroll
                 for (int kk = 0; kk < 2; ++kk) {
-                    unsigned int a_frag[4][4];
+                    unsigned int a_frag[2][4];
                     #pragma unroll
-                    for (int mi = 0; mi < 4; ++mi)
-                        ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[ko % 4][64 * wi + 16 * mi + b_dim_1_outer][16 * kk + 8 * lane_div_16]);  // insn
-                    unsigned int b_frag[8][2];
+                    for (int mi = 0; mi < 2; ++mi)
+                        ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[ko % 4][32 * wi + 16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
+                    unsigned int b_frag[4][2];
                     #pragma unroll
-                    for (int ni = 0; ni < 8; ni += 2)
-                        ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[ko % 4][16 * kk + b_dim_1_outer][64 * wj + 8 * ni + 8 * lane_div_16]);  // insn
+                    for (int ni = 0; ni < 4; ni += 2)
+                        ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[ko % 4][16 * kk + lane_mod_16][32 * wj + 8 * ni + 8 * lane_div_16]);  // insn
                     #pragma unroll
-                    for (int mi = 0; mi < 4; ++mi) {
+                    for (int mi = 0; mi < 2; ++mi) {
                         #pragma unroll
-                        for (int ni = 0; ni < 8; ++ni)
+                        for (int ni = 0; ni < 4; ++ni)
                             mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
                     }
                 }
             } else {
                 #pragma unroll
                 for (int kk = 0; kk < 2; ++kk) {
-                    unsigned int a_frag[4][4];
+                    unsigned int a_frag[2][4];
                     #pragma unroll
-                    for (int mi = 0; mi < 4; ++mi) {
-                        a_frag[mi][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
-                        a_frag[mi][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
-                        a_frag[mi][2] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
-                        a_frag[mi][3] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
+                    for (int mi = 0; mi < 2; ++mi) {
+                        a_frag[mi][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
+                        a_frag[mi][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
+                        a_frag[mi][2] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
+                        a_frag[mi][3] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
                     }
-                    unsigned int b_frag[8][2];
+                    unsigned int b_frag[4][2];
                     #pragma unroll
-                    for (int ni = 0; ni < 8; ++ni) {
-                        b_frag[ni][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p ? b_tile[ko % 4][16 * kk + 2 * t_mod_4][64 * wj + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 1][64 * wj + 8 * ni + ii_lane].bits : 0);  // insn
-                        b_frag[ni][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 8][64 * wj + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 9][64 * wj + 8 * ni + ii_lane].bits : 0);  // insn
+                    for (int ni = 0; ni < 4; ++ni) {
+                        b_frag[ni][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p ? b_tile[ko % 4][16 * kk + 2 * t_mod_4][32 * wj + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 1][32 * wj + 8 * ni + ii_lane].bits : 0);  // insn
+                        b_frag[ni][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 8][32 * wj + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 9][32 * wj + 8 * ni + ii_lane].bits : 0);  // insn
                     }
                     #pragma unroll
-                    for (int mi = 0; mi < 4; ++mi) {
+                    for (int mi = 0; mi < 2; ++mi) {
                         #pragma unroll
-                        for (int ni = 0; ni < 8; ++ni)
+                        for (int ni = 0; ni < 4; ++ni)
                             mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
                     }
                 }
             }
         }
         #pragma unroll
-        for (int mi = 0; mi < 4; ++mi) {
+        for (int mi = 0; mi < 2; ++mi) {
             #pragma unroll
-            for (int ni = 0; ni < 8; ++ni) {
+            for (int ni = 0; ni < 4; ++ni) {
                 #pragma unroll
                 for (int ii_reg = 0; ii_reg < 2; ++ii_reg)
-                    *(float2 *)&c[(128 * by + 64 * wi + 16 * mi + 8 * ii_reg + ii_lane) * n + 128 * bx + 64 * wj + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
+                    *(float2 *)&c[(64 * by + 32 * wi + 16 * mi + 8 * ii_reg + ii_lane) * n + 64 * bx + 32 * wj + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
             }
         }
     } else {
-        __align__(8) float acc[4][8][2][2];
-        if (128 * bx + 64 * wj + 7 < n && 128 * by + 64 * wi < m) {
+        __align__(8) float acc[2][4][2][2];
+        if (64 * bx + 32 * wj + 7 < n && 64 * by + 32 * wi < m) {
             #pragma unroll
-            for (int mi = 0; mi < 4; ++mi) {
+            for (int mi = 0; mi < 2; ++mi) {
                 #pragma unroll
-                for (int ni = 0; ni < 8; ++ni) {
+                for (int ni = 0; ni < 4; ++ni) {
                     #pragma unroll
                     for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
                         #pragma unroll
@@ -209,126 +210,126 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(const bfloat16 *__r
                 }
             }
         }
-        if (128 * by + a_dim_0_inner < m && 8 * t_mod_4 + 7 < p) {
+        if (64 * by + a_dim_0_inner < m && 8 * t_mod_4 + 7 < p) {
             #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
-                if (128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
-                    cp_async_16(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4]);  // fetch_a
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+                if (64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
+                    cp_async_16(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4]);  // fetch_a
             }
         }
-        if (128 * bx + 8 * b_dim_1_outer + 7 < n) {
+        if (b_dim_0_inner < p && 64 * bx + 8 * b_dim_1_outer + 7 < n) {
             #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (8 * b_dim_0_outer + b_dim_0_inner < p)
-                    cp_async_16(&b_tile[0][8 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(8 * b_dim_0_outer + b_dim_0_inner) * n + 128 * bx + 8 * b_dim_1_outer]);  // fetch_b
-            }
-        }
-        cp_async_commit();
-        if (128 * by + a_dim_0_inner < m && 8 * t_mod_4 + 39 < p) {
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
-                if (128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
-                    cp_async_16(&a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 32]);  // fetch_a
-            }
-        }
-        if (b_dim_0_inner + 32 < p && 128 * bx + 8 * b_dim_1_outer + 7 < n) {
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (8 * b_dim_0_outer + b_dim_0_inner + 32 < p)
-                    cp_async_16(&b_tile[1][8 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(8 * b_dim_0_outer + b_dim_0_inner + 32) * n + 128 * bx + 8 * b_dim_1_outer]);  // fetch_b
+            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+                if (16 * b_dim_0_outer + b_dim_0_inner < p)
+                    cp_async_16(&b_tile[0][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
             }
         }
         cp_async_commit();
-        if (128 * by + a_dim_0_inner < m && 8 * t_mod_4 + 71 < p) {
+        if (64 * by + a_dim_0_inner < m && 8 * t_mod_4 + 39 < p) {
             #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
-                if (128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
-                    cp_async_16(&a_tile[2][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 64]);  // fetch_a
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+                if (64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
+                    cp_async_16(&a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 32]);  // fetch_a
             }
         }
-        if (b_dim_0_inner + 64 < p && 128 * bx + 8 * b_dim_1_outer + 7 < n) {
+        if (b_dim_0_inner + 32 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n) {
             #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (8 * b_dim_0_outer + b_dim_0_inner + 64 < p)
-                    cp_async_16(&b_tile[2][8 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(8 * b_dim_0_outer + b_dim_0_inner + 64) * n + 128 * bx + 8 * b_dim_1_outer]);  // fetch_b
+            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+                if (16 * b_dim_0_outer + b_dim_0_inner + 32 < p)
+                    cp_async_16(&b_tile[1][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner + 32) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
+            }
+        }
+        cp_async_commit();
+        if (64 * by + a_dim_0_inner < m && 8 * t_mod_4 + 71 < p) {
+            #pragma unroll
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+                if (64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
+                    cp_async_16(&a_tile[2][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 64]);  // fetch_a
+            }
+        }
+        if (b_dim_0_inner + 64 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n) {
+            #pragma unroll
+            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+                if (16 * b_dim_0_outer + b_dim_0_inner + 64 < p)
+                    cp_async_16(&b_tile[2][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner + 64) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
             }
         }
         cp_async_commit();
         for (int ko = 0; ko < (p + 24) / 32; ++ko) {
             cp_async_wait<2>();
             __syncthreads();
-            if (128 * by + a_dim_0_inner < m && 32 * ko + 8 * t_mod_4 + 103 < p) {
+            if (64 * by + a_dim_0_inner < m && 32 * ko + 8 * t_mod_4 + 103 < p) {
                 #pragma unroll
-                for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
-                    if (128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
-                        cp_async_16(&a_tile[(ko + 3) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + 8 * t_mod_4 + 96]);  // fetch_a
+                for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+                    if (64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
+                        cp_async_16(&a_tile[(ko + 3) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + 8 * t_mod_4 + 96]);  // fetch_a
                 }
             }
-            if (32 * ko + b_dim_0_inner + 96 < p && 128 * bx + 8 * b_dim_1_outer + 7 < n) {
+            if (32 * ko + b_dim_0_inner + 96 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n) {
                 #pragma unroll
-                for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                    if (32 * ko + 8 * b_dim_0_outer + b_dim_0_inner + 96 < p)
-                        cp_async_16(&b_tile[(ko + 3) % 4][8 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(32 * ko + 8 * b_dim_0_outer + b_dim_0_inner + 96) * n + 128 * bx + 8 * b_dim_1_outer]);  // fetch_b
+                for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
+                    if (32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96 < p)
+                        cp_async_16(&b_tile[(ko + 3) % 4][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
                 }
             }
             cp_async_commit();
-            if (128 * bx + 64 * wj + 7 < n && 128 * by + 64 * wi < m) {
-                if (32 * ko + 31 < p && 128 * by + 64 * wi + 63 < m && 128 * bx + 64 * wj + 63 < n) {
+            if (64 * bx + 32 * wj + 7 < n && 64 * by + 32 * wi < m) {
+                if (32 * ko + 31 < p && 64 * by + 32 * wi + 31 < m && 64 * bx + 32 * wj + 31 < n) {
                     #pragma unroll
                     for (int kk = 0; kk < 2; ++kk) {
-                        unsigned int a_frag[4][4];
+                        unsigned int a_frag[2][4];
                         #pragma unroll
-                        for (int mi = 0; mi < 4; ++mi)
-                            ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[ko % 4][64 * wi + 16 * mi + b_dim_1_outer][16 * kk + 8 * lane_div_16]);  // insn
-                        unsigned int b_frag[8][2];
+                        for (int mi = 0; mi < 2; ++mi)
+                            ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[ko % 4][32 * wi + 16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
+                        unsigned int b_frag[4][2];
                         #pragma unroll
-                        for (int ni = 0; ni < 8; ni += 2)
-                            ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[ko % 4][16 * kk + b_dim_1_outer][64 * wj + 8 * ni + 8 * lane_div_16]);  // insn
+                        for (int ni = 0; ni < 4; ni += 2)
+                            ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[ko % 4][16 * kk + lane_mod_16][32 * wj + 8 * ni + 8 * lane_div_16]);  // insn
                         #pragma unroll
-                        for (int mi = 0; mi < 4; ++mi) {
+                        for (int mi = 0; mi < 2; ++mi) {
                             #pragma unroll
-                            for (int ni = 0; ni < 8; ++ni)
+                            for (int ni = 0; ni < 4; ++ni)
                                 mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
                         }
                     }
                 } else {
                     #pragma unroll
                     for (int kk = 0; kk < 2; ++kk) {
-                        unsigned int a_frag[4][4];
+                        unsigned int a_frag[2][4];
                         #pragma unroll
-                        for (int mi = 0; mi < 4; ++mi) {
-                            a_frag[mi][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p && 128 * by + 64 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p && 128 * by + 64 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
-                            a_frag[mi][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p && 128 * by + 64 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p && 128 * by + 64 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
-                            a_frag[mi][2] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p && 128 * by + 64 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p && 128 * by + 64 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
-                            a_frag[mi][3] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p && 128 * by + 64 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p && 128 * by + 64 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 4][64 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
+                        for (int mi = 0; mi < 2; ++mi) {
+                            a_frag[mi][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p && 64 * by + 32 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p && 64 * by + 32 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
+                            a_frag[mi][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p && 64 * by + 32 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p && 64 * by + 32 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
+                            a_frag[mi][2] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p && 64 * by + 32 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p && 64 * by + 32 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
+                            a_frag[mi][3] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p && 64 * by + 32 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p && 64 * by + 32 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
                         }
-                        unsigned int b_frag[8][2];
+                        unsigned int b_frag[4][2];
                         #pragma unroll
-                        for (int ni = 0; ni < 8; ++ni) {
-                            b_frag[ni][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p && 128 * bx + 64 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 4][16 * kk + 2 * t_mod_4][64 * wj + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p && 128 * bx + 64 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 1][64 * wj + 8 * ni + ii_lane].bits : 0);  // insn
-                            b_frag[ni][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p && 128 * bx + 64 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 8][64 * wj + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p && 128 * bx + 64 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 9][64 * wj + 8 * ni + ii_lane].bits : 0);  // insn
+                        for (int ni = 0; ni < 4; ++ni) {
+                            b_frag[ni][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p && 64 * bx + 32 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 4][16 * kk + 2 * t_mod_4][32 * wj + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p && 64 * bx + 32 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 1][32 * wj + 8 * ni + ii_lane].bits : 0);  // insn
+                            b_frag[ni][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p && 64 * bx + 32 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 8][32 * wj + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p && 64 * bx + 32 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 9][32 * wj + 8 * ni + ii_lane].bits : 0);  // insn
                         }
                         #pragma unroll
-                        for (int mi = 0; mi < 4; ++mi) {
+                        for (int mi = 0; mi < 2; ++mi) {
                             #pragma unroll
-                            for (int ni = 0; ni < 8; ++ni)
+                            for (int ni = 0; ni < 4; ++ni)
                                 mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
                         }
                     }
                 }
             }
         }
-        if (128 * by + 64 * wi + ii_lane < m && 128 * bx + 64 * wj + 2 * t_mod_4 + 1 < n) {
+        if (64 * by + 32 * wi + ii_lane < m && 64 * bx + 32 * wj + 2 * t_mod_4 + 1 < n) {
             #pragma unroll
-            for (int mi = 0; mi < 4; ++mi) {
-                if (128 * by + 64 * wi + 16 * mi + ii_lane < m) {
+            for (int mi = 0; mi < 2; ++mi) {
+                if (64 * by + 32 * wi + 16 * mi + ii_lane < m) {
                     #pragma unroll
-                    for (int ni = 0; ni < 8; ++ni) {
-                        if (128 * bx + 64 * wj + 8 * ni + 2 * t_mod_4 + 1 < n) {
+                    for (int ni = 0; ni < 4; ++ni) {
+                        if (64 * bx + 32 * wj + 8 * ni + 2 * t_mod_4 + 1 < n) {
                             #pragma unroll
                             for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
-                                if (128 * by + 64 * wi + 16 * mi + 8 * ii_reg + ii_lane < m)
-                                    *(float2 *)&c[(128 * by + 64 * wi + 16 * mi + 8 * ii_reg + ii_lane) * n + 128 * bx + 64 * wj + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
+                                if (64 * by + 32 * wi + 16 * mi + 8 * ii_reg + ii_lane < m)
+                                    *(float2 *)&c[(64 * by + 32 * wi + 16 * mi + 8 * ii_reg + ii_lane) * n + 64 * bx + 32 * wj + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
                             }
                         }
                     }
