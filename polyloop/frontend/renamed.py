@@ -88,6 +88,7 @@ def instruction_under(old: Instruction, names: Names, first_block: int, space: i
         depends_on=frozenset(map(names.instruction, old.depends_on)),
         nosync=frozenset(_nosync(entry, names) for entry in old.nosync),
         blocks=tuple((names.variable(iname), number + first_block) for iname, number in old.blocks),
+        matrix=None if old.matrix is None else old.matrix.renamed(names.variables),
         reads=frozenset(map(names.variable, old.reads)),
     )
     return new if str(new) == str(old) else replace(new, text="", line=None)
