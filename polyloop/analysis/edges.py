@@ -117,7 +117,7 @@ def _is_plain(placement: Placement, placed: Placed) -> bool:
     lowered = placed.lowered
     if lowered.role not in {"plain", "init", "update"} or len(lowered.writes) != 1 or lowered.is_conditional:
         return False
-    if lowered.instruction.matrix is not None:  # loads of matrix instructions know the terms, and have edges of their own
+    if lowered.instruction.matrix is not None:  # its loads know the terms, and give zeros at edges
         return False
     if lowered.atomic or lowered.across or lowered.along or lowered.fixed or lowered.instruction.step:
         return False
