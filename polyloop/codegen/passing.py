@@ -195,7 +195,7 @@ _COMMENTS: Final = {
         "// all blocks up to it.",
     ),
     False: (
-        "// known: of each block 0, or 1 if totals has the block's own x, 2 if it has that of all blocks up to it.",
+        "// known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it, too.",
     ),
 }
 
@@ -216,7 +216,9 @@ class _LookBack(ThreadScan):
         if any(size > 1 for size in self.sizes[1:]):
             thread = "thread"
             yield f"const int thread = {self.number()[1:-1]};"
-        body = [f"if ({thread} == 0 && block > 0)", *indented(self.stored("x", 1))]
+        own = list(self.stored("x", 1))
+        condition = f"{thread} == 0 && block > 0" if is_warp else "block > 0"
+        body = [f"if ({condition}){' {' * (len(own) > 1)}", *indented(own), *["}"] * (len(own) > 1)]
         body.append(f"{ctype} earlier = {self.neutral()};")
         body += self.warp(thread) if is_warp else self.one_by_one()
         result = [f"const {ctype} all = {self.expression('earlier', 'x')};", *self.stored("all", 2)]
@@ -225,7 +227,6 @@ class _LookBack(ThreadScan):
             yield f"if ({thread} < {_WARP}) {{"
             yield from indented([*body, f"if ({thread} == 0) {{", *indented(result), "}"])
         else:
-            body[0] = "if (block > 0)"
             yield f"if ({thread} == 0) {{"
             yield from indented([*body, *result])
         yield "}"
@@ -237,11 +238,9 @@ class _LookBack(ThreadScan):
         if self.is_packed:
             yield f"totals[block] = {what}ull << 32 | {_BITS[self.dtype.name][0].format(value)};"
             return
-        yield "{"
-        yield f"    totals[2 * block{' + 1' if what > 1 else ''}] = {value};"
-        yield "    __threadfence();"
-        yield f"    known[block] = {what};"
-        yield "}"
+        yield f"totals[2 * block{' + 1' if what > 1 else ''}] = {value};"
+        yield "__threadfence();"
+        yield f"known[block] = {what};"
 
     def warp(self, thread: str) -> Iterator[str]:
         """Yield how the threads of a warp look at so many blocks at a time."""

@@ -1,0 +1,118 @@
+// The sum of x over the 32 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ float warp_sum_float32(float x)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2)
+        x += __shfl_xor_sync(0xffffffff, x, step);
+    return x;
+}
+// The sum of x over the blocks before this one; every block calls it.
+// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
+// all blocks up to it.
+static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+{
+    if (threadIdx.x < 32) {
+        if (threadIdx.x == 0 && block > 0)
+            totals[block] = 1ull << 32 | __float_as_uint(x);
+        float earlier = 0.0f;
+        for (int last = block - 1; last >= 0; last -= 32) {
+            const int other = last - threadIdx.x;
+            unsigned long long word;
+            do
+                word = other < 0 ? 2ull << 32 : totals[other];
+            while (__any_sync(0xffffffff, word >> 32 == 0));
+            float y = __uint_as_float((unsigned int)word);
+            const unsigned int whole = __ballot_sync(0xffffffff, word >> 32 == 2);
+            const int end = whole != 0 ? __ffs(whole) - 1 : 31;  // the nearest block that has the total of all
+            #pragma unroll
+            for (int step = 1; step < 32; step *= 2) {
+                const float z = __shfl_down_sync(0xffffffff, y, step);
+                if (threadIdx.x + step <= end)
+                    y = z + y;
+            }
+            earlier = y + earlier;
+            if (whole != 0)
+                break;
+        }
+        if (threadIdx.x == 0) {
+            const float all = earlier + x;
+            totals[block] = 2ull << 32 | __float_as_uint(all);
+            *before = earlier;
+        }
+    }
+    __syncthreads();
+    return *before;
+}
+// The sum of x over the threads of the block before this one; the whole block calls it.
+static __device__ __forceinline__ float warp_exclusive_sum_float32(float x)
+{
+    #pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const float y = __shfl_up_sync(0xffffffff, x, step);
+        if (threadIdx.x >= step)
+            x = y + x;
+    }
+    const float y = __shfl_up_sync(0xffffffff, x, 1);
+    return threadIdx.x == 0 ? 0.0f : y;
+}
+
+// Clears what blocks pass on to each other, and the number of the next block: before each run.
+extern "C" __global__ void __launch_bounds__(256) prefix_by_blocks_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
+{
+    const int i = 256 * blockIdx.x + threadIdx.x;
+    if (i == 0)
+        next_block[0] = 0;
+    totals[i] = 0;
+}
+
+extern "C" __global__ void __launch_bounds__(32) prefix_by_blocks(const float *__restrict__ a, float *__restrict__ b, int n, unsigned int *next_block, unsigned long long *totals)
+{
+    __shared__ unsigned int ticket;  // this block's number: those before it have begun
+    if (threadIdx.x == 0)
+        ticket = atomicAdd(next_block, 1);
+    __syncthreads();
+    const int bx = ticket;
+    const int tx = threadIdx.x;
+    __shared__ float before[1];
+    if (64 * bx + 63 < n) {
+        float tile_sum = 0.0f;  // tile_sum
+        for (int j_inner_inner = 0; j_inner_inner < 2; ++j_inner_inner)
+            tile_sum += a[64 * bx + 2 * tx + j_inner_inner];  // tile_sum
+        tile_sum = warp_sum_float32(tile_sum);  // tile_sum
+        float b_carry = 0.0f;  // before_tile
+        b_carry += tile_sum;  // before_tile
+        b_carry = grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
+        float b_sum = 0.0f;  // b_sum
+        for (int j_local_inner = 0; j_local_inner < 2; ++j_local_inner)
+            b_sum += a[64 * bx + 2 * tx + j_local_inner];  // b_sum
+        float part_0 = 0.0f;  // b_carry
+        part_0 += b_sum;  // b_carry
+        part_0 = warp_exclusive_sum_float32(part_0);  // b_carry
+        b_carry += part_0;  // b_carry
+        for (int i_inner_inner = 0; i_inner_inner < 2; ++i_inner_inner) {
+            b_carry += a[64 * bx + 2 * tx + i_inner_inner];  // insn
+            b[64 * bx + 2 * tx + i_inner_inner] = b_carry;  // insn
+        }
+    } else {
+        float tile_sum = 0.0f;  // tile_sum
+        for (int j_inner_inner = 0; j_inner_inner < min(2, n - 64 * bx - 2 * tx); ++j_inner_inner)
+            tile_sum += a[64 * bx + 2 * tx + j_inner_inner];  // tile_sum
+        tile_sum = warp_sum_float32(tile_sum);  // tile_sum
+        float b_carry = 0.0f;  // before_tile
+        b_carry += tile_sum;  // before_tile
+        b_carry = grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
+        float b_sum = 0.0f;  // b_sum
+        for (int j_local_inner = 0; j_local_inner < min(2, n - 64 * bx - 2 * tx); ++j_local_inner)
+            b_sum += a[64 * bx + 2 * tx + j_local_inner];  // b_sum
+        float part_0 = 0.0f;  // b_carry
+        if (64 * bx + 2 * tx < n)
+            part_0 += b_sum;  // b_carry
+        part_0 = warp_exclusive_sum_float32(part_0);  // b_carry
+        if (64 * bx + 2 * tx < n)
+            b_carry += part_0;  // b_carry
+        for (int i_inner_inner = 0; i_inner_inner < min(2, n - 64 * bx - 2 * tx); ++i_inner_inner) {
+            b_carry += a[64 * bx + 2 * tx + i_inner_inner];  // insn
+            b[64 * bx + 2 * tx + i_inner_inner] = b_carry;  // insn
+        }
+    }
+}

@@ -1,0 +1,72 @@
+// The sum of x over the blocks before this one; every block calls it.
+// known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it, too.
+static __device__ __forceinline__ double grid_exclusive_sum_float64(double x, int block, double *totals, volatile unsigned int *known, double *before)
+{
+    if (threadIdx.x == 0) {
+        if (block > 0) {
+            totals[2 * block] = x;
+            __threadfence();
+            known[block] = 1;
+        }
+        double earlier = 0.0;
+        for (int other = block - 1; other >= 0; --other) {
+            unsigned int word;
+            do
+                word = known[other];
+            while (word == 0);
+            __threadfence();
+            const double y = totals[2 * other + (word - 1)];
+            earlier = y + earlier;
+            if (word == 2)
+                break;
+        }
+        const double all = earlier + x;
+        totals[2 * block + 1] = all;
+        __threadfence();
+        known[block] = 2;
+        *before = earlier;
+    }
+    __syncthreads();
+    return *before;
+}
+
+// Clears what blocks pass on to each other, and the number of the next block: before each run.
+extern "C" __global__ void __launch_bounds__(256) prefix_by_threads_clear(unsigned int *__restrict__ next_block, unsigned int *__restrict__ totals_known)
+{
+    const int i = 256 * blockIdx.x + threadIdx.x;
+    if (i == 0)
+        next_block[0] = 0;
+    totals_known[i] = 0;
+}
+
+extern "C" __global__ void prefix_by_threads(const float *__restrict__ a, float *__restrict__ b, int n, unsigned int *next_block, unsigned int *totals_known, double *totals)
+{
+    __shared__ unsigned int ticket;  // this block's number: those before it have begun
+    ticket = atomicAdd(next_block, 1);
+    __syncthreads();
+    const int bx = ticket;
+    __shared__ double before[1];
+    if (4 * bx + 3 < n) {
+        double b_sum = 0.0;  // b_sum
+        for (int j_inner = 0; j_inner < 4; ++j_inner)
+            b_sum += (double)a[4 * bx + j_inner];  // b_sum
+        double b_carry = 0.0;  // b_carry
+        b_carry += b_sum;  // b_carry
+        b_carry = grid_exclusive_sum_float64(b_carry, ticket, totals, totals_known, before);  // b_carry
+        for (int i_inner = 0; i_inner < 4; ++i_inner) {
+            b_carry += (double)a[4 * bx + i_inner];  // insn
+            b[4 * bx + i_inner] = b_carry;  // insn
+        }
+    } else {
+        double b_sum = 0.0;  // b_sum
+        for (int j_inner = 0; j_inner < min(4, n - 4 * bx); ++j_inner)
+            b_sum += (double)a[4 * bx + j_inner];  // b_sum
+        double b_carry = 0.0;  // b_carry
+        b_carry += b_sum;  // b_carry
+        b_carry = grid_exclusive_sum_float64(b_carry, ticket, totals, totals_known, before);  // b_carry
+        for (int i_inner = 0; i_inner < min(4, n - 4 * bx); ++i_inner) {
+            b_carry += (double)a[4 * bx + i_inner];  // insn
+            b[4 * bx + i_inner] = b_carry;  // insn
+        }
+    }
+}
