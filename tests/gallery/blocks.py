@@ -20,7 +20,7 @@ def _sum_case(n: int, rng: np.random.Generator) -> Case:
 def prefix_sum_by_blocks() -> pl.LoopKernel:
     """A tile of 64 elements for each block, two for each thread of a warp."""
     knl = pl.make_kernel(PREFIX, "b[i] = sum(j, a[j])", [pl.GlobalArg("a, b", F, shape="n")], name="prefix_by_blocks")
-    knl = pl.split_scan(knl, "i", 64, outer_iname="tile", outer_tag="g.0", sum_name="tile_sum", carry_name="before_tile")
+    knl = pl.split_scan(knl, "i", 64, outer_tag="g.0", sum_name="tile_sum", carry_name="before_tile")
     knl = pl.split_iname(knl, "j_inner", 2, outer_tag="l.0")
     return pl.realize_scan(pl.split_scan(knl, "i_inner", 2, outer_tag="l.0"))
 
