@@ -48,6 +48,8 @@ class Device:
 
     def array(self, values: np.ndarray[Any, Any]) -> Any:
         """Return a copy of *values* in the GPU's memory."""
+        if values.dtype.kind == "V":  # a type that NumPy's buffers do not have
+            return self._arrays.to_gpu(values.view(f"u{values.itemsize}")).view(values.dtype)
         return self._arrays.to_gpu(values)
 
     def poisoned(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:

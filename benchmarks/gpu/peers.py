@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+import numpy as np
+
 from benchmarks.gpu import handwritten
 from benchmarks.gpu.triton_calls import TRITON
 
@@ -24,6 +26,22 @@ counts.  A call that does not write the output of the case returns it."""
 def _torch_product(torch: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
     torch.backends.cuda.matmul.allow_tf32 = False
     return lambda: torch.mm(arrays["a"], arrays["b"], out=arrays["c"])
+
+
+def _torch_wide_product(torch: Any, arrays: Mapping[str, Any]) -> Sequence[Callable[[], object]]:
+    """Return products of 16-bit elements with results in single precision, as ours, and in 16 bits."""
+    a, b = arrays["a"], arrays["b"]
+    return [lambda: torch.mm(a, b, out_dtype=torch.float32), lambda: torch.mm(a, b)]
+
+
+def _torch_tf32(torch: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
+    def run() -> object:
+        torch.backends.cuda.matmul.allow_tf32 = True
+        found = torch.mm(arrays["a"], arrays["b"], out=arrays["c"])
+        torch.backends.cuda.matmul.allow_tf32 = False
+        return found
+
+    return run
 
 
 def _torch_softmax(torch: Any, arrays: Mapping[str, Any]) -> Callable[[], object]:
@@ -48,6 +66,9 @@ _TORCH: Final[Calls] = {
     "bias + GELU": lambda torch, a: lambda: torch.nn.functional.gelu(a["x"] + a["b"]),
     "fp32 GEMM": _torch_product,
     "fp64 GEMM": _torch_product,
+    "bf16 GEMM": _torch_wide_product,
+    "fp16 GEMM": _torch_wide_product,
+    "tf32 GEMM": _torch_tf32,
     "row sums of 32": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),
     "row sums of 1024": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),
     "row sums of 16384": lambda torch, a: lambda: torch.sum(a["a"], 1, out=a["y"]),
@@ -139,7 +160,10 @@ class Peer:
 
 
 def _as_tensor(_: Any, array: Any) -> Any:
-    return importlib.import_module("torch").as_tensor(array, device="cuda")
+    torch: Any = importlib.import_module("torch")
+    if array.dtype.name == "bfloat16":  # NumPy's own types have no such name
+        return torch.as_tensor(array.view(np.int16), device="cuda").view(torch.bfloat16)
+    return torch.as_tensor(array, device="cuda")
 
 
 PEERS: Final[Mapping[str, Peer]] = {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import ml_dtypes
 import numpy as np
 
-from benchmarks.gpu.case import Arrays, Case, sampled
-from examples import matmul_float64
+import polyloop as pl
+from benchmarks.gpu.case import Arrays, Case, F, sampled
+from examples import matmul_float64, matmul_mma
 
 __all__ = ["PRECISIONS"]
 
@@ -31,6 +33,38 @@ def _expected(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
     return {"c": (at, arrays["a"][at].astype(np.float64) @ arrays["b"].astype(np.float64))}
 
 
+def _matrices(dtype: np.dtype[Any]) -> Callable[[Mapping[str, int], np.random.Generator], dict[str, Any]]:
+    def make(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, Any]:
+        m, n, p = (sizes[name] for name in "mnp")
+        shapes = {"a": (m, p), "b": (p, n)}
+        return {name: (rng.random(shape, F) - F(0.5)).astype(dtype) for name, shape in shapes.items()}
+
+    return make
+
+
+def _on_tensor_cores(name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: int, rtol: float) -> Case:
+    """Return a product of elements of *dtype*, with results in single precision."""
+    size = dtype.itemsize
+    depth, vec = 32 // size, 16 // size  # the terms of an instruction, and elements in 16 bytes
+
+    def build() -> pl.LoopKernel:
+        program = matmul_mma.program(dtype, np.float32, vec)
+        return matmul_mma.on_tensor_cores(program, intrinsic, depth, vec, (128, 128, 2 * depth), (64, 64), 4)
+
+    return Case(
+        name,
+        build,
+        tuple(dict.fromkeys("mnp", n) for n in sizes),
+        {"m": 130, "n": 136, "p": 40},
+        _matrices(dtype),
+        _expected,
+        lambda sizes: size * _elements(sizes) + (4 - size) * sizes["m"] * sizes["n"],
+        _work,
+        unit=f"tensor {'tf32' if dtype == F else dtype.name}",
+        rtol=rtol,
+    )
+
+
 PRECISIONS: Final = (
     Case(
         "fp64 GEMM",
@@ -44,4 +78,7 @@ PRECISIONS: Final = (
         unit="float64",
         rtol=1e-13,
     ),
+    _on_tensor_cores("bf16 GEMM", np.dtype(ml_dtypes.bfloat16), "mma_m16n8k16_bf16", 4096, 8192, rtol=1e-5),
+    _on_tensor_cores("fp16 GEMM", np.dtype(np.float16), "mma_m16n8k16_f16", 4096, 8192, rtol=1e-5),
+    _on_tensor_cores("tf32 GEMM", np.dtype(np.float32), "mma_m16n8k8_tf32", 8192, rtol=1e-3),
 )

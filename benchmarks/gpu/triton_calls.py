@@ -14,6 +14,8 @@ _ROWS: Final = {1024: ((1024, 4),), 4096: ((4096, 8), (4096, 16)), 16384: ((1638
 _PIECES: Final = ((4096, 8), (8192, 16), (16384, 32))
 """For longer rows: elements of a piece, and warps of a block."""
 
+_HALF: Final = ((128, 256, 64, 8, 3), (128, 128, 64, 8, 4))
+
 Arrays = Mapping[str, Any]
 Variants = Sequence[Callable[[], object]]
 
@@ -106,5 +108,8 @@ TRITON: Final[Mapping[str, Callable[[Any, Arrays], Variants]]] = {
     **{f"softmax of {columns}": _softmax for columns in (1024, 4096, 16384, 65536)},
     **{f"layer norm of {columns}": _layer_norm for columns in (1024, 4096, 16384, 65536)},
     "fp32 GEMM": _product(((128, 128, 16, 8, 2), (64, 64, 16, 4, 2)), "ieee"),
+    "bf16 GEMM": _product(_HALF, "ieee"),
+    "fp16 GEMM": _product(_HALF, "ieee"),
+    "tf32 GEMM": _product(((128, 128, 32, 8, 3), (128, 256, 32, 8, 3)), "tf32"),
 }
 """Case name -> a function of the kernels and the arrays that returns what is timed."""
