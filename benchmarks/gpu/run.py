@@ -48,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     parser.add_argument("--commit", default=_commit(), help="what is measured; by default git says")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write JSON after each kernel")
     parser.add_argument("--saved", type=Path, metavar="FILE", help="measure nothing: show what --json printed before")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.names if name not in CASES]
@@ -57,8 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.saved is None and not is_there:
         print(f"no GPU: {reason}", file=sys.stderr)
         return 2
-    run = _run(options.names or list(CASES), options.commit) if options.saved is None else (
-        from_json(options.saved.read_text()))
+    if options.saved is None:
+        run = _run(options.names or list(CASES), options.commit, options.save)
+    else:
+        run = from_json(options.saved.read_text())
     print(as_json(run) if options.json else as_markdown(run))
     if options.write:
         document = _ROOT / "docs" / "benchmarks.md"
@@ -66,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(any(figure.error > CASES[figure.kernel].rtol for figure in run.figures))
 
 
-def _run(names: Sequence[str], commit: str) -> Run:
-    """Measure the cases called *names*."""
+def _run(names: Sequence[str], commit: str, save: Path | None) -> Run:
+    """Measure the cases called *names*; what is done is kept in the file *save*."""
     kernels = {name: CASES[name].build() for name in names}
     targets = {name: pl.CudaTarget(min_blocks=CASES[name].min_blocks) for name in names}
     texts = [pl.generate_code(kernels[name], target=targets[name]).device_code for name in names]
@@ -75,15 +78,18 @@ def _run(names: Sequence[str], commit: str) -> Run:
     device = Device()
     libraries, missing = load_peers()
     ceilings = _ceilings(device, libraries)
-    figures = []
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    facts = {"date": today, "device": device.name, "driver": device.driver_version, **_versions(), "commit": commit}
+    figures: list[Figure] = []
+    run = Run(figures, facts, ceilings, list(libraries), missing)
     for name in names:
         compiled = pl.compile(kernels[name], target=targets[name])
         for sizes in CASES[name].sizes:
             figures.append(_measure(device, CASES[name], sizes, compiled, libraries, ceilings))
             print(as_table(figures[-1:], list(libraries)).splitlines()[-1], file=sys.stderr, flush=True)
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    facts = {"date": today, "device": device.name, "driver": device.driver_version, **_versions(), "commit": commit}
-    return Run(figures, facts, ceilings, list(libraries), missing)
+            if save is not None:
+                save.write_text(as_json(run))
+    return run
 
 
 def _versions() -> dict[str, str]:
