@@ -23,6 +23,7 @@ from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import CopyStep
+from polyloop.kernel.kernel import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import constant_bounds, map_from_forms, project_onto
@@ -72,6 +73,20 @@ def _pairs(placement: Placement) -> Iterator[tuple[Placed, Sequence[Placed]]]:
 
 def _link(placement: Placement, start: Placed, arrival: Placed) -> tuple[isl.Map, isl.Set]:
     """Return ``{ arrival -> last start of a copy into its element }``, and arrivals without one."""
+    known = _links(placement)
+    if (start, arrival) not in known:
+        known[start, arrival] = _found_link(placement, start, arrival)
+    return known[start, arrival]
+
+
+@memoised
+def _links(placement: Placement) -> dict[tuple[Placed, Placed], tuple[isl.Map, isl.Set]]:
+    """Return where it is kept what :func:`_link` found: proofs and waits ask for the same."""
+    del placement
+    return {}
+
+
+def _found_link(placement: Placement, start: Placed, arrival: Placed) -> tuple[isl.Map, isl.Set]:
     write = arrival.lowered.write
     flow = flow_of(placement, write.array, [(arrival, write)], [start])
     sources, initial = flow.of(arrival, write)

@@ -21,6 +21,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
+from polyloop.poly.radix import separates
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 
 __all__ = [
@@ -307,7 +308,7 @@ def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access
         return None
     looking_at(reader, access, writer, writer.lowered.write)
     space = placement.spaces[access.array]
-    own = placement.axes.all if space is AddressSpace.PRIVATE else ()
+    own = _owner(placement, space) if space is AddressSpace.PRIVATE else ()
     if access.domain is None and {*loops, *own} >= {*writer.dims} and _same_element(reader, access, writer):
         link = map_from_forms(reader.domain, reader.dims, [Affine.variable(name) for name in writer.dims])
         if link.range().is_subset(writer.domain):
@@ -317,9 +318,19 @@ def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access
     pairs = [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops]
     link = left.apply_range(right.reverse())
     link = link.intersect(lex_relation(link.get_space(), pairs, None))
-    if reader.domain_of(access).is_subset(link.domain()) and link.is_single_valued():
-        return link
+    if reader.domain_of(access).is_subset(link.domain()):
+        fixed = [Affine.variable(x) for x in (*loops, *_owner(placement, space))]
+        fixed += [form for form in writer.indices(writer.lowered.write) if form is not None]
+        if separates(fixed, writer.dims, writer.extent) or link.is_single_valued():
+            return link
     return None
+
+
+def _owner(placement: Placement, space: AddressSpace) -> tuple[str, ...]:
+    """Return the axes on which each index has memory of its own in *space*."""
+    if space is AddressSpace.PRIVATE:
+        return placement.axes.all
+    return placement.axes.group if space is AddressSpace.LOCAL else ()
 
 
 def _same_element(reader: Placed, access: Access, writer: Placed) -> bool:

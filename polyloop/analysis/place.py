@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final
@@ -165,7 +165,7 @@ def _auto_space(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> 
     for meant in _meant_pairs(kernel, program, axes, name):
         if not all(meant.agrees_on(axis) for axis in axes.group):
             return AddressSpace.GLOBAL
-        if space is AddressSpace.PRIVATE and not all(meant.agrees_on(axis) for axis in axes.local):
+        if space is AddressSpace.PRIVATE and not all(map(meant.agrees_on, meant.doubtful_first(axes.local))):
             space = AddressSpace.LOCAL
     return space
 
@@ -181,6 +181,10 @@ class _Meant:
     reader: Placed
     equal: tuple[tuple[Affine, Affine], ...]
     find: Callable[[], isl.Map]
+
+    def doubtful_first(self, axes: Iterable[str]) -> list[str]:
+        """Return *axes* with those first that count for one side otherwise than for the other: few of them agree."""
+        return sorted(axes, key=lambda axis: all(a.coefficient(axis) == b.coefficient(axis) for a, b in self.equal))
 
     def agrees_on(self, axis: str) -> bool:
         """Return whether each reader finds a writer on its own index of *axis*, as it does where a writer repeats."""

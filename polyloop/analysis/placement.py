@@ -39,7 +39,16 @@ from polyloop.kernel.instruction import Copy, Instruction, Partial
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.kernel.tags import LocalAxis, ThreadDigit, axis_name
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, is_strided, map_from_forms, universe
+from polyloop.poly.sets import (
+    Row,
+    add_rows,
+    constant_bounds,
+    insert_dims,
+    is_strided,
+    map_from_forms,
+    preimage,
+    universe,
+)
 
 __all__ = [
     "Axes",
@@ -133,6 +142,22 @@ class Placed:
             to_inames = map_from_forms(self.domain, self.dims, forms)
             found = self.guarded[id(access)] = to_inames.intersect_range(access.domain).domain()
         return found
+
+
+    def extent(self, dim: str) -> int | None:
+        """Return how many values lie between the least and the greatest one of a dimension, None if that varies."""
+        known = _extents(self)
+        if dim not in known:
+            low, high = constant_bounds(self.domain, self.dims.index(dim))
+            known[dim] = None if low is None or high is None else max(0, high - low + 1)
+        return known[dim]
+
+
+@memoised
+def _extents(statement: Placed) -> dict[str, int | None]:
+    """Return where it is kept how many values the dimensions of a statement have."""
+    del statement
+    return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,7 +408,7 @@ def _over(
     """Return *domain*, over the inames of *statement*, over other *names*."""
     space = universe(domain.params(), names)
     images = [known.get(x) or Affine.variable(x) for x in statement.inames]
-    found = map_from_forms(space, names, images).intersect_range(domain.intersect_params(kernel.assumptions)).domain()
+    found = preimage(domain.intersect_params(kernel.assumptions), names, images)
     return found.intersect(add_rows(space, names, within))  # the rows at once: ISL simplifies what it has at each step
 
 

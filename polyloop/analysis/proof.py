@@ -120,13 +120,15 @@ _SHARED = frozenset({Claim.COVERAGE, Claim.VALUES, Claim.REDUCTION, Claim.ORDER}
 
 
 def share_proofs(old: LoopKernel, new: LoopKernel) -> None:
-    """Let *new* have what is proven of values in *old*; the two differ in their traces alone, of which no claim speaks.
+    """Let *new* have what is proven of values in *old*.
 
+    The two stand for one program on threads (:func:`place`): they differ in their traces, of which no claim speaks, or
+    *new* has the loops over lanes that *old* is looked at with.
     Proofs about threads stay where they are: what they find on the way is kept with the placement of their kernel.
     """
     known = {key: proof for key, proof in _proofs.get(old, {}).items() if proof.claim in _SHARED}
     if known:
-        _proofs[new] = known
+        _proofs[new] = {**known, **_proofs.get(new, {})}
 
 
 def findings(kernel: LoopKernel, obligations: Iterable[Obligation]) -> Iterator[Diagnostic]:

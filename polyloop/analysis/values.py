@@ -23,7 +23,7 @@ from polyloop.analysis.dataflow import is_exact, writers_of
 from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.partials import combiner, evaluated, identity, outermost, partial_obligations, result_of
-from polyloop.analysis.placement import Placed, Placement, reference_map
+from polyloop.analysis.placement import Placed, Placement, free_inames, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.scan_terms import reduction_of, reductions_in_parts, scan_obligations
 from polyloop.analysis.witness import element, instance, pair, point_set, witness
@@ -33,6 +33,7 @@ from polyloop.kernel.instruction import Copy, CopyStep, Evaluation, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
+from polyloop.poly.radix import separates
 from polyloop.poly.sets import map_from_forms
 
 __all__ = ["value_obligations", "value_violations"]
@@ -146,7 +147,7 @@ def _uncovered(reference: Placed, runs: Sequence[Placed]) -> Iterator[Diagnostic
             relation = _drop_repeated(relation, statement)
         is_c = statement.lowered.instruction.is_c
         once = statement.lowered.role == "update" or statement.lowered.atomic is not None or is_c
-        if once and not relation.is_injective():
+        if once and not _is_once(statement, reference) and not relation.is_injective():
             what = "an atomic update" if statement.lowered.atomic else "a term of the reduction"
             what = "an instance of the C text" if is_c else what
             yield Diagnostic(
@@ -166,6 +167,15 @@ def _uncovered(reference: Placed, runs: Sequence[Placed]) -> Iterator[Diagnostic
             sites=(reference.lowered.instruction.site(),),
             witness=witness(WitnessKind.LOST, (reference, reference.lowered.writes[0], at), (reference, at)),
         )
+
+
+def _is_once(statement: Placed, reference: Placed) -> bool:
+    """Return whether it is plain to see that no two instances of a copy are the same reference instance."""
+    origin = statement.lowered.instruction.origin
+    if not isinstance(origin, Copy) or free_inames(statement, reference):
+        return False
+    forms = [origin.forms[iname].substitute(statement.forms) for iname in reference.lowered.inames]
+    return separates(forms, (x for x in statement.dims if x not in statement.repeated), statement.extent)
 
 
 def _where(statement: Placed, values: Mapping[str, int]) -> str:

@@ -32,6 +32,7 @@ __all__ = [
     "map_from_forms",
     "parameter_space",
     "parametric_interval",
+    "preimage",
     "project_onto",
     "reorder",
     "rows_of",
@@ -155,6 +156,21 @@ def _linear_map(
             constraint = constraint.set_coefficient_val(kind, position, _val(coefficient))
         result = result.add_constraint(constraint.set_constant_val(_val(form.const)) if form.const else constraint)
     return result.to_map()
+
+
+def preimage(domain: isl.Set, names: Sequence[str], forms: Sequence[Affine]) -> isl.Set:
+    """Return ``{ [names] : [forms] in domain }``, over the parameters of *domain*."""
+    space = universe(domain.params(), names).get_space()
+    ls = isl.LocalSpace.from_space(space)
+    where = _positions(space, names)
+    affs = isl.AffList.alloc(isl.DEFAULT_CONTEXT, len(forms))
+    for form in forms:
+        affs = affs.add(_aff(form, ls, where))
+    target = space.map_from_domain_and_range(domain.get_space())
+    found = domain.preimage_multi_aff(isl.MultiAff.from_aff_list(target, affs))
+    for position, name in enumerate(names):
+        found = found.set_dim_name(SET, position, name)
+    return found
 
 
 def add_rows(domain: isl.Set, dims: Sequence[str], rows: Iterable[Row]) -> isl.Set:

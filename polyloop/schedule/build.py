@@ -25,7 +25,7 @@ from polyloop.analysis.meeting import Kind, meeting_of
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.analysis.pools import pool_needs
-from polyloop.analysis.proof import Proof
+from polyloop.analysis.proof import Proof, share_proofs
 from polyloop.analysis.race import Need, needs, shared_arrays
 from polyloop.analysis.uniform import varying, warp_axes
 from polyloop.errors import Diagnostic, VerificationError, warn
@@ -121,6 +121,8 @@ def prepared(kernel: LoopKernel) -> LoopKernel:
 
 def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     kernel = prepared(original)
+    if kernel is not original and kernel is with_lanes(original):  # the program that transforms looked at
+        share_proofs(original, kernel)
     placement = place(kernel)
     proofs = [*discharge(kernel, obligations(placement, limits))]
     edges = at_edges(placement)
