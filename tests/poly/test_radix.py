@@ -10,7 +10,7 @@ from polyloop.poly.radix import separates
 
 
 def _form(**terms: int) -> Affine:
-    return Affine.make(terms)
+    return Affine.make(terms.items())
 
 
 def test_digits() -> None:
