@@ -9,10 +9,13 @@ sums of (``"l.0008.4"``): no quotients appear in any set.  Code generation sees 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import prod
+
+import islpy as isl
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Instruction
@@ -22,6 +25,7 @@ from polyloop.poly.affine import Affine
 
 __all__ = [
     "Digit",
+    "DigitView",
     "combined_digit",
     "digit_form",
     "digit_of",
@@ -51,6 +55,24 @@ class Digit:
         """Return a name that says how it is computed in a block of so many *threads*."""
         over = f"_div_{self.stride}" if self.stride > 1 else ""
         return f"t{over}" + (f"_mod_{self.extent}" if self.stride * self.extent < threads else "")
+
+
+@dataclass(frozen=True, eq=False)
+class DigitView:
+    """A statement over digits of the thread number, without axes on which every index executes the instance.
+
+    ``extents`` are those of the digits among ``dims``.
+    """
+
+    dims: tuple[str, ...]
+    find: Callable[[], isl.Set]
+    forms: Mapping[str, Affine]
+    extents: Mapping[str, Digit]
+
+    @cached_property
+    def exact(self) -> isl.Set:
+        """The instances, over ``dims``; only code generation asks for them."""
+        return self.find()
 
 
 def digit_of(tag: InameTag, sizes: Mapping[str, int]) -> Digit | None:

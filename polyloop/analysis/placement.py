@@ -8,9 +8,9 @@ writes private memory).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from math import prod
 
 import islpy as isl
@@ -18,6 +18,7 @@ import islpy as isl
 from polyloop.analysis.axes import Axes
 from polyloop.analysis.digits import (
     Digit,
+    DigitView,
     combined_digit,
     digit_form,
     digit_of,
@@ -63,24 +64,6 @@ __all__ = [
 ]
 
 _SET = isl.dim_type.set
-
-
-@dataclass(frozen=True, eq=False)
-class DigitView:
-    """A statement over digits of the thread number, without axes on which every index executes the instance.
-
-    ``extents`` are those of the digits among ``dims``.
-    """
-
-    dims: tuple[str, ...]
-    find: Callable[[], isl.Set]
-    forms: Mapping[str, Affine]
-    extents: Mapping[str, Digit]
-
-    @cached_property
-    def exact(self) -> isl.Set:
-        """The instances, over ``dims``; only code generation asks for them."""
-        return self.find()
 
 
 @dataclass(frozen=True, eq=False)
