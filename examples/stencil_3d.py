@@ -1,4 +1,9 @@
-"""A 7-point stencil that streams along the first axis: three planes in registers, a tile of one in shared memory."""
+"""A 7-point stencil that streams along the first axis with a queue of three values in registers.
+
+Each point of a column is used by three iterations, of which the first one loads it.  That is a window that slides with
+the loop: ``pipeline`` with ``window``.  The loop is unrolled by the length of the queue, so that the places in it are
+known to the compiler, and registers can hold it.
+"""
 
 from typing import Any
 
@@ -13,18 +18,9 @@ def program() -> pl.LoopKernel:
     return pl.make_kernel(
         "{[k, i, j]: 1 <= k < m - 1 and 1 <= i, j < n - 1}",
         """
-        plane(y, x) := u[k, y, x]
-        around(y, x) := plane(y - 1, x) + plane(y + 1, x) + plane(y, x - 1) + plane(y, x + 1)
-        for i, j
-            <> below = u[0, i, j]
-            <> here = u[1, i, j]
-            for k
-                <> above = u[k + 1, i, j]
-                v[k, i, j] = below + above + around(i, j) - 6*here
-                below = here
-                here = above
-            end
-        end
+        column(z) := u[z, i, j]
+        around := u[k, i - 1, j] + u[k, i + 1, j] + u[k, i, j - 1] + u[k, i, j + 1]
+        v[k, i, j] = column(k - 1) + column(k + 1) + around - 6*column(k)
         """,
         [pl.GlobalArg("u, v", np.float32, shape="m, n, n"), ...],
         name="stencil_3d",
@@ -34,10 +30,16 @@ def program() -> pl.LoopKernel:
 
 def transformed() -> pl.LoopKernel:
     knl = program()
-    knl = pl.shift(pl.shift(knl, "i", -1), "j", -1)
+    for iname in ("k", "i", "j"):
+        knl = pl.shift(knl, iname, -1)
     knl = pl.split_iname(knl, "i", 8, outer_tag="g.1", inner_tag="l.1")
     knl = pl.split_iname(knl, "j", 32, outer_tag="g.0", inner_tag="l.0")
-    return pl.precompute(knl, "plane", ["i_inner", "j_inner"])
+    knl = pl.precompute(
+        knl, "column", compute_at="k", temporary_name="queue", temporary_address_space="private", default_tag=None
+    )
+    knl = pl.pipeline(knl, "k", stages=1, window=0)
+    knl = pl.split_iname(knl, "k", 3, inner_tag="unr")
+    return pl.peel(knl, "k_outer")
 
 
 def inputs(rng: np.random.Generator, m: int, n: int) -> dict[str, Any]:
