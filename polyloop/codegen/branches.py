@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 import pymbolic.primitives as p
 
-from polyloop.codegen.c_ast import Block, For, If, Node
+from polyloop.codegen.c_ast import Assign, Block, For, If, Node
 from polyloop.codegen.scope import Text
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 
-__all__ = ["Guarded", "branches", "unswitched"]
+__all__ = ["Guarded", "branches", "one_rest", "unswitched"]
 
 
 @dataclass(frozen=True)
@@ -103,3 +103,43 @@ def unswitched(loop: For) -> Block:
         for case in (choice.body, choice.orelse)
     )
     return (replace(choice, body=(wide,), orelse=(by_lane,)),)
+
+
+def one_rest(first: For, second: For) -> For | None:
+    """Return two loops over the lanes of one cut vector as one loop, None if a lane might see what another one does.
+
+    That is so unless everything that one of them writes and both use is indexed by the lane itself.
+    """
+    if not (first.is_rest and second.is_rest) or replace(first, body=()) != replace(second, body=()):
+        return None
+    (condition, before), (other, after) = (_guarded_assignments(loop) for loop in (first, second))
+    if condition != other or not before or not after:
+        return None
+    texts = [" ".join(f"{node.target} {node.value}" for node in nodes) for nodes in (before, after)]
+    for node in (*before, *after):
+        name = re.match(r"\w*", node.target)
+        assert name is not None, "a pattern that matches nothing too"
+        if not name[0] or (condition is not None and _uses(condition.condition, name[0])):
+            return None
+        if all(_uses(text, name[0]) for text in texts) and not _by_lane(texts, name[0], first.var):
+            return None
+    body: Block = (*before, *after)
+    return replace(first, body=body if condition is None else (replace(condition, body=body),))
+
+
+def _guarded_assignments(loop: For) -> tuple[If | None, tuple[Assign, ...]]:
+    """Return the condition in a loop, without what it guards, and the assignments; none if there is anything else."""
+    guard, nodes = None, loop.body
+    if len(nodes) == 1 and isinstance(nodes[0], If) and not nodes[0].orelse:
+        guard, nodes = replace(nodes[0], body=()), nodes[0].body
+    found = tuple(node for node in nodes if isinstance(node, Assign))
+    return guard, found if len(found) == len(nodes) else ()
+
+
+def _uses(text: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
+
+
+def _by_lane(texts: Sequence[str], name: str, lane: str) -> bool:
+    """Return whether each use of a variable in *texts* is of its element of the lane."""
+    return all(re.search(rf"\b{name}\b(?!\[{lane}\](?!\[))", text) is None for text in texts)

@@ -132,7 +132,7 @@ class For:
     """``for (type var = start; test; var += step) body``.
 
     ``axis`` is ``"g"`` or ``"l"`` for a loop over blocks or threads, whose iterations are independent; ``reads`` are
-    the temporaries in its bounds.
+    the temporaries in its bounds; ``is_rest`` is whether it runs over the lanes of a vector that is not full.
     """
 
     type: str
@@ -144,6 +144,7 @@ class For:
     pragma: str = ""
     axis: str = ""
     reads: frozenset[str] = frozenset()
+    is_rest: bool = False
 
     @cached_property
     def uses(self) -> frozenset[str]:

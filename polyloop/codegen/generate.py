@@ -39,6 +39,7 @@ from polyloop.codegen.regions import sequential_tree
 from polyloop.codegen.registers import IndexedArray, indexed_arrays
 from polyloop.codegen.rows import hull, in_order, rows_of
 from polyloop.codegen.scope import Names, Scope
+from polyloop.codegen.shuffles import shared_shuffles
 from polyloop.codegen.tables import table_text, table_violations
 from polyloop.codegen.walk import Walker
 from polyloop.errors import CodegenError, Diagnostic
@@ -323,6 +324,7 @@ class _Program:
             self.magnitudes.define(name, ((Affine((), size),),))
         walker = Walker(scope, self.schedule, (*launch.group_axes, *extents), extents)
         body = walker.run(tree, context)
+        body = shared_shuffles(body, scope)
         refuse_divergent(body, scope, digits_of(statements).values())
         return _Function(launch, scope, *declare_temporaries(body, launch, scope), axes)
 

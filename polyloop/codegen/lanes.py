@@ -9,6 +9,7 @@ from itertools import chain, count
 
 from polyloop.analysis.contiguity import Lanes, element_reads
 from polyloop.codegen.bounds import Bounds, minimal
+from polyloop.codegen.branches import one_rest
 from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, Verbatim
 from polyloop.codegen.context import Context
 from polyloop.codegen.copies import start_text
@@ -155,10 +156,12 @@ class LaneLoops(Loops):
         assert isinstance(node.body[0], Run), "a plan is made for one statement"
         statement = self.statements[node.body[0].name]
         if node.iname in self.constants or self._uses_registers(statement, node.iname) or bounds.stride is not None:
-            return self._unrolled(node, bounds, context, inside, inner)
-        bounds = self._bounds(node, context, inner - {node.iname})
-        upper = tuple(_least(forms, context) for forms in bounds.upper)
-        return self._plain(node, replace(bounds, upper=upper), context, context.add(bounds.facts), inner)
+            found = self._unrolled(node, bounds, context, inside, inner)
+        else:
+            bounds = self._bounds(node, context, inner - {node.iname})
+            upper = tuple(_least(forms, context) for forms in bounds.upper)
+            found = self._plain(node, replace(bounds, upper=upper), context, context.add(bounds.facts), inner)
+        return tuple(replace(loop, is_rest=True) if isinstance(loop, For) else loop for loop in found)
 
     def _uses_registers(self, statement: Statement, lane: str) -> bool:
         """Return whether a statement subscripts a private variable by its lane."""
@@ -347,13 +350,18 @@ def _least(forms: tuple[Affine, ...], context: Context) -> tuple[Affine, ...]:
 
 
 def merged(nodes: Sequence[Node]) -> Block:
-    """Return *nodes* with neighbouring choices between the same two cases made once, and no vector loaded twice."""
+    """Return *nodes* with neighbouring choices between the same two cases made once, and no vector loaded twice.
+
+    Neighbouring loops over the lanes of one cut vector become one loop where that changes nothing.
+    """
     out: list[Node] = []
     for node in nodes:
         before = out[-1] if out else None
         if isinstance(node, If) and isinstance(before, If) and _is_same_choice(before, node):
-            both = merged((*before.body, *node.body)), (*before.orelse, *node.orelse)
+            both = merged((*before.body, *node.body)), merged((*before.orelse, *node.orelse))
             out[-1] = If(node.condition, *both, is_choice=before.is_choice and node.is_choice)
+        elif isinstance(node, For) and isinstance(before, For) and (loop := one_rest(before, node)) is not None:
+            out[-1] = loop
         elif not (isinstance(node, Assign) and node.type and node in out):
             out.append(node)
     return tuple(out)

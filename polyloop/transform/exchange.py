@@ -52,19 +52,21 @@ def exchange_by_shuffle(kernel: LoopKernel, temporary_name: str) -> LoopKernel:
     ----------
     temporary_name
         A temporary that threads share, of which each thread writes the element of its lane: ``t[lane]``, or
-        ``t[w, lane]`` for each warp.  ``lane`` is an iname on ``l.0`` with 32 values.
+        ``t[w, lane]`` for each warp or group.  ``lane`` is an iname on ``l.0`` with 32 values, or with 2, 4, 8 or 16:
+        then several groups of lanes share a warp, and each exchanges values by itself.
 
     Raises
     ------
     TransformError
-        ``unknown-temporary``, ``bad-exchange``: an element that another thread writes or that crosses warps, a read of
-        another lane's element that not all lanes of the warp make or that is under a condition, or a type that is no
+        ``unknown-temporary``, ``bad-exchange``: an element that another thread writes or that crosses warps or groups,
+        a read of another lane's element that not all lanes make or that is under a condition, or a type that is no
         number of 4 or 8 bytes.
 
     Notes
     -----
     The storage and the text change, not the program: the analysis sees the shared array.  Targets without shuffles
-    keep the array.  A lane may read and write its own element under any condition.  Call it last: what later
+    keep the array.  A lane may read and write its own element under any condition.  What does not change is
+    exchanged once, ahead of loops.  Call it last: what later
     transforms make of the accesses is checked when code is generated.  Source:
     ``__shfl_sync``, CUDA C++ Programming Guide, "Warp Shuffle Functions".
     """

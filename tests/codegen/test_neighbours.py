@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.codegen.branches import one_rest
+from polyloop.codegen.c_ast import Assign, For, If
 from polyloop.runtime.fibres import run_on_fibres
 from tests.transform.checking import check, cuda
 
@@ -102,6 +105,44 @@ def test_a_condition_that_is_known_is_not_written() -> None:
     for n in (0, 1, 16, 17, 50):
         x = np.arange(1, n + 1, dtype=F)
         check(knl, {"x": x}, {"y": np.concatenate([[0], x[:-1]])[:n].astype(F) + x + 1})
+
+
+def test_the_rest_of_several_statements_is_one_loop() -> None:
+    data = [pl.GlobalArg("x, y, z", F, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "<> t = 2*x[i]\ny[i] = t*t\nz[i] = t + y[i]", data, name="rest")
+    knl = pl.split_iname(pl.split_iname(knl, "i", 4, inner_tag="vec"), "i_outer", 8, outer_tag="g.0", inner_tag="l.0")
+    rest = cuda(knl).split("} else ")[1]
+    assert rest.count("t[i_inner] * t[i_inner]") == 1
+    assert rest.index("t[i_inner] = ") < rest.index("y[32 * bx + 4 * tx + i_inner] = t[i_inner]")
+    assert rest.count("for (") == 2  # 'z' reads what 'y' is: that is left as it was
+    for n in SIZES:
+        x = np.arange(n, dtype=F)
+        check(knl, {"x": x}, {"y": 4 * x * x, "z": 2 * x + 4 * x * x})
+
+
+def _rest(target: str, value: str, condition: str = "i < n") -> For:
+    body = If(condition, (Assign(target, "=", value, "s", None, frozenset()),))
+    return For("int", "i", "0", "i < 4", (body,), is_rest=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_one"),
+    [
+        (_rest("t[i]", "x[i]"), _rest("y[i]", "t[i] * t[i]"), True),
+        (_rest("t[i]", "x[i]"), _rest("y[i]", "t[3 - i]"), False),
+        (_rest("t[i]", "x[i]"), _rest("y[i]", "t[i][0]"), False),
+        (_rest("x[i]", "t[i]"), _rest("t[0]", "2"), False),
+        (_rest("y[i]", "x[i + 1]"), _rest("x[i]", "2"), False),
+        (_rest("s", "x[i]"), _rest("y[i]", "s"), False),
+        (_rest("t[i]", "x[i]"), _rest("y[i]", "t[i]", "i < m"), False),
+        (_rest("t[i]", "x[i]", "t[i] > 0"), _rest("y[i]", "2", "t[i] > 0"), False),
+        (_rest("t[i]", "x[i]"), replace(_rest("y[i]", "t[i]"), is_rest=False), False),
+        (_rest("t[i]", "x[i]"), replace(_rest("y[i]", "t[i]"), test="i < 2"), False),
+        (_rest("*(float *)&t[i]", "x[i]"), _rest("y[i]", "t[i]"), False),
+    ],
+)
+def test_which_loops_over_the_rest_become_one(first: For, second: For, is_one: bool) -> None:
+    assert (one_rest(first, second) is not None) is is_one
 
 
 def test_the_choice_between_vectors_and_lanes_stands_ahead_of_a_loop() -> None:

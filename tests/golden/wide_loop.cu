@@ -18,13 +18,10 @@ extern "C" __global__ void wide(const float *__restrict__ x, float *__restrict__
     for (int i_outer = i_outer_full; i_outer < (n + 3) / 4; ++i_outer) {
         #pragma unroll
         for (int i_inner = 0; i_inner < 4; ++i_inner) {
-            if (4 * i_outer + i_inner < n)
+            if (4 * i_outer + i_inner < n) {
                 t[i_inner] = 2.0f * x[4 * i_outer + i_inner];  // insn
-        }
-        #pragma unroll
-        for (int i_inner = 0; i_inner < 4; ++i_inner) {
-            if (4 * i_outer + i_inner < n)
                 y[4 * i_outer + i_inner] = t[i_inner] * t[i_inner] + x[4 * i_outer + i_inner];  // insn_1
+            }
         }
     }
 }

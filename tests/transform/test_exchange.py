@@ -73,6 +73,51 @@ def test_a_broadcast_from_each_lane_in_turn() -> None:
     check(knl, {"a": a, "c": c}, {"o": a @ c})
 
 
+def test_what_recurs_is_exchanged_once() -> None:
+    knl = pl.exchange_by_shuffle(rows("t[31 - x]*t[31 - x] + t[5] + t[x]"), "t")
+    text = cuda(knl)
+    assert "const float t_other = __shfl_sync(0xffffffffu, t, 31 - tx);" in text
+    assert "t_other * t_other + __shfl_sync(0xffffffffu, t, 5) + t;" in text
+    a = numbers(3)
+    check(knl, {"a": a}, {"o": a[:, ::-1] ** 2 + a[:, 5:6] + a})
+
+
+def test_what_a_loop_does_not_change_is_exchanged_ahead_of_it() -> None:
+    knl = rows("sum(j, (t[j] + t[7]) * c[j, x])", domain=ROWS.replace("x", "x, j"))
+    knl = pl.exchange_by_shuffle(pl.add_dtypes(knl, {"c": np.float32}), "t")
+    text = cuda(knl)
+    assert text.index("const float t_7 = __shfl_sync(0xffffffffu, t, 7);") < text.index("for (int j = 0")
+    assert text.count("__shfl_sync") == 2
+    a, c = numbers(3), numbers(32)
+    check(knl, {"a": a, "c": c}, {"o": (a[:, :, None] + a[:, None, 7:8].swapaxes(1, 2)).transpose(0, 2, 1)[:, 0] @ c})
+
+
+def test_what_changes_is_exchanged_again() -> None:
+    knl = pl.make_kernel(
+        "{[b, x0, k, x, y, z]: 0 <= b < n and 0 <= x0, x, y, z < 32 and 0 <= k < 3}",
+        """
+        for b
+            t[x0] = a[b, x0]
+            for k
+                o[b, x] = o[b, x] + t[3]*t[3]
+                t[y] = 2*t[y]
+            end
+            o[b, z] = o[b, z] + t[3]
+        end
+        """,
+        [pl.GlobalArg("a, o", np.float32, shape="n, 32"), pl.TemporaryVariable("t", np.float32, shape=(32,)), ...],
+        name="again",
+    )  # fmt: skip
+    knl = pl.exchange_by_shuffle(pl.tag_inames(knl, "b:g.0, x0:l.0, x:l.0, y:l.0, z:l.0"), "t")
+    text = cuda(knl)
+    assert text.count("__shfl_sync") == 2
+    assert text.index("for (int k") < text.index("const float t_3 = __shfl_sync(0xffffffffu, t, 3);")
+    a = numbers(2)
+    third = a[:, 3:4]
+    want = np.broadcast_to(third**2 + (2 * third) ** 2 + (4 * third) ** 2 + 8 * third, a.shape)
+    check(knl, {"a": a, "o": np.zeros_like(a)}, {"o": np.ascontiguousarray(want)})
+
+
 def steps(count: str = "m") -> pl.LoopKernel:
     """Return a kernel that turns each row by one place in every step, through two temporaries."""
     knl = pl.make_kernel(
