@@ -36,6 +36,7 @@ from polyloop.poly.counting import UncountableError, count_points
 from polyloop.poly.polynomial import PiecewisePolynomial
 from polyloop.poly.sets import project_onto
 from polyloop.schedule.build import build_verified, prepared
+from polyloop.schedule.passing import is_over_blocks
 from polyloop.schedule.plan import Launch
 
 __all__ = [
@@ -226,7 +227,7 @@ def combinations(census: Census, placed: Placed) -> int:
     if placed.lowered.role != "combine":
         return 1
     local = census.placement.axes.local
-    if any(axis[0] == "g" for axis in placed.lowered.across):
+    if is_over_blocks(placed):
         return 1  # each block adds its own total to that of the blocks before it
     if census.grids is None:
         return prod(local[axis] or 1 for axis in placed.lowered.across) - 1
@@ -255,7 +256,8 @@ def get_synchronization_map(kernel: LoopKernel, subgroup_size: int | str | None 
         print(pl.get_synchronization_map(knl))
         # barrier_local : 2*floor((n + 15)/16), kernel_launch : 1
 
-    Where the blocks of a launch wait differently often, it is the most that any of them may.
+    Where the blocks of a launch wait differently often, it is the most that any of them may.  That scans over blocks
+    wait for other blocks, and have a launch ahead that clears what they pass on, is not counted.
 
     Raises
     ------
@@ -295,7 +297,8 @@ def _waits(placement: Placement, tree: Tree, loops: tuple[str, ...], inside: tup
                 yield from _waits(placement, node.body, (*loops, node.iname), tuple(runs((node,))))
             case Run():
                 placed = placement.statements[node.name]
-                if placed.lowered.role == "combine" and _meeting_of(placement.axes.local, placed).parts > 1:
+                together = placed.lowered.role == "combine"
+                if together and (is_over_blocks(placed) or _meeting_of(placement.axes.local, placed).parts > 1):
                     yield _Wait(Barrier(Scope.BLOCK), loops, (node.name,))
 
 

@@ -52,3 +52,31 @@ def segments_by_blocks() -> pl.LoopKernel:
         name="segments_by_blocks",
     )
     return pl.realize_scan(pl.split_scan(pl.split_scan(knl, "i", 32, outer_tag="g.0"), "i_inner", 1, outer_tag="l.0"))
+
+
+def _compact_case(n: int, rng: np.random.Generator) -> Case:
+    x = rng.integers(-9, 9, n).astype(F)
+    kept = x[x > 0]
+    out = np.zeros(n, F)
+    out[: len(kept)] = kept
+    return {"x": x, "out": np.zeros(n, F)}, {"out": out}
+
+
+@example(_compact_case, sizes=(1, 130, 64, 65))
+def compaction_by_blocks() -> pl.LoopKernel:
+    """Positive elements moved together: each block learns from those before it where its own begin."""
+    knl = pl.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < i}", "{[k]: 0 <= k < n}"],
+        """
+        <> place[i] = sum(j, if(x[j] > 0, 1, 0))
+        if x[k] > 0
+            out[place[k]] = x[k]    {id=store}
+        end
+        """,
+        [pl.GlobalArg("x, out", F, shape="n"), ...],
+        name="compaction_by_blocks",
+    )
+    knl = pl.add_nosync(knl, "any", "store", "store")  # no two elements have one place
+    knl = pl.split_iname(knl, "k", 64, outer_tag="g.0", inner_tag="l.0")
+    knl = pl.split_scan(knl, "i", 64, outer_tag="g.0", inner_tag="l.0")
+    return pl.realize_scan(pl.tag_inames(knl, "j_inner:l.0"))

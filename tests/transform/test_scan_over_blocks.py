@@ -133,6 +133,13 @@ def test_two_scans_in_one_kernel() -> None:
         check(knl, {"a": a}, {"b": np.cumsum(a), "c": np.maximum.accumulate(a)})
 
 
+def test_what_is_counted() -> None:
+    knl = in_one_launch(prefix(), 64, 2)
+    waits = pl.get_synchronization_map(knl)  # for the sum of a tile, the blocks before it, and the scan of threads
+    assert str(waits).splitlines() == ["kernel_launch : 1", "barrier_local : 3"]
+    assert [launch.name for launch in pl.explain(knl, {"n": 1000}, "H100").launches] == ["prefix_clear", "prefix"]
+
+
 def test_brute_force_agrees() -> None:
     for domains in (INCLUSIVE, BEFORE):
         knl = in_one_launch(prefix(domains=domains), 2, 2)
@@ -202,3 +209,23 @@ def test_nvrtc_takes_scans_over_blocks() -> None:
                 in_one_launch(prefix(), 4, 2)):  # fmt: skip
         for arch in ("sm_80", "sm_90"):
             compile_cuda(cuda(knl), arch)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [F, np.float64])
+def test_gpu_many_blocks_many_times(dtype: type[np.generic]) -> None:
+    """Thousands of blocks on several streams at a time: each call has memory of its own to pass totals on through."""
+    driver = pytest.importorskip("pycuda.driver")
+    pytest.importorskip("pycuda.autoprimaryctx")
+    gpuarray = pytest.importorskip("pycuda.gpuarray")
+    run = pl.compile(in_one_launch(prefix(dtype=dtype), 128, 4), target=pl.CudaTarget())
+    rng = np.random.default_rng(0)
+    hosts = [rng.integers(-9, 10, 2**21 + 3 * k).astype(dtype) for k in range(4)]
+    arrays, streams = [gpuarray.to_gpu(host) for host in hosts], [driver.Stream() for _ in hosts]
+    for _ in range(10):
+        results = [
+            run(a=array, stream=stream, poison=True).b for array, stream in zip(arrays, streams, strict=True)
+        ]
+        driver.Context.synchronize()
+        for host, result in zip(hosts, results, strict=True):
+            np.testing.assert_array_equal(result.get(), np.cumsum(host))

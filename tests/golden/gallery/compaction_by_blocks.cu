@@ -1,0 +1,104 @@
+// The sum of x over the 64 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ int block_sum_int32(int x, int *partial)
+{
+    x = __reduce_add_sync(0xffffffff, x);
+    if (threadIdx.x % 32 == 0)
+        partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = partial[0];
+    x += partial[1];
+    return x;
+}
+// The sum of x over the blocks before this one; every block calls it.
+// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
+// all blocks up to it.
+static __device__ __forceinline__ int grid_exclusive_sum_int32(int x, int block, volatile unsigned long long *totals, int *before)
+{
+    if (threadIdx.x < 32) {
+        if (threadIdx.x == 0 && block > 0)
+            totals[block] = 1ull << 32 | (unsigned int)x;
+        int earlier = 0;
+        for (int last = block - 1; last >= 0; last -= 32) {
+            const int other = last - threadIdx.x;
+            unsigned long long word;
+            do
+                word = other < 0 ? 2ull << 32 : totals[other];
+            while (__any_sync(0xffffffff, word >> 32 == 0));
+            int y = (int)word;
+            const unsigned int whole = __ballot_sync(0xffffffff, word >> 32 == 2);
+            const int end = whole != 0 ? __ffs(whole) - 1 : 31;  // the nearest block that has the total of all
+            #pragma unroll
+            for (int step = 1; step < 32; step *= 2) {
+                const int z = __shfl_down_sync(0xffffffff, y, step);
+                if (threadIdx.x + step <= end)
+                    y = z + y;
+            }
+            earlier = y + earlier;
+            if (whole != 0)
+                break;
+        }
+        if (threadIdx.x == 0) {
+            const int all = earlier + x;
+            totals[block] = 2ull << 32 | (unsigned int)all;
+            *before = earlier;
+        }
+    }
+    __syncthreads();
+    return *before;
+}
+// The sum of x over the threads of the block before this one; the whole block calls it.
+static __device__ __forceinline__ int block_exclusive_sum_int32(int x, int *partial)
+{
+    #pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const int y = __shfl_up_sync(0xffffffff, x, step);
+        if (threadIdx.x % 32 >= step)
+            x = y + x;
+    }
+    if (threadIdx.x % 32 == 31)
+        partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    int before = 0;
+    for (int n = 0; n < threadIdx.x / 32; ++n)
+        before += partial[n];
+    const int y = __shfl_up_sync(0xffffffff, x, 1);
+    return threadIdx.x % 32 == 0 ? before : before + y;
+}
+
+// Clears what blocks pass on to each other, and the number of the next block: before each run.
+extern "C" __global__ void __launch_bounds__(256) compaction_by_blocks_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
+{
+    const int i = 256 * blockIdx.x + threadIdx.x;
+    if (i == 0)
+        next_block[0] = 0;
+    totals[i] = 0;
+}
+
+extern "C" __global__ void __launch_bounds__(64) compaction_by_blocks(const float *__restrict__ x, float *__restrict__ out, int n, unsigned int *next_block, unsigned long long *totals)
+{
+    __shared__ unsigned int ticket;  // this block's number: those before it have begun
+    if (threadIdx.x == 0)
+        ticket = atomicAdd(next_block, 1);
+    __syncthreads();
+    const int bx = ticket;
+    const int tx = threadIdx.x;
+    __shared__ int partial[2];
+    __shared__ int before[1];
+    __shared__ int partial_0[2];
+    int place_sum = 0;  // place_sum
+    if (64 * bx + tx < n)
+        place_sum += x[64 * bx + tx] > 0.0f ? 1 : 0;  // place_sum
+    place_sum = block_sum_int32(place_sum, partial);  // place_sum
+    int place_carry = 0;  // place_carry
+    place_carry += place_sum;  // place_carry
+    place_carry = grid_exclusive_sum_int32(place_carry, ticket, totals, before);  // place_carry
+    int part_0 = 0;  // insn
+    if (64 * bx + tx < n)
+        part_0 += x[64 * bx + tx] > 0.0f ? 1 : 0;  // insn
+    part_0 = block_exclusive_sum_int32(part_0, partial_0);  // insn
+    if (64 * bx + tx < n) {
+        place_carry += part_0;  // insn
+        if (x[64 * bx + tx] > 0.0f)
+            out[place_carry] = x[64 * bx + tx];  // store
+    }
+}
