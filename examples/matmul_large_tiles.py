@@ -1,4 +1,4 @@
-"""A matrix product at the speed of a vendor's library: each thread has 16 by 8 elements in registers.
+"""A matrix product about as fast as a vendor's library: each thread has 16 by 8 elements in registers.
 
 Blocks of 128 by 128 elements have 4 warps of 64 by 64, so that a thread reads 24 numbers of the tiles for 128 products.
 The next tiles are on their way in registers while the present ones are used.  Blocks that run at the same time lie
@@ -48,7 +48,7 @@ def transformed(k_tile: int = 8, rows: int = 8) -> pl.LoopKernel:
     # the order of the blocks: down some rows of blocks, then on to the next column
     knl = pl.split_iname(knl, "by", rows, outer_iname="bg", inner_iname="br", outer_tag="g.2", inner_tag="g.0")
     knl = pl.split_iname(knl, "k", k_tile, outer_iname="ko", inner_iname="ki", inner_tag="unr")
-    knl = pl.prioritize_loops(knl, "ko, ki, i_hi, i_lo, j_hi, j_lo")
+    knl = pl.prioritize_loops(knl, "ko, ki, i_lo, i_hi, j_hi, j_lo")
     # tiles in shared memory, copied by all 128 threads; that of a is stored transposed
     knl = pl.add_prefetch(
         knl, "a", "wi, i_hi, ti, i_lo, ki", temporary_name="a_tile", dim_tags="N0,N1", pad=4, vec=4

@@ -38,12 +38,15 @@ from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tags import GroupAxis, Sequential, UnrollHint, axis_name
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
-from polyloop.poly.budget import NoAnswer, limited, looking_at
+from polyloop.poly.budget import NoAnswer, budget, limited, looking_at, with_budget
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 
 __all__ = ["Edges", "at_edges"]
 
 _SET: Final = isl.dim_type.set
+_OPERATIONS: Final = 1_000_000
+"""Steps that ISL may take: these tests are not needed for a right program, so that little time is spent on them."""
+
 _COMBINED: Final = frozenset({"sum", "product", "max", "min"})
 
 
@@ -74,7 +77,7 @@ def at_edges(placement: Placement) -> Edges:
     if not any(_pays(placement, placed) for placed in wide.values()):
         return Edges(placement)
     try:
-        with limited():
+        with with_budget(min(budget(), _OPERATIONS)), limited():
             wide = {name: s for name, s in wide.items() if _is_confined(placement, placement.statements[name], s)}
             cleared = _defined(placement, wide)
     except NoAnswer:

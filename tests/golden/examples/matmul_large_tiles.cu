@@ -8,14 +8,14 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(const float
     if (1024 * bz + 128 * bx < m) {
         __align__(16) float acc[4][4][2][4];
         #pragma unroll
-        for (int i_hi = 0; i_hi < 4; ++i_hi) {
+        for (int i_lo = 0; i_lo < 4; ++i_lo) {
             #pragma unroll
-            for (int i_lo = 0; i_lo < 4; ++i_lo) {
+            for (int i_hi = 0; i_hi < 4; ++i_hi) {
                 #pragma unroll
                 for (int j_hi = 0; j_hi < 2; ++j_hi) {
                     #pragma unroll
                     for (int j_lo = 0; j_lo < 4; ++j_lo)
-                        acc[i_hi][i_lo][j_hi][j_lo] = 0.0f;  // insn
+                        acc[i_lo][i_hi][j_hi][j_lo] = 0.0f;  // insn
                 }
             }
         }
@@ -65,14 +65,14 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(const float
                 for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0)
                     *(float4 *)&b_part[b_tile_dim_0][0] = *(const float4 *)&b_tile[ko % 2][ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];  // fetch_b_tile
                 #pragma unroll
-                for (int i_hi = 0; i_hi < 4; ++i_hi) {
+                for (int i_lo = 0; i_lo < 4; ++i_lo) {
                     #pragma unroll
-                    for (int i_lo = 0; i_lo < 4; ++i_lo) {
+                    for (int i_hi = 0; i_hi < 4; ++i_hi) {
                         #pragma unroll
                         for (int j_hi = 0; j_hi < 2; ++j_hi) {
                             #pragma unroll
                             for (int j_lo = 0; j_lo < 4; ++j_lo)
-                                acc[i_hi][i_lo][j_hi][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
+                                acc[i_lo][i_hi][j_hi][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
                         }
                     }
                 }
@@ -113,14 +113,14 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(const float
                     for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0)
                         *(float4 *)&b_part[b_tile_dim_0][0] = *(const float4 *)&b_tile[ko % 2][ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];  // fetch_b_tile
                     #pragma unroll
-                    for (int i_hi = 0; i_hi < 4; ++i_hi) {
+                    for (int i_lo = 0; i_lo < 4; ++i_lo) {
                         #pragma unroll
-                        for (int i_lo = 0; i_lo < 4; ++i_lo) {
+                        for (int i_hi = 0; i_hi < 4; ++i_hi) {
                             #pragma unroll
                             for (int j_hi = 0; j_hi < 2; ++j_hi) {
                                 #pragma unroll
                                 for (int j_lo = 0; j_lo < 4; ++j_lo)
-                                    acc[i_hi][i_lo][j_hi][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
+                                    acc[i_lo][i_hi][j_hi][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
                             }
                         }
                     }
@@ -129,15 +129,15 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(const float
         }
         if (1024 * bz + 128 * bx + 64 * wi + 4 * ti < m && 128 * by + 64 * wj + 4 * tj + 3 < n) {
             #pragma unroll
-            for (int i_hi = 0; i_hi < 4; ++i_hi) {
-                if (1024 * bz + 128 * bx + 64 * wi + 16 * i_hi + 4 * ti < m) {
+            for (int i_lo = 0; i_lo < 4; ++i_lo) {
+                if (1024 * bz + 128 * bx + 64 * wi + 4 * ti + i_lo < m) {
                     #pragma unroll
-                    for (int i_lo = 0; i_lo < 4; ++i_lo) {
+                    for (int i_hi = 0; i_hi < 4; ++i_hi) {
                         if (1024 * bz + 128 * bx + 64 * wi + 16 * i_hi + 4 * ti + i_lo < m) {
                             #pragma unroll
                             for (int j_hi = 0; j_hi < 2; ++j_hi) {
                                 if (128 * by + 64 * wj + 32 * j_hi + 4 * tj + 3 < n)
-                                    *(float4 *)&c[(1024 * bz + 128 * bx + 64 * wi + 16 * i_hi + 4 * ti + i_lo) * n + 128 * by + 64 * wj + 32 * j_hi + 4 * tj] = *(const float4 *)&acc[i_hi][i_lo][j_hi][0];  // insn
+                                    *(float4 *)&c[(1024 * bz + 128 * bx + 64 * wi + 16 * i_hi + 4 * ti + i_lo) * n + 128 * by + 64 * wj + 32 * j_hi + 4 * tj] = *(const float4 *)&acc[i_lo][i_hi][j_hi][0];  // insn
                             }
                         }
                     }

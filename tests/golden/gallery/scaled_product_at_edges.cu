@@ -1,0 +1,113 @@
+extern "C" __global__ void __launch_bounds__(16) scaled_product_at_edges(const float *__restrict__ a, const float *__restrict__ b, const float *__restrict__ s, float *__restrict__ c, int n)
+{
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    __shared__ float a_fetch[2][8][4];
+    __shared__ float b_fetch[2][4][8];
+    __shared__ float s_fetch[2][4];
+    float acc[2][2];
+    #pragma unroll
+    for (int ir = 0; ir < 2; ++ir) {
+        #pragma unroll
+        for (int jr = 0; jr < 2; ++jr)
+            acc[ir][jr] = 0.0f;  // insn
+    }
+    float a_fetch_next[2] = {};
+    #pragma unroll
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+        if (8 * by + 4 * a_dim_0_outer + ty < n && tx <= n + 1)
+            a_fetch_next[a_dim_0_outer] = a[(8 * by + 4 * a_dim_0_outer + ty) * (n + 2) + tx];  // fetch_a
+    }
+    float b_fetch_next[2] = {};
+    #pragma unroll
+    for (int b_dim_1_outer = 0; b_dim_1_outer < 2; ++b_dim_1_outer) {
+        if (ty <= n + 1 && 8 * bx + 4 * b_dim_1_outer + tx < n)
+            b_fetch_next[b_dim_1_outer] = b[ty * n + 8 * bx + 4 * b_dim_1_outer + tx];  // fetch_b
+    }
+    float s_fetch_next;
+    if (tx <= n + 1)
+        s_fetch_next = s[tx];  // fetch_s
+    const int ko_full = (n + 2) / 4 - 1;
+    #pragma unroll 2
+    for (int ko = 0; ko < ko_full; ++ko) {
+        #pragma unroll
+        for (int a_dim_0_outer_s = 0; a_dim_0_outer_s < 2; ++a_dim_0_outer_s)
+            a_fetch[ko % 2][4 * a_dim_0_outer_s + ty][tx] = a_fetch_next[a_dim_0_outer_s];  // store_a_fetch
+        #pragma unroll
+        for (int b_dim_1_outer_s = 0; b_dim_1_outer_s < 2; ++b_dim_1_outer_s)
+            b_fetch[ko % 2][ty][4 * b_dim_1_outer_s + tx] = b_fetch_next[b_dim_1_outer_s];  // store_b_fetch
+        if (ty == 0)
+            s_fetch[ko % 2][tx] = s_fetch_next;  // store_s_fetch
+        #pragma unroll
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+            if (8 * by + 4 * a_dim_0_outer + ty < n)
+                a_fetch_next[a_dim_0_outer] = a[(8 * by + 4 * a_dim_0_outer + ty) * (n + 2) + 4 * ko + tx + 4];  // fetch_a
+        }
+        #pragma unroll
+        for (int b_dim_1_outer = 0; b_dim_1_outer < 2; ++b_dim_1_outer) {
+            if (8 * bx + 4 * b_dim_1_outer + tx < n)
+                b_fetch_next[b_dim_1_outer] = b[(4 * ko + ty + 4) * n + 8 * bx + 4 * b_dim_1_outer + tx];  // fetch_b
+        }
+        s_fetch_next = s[4 * ko + tx + 4];  // fetch_s
+        __syncwarp();
+        #pragma unroll
+        for (int ki = 0; ki < 4; ++ki) {
+            #pragma unroll
+            for (int ir = 0; ir < 2; ++ir) {
+                #pragma unroll
+                for (int jr = 0; jr < 2; ++jr)
+                    acc[ir][jr] += a_fetch[ko % 2][4 * ir + ty][ki] * s_fetch[ko % 2][ki] * b_fetch[ko % 2][ki][4 * jr + tx];  // insn
+            }
+        }
+    }
+    for (int ko = max(0, ko_full); ko < (n + 1) / 4 + 1; ++ko) {
+        if (4 * ko + tx <= n + 1) {
+            #pragma unroll
+            for (int a_dim_0_outer_s = 0; a_dim_0_outer_s < 2; ++a_dim_0_outer_s)
+                a_fetch[ko % 2][4 * a_dim_0_outer_s + ty][tx] = a_fetch_next[a_dim_0_outer_s];  // store_a_fetch
+        }
+        if (4 * ko + ty <= n + 1) {
+            #pragma unroll
+            for (int b_dim_1_outer_s = 0; b_dim_1_outer_s < 2; ++b_dim_1_outer_s)
+                b_fetch[ko % 2][ty][4 * b_dim_1_outer_s + tx] = b_fetch_next[b_dim_1_outer_s];  // store_b_fetch
+        }
+        if (ty == 0 && 4 * ko + tx <= n + 1)
+            s_fetch[ko % 2][tx] = s_fetch_next;  // store_s_fetch
+        #pragma unroll
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
+            if (8 * by + 4 * a_dim_0_outer + ty < n && 4 * ko + tx + 2 < n)
+                a_fetch_next[a_dim_0_outer] = a[(8 * by + 4 * a_dim_0_outer + ty) * (n + 2) + 4 * ko + tx + 4];  // fetch_a
+        }
+        #pragma unroll
+        for (int b_dim_1_outer = 0; b_dim_1_outer < 2; ++b_dim_1_outer) {
+            if (4 * ko + ty + 2 < n && 8 * bx + 4 * b_dim_1_outer + tx < n)
+                b_fetch_next[b_dim_1_outer] = b[(4 * ko + ty + 4) * n + 8 * bx + 4 * b_dim_1_outer + tx];  // fetch_b
+        }
+        if (4 * ko + tx + 2 < n)
+            s_fetch_next = s[4 * ko + tx + 4];  // fetch_s
+        __syncwarp();
+        #pragma unroll
+        for (int ki = 0; ki < 4; ++ki) {
+            if (4 * ko + ki <= n + 1) {
+                #pragma unroll
+                for (int ir = 0; ir < 2; ++ir) {
+                    #pragma unroll
+                    for (int jr = 0; jr < 2; ++jr)
+                        acc[ir][jr] += a_fetch[ko % 2][4 * ir + ty][ki] * s_fetch[ko % 2][ki] * b_fetch[ko % 2][ki][4 * jr + tx];  // insn
+                }
+            }
+        }
+    }
+    if (8 * by + ty < n && 8 * bx + tx < n) {
+        #pragma unroll
+        for (int ir = 0; ir < 2; ++ir) {
+            if (8 * by + 4 * ir + ty < n) {
+                #pragma unroll
+                for (int jr = 0; jr < 2; ++jr) {
+                    if (8 * bx + 4 * jr + tx < n)
+                        c[(8 * by + 4 * ir + ty) * n + 8 * bx + 4 * jr + tx] = acc[ir][jr];  // insn
+                }
+            }
+        }
+    }
+}
