@@ -43,15 +43,23 @@ def on_tensor_cores(
     block: tuple[int, int, int] = (64, 64, 32),
     warp: tuple[int, int] = (32, 32),
     stages: int = 4,
+    group: int = 1,
 ) -> pl.LoopKernel:
-    """Return a product in blocks of some rows, columns and terms, by an intrinsic that adds up *depth* terms."""
+    """Return a product in blocks of some rows, columns and terms, by an intrinsic that adds up *depth* terms.
+
+    Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.
+    """
     (rows, columns, terms), (height, width) = block, warp
     high = rows // height
     # blocks, warps, and the tiles of one instruction
     knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = pl.split_iname(knl, "i_block", height, outer_iname="wi", inner_iname="i_warp", outer_tag=f"l/32%{high}")
     knl = pl.split_iname(knl, "i_warp", 16, outer_iname="mi", inner_iname="ii", outer_tag="unr")
-    knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
+    if group == 1:
+        knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
+    else:
+        knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block")
+        knl = pl.split_iname(knl, "bx", group, outer_tag="g.2", inner_tag="g.0")
     knl = pl.split_iname(knl, "j_block", width, outer_iname="wj", inner_iname="j_warp", outer_tag=f"l/{32 * high}")
     knl = pl.split_iname(knl, "j_warp", 8, outer_iname="ni", inner_iname="jj", outer_tag="unr")
     knl = pl.split_iname(knl, "k", terms, outer_iname="ko", inner_iname="k_block")

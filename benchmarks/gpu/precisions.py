@@ -42,6 +42,10 @@ def _matrices(dtype: np.dtype[Any]) -> Callable[[Mapping[str, int], np.random.Ge
     return make
 
 
+_TILES: Final = {2: ((128, 128, 32), (64, 64), 4), 4: ((128, 128, 16), (64, 64), 4)}
+"""Bytes of an element -> rows, columns and terms of a block, rows and columns of a warp, and stages."""
+
+
 def _on_tensor_cores(name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: int, rtol: float) -> Case:
     """Return a product of elements of *dtype*, with results in single precision."""
     size = dtype.itemsize
@@ -49,7 +53,8 @@ def _on_tensor_cores(name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: in
 
     def build() -> pl.LoopKernel:
         program = matmul_mma.program(dtype, np.float32, vec)
-        return matmul_mma.on_tensor_cores(program, intrinsic, depth, vec, (128, 128, 2 * depth), (64, 64), 4)
+        block, warp, stages = _TILES[size]
+        return matmul_mma.on_tensor_cores(program, intrinsic, depth, vec, block, warp, stages, group=8)
 
     return Case(
         name,
