@@ -42,7 +42,7 @@ def _matrices(dtype: np.dtype[Any]) -> Callable[[Mapping[str, int], np.random.Ge
     return make
 
 
-_TILES: Final = {2: ((128, 128, 32), (64, 64), 4), 4: ((128, 128, 16), (64, 64), 4)}
+_TILES: Final = {2: ((128, 128, 64), (64, 64), 3), 4: ((128, 128, 32), (64, 64), 3)}
 """Bytes of an element -> rows, columns and terms of a block, rows and columns of a warp, and stages."""
 
 
