@@ -23,11 +23,12 @@ from polyloop.analysis.dataflow import is_exact, known_may_flow, may_flow_of, wr
 from polyloop.analysis.infer import bound_violations, infer_dtypes, record_violations, type_violations
 from polyloop.analysis.layout import layout_names_violations, layout_violations, with_layouts
 from polyloop.analysis.lint import creation_warnings, name_clashes
+from polyloop.analysis.lowered import Access
 from polyloop.analysis.lowering import lower
 from polyloop.analysis.marks import site_of_access
 from polyloop.analysis.nosync import hidden_conflicts
 from polyloop.analysis.place import place
-from polyloop.analysis.placement import Placement, common_loops
+from polyloop.analysis.placement import Placed, Placement, common_loops
 from polyloop.analysis.proof import within_budget
 from polyloop.analysis.reference import reference_of
 from polyloop.analysis.witness import element, instance, pair
@@ -412,10 +413,9 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
         if name not in read or kernel.temporaries[name].initializer is not None:
             continue
         placement = place(kernel)
-        if not is_exact(placement, name):
-            continue
         with within_budget(kernel, f"each element of '{name}' is written before it is read"):
-            found = list(initial_reads(placement, name, kernel.temporaries[name].dtype))
+            reads = initial_reads(placement, name, kernel.temporaries[name].dtype)
+            found = list(reads if is_exact(placement, name) else _never_written(placement, name))
         for statement, access, initial in found:
             if statement.lowered.bounds and not access.is_bound:
                 continue
@@ -429,6 +429,20 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
                 sites=(site_of_access(statement.lowered, access),),
             )
             break
+
+
+def _never_written(placement: Placement, name: str) -> Iterator[tuple[Placed, Access, isl.Set]]:
+    """Yield the reads of *name*, whose writes data decides about, that no write can reach, and where."""
+    flow = may_flow_of(placement, name)
+    for (statement, access), sources in zip(flow.reads, flow.sources, strict=True):
+        is_sure = not statement.lowered.is_conditional and not access.guards and access.is_affine()
+        if not is_sure or access.keeps or access.fields or statement.lowered.is_write(access):
+            continue
+        left = statement.domain_of(access)
+        for _, link in sources:
+            left = left.subtract(link.domain())
+        if not left.is_empty():
+            yield statement, access, left
 
 
 def _sees_initial(placement: Placement, name: str, dtype: np.dtype[np.generic] | None) -> bool:

@@ -160,6 +160,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     statements = {
         name: replace(statement, pending=pending.get(name, 0))
         for name, placed in edges.placement.statements.items()
+        if placed.lowered.role != "combine" or name in collectives
         if (statement := _statement(kernel, placed, axes, collectives.get(name))) is not None
     }
     exchanged = frozenset(need.array for need in found if _inside_a_launch(placement, need, cuts))
@@ -282,7 +283,7 @@ def _not_swizzled(name: str, problem: str) -> Diagnostic:
 
 
 def _collectives(placement: Placement, limits: DeviceLimits) -> dict[str, Collective]:
-    """Return what the threads of a block do together, by statement."""
+    """Return what the threads of a block do together, by statement; one thread has nothing to combine."""
     taken = {*placement.program.kernel.names(), *placement.program.accumulators}
     found: dict[str, Collective] = {}
     ticket = None
@@ -296,6 +297,8 @@ def _collectives(placement: Placement, limits: DeviceLimits) -> dict[str, Collec
         if lowered.along:
             kind = Kind.EXCLUSIVE if lowered.after else Kind.INCLUSIVE
         meeting = meeting_of(_local_size(placement.axes.local), lowered.across, limits.warp_size)
+        if kind is Kind.COMBINE and not meeting.across:
+            continue
         if is_over_blocks(placed):
             scratch, passed = _fresh("before", taken), _fresh("totals", taken)
             while f"{passed}_known" in taken:

@@ -262,6 +262,13 @@ REFUSALS: dict[str, tuple[str, Callable[[], object]]] = {
     ),
     "keyword": ("reserved-name", lambda: make(name="float")),
     "not_a_name": ("bad-identifier", lambda: make(name="my kernel")),
+    "never_written_elements": (
+        "read-before-write",
+        lambda: make(
+            text="t[i] = b[i] {if=b[i] > 0}\na[i] = t[n - 1 - i + 1]",
+            data=[VECTORS, pl.TemporaryVariable("t", F, shape="n + 1"), ...],
+        ),
+    ),
     "unwritten_temporary": (
         "read-before-write",
         lambda: make(text="a[i] = t", data=[pl.TemporaryVariable("t", F), ...]),
