@@ -17,7 +17,7 @@ import pymbolic.primitives as p
 
 from polyloop.analysis.accumulators import same_instance
 from polyloop.analysis.comparison import Comparison
-from polyloop.analysis.lowering import Lowered
+from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.proof import Claim, Obligation
 from polyloop.errors import Diagnostic
@@ -28,7 +28,16 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms, project_onto
 
-__all__ = ["combiner", "evaluated", "identity", "outermost", "partial_obligations", "result_of"]
+__all__ = [
+    "bare_reduction",
+    "bare_updates",
+    "combiner",
+    "evaluated",
+    "identity",
+    "outermost",
+    "partial_obligations",
+    "result_of",
+]
 
 
 def partial_obligations(comparison: Comparison) -> Iterator[Obligation]:
@@ -161,3 +170,27 @@ def _holds_states(comparison: Comparison, operation: Operation, value: object) -
         return False
     written = [s.lowered for s in comparison.new.statements.values() if s.lowered.instruction.id == filler]
     return all(_holds_states(comparison, operation, s.rhs) for s in written if s.role == "plain")
+
+
+def bare_updates(comparison: Comparison, array: str) -> list[Placed]:
+    """Return the statements that collect terms which read no array, for a temporary that a transform made."""
+    filler = comparison.kernel.evaluations.get(array)
+    return [s for s in comparison.new.statements.values() if s.lowered.instruction.id == filler and _is_bare(s)]
+
+
+def bare_reduction(comparison: Comparison, statement: Placed, access: Access) -> Placed | None:
+    """Return the one reduction of the program, of terms that read no array, whose results *statement* reads.
+
+    Other reads say by themselves what they stand for.  None where there are several reductions, or none.
+    """
+    origin = statement.lowered.instruction.origin
+    if not isinstance(origin, Copy) or len(bare_updates(comparison, access.array)) != 1:
+        return None
+    old = [s for s in comparison.old.statements.values() if s.lowered.instruction.id == origin.instruction]
+    updates = [s for s in old if s.lowered.role == "update"]
+    return updates[0] if len(updates) == 1 and _is_bare(updates[0]) else None
+
+
+def _is_bare(statement: Placed) -> bool:
+    reads = (read for read in statement.lowered.reads if not statement.lowered.is_write(read))
+    return statement.lowered.role == "update" and not any(read.leaf is not None or read.is_bound for read in reads)

@@ -22,7 +22,17 @@ from polyloop.analysis.comparison import Comparison, copies, leaf_count, origina
 from polyloop.analysis.dataflow import is_exact, writers_of
 from polyloop.analysis.legality import compare
 from polyloop.analysis.lowering import Access, Lowered
-from polyloop.analysis.partials import combiner, evaluated, identity, outermost, partial_obligations, result_of
+from polyloop.analysis.numbers import number_violations
+from polyloop.analysis.partials import (
+    bare_reduction,
+    bare_updates,
+    combiner,
+    evaluated,
+    identity,
+    outermost,
+    partial_obligations,
+    result_of,
+)
 from polyloop.analysis.placement import Placed, Placement, free_inames, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.scan_terms import reduction_of, reductions_in_parts, scan_obligations
@@ -230,6 +240,8 @@ def _moved_reductions(comparison: Comparison) -> frozenset[str]:
                 if around.partial_of is None:
                     break
                 around = combiner(comparison.old, around)
+        if (bare := bare_reduction(comparison, read.statement, read.access)) is not None:
+            moved.add(bare.lowered.write.array)
     return frozenset(moved)
 
 
@@ -244,12 +256,15 @@ def _evaluations(comparison: Comparison, reads: Sequence[_Staged]) -> Iterator[D
     """Each read through a transform-made temporary sees the element, or the write, of the original read."""
     for read in reads:
         statement = read.statement
+        if found := tuple(number_violations(comparison, statement, read.access)):
+            yield from found
+            return
         leaves: list[_Leaf | None] = []
-        for found in _resolve(comparison, statement, read.access, identity(statement)):
-            if isinstance(found, Diagnostic):
-                yield found
+        for leaf in _resolve(comparison, statement, read.access, identity(statement)):
+            if isinstance(leaf, Diagnostic):
+                yield leaf
                 return
-            leaves.append(found)
+            leaves.append(leaf)
         for leaf, (original, wanted) in zip(leaves, read.originals, strict=True):
             before = comparison.old.statements[original.name]
             if leaf is not None:
@@ -257,6 +272,29 @@ def _evaluations(comparison: Comparison, reads: Sequence[_Staged]) -> Iterator[D
             elif not before.domain_of(wanted).is_empty():
                 site = (statement.lowered.instruction.site(),)
                 yield _not_proven(f"a read of '{wanted.array}' is made nowhere any more", site)
+        if (bare := bare_reduction(comparison, statement, read.access)) is not None:
+            yield from _bare_terms(comparison, statement, read.access, bare)
+
+
+def _bare_terms(comparison: Comparison, statement: Placed, access: Access, original: Placed) -> Iterator[Diagnostic]:
+    """Yield that terms that read no array, and are computed ahead, are not those of *original*, each exactly once."""
+    site = (statement.lowered.instruction.site(),)
+    sources, initial = comparison.flow(access.array).of(statement, access)
+    if not initial.is_empty():
+        yield _uninitialised(statement, access, initial)
+        return
+    (inside,) = bare_updates(comparison, access.array)
+    step = None
+    for source, link in sources:
+        way = link if source is inside else link.apply_range(evaluated(source, inside))
+        step = way if step is None else step.union(way)
+    leaf = None if step is None else _Leaf(inside, access, step, ((inside, step),))
+    reached = None if leaf is None else _reference_instances(statement, leaf, original)
+    operation, name = original.lowered.operation, original.lowered.instruction.id
+    if leaf is None or reached is None or operation is None or operation.ordered:
+        yield _not_proven(f"the terms of '{name}' are not found where they are computed", site)
+    else:
+        yield from _all_terms(comparison, statement, leaf, original, reached)
 
 
 def _resolve(

@@ -64,7 +64,8 @@ class Copy:
 class Evaluation:
     """The instruction evaluates a substitution rule, or reads an array, ahead of its use.
 
-    ``forms`` gives each iname of the rule's reductions as an affine form of the present inames.
+    ``forms`` gives each iname of the rule's reductions as an affine form of the present inames, and those others of the
+    program that are the same wherever the value is used.
     """
 
     rule: str

@@ -366,9 +366,10 @@ def shifted(footprint: Footprint, new: tuple[str, ...]) -> isl.Set:
 def _reduction_forms(
     kernel: LoopKernel, bound: set[str], uses: Sequence[Use], footprint: Footprint, new: Sequence[str]
 ) -> dict[str, Affine]:
-    """Return the inames of reductions as forms of the present ones, as the users of what is staged do.
+    """Return inames of the program as forms of the present ones, as the users of what is staged do.
 
-    These are *bound* and, where only a part of a reduction is staged, the inames of the new instruction.
+    Those of reductions are *bound* and, where only a part of a reduction is staged, inames of the new instruction.
+    Others are known where the loops around it, or its arguments, tell.
     """
     forms = {name: Affine.variable(name) for name in sorted(bound)}
     known = {*bound, *kernel.parameters, *footprint.outer, *new}
@@ -379,8 +380,6 @@ def _reduction_forms(
             continue
         around = _solved(use, footprint, new)
         for name, form in origin.forms.items():
-            if form.names().isdisjoint(bound):
-                continue
             found = form.substitute(around)
             if found.names() <= known:
                 if name not in bound and forms.get(name, found) != found:

@@ -1,0 +1,88 @@
+"""Inames that are numbers in what is computed ahead: loops that would give a use the value of another iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from tests.transform.checking import check, refused
+
+F = np.float32
+Way = Callable[[pl.LoopKernel], pl.LoopKernel]
+
+
+def staged(term: str) -> pl.LoopKernel:
+    """Return sums of which the partial ones are kept, where the loop over ``i`` is in no subscript of the terms."""
+    data = [pl.GlobalArg("y", F, shape="4"), *([pl.GlobalArg("a", F, shape="32")] if "a[" in term else []), ...]
+    knl = pl.make_kernel("{[i, k]: 0 <= i < 4 and 0 <= k < 32}", f"y[i] = sum(k, {term})", data, name="weighted")
+    return pl.stage_reduction(pl.split_iname(knl, "k", 8, outer_iname="b", inner_iname="j"), "b")
+
+
+def ahead(rule: str, use: str) -> pl.LoopKernel:
+    """Return a rule that is computed ahead, into a temporary."""
+    data = [pl.GlobalArg("y", F, shape="12, 8"), pl.GlobalArg("x", F, shape="9"), ...]
+    text = f"f(r) := {rule}\ny[i, j] = {use}"
+    knl = pl.make_kernel("{[i, j]: 0 <= i < 12 and 0 <= j < 8}", text, data, name="ahead")
+    return pl.precompute(knl, "f", "j", default_tag=None)
+
+
+TERMS = ["a[k]*(i + 1)", "k*(i + 1)", "a[k] if i > 1 else 0"]
+APART: dict[str, Way] = {
+    "distribute": lambda k: pl.distribute_loops(k, "i", ["id:compute_part", "id:insn"]),
+    "duplicate": lambda k: pl.duplicate_inames(k, "i", "id:insn"),
+    "duplicate_other": lambda k: pl.duplicate_inames(k, "i", "id:compute_part"),
+    "reorder": lambda k: pl.prioritize_loops(k, "b_part, i"),
+}
+
+
+@pytest.mark.parametrize("term", TERMS)
+@pytest.mark.parametrize("way", APART)
+def test_partial_results_of_another_iteration(term: str, way: str) -> None:
+    text = refused(staged(term), APART[way], "copy-wrong-element")
+    assert "computes for another iteration: it depends on 'i" in text
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_in_the_same_iteration(term: str) -> None:
+    a = np.arange(32, dtype=F)
+    k = np.arange(32)
+    rows = {TERMS[0]: lambda i: a * (i + 1), TERMS[1]: lambda i: k * (i + 1), TERMS[2]: lambda i: a * (i > 1)}[term]
+    y = np.array([rows(i).sum() for i in range(4)], F)
+    given = {"a": a} if "a[" in term else {}
+    knl = staged(term)
+    for chain in (
+        knl,
+        pl.tag_inames(knl, "i:g.0"),
+        pl.split_iname(knl, "i", 2, inner_tag="l.0"),
+        pl.tag_inames(pl.split_iname(knl, "b_part", 2), "b_part_inner:unr"),
+        pl.map_domain(knl, "{[i] -> [s]: s = 3 - i}"),
+    ):
+        check(chain, given, {"y": y})
+    check(pl.distribute_loops(staged("a[k]*2"), "i", ["id:compute_part", "id:insn"]), {"a": a},
+          {"y": np.full(4, 2 * a.sum(), F)})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "use", "value"),
+    [
+        ("x[r]*i", "f(j)", lambda x, i, j: x[j] * i),
+        ("x[r]*r", "f(j)", lambda x, i, j: x[j] * j),
+        ("x[r]*(i + r)", "f(j) + f(j + 1)", lambda x, i, j: x[j] * (i + j) + x[j + 1] * (i + j + 1)),
+        ("1.0*r*i", "f(j)", lambda x, i, j: 1.0 * j * i),
+    ],
+)  # fmt: skip
+def test_rules(rule: str, use: str, value: Callable[..., float]) -> None:
+    x = np.arange(9, dtype=F)
+    y = np.array([[value(x, i, j) for j in range(8)] for i in range(12)], F)
+    knl = ahead(rule, use)
+    given = {"x": x}
+    for chain in (knl, pl.split_iname(knl, "i", 4, outer_tag="g.0"), pl.split_iname(knl, "i", 5, inner_tag="l.0")):
+        check(chain, given, {"y": y})
+    new = next(i for i in knl.instructions if i.id != "insn")
+    if "i" in rule:
+        refused(knl, lambda k: pl.duplicate_inames(k, "i", f"id:{new.id}"), "copy-wrong-element")
+    else:
+        check(pl.duplicate_inames(knl, "i", f"id:{new.id}"), given, {"y": y})
