@@ -12,6 +12,7 @@ from typing import TypeAlias
 import islpy as isl
 import pymbolic.primitives as p
 
+from polyloop.analysis.digits import NESTED_DIGITS
 from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, guarded_domain
 from polyloop.analysis.lanes import lanes_last
 from polyloop.analysis.lowered import Access, Accumulator, Lowered
@@ -411,7 +412,7 @@ def _not_parallel(
     hint = "keep its loops sequential, or reduce without 'ordered' if any order will do"
     if has_digits:
         why = "an iname around it, or one of its own, is a digit of the thread number"
-        hint = "tag them with thread axes: l.0, l.1 and l.2"
+        hint = NESTED_DIGITS
     problem = Diagnostic(
         "parallel-reduction",
         f"the terms of '{expr.operation}' over {', '.join(expr.inames)} cannot be spread over threads",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import prod
+from typing import Final
 
 import islpy as isl
 
@@ -24,6 +25,7 @@ from polyloop.kernel.tags import InameTag, LocalAxis, ThreadDigit
 from polyloop.poly.affine import Affine
 
 __all__ = [
+    "NESTED_DIGITS",
     "Digit",
     "DigitView",
     "combined_digit",
@@ -37,6 +39,13 @@ __all__ = [
     "place_value_problem",
     "threads_combine",
 ]
+
+
+NESTED_DIGITS: Final = (
+    "threads combine along up to three digits that follow each other, each with all of its values and nothing beside "
+    "them: l%8, l/8%4, l/32; or along the axes l.0 to l.2"
+)
+"""What digits have to be like for threads to combine along them."""
 
 
 @dataclass(frozen=True, order=True)
@@ -203,6 +212,6 @@ def digit_of_terms(iname: str, tag: ThreadDigit, instruction: Instruction) -> Di
     return Diagnostic(
         "parallel-reduction",
         f"iname '{iname}' is the iname of a reduction and cannot be '{tag}'",
-        hints=("keep the reduction's loop sequential or unrolled",),
+        hints=(NESTED_DIGITS,),
         sites=(instruction.site(),),
     )

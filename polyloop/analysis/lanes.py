@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import pymbolic.primitives as p
 
+from polyloop.analysis.digit_axes import with_digit_axes
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import accesses, expand_rules, map_nodes, reductions, variables
@@ -80,7 +81,11 @@ def lane_violations(kernel: LoopKernel, inames: Collection[str]) -> Iterator[Dia
 
 
 def with_lanes(kernel: LoopKernel) -> LoopKernel:
-    """Return *kernel* with its lanes innermost in every instruction, and its temporaries once per lane."""
+    """Return *kernel* with its lanes innermost in every instruction, and its temporaries once per lane.
+
+    Digits of the thread number along which threads combine terms are axes then, where that is the same.
+    """
+    kernel = with_digit_axes(kernel)
     if not any(map(is_lane, kernel.iname_tags.values())):
         return kernel
     return _with_lanes(kernel)

@@ -8,6 +8,7 @@ from math import prod
 
 import pymbolic.primitives as p
 
+from polyloop.analysis.digit_axes import with_digit_axes
 from polyloop.analysis.digits import threads_combine
 from polyloop.analysis.placement import axes_of
 from polyloop.expr.rewrite import variables
@@ -29,6 +30,7 @@ def assign_auto(kernel: LoopKernel) -> LoopKernel:
     An iname longer than its axis is split; what is left over goes to the next axis or is unrolled.  Where the
     values depend on the thread already, each thread computes its own, and nothing is spread.
     """
+    kernel = with_digit_axes(kernel)
     sizes = axes_of(kernel).extents
     if not sizes or any(extent is None for extent in sizes.values()):
         return kernel

@@ -1,0 +1,72 @@
+"""Digits of the thread number as thread axes, where threads combine what they have along some of them.
+
+``l%8``, ``l/8%4`` and ``l/32`` number the threads of a block just as ``l.0``, ``l.1`` and ``l.2`` do if these have 8, 4
+and any number of threads.  Along axes threads know how to meet: so kernels that reduce or scan over digits that follow
+each other have axes in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+from polyloop.expr.rewrite import expand_rules, reductions
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.tags import LocalAxis, ThreadDigit
+from polyloop.poly.sets import constant_bounds
+
+__all__ = ["with_digit_axes"]
+
+_AXES: Final = 3
+
+
+def with_digit_axes(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* with thread axes for digits of the thread number, if threads combine terms along some.
+
+    It is left as it is where the digits do not follow each other, or there are axes beside them.
+    """
+    if not any(isinstance(tag, ThreadDigit) for tag in kernel.iname_tags.values()):
+        return kernel
+    return _with_digit_axes(kernel)
+
+
+@memoised
+def _with_digit_axes(kernel: LoopKernel) -> LoopKernel:
+    digits = {x: tag for x, tag in kernel.iname_tags.items() if isinstance(tag, ThreadDigit)}
+    has_axes = any(isinstance(tag, LocalAxis) for tag in kernel.iname_tags.values())
+    if has_axes or digits.keys().isdisjoint(_combined(kernel)):
+        return kernel
+    ordered = sorted({*digits.values()}, key=lambda digit: digit.stride)
+    if len(ordered) > _AXES or ordered[0].stride != 1 or not all(_follows(*two) for two in pairwise(ordered)):
+        return kernel
+    if not all(_is_full(kernel, digit, digits) for digit in ordered[:-1]):
+        return kernel
+    axes = {digit: LocalAxis(number) for number, digit in enumerate(ordered)}
+    return replace(kernel, iname_tags={**kernel.iname_tags, **{x: axes[digit] for x, digit in digits.items()}})
+
+
+def _combined(kernel: LoopKernel) -> Iterator[str]:
+    """Yield the inames whose values have to be brought together: those of reductions, and of the results of scans."""
+    for instruction in kernel.instructions:
+        for term in instruction.terms:
+            yield from (x for x in term.inames if x not in instruction.inames)
+        expanded = () if instruction.is_c else reductions(expand_rules(instruction.expression, kernel.substitutions))
+        yield from (x for reduction in expanded for x in reduction.along)
+
+
+def _follows(low: ThreadDigit, high: ThreadDigit) -> bool:
+    return low.extent is not None and low.stride * low.extent == high.stride
+
+
+def _is_full(kernel: LoopKernel, digit: ThreadDigit, digits: Mapping[str, ThreadDigit]) -> bool:
+    """Return whether some iname has all values of *digit*, as an axis has, and none has more."""
+    most = [_most(kernel, x) for x, tag in digits.items() if tag == digit]
+    return digit.extent is not None and None not in most and max(m or 0 for m in most) + 1 == digit.extent
+
+
+def _most(kernel: LoopKernel, iname: str) -> int | None:
+    home = next(domain for domain in kernel.domains if iname in domain.inames)
+    domain = home.set.intersect_params(kernel.assumptions)
+    return None if domain.is_empty() else constant_bounds(domain, home.inames.index(iname))[1]
