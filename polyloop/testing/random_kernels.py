@@ -364,6 +364,7 @@ def _rows(seed: int, rng: random.Random) -> Source:
             f"o1[j] = 2*values[j]\n    o0[i] = sum(j, {weight})",
             f"<> s = y[i]\n    o0[i] = s + sum(j, {weight})",
             "o2[cols[j]] = o2[cols[j]] + values[j] {atomic}",
+            "<> s = y[i]\n    for j\n    s = s + sum(k, values[j]*x[k])\n    end\n    o0[i] = s",
         )
     )
     lines = ["for i", "    <> begin = rowptr[i]", "    <> stop = rowptr[i + 1]"]
@@ -375,7 +376,7 @@ def _rows(seed: int, rng: random.Random) -> Source:
     data += [GlobalArg("cols", index, shape="nnz")] if "cols" in text else []
     data += [GlobalArg(name, kind, shape="n") for name in ("x", "y", "o0", "o2") if f"{name}[" in text]
     data += [GlobalArg("o1", kind, shape="nnz")] if "o1[" in text else []
-    domains = ("{[i]: 0 <= i < n}", "{[j]: begin <= j < stop}")
+    domains = ("{[i]: 0 <= i < n}", "{[j]: begin <= j < stop}", *(["{[k]: 0 <= k < n}"] if "[k]" in text else []))
     return Source(f"random_{seed}", domains, tuple(lines), tuple(data))
 
 

@@ -49,8 +49,9 @@ def test_partial_results_of_another_iteration(term: str, way: str) -> None:
 def test_in_the_same_iteration(term: str) -> None:
     a = np.arange(32, dtype=F)
     k = np.arange(32)
-    rows = {TERMS[0]: lambda i: a * (i + 1), TERMS[1]: lambda i: k * (i + 1), TERMS[2]: lambda i: a * (i > 1)}[term]
-    y = np.array([rows(i).sum() for i in range(4)], F)
+    i = np.arange(4)[:, None]
+    terms = {TERMS[0]: a * (i + 1), TERMS[1]: k * (i + 1), TERMS[2]: a * (i > 1)}
+    y = terms[term].sum(1).astype(F)
     given = {"a": a} if "a[" in term else {}
     knl = staged(term)
     for chain in (

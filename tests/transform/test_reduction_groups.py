@@ -68,7 +68,7 @@ FORBIDDEN: dict[str, tuple[str, Way]] = {
     "outward": ("ordered-reduction", lambda k: pl.split_reduction_outward(k, "k_inner")),
     "staged": ("ordered-reduction", lambda k: pl.stage_reduction(k, "k_outer")),
     "atomically": ("no-atomic-reduction", lambda k: pl.reduce_atomically(k, "k_outer")),
-    "two_launches": ("ordered-reduction", lambda k: pl.realize_reduction(k, grid="two launches", grid_inames="k_outer")),
+    "launches": ("ordered-reduction", lambda k: pl.realize_reduction(k, grid="two launches", grid_inames="k_outer")),
     "atomics": ("no-atomic-reduction", lambda k: pl.realize_reduction(k, grid="atomics", grid_inames="k_outer")),
     "threads": ("parallel-reduction", lambda k: pl.tag_inames(k, "k_inner:l.0")),
     "warp": ("parallel-reduction", lambda k: pl.tag_inames(k, "k_inner:lane")),

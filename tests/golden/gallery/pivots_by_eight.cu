@@ -1,0 +1,53 @@
+typedef struct {
+    float value;
+    int index;
+} value_index;
+static_assert(sizeof(value_index) == 8, "value_index is not laid out as in NumPy");
+
+static __device__ __forceinline__ value_index make_value_index(float value, int index)
+{
+    value_index result;
+    result.value = value;
+    result.index = index;
+    return result;
+}
+static __device__ __forceinline__ value_index argmax(value_index a, value_index b)
+{
+    return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
+}
+// The value of the thread of the warp whose number differs in the bit step.
+static __device__ __forceinline__ value_index exchanged_value_index(value_index x, int step)
+{
+    x.value = __shfl_xor_sync(0xffffffff, x.value, step);
+    x.index = __shfl_xor_sync(0xffffffff, x.index, step);
+    return x;
+}
+// The argmax of x over the 8 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
+static __device__ __forceinline__ value_index argmax_over_x(value_index x)
+{
+    #pragma unroll
+    for (int step = 1; step <= 4; step *= 2) {
+        const value_index y = exchanged_value_index(x, step);
+        x = threadIdx.x & step ? argmax(y, x) : argmax(x, y);
+    }
+    return x;
+}
+
+extern "C" __global__ void __launch_bounds__(128) pivots_by_eight(const float *__restrict__ a, float *__restrict__ best, int *__restrict__ at, int n, int m)
+{
+    const int bx = blockIdx.x;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    value_index acc = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // insn
+    if (16 * bx + ty < n) {
+        for (int k_outer = 0; k_outer < (m - tx + 7) / 8; ++k_outer)
+            acc = argmax(acc, make_value_index(fabsf(a[(16 * bx + ty) * m + 8 * k_outer + tx]), 8 * k_outer + tx));  // insn
+    }
+    acc = argmax_over_x(acc);  // insn
+    value_index argmax_value;
+    if (16 * bx + ty < n)
+        argmax_value = acc;  // insn
+    if (tx == 0 && 16 * bx + ty < n) {
+        best[16 * bx + ty] = argmax_value.value;  // insn_1
+        at[16 * bx + ty] = argmax_value.index;  // insn_2
+    }
+}
