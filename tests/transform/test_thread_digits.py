@@ -112,7 +112,7 @@ REFUSALS: dict[str, tuple[Callable[[], pl.LoopKernel], str, str]] = {
     "block_too_small": (lambda: pl.tag_inames(turned_pairs(), "i:l.0"), "j:l/4%8", "bad-digit"),
     "parameters": (matmul, "i:l%8", "bad-digit"),
     "open": (lambda: pl.tag_inames(pl.split_iname(matmul(), "i", 8), "i_outer:l.0"), "i_inner:l%8", "bad-digit"),
-    "terms": (lambda: pl.split_iname(matmul(), "k", 8), "k_inner:l%8", "parallel-reduction"),
+    "terms": (lambda: pl.split_iname(matmul(), "k", 8), "k_inner:l/8", "parallel-reduction"),
     "no_tag": (turned_pairs, "i:l/0%4", "bad-tag"),
 }
 
