@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Final
 from weakref import WeakKeyDictionary
 
 import islpy as isl
@@ -167,13 +168,81 @@ def flow_of(
     writers = writers_of(placement, array) if sources is None else list(sources)
     if not reads or not writers:
         return Flow(reads, ((),) * len(reads), tuple(s.domain_of(a) for s, a in reads))
-    single = len(writers) == 1 and len(writers[0].lowered.writes_to(array)) == 1
-    if single and (sources is None or not writers[0].lowered.is_conditional):
-        direct = [_direct(placement, writers[0], reader, access) for reader, access in reads]
-        if all(link is not None for link in direct):
-            links = tuple(((writers[0], link),) for link in direct if link is not None)
-            return Flow(reads, links, tuple(isl.Set.empty(s.domain.get_space()) for s, _ in reads), is_direct=True)
+    plain = all(len(writer.lowered.writes_to(array)) == 1 for writer in writers)
+    if len(writers) <= _FEW and plain and (sources is None or not any(w.lowered.is_conditional for w in writers)):
+        return _mostly_direct(placement, array, reads, writers)
     return _computed(placement, array, reads, writers, frozenset(writer.name for writer in writers))
+
+
+_FEW: Final = 4
+"""Most writers among which one is looked for that is the last for sure."""
+
+
+def _mostly_direct(
+    placement: Placement, array: str, reads: tuple[tuple[Placed, Access], ...], writers: Sequence[Placed]
+) -> Flow:
+    """Return the dataflow from *writers*, each with one write; ISL is asked about reads for which it is not plain."""
+    direct = [_direct_among(placement, writers, reader, access) for reader, access in reads]
+    rest = tuple(read for read, link in zip(reads, direct, strict=True) if link is None)
+    names = frozenset(writer.name for writer in writers)
+    computed = _computed(placement, array, rest, writers, names) if rest else Flow((), (), ())
+    others = iter(zip(computed.sources, computed.initial, strict=True))
+    sources, initial = [], []
+    for (reader, _), link in zip(reads, direct, strict=True):
+        own, unwritten = ((link,), isl.Set.empty(reader.domain.get_space())) if link is not None else next(others)
+        sources.append(own)
+        initial.append(unwritten)
+    return Flow(reads, tuple(sources), tuple(initial), is_direct=not rest)
+
+
+def _direct_among(
+    placement: Placement, writers: Sequence[Placed], reader: Placed, access: Access
+) -> tuple[Placed, isl.Map] | None:
+    """Return which of *writers* a read sees, and where, if that is plain to see; None otherwise.
+
+    That is so for a writer with :func:`_direct` if no other one writes the element in between.
+    """
+    for writer in writers:
+        if not common_loops(placement, writer, reader)[1]:
+            continue
+        if any(_may_intervene(placement, writer, other, reader, access) for other in writers):
+            continue
+        link = _direct(placement, writer, reader, access)
+        if link is not None:
+            return writer, link
+    return None
+
+
+def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: Placed, access: Access) -> bool:
+    """Return whether *other* may write the element between *writer* and *reader* in one iteration of their loops.
+
+    What runs in between stands inside of all loops that both share, from the step with the writer on to the step with
+    the reader, and runs in the same iteration of these loops.
+    """
+    if other is writer:
+        return False
+    places = placement.program.places
+    first, last, place = places[writer.name], places[reader.name], places[other.name]
+    depth = 0
+    while first[depth : depth + 1] == last[depth : depth + 1] and depth < len(first):
+        depth += 1
+    if place[:depth] != first[:depth]:
+        return False
+    begin, step, end = first[depth], place[depth], last[depth]
+    assert isinstance(begin, int), f"{writer.name} and {reader.name} diverge at a loop"
+    assert isinstance(step, int), f"{writer.name} and {other.name} diverge at a loop"
+    assert isinstance(end, int), f"{writer.name} and {reader.name} diverge at a loop"
+    if not begin <= step <= end:
+        return False
+    looking_at(reader, access, other, other.lowered.writes_to(access.array)[0])
+    space = placement.spaces[access.array]
+    left = storage_map(placement, reader, access, space)
+    right = storage_map(placement, other, other.lowered.writes_to(access.array)[0], space)
+    loops = [x for x in first[:depth] if isinstance(x, str)]
+    pairs = left.apply_range(right.reverse())
+    for loop in loops:
+        pairs = pairs.equate(_IN, reader.dims.index(loop), _OUT, other.dims.index(loop))
+    return not pairs.is_empty()
 
 
 _flows: WeakKeyDictionary[Placement, dict[tuple[str, bool], Flow]] = WeakKeyDictionary()
@@ -298,15 +367,15 @@ def _isl_flow(
 
 
 def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access) -> isl.Map | None:
-    """Return the flow from the only writer where it is plain to see, None otherwise.
+    """Return the flow from *writer*, as if it were the only one, where it is plain to see, None otherwise.
 
     That is so where every instance read was written earlier in the same iteration of the loops that both share, by
-    one instance: no other write can come in between.
+    one instance: no other write of it can come in between.
     """
     loops, earlier = common_loops(placement, writer, reader)
     if not earlier:
         return None
-    looking_at(reader, access, writer, writer.lowered.write)
+    looking_at(reader, access, writer, writer.lowered.writes_to(access.array)[0])
     space = placement.spaces[access.array]
     own = _owner(placement, space) if space is AddressSpace.PRIVATE else ()
     if access.domain is None and {*loops, *own} >= {*writer.dims} and _same_element(reader, access, writer):
@@ -314,7 +383,7 @@ def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access
         if link.range().is_subset(writer.domain):
             return link
     left = storage_map(placement, reader, access, space)
-    right = storage_map(placement, writer, writer.lowered.write, space)
+    right = storage_map(placement, writer, writer.lowered.writes_to(access.array)[0], space)
     pairs = [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops]
     link = left.apply_range(right.reverse())
     link = link.intersect(lex_relation(link.get_space(), pairs, None))

@@ -1,0 +1,190 @@
+"""Where an order is proven without ISL's dataflow, or a dataflow is plain to see, ISL finds the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+
+import islpy as isl
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.analysis import dataflow, legality
+from polyloop.analysis.comparison import Comparison
+from polyloop.analysis.dataflow import Flow
+from polyloop.analysis.kept import keeps_order
+from polyloop.analysis.lowering import Access
+from polyloop.analysis.place import place
+from polyloop.analysis.placement import Placed, Placement
+from polyloop.errors import PolyloopError
+from polyloop.testing.drawers import DRAWERS
+from polyloop.testing.random_kernels import random_source
+from tests.gallery import GALLERY
+
+EXAMPLES = sorted(path.stem for path in (Path(__file__).parents[2] / "examples").glob("*.py"))
+REORDERING = (
+    "split_iname", "reverse", "interchange", "prioritize_loops", "map_domain", "shift", "tag_inames", "tile",
+    "chunk_iname", "set_temporary_address_space", "join_inames", "duplicate_inames",
+)  # fmt: skip
+STAGING = ("split_iname", "add_prefetch", "precompute", "tag_inames", "pipeline", "buffer_array", "interchange")
+
+
+class KeptOrders:
+    """Takes the place of :func:`keeps_order` where orders are proven; whatever it says yes to is asked of ISL too."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.kept: list[str] = []
+        self.left: list[str] = []
+        self._inside = False
+        monkeypatch.setattr(legality, "keeps_order", self)
+
+    def __call__(self, new: Placement, old: Placement, variable: str) -> bool:
+        if self._inside:
+            return False
+        if not keeps_order(new, old, variable):
+            self.left.append(variable)
+            return False
+        self._inside = True
+        comparison = Comparison(new.program.kernel)
+        comparison.new = new
+        comparison.old = old
+        found = list(legality._array_violations(comparison, variable))
+        self._inside = False
+        assert found == [], f"{variable}: {found[0]}"
+        self.kept.append(variable)
+        return True
+
+
+class PlainFlows:
+    """Computes dataflows both ways."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.plain = self.others = 0
+        self._original = dataflow._mostly_direct
+        monkeypatch.setattr(dataflow, "_mostly_direct", self)
+
+    def __call__(
+        self, placement: Placement, array: str, reads: tuple[tuple[Placed, Access], ...], writers: Sequence[Placed]
+    ) -> Flow:
+        found = self._original(placement, array, reads, writers)
+        plain = [dataflow._direct_among(placement, writers, reader, access) is not None for reader, access in reads]
+        self.plain += sum(plain) if len(writers) > 1 else 0
+        self.others += len(plain) - sum(plain)
+        if len(writers) > 1 and any(plain):  # the other case is that of test_dataflow.py, and may take ISL minutes
+            names = frozenset(writer.name for writer in writers)
+            _same(found, dataflow._computed(placement, array, reads, writers, names), writers)
+        return found
+
+
+def _same(found: Flow, wanted: Flow, writers: Sequence[Placed]) -> None:
+    for number in range(len(found.reads)):
+        assert found.initial[number].is_equal(wanted.initial[number])
+        for writer in writers:
+            one, other = (_from(writer, flow.sources[number]) for flow in (found, wanted))
+            if one is None or other is None:
+                assert all(link is None or link.is_empty() for link in (one, other))
+            else:
+                assert one.is_equal(other)
+
+
+def _from(writer: Placed, sources: Sequence[tuple[Placed, isl.Map]]) -> isl.Map | None:
+    links = [link for source, link in sources if source is writer]
+    return reduce(isl.Map.union, links) if links else None
+
+
+@pytest.fixture
+def orders(monkeypatch: pytest.MonkeyPatch) -> KeptOrders:
+    return KeptOrders(monkeypatch)
+
+
+@pytest.fixture
+def flows(monkeypatch: pytest.MonkeyPatch) -> PlainFlows:
+    return PlainFlows(monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(GALLERY))
+def test_gallery(name: str, orders: KeptOrders, flows: PlainFlows) -> None:
+    pl.verify(GALLERY[name].build())
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(name: str, orders: KeptOrders, flows: PlainFlows) -> None:
+    pl.verify(import_module(f"examples.{name}").transformed())
+
+
+def test_a_pipeline_is_plain_and_time_keeps_its_order(orders: KeptOrders, flows: PlainFlows) -> None:
+    pl.verify(import_module("examples.matmul_pipelined").transformed())
+    assert flows.plain > 1
+    pl.verify(import_module("examples.jacobi_time_skewed").transformed())
+    assert "u" in orders.kept
+
+
+def draw(seed: int, steps: Sequence[str], count: int) -> None:
+    rng = random.Random(seed)
+    try:
+        knl = random_source(seed).make()
+    except PolyloopError:
+        return
+    for _ in range(count):
+        name = rng.choice(steps)
+        with suppress(PolyloopError):
+            knl = getattr(pl, name)(knl, **DRAWERS[name](rng, knl))
+
+
+def test_random_kernels_in_another_order(orders: KeptOrders, flows: PlainFlows) -> None:
+    for seed in range(30):
+        draw(seed, REORDERING, 4)
+    assert min(len(orders.kept), len(orders.left)) > 10
+
+
+def test_random_kernels_with_copies(orders: KeptOrders, flows: PlainFlows) -> None:
+    for seed in range(60):
+        draw(seed, STAGING, 3)
+    assert flows.others > 5
+
+
+BETWEEN = {
+    "another slot": ("t[i % 2] = a[i]; t[(i + 1) % 2] = b[i]; o[i] = t[i % 2]; p[i] = t[(i + 1) % 2]", 2),
+    "the same slot": ("t[i % 2] = a[i]; t[i % 2] = b[i]; o[i] = t[i % 2]", 1),
+    "the same slot, sometimes": ("t[i % 2] = a[i]; for j; t[i % 2] = b[i]; end; o[i] = t[i % 2]", 0),
+    "the same slot, later": ("t[i % 2] = a[i]; o[i] = t[i % 2]; t[i % 2] = b[i]; p[i] = t[i % 2]", 2),
+    "a loop in between": ("t[i % 2] = a[i]; for k; t[2 + k] = b[i]; end; o[i] = t[i % 2]; p[i] = t[2]", 2),
+    "a loop over what is read": ("t[i % 2] = a[i]; for k; t[k] = b[i]; end; o[i] = t[i % 2]", 1),
+    "the slot of the next one": ("t[i % 2] = a[i]; o[i] = t[i % 2]; t[(i + 1) % 2] = b[i]; p[i] = t[i % 2]", 2),
+    "read in a loop": ("t[i % 2] = a[i]; t[(i + 1) % 2] = b[i]; for k; q[i, k] = t[i % 2]; end", 1),
+    "written in the loop of the read": ("t[i % 2] = a[i]; for k; q[i, k] = t[i % 2]; t[i % 2] = b[i]; end", 0),
+}
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_what_may_run_in_between(name: str, flows: PlainFlows) -> None:
+    text, plain = BETWEEN[name]
+    lines = "\n".join(line.strip() for line in text.split(";"))
+    knl = pl.make_kernel(
+        "{[i, j, k]: 0 <= i < n and i <= j < 5 and 0 <= k < 2}",
+        f"for i\n{lines}\nend",
+        [
+            pl.GlobalArg(", ".join(x for x in "abop" if f"{x}[" in text), np.float32, shape="n"),
+            *([pl.GlobalArg("q", np.float32, shape="n, 2")] if "q[" in text else []),
+            pl.TemporaryVariable("t", np.float32, shape=(4,), address_space="private"),
+            ...,
+        ],
+        silenced_warnings="*",
+    )
+    placement = place(knl)
+    flows.plain = 0
+    dataflow.flow_of(placement, "t")
+    assert flows.plain == plain
+
+
+@pytest.mark.slow
+def test_more_random_kernels(orders: KeptOrders, flows: PlainFlows) -> None:
+    for seed in range(1000, 1150):
+        draw(seed, REORDERING, 4)
+        draw(seed, STAGING, 4)
