@@ -15,7 +15,7 @@ from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions, variables
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.instruction import Evaluation, Instruction, Partial, Term
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tags import LocalAxis, parse_tag
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import constant_bounds, lex_relation, map_from_forms, reorder, sample_pair
@@ -64,6 +64,20 @@ class Scan:
 
 def find_scans(kernel: LoopKernel, instruction: Instruction, sweep: str | None = None) -> list[Scan | Diagnostic]:
     """Return, for each reduction of *instruction*, the scan that it is, or why it is none (along *sweep*)."""
+    known = _known(kernel)
+    if (instruction, sweep) not in known:
+        known[instruction, sweep] = _found(kernel, instruction, sweep)
+    return known[instruction, sweep]
+
+
+@memoised
+def _known(kernel: LoopKernel) -> dict[tuple[Instruction, str | None], list[Scan | Diagnostic]]:
+    """Return where it is kept which scans were found: checks and rewriting ask for the same ones."""
+    del kernel
+    return {}
+
+
+def _found(kernel: LoopKernel, instruction: Instruction, sweep: str | None) -> list[Scan | Diagnostic]:
     expanded = expand_rules(instruction.expression, kernel.substitutions)
     found: list[Scan | Diagnostic] = []
     for number, reduction in enumerate(reductions(expanded)):

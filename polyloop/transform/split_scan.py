@@ -22,10 +22,10 @@ from polyloop.expr.operations import combining
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.instruction import Copy, Instruction, Partial, Term
-from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.maps import forms_of
-from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms, project_onto, universe
+from polyloop.poly.sets import Row, add_rows, constant_bounds, preimage, project_onto
 from polyloop.transform.base import iname_violations, new_name_violations
 from polyloop.transform.inames import replace_iname
 from polyloop.transform.remap import remap_inames
@@ -143,6 +143,20 @@ def _shape_violations(kernel: LoopKernel, scan: Scan) -> Iterator[Diagnostic]:
 
 def _interval(scan: Scan, iname: str) -> tuple[Affine, Affine] | None:
     """Return the first value of a loop and its extent in terms of the parameters, None if they are not plain to see."""
+    known = _intervals(scan.instruction)
+    if iname not in known:
+        known[iname] = _found_interval(scan, iname)
+    return known[iname]
+
+
+@memoised
+def _intervals(instruction: Instruction) -> dict[str, tuple[Affine, Affine] | None]:
+    """Return where it is kept what :func:`_interval` found for the loops of an instruction."""
+    del instruction
+    return {}
+
+
+def _found_interval(scan: Scan, iname: str) -> tuple[Affine, Affine] | None:
     values = project_onto(scan.instruction.domain, scan.instruction.inames, [iname])
     low, high = constant_bounds(values, 0)
     if low is not None and high is not None:
@@ -233,8 +247,7 @@ class _Split:
             forms.append(Affine.make([(tile, length), (place, 1)]) if place else Affine.variable(name))
             if place:
                 rows += [Row(Affine.variable(place)), Row(Affine(((place, -1),), length - 1))]
-        there = map_from_forms(universe(domain.params(), new), new, forms)
-        return add_rows(there.intersect_range(domain).domain(), new, rows).coalesce()
+        return add_rows(preimage(domain, new, forms), new, rows).coalesce()
 
     def _terms(self, keep: Sequence[str], *rows: Row) -> isl.Set:
         """Return the values of *keep* over the terms of all results that fulfil *rows*."""
