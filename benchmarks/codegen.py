@@ -1,8 +1,8 @@
 """How long it takes from ``make_kernel`` to CUDA source, all checks on, and where the time goes, beside Loopy.
 
 Run it as ``python -m benchmarks codegen``: it needs neither a compiler nor a GPU. Loopy is timed where it is installed.
-Times are processor time, the best of several runs in one warm process: every run makes its kernel anew, so nothing is
-remembered from the last but what was parsed, and Loopy's caches are off.
+Times are processor time, the best of many runs in one warm process: every run makes its kernel anew, so nothing is
+remembered from the last but what was parsed, and Loopy's caches are off.  Both get the same time for their runs.
 """
 
 from __future__ import annotations
@@ -100,11 +100,16 @@ def _run_once(program: Program, library: Library, finish: _Finish) -> list[float
     return moments
 
 
-def measure(program: Program, library: Library = POLYLOOP, finish: _Finish = _finish, *, repeat: int) -> Timing:
-    """Return the best of *repeat* runs, after one to warm up."""
+def measure(
+    program: Program, library: Library = POLYLOOP, finish: _Finish = _finish, *, repeat: int, seconds: float
+) -> Timing:
+    """Return the best of *repeat* runs, or of as many as take so many *seconds*, after one to warm up."""
     _run_once(program, library, finish)
     gc.collect()
-    runs = [_run_once(program, library, finish) for _ in range(repeat)]
+    begin = time.process_time()
+    runs: list[list[float]] = []
+    while len(runs) < repeat or time.process_time() < begin + seconds:
+        runs.append(_run_once(program, library, finish))
     best = min(runs, key=lambda moments: moments[-1] - moments[0])
     spent = [1e3 * (after - before) for before, after in itertools.pairwise(best)]
     goal = program.goal if library is POLYLOOP else None
@@ -128,19 +133,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; the exit status is 1 where a goal is missed and ``--check`` was given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", nargs="*", help="kernels whose names begin so (default: all)")
-    parser.add_argument("--repeat", type=int, default=20, help="runs of each kernel (default: 20; Loopy: a quarter)")
+    parser.add_argument("--repeat", type=int, default=5, help="least number of runs of each kernel (default: 5)")
+    parser.add_argument("--seconds", type=float, default=2.0, help="least time for the runs of each (default: 2)")
     parser.add_argument("--alone", action="store_true", help="leave Loopy out")
     parser.add_argument("--json", action="store_true", help="print JSON, times in milliseconds")
     parser.add_argument("--check", action="store_true", help="exit with status 1 if a goal is missed")
     options = parser.parse_args(arguments)
     peer = None if options.alone else _loopy()
     timings = []
+    effort: dict[str, Any] = {"repeat": max(1, options.repeat), "seconds": options.seconds}
     for program in PROGRAMS:
         if options.name and not program.name.startswith(tuple(options.name)):
             continue
-        timings.append(measure(program, repeat=max(1, options.repeat)))
+        timings.append(measure(program, **effort))
         if peer is not None:
-            timings.append(measure(program, *peer, repeat=max(1, options.repeat // 4)))
+            timings.append(measure(program, *peer, **effort))
     if options.json:
         print(json.dumps([asdict(timing) for timing in timings], indent=2))
     else:
