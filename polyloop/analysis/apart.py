@@ -268,7 +268,7 @@ class Lowering:
             has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in inames)
             if has_digits or not expr.operation.reassociable:
                 raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
-            if across[0][0] == "g" and (nest != expr.along or self.instruction.predicates):
+            if across[0][0] == "g" and (nest != expr.along[:1] or self.instruction.predicates):
                 raise _not_over_blocks(self.kernel, self.instruction, nest, expr)
             parts = list(self.scan_over_threads(expr, across, (nest, own, domain, fixed), (inner, reads)))
             self.before += [replace(part, number=number, own=own, along=expr.along) for part in parts]
@@ -426,7 +426,7 @@ def _not_parallel(
 def _not_over_blocks(
     kernel: LoopKernel, instruction: Instruction, nest: Sequence[str], expr: Reduction
 ) -> VerificationError:
-    others = [name for name in nest if name not in expr.along]
+    others = [name for name in nest if name != expr.along[0]]
     why = f"it is repeated along {', '.join(others)}" if others else "data decides whether a block takes part"
     problem = Diagnostic(
         "parallel-scan",

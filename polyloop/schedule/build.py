@@ -22,6 +22,7 @@ from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.launches import launch_cuts, launch_of, passages
 from polyloop.analysis.matrix import is_swapped
 from polyloop.analysis.meeting import Kind, meeting_of
+from polyloop.analysis.passing import is_over_blocks
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Axes, Placed, Placement
 from polyloop.analysis.pools import pool_needs
@@ -45,7 +46,6 @@ from polyloop.schedule.collective import Collective, reuse_requirements
 from polyloop.schedule.copies import without_copies
 from polyloop.schedule.fronts import fronts_of
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations
-from polyloop.schedule.passing import is_over_blocks
 from polyloop.schedule.plan import Launch, Product, Schedule, Statement, Storage
 from polyloop.schedule.trust import taken_on_trust
 from polyloop.schedule.waits import Wait, reuse_waits, wait_obligations, waits

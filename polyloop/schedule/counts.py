@@ -12,6 +12,7 @@ import islpy as isl
 from polyloop.analysis.census import Census, block_size, grid_of
 from polyloop.analysis.meeting import Meeting, meeting_of
 from polyloop.analysis.operations import operations
+from polyloop.analysis.passing import is_over_blocks
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.proof import within_budget
@@ -36,7 +37,6 @@ from polyloop.poly.counting import UncountableError, count_points
 from polyloop.poly.polynomial import PiecewisePolynomial
 from polyloop.poly.sets import project_onto
 from polyloop.schedule.build import build_verified, prepared
-from polyloop.schedule.passing import is_over_blocks
 from polyloop.schedule.plan import Launch
 
 __all__ = [

@@ -12,6 +12,7 @@ from polyloop.analysis.edges import at_edges
 from polyloop.analysis.exchange import exchange_obligations
 from polyloop.analysis.legality import order_obligations
 from polyloop.analysis.matrix import matrix_obligations
+from polyloop.analysis.passing import passing_obligations
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.pools import pool_obligations
 from polyloop.analysis.proof import Claim, Obligation, Proof, prove
@@ -23,7 +24,6 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tags import axis_name
 from polyloop.kernel.tree import Barrier, Loop, Scope
-from polyloop.schedule.passing import passing_obligations
 from polyloop.schedule.plan import Storage, shared_bytes
 
 __all__ = ["discharge", "obligations", "storage_obligations"]

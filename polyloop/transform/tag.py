@@ -12,6 +12,7 @@ import islpy as isl
 from polyloop.analysis.lanes import lane_violations
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.lowering import Lowered
+from polyloop.analysis.passing import passing_violations
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need, races, shared_arrays
@@ -186,7 +187,7 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
             if not kernel.waivers:
                 yield _race(placement, need, axes)
                 return
-    for finding in (*divergent_reductions(placement), *order_violations(kernel)):
+    for finding in (*passing_violations(placement), *divergent_reductions(placement), *order_violations(kernel)):
         yield _disordered(finding, axes)
         return
 
@@ -205,7 +206,7 @@ def _lane_violations(kernel: LoopKernel, lanes: Mapping[str, str]) -> Iterator[D
 
 def _disordered(finding: Diagnostic, tags: Mapping[str, str]) -> Diagnostic:
     """Return what is wrong with the order of a kernel as a consequence of *tags*."""
-    if finding.code in ("not-proven", "illegal-parallel", "divergent-reduction"):
+    if finding.code in ("not-proven", "illegal-parallel", "divergent-reduction", "parallel-scan"):
         return finding
     listed = ", ".join(f"'{iname}' as '{tag}'" for iname, tag in tags.items())
     hints = ("keep the loop sequential, or run another loop of the nest in parallel",)

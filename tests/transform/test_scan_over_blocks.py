@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.analysis.legality import order_violations
+from polyloop.analysis.values import value_violations
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.fibres import run_on_fibres
@@ -16,6 +19,7 @@ from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.testing.brute import judge
 from polyloop.transform.staging import assign_auto
 from tests.transform.checking import check, cuda, refused, same_after_replay, vectors
+from tests.transform.test_scans import spoilt
 
 Golden = Callable[[str, str], None]
 F = np.float32
@@ -147,6 +151,24 @@ def test_brute_force_agrees() -> None:
             assert not list(judge(assign_auto(knl), {"n": n}, {}))
 
 
+@pytest.mark.slow
+def test_what_brute_force_finds_wrong_the_checker_finds() -> None:
+    found = 0
+    for seed in range(80):
+        rng = random.Random(seed)
+        knl = in_one_launch(prefix(domains=rng.choice((INCLUSIVE, BEFORE))), rng.choice((2, 3)), rng.choice((1, 2)))
+        knl = spoilt(knl, rng)
+        try:
+            codes = [finding.code for finding in (*value_violations(knl), *order_violations(knl))]
+            kinds = {entry.kind for n in (1, 4, 5, 9) for entry in judge(assign_auto(knl), {"n": n}, {})}
+        except pl.VerificationError:  # no program at all: an axis twice, an accumulator without a size
+            continue
+        if kinds & {"value", "accumulator"}:
+            found += 1
+            assert codes, f"seed {seed}"
+    assert found > 15
+
+
 def test_what_blocks_cannot_scan() -> None:
     rows = pl.make_kernel(
         ["{[r]: 0 <= r < m}", INCLUSIVE], "b[r, i] = sum(j, a[r, j])", [pl.GlobalArg("a, b", F, shape="m, n"), ...],
@@ -162,6 +184,19 @@ def test_what_blocks_cannot_scan() -> None:
     )
     knl = pl.tag_inames(prefix(), "i:g.0")
     refused(knl, pl.realize_scan, "parallel-scan")
+    beside = pl.make_kernel(
+        "{[i, j, p, q]: 0 <= i, p, q < n and 0 <= j <= i}",
+        "b[i] = sum(j, a[j])\nc[p, q] = 1",
+        [pl.GlobalArg("a, b", F, shape="n"), pl.GlobalArg("c", F, shape="n, n"), ...],
+        name="beside",
+    )
+    assert refused(in_one_launch(beside), lambda knl: pl.tag_inames(knl, "p:g.1"), "parallel-scan") == (
+        "tag_inames on kernel 'beside': the blocks cannot scan over what 'before_tile' combines [parallel-scan]\n"
+        "  before_tile = sum(j_outer, tile_sum, along=tile (after)) (instruction 'before_tile')\n"
+        "  Note: blocks are numbered along one axis, and the kernel has g.0, g.1\n"
+        "  Hint: scan the sums of the tiles in a launch of its own: pl.split_scan(..., carry_iname='c')"
+    )
+    refused(pl.tag_inames(beside, "p:g.1"), in_one_launch, "parallel-scan")
     knl = prefix("b[i] = reduce(ordered(sum), j, a[j])")
     refused(knl, lambda k: pl.split_scan(k, "i", 4, outer_tag="g.0"), "ordered-reduction")
 

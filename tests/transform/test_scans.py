@@ -273,7 +273,7 @@ def _random_scan(rng: random.Random) -> pl.LoopKernel:
     return pl.realize_scan(knl)
 
 
-def _wrong(knl: pl.LoopKernel, rng: random.Random) -> pl.LoopKernel:
+def spoilt(knl: pl.LoopKernel, rng: random.Random) -> pl.LoopKernel:
     """Return *knl* with something of one scan changed: its start, when it adds, its loops, or its terms."""
     number, old = rng.choice([(n, i) for n, i in enumerate(knl.instructions) if isinstance(i.expression, Reduction)])
     reduction, term = old.expression, old.terms[0]
@@ -296,7 +296,7 @@ def test_what_brute_force_finds_wrong_the_checker_finds() -> None:
     found = 0
     for seed in range(40):
         rng = random.Random(seed)
-        knl = _wrong(_random_scan(rng), rng)
+        knl = spoilt(_random_scan(rng), rng)
         codes = [finding.code for finding in (*value_violations(knl), *order_violations(knl))]
         kinds = {entry.kind for n in (1, 4, 5, 9) for entry in judge(assign_auto(knl), {"n": n}, {})}
         if kinds & {"value", "accumulator"}:

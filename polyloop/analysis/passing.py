@@ -13,7 +13,7 @@ from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.proof import Claim, Obligation
 from polyloop.errors import Diagnostic
 
-__all__ = ["is_over_blocks", "passing_obligations"]
+__all__ = ["is_over_blocks", "passing_obligations", "passing_violations"]
 
 
 def is_over_blocks(placed: Placed) -> bool:
@@ -29,6 +29,13 @@ def passing_obligations(placement: Placement) -> Iterator[Obligation]:
             says = f"every block reaches '{id_}' once, and waits there only for blocks that have begun before it"
             by = "loops and conditions around it, axes without an iname of it"
             yield Obligation(Claim.BARRIERS, f"'{name}'", says, by, partial(_problems, placement, placed))
+
+
+def passing_violations(placement: Placement) -> Iterator[Diagnostic]:
+    """Yield why blocks cannot pass totals on where they would."""
+    for placed in placement.statements.values():
+        if is_over_blocks(placed):
+            yield from _problems(placement, placed)
 
 
 def _problems(placement: Placement, placed: Placed) -> Iterator[Diagnostic]:
