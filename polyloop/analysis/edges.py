@@ -28,6 +28,7 @@ from polyloop.analysis.dataflow import writers_of
 from polyloop.analysis.infer import accumulator_dtypes
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.placement import Placed, Placement, common_loops, place_statement, storage_map
+from polyloop.analysis.proof import Claim, Obligation
 from polyloop.analysis.race import needs, shared_arrays
 from polyloop.errors import VerificationError
 from polyloop.expr.nodes import Expression
@@ -41,7 +42,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.budget import NoAnswer, budget, limited, looking_at, with_budget
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 
-__all__ = ["Edges", "at_edges"]
+__all__ = ["Edges", "at_edges", "edge_obligations"]
 
 _SET: Final = isl.dim_type.set
 _OPERATIONS: Final = 1_000_000
@@ -103,6 +104,16 @@ def _is_ordered(placement: Placement) -> bool:
         )
     except VerificationError:
         return False
+
+
+def edge_obligations(placement: Placement) -> Iterator[Obligation]:
+    """Yield, where blocks at an edge compute as others do, that this changes nothing: it was found to be so."""
+    found = at_edges(placement).placement.phantoms
+    if found:
+        names = ", ".join(repr(name) for name in sorted(found))
+        says = f"what {names} do for elements that nobody wants touches no element of the program"
+        by = "elements written and read, and writes in the same iteration of the loops around both"
+        yield Obligation(Claim.VALUES, "phantoms", says, by, tuple)
 
 
 def _pays(placement: Placement, placed: Placed) -> bool:

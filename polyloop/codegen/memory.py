@@ -81,5 +81,6 @@ def _declaration(storage: Storage, scope: Scope, launch: Launch) -> Declare:
     qualifier = scope.language.shared if storage.address_space is AddressSpace.LOCAL else ""
     if storage.address_space is not AddressSpace.GLOBAL and storage.name in scope.aligned:
         qualifier += f"{scope.language.aligned.format(bytes=scope.aligned[storage.name])} "
-    value = "{}" if storage.cleared else None
-    return Declare(scope.ctype(storage.dtype), storage.name, threads + storage.dims, value, qualifier)
+    dims = threads + storage.dims
+    value = ("{}" if dims else "0") if storage.cleared else None
+    return Declare(scope.ctype(storage.dtype), storage.name, dims, value, qualifier)

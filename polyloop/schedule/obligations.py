@@ -8,7 +8,7 @@ from functools import partial
 from polyloop.analysis.bounds import bounds_obligations
 from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.copies import copy_obligations
-from polyloop.analysis.edges import at_edges
+from polyloop.analysis.edges import at_edges, edge_obligations
 from polyloop.analysis.exchange import exchange_obligations
 from polyloop.analysis.legality import order_obligations
 from polyloop.analysis.matrix import matrix_obligations
@@ -58,6 +58,7 @@ def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable
     yield pool_obligations(placement)
     yield bounds_obligations(kernel)
     yield copy_obligations(placement)
+    yield edge_obligations(placement)
     yield race_obligations(at_edges(placement).placement)
     yield exchange_obligations(placement)
     yield matrix_obligations(placement)

@@ -60,6 +60,14 @@ def test_a_product_with_tiles_ahead_in_registers_computes_everywhere() -> None:
     assert found.cleared == {"a_fetch_next", "b_fetch_next"}
 
 
+def test_the_certificate_says_so() -> None:
+    (proof,) = [proof for proof in pl.verify(tiled(program())).proofs if proof.subject == "phantoms"]
+    assert proof.says == (
+        "what 'fetch_a_tile', 'fetch_b_tile', 'insn_init', 'insn_update', 'store_a_fetch', 'store_b_fetch' do for "
+        "elements that nobody wants touches no element of the program"
+    )
+
+
 def test_blocks_have_one_text_and_loads_and_stores_alone_are_tested() -> None:
     text = pl.generate_code(tiled(program()), target=pl.CudaTarget()).device_code
     assert " else " not in text
