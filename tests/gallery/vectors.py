@@ -62,3 +62,26 @@ def differences_of_halves() -> pl.LoopKernel:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i+1] - x[i]", data, name="differences")
     knl = pl.split_iname(knl, "i", 256, outer_tag="g.0")
     return pl.vectorize(knl, "i_inner", 8, outer_tag="l.0")
+
+
+def _turned_case(n: int, rng: np.random.Generator) -> Case:
+    a = rng.integers(-8, 9, (n, 3, 16)).astype(F)
+    return {"a": a}, {"b": a[:, :, ::-1] + a}
+
+
+@example(_turned_case)
+def rows_of_half_a_warp_by_shuffles() -> pl.LoopKernel:
+    """A block of 48 threads: each row of 16 lanes exchanges values by itself, also one that is alone in its warp."""
+    text = """
+        for g
+            for y, x
+                <> t[y, x] = a[g, y, x]
+            end
+            for y, x
+                b[g, y, x] = t[y, 15 - x] + t[y, x]
+            end
+        end
+        """
+    domain = "{[g, y, x]: 0 <= g < n and 0 <= y < 3 and 0 <= x < 16}"
+    knl = pl.make_kernel(domain, text, [pl.GlobalArg("a, b", F), ...], name="rows_by_shuffles")
+    return pl.exchange_by_shuffle(pl.tag_inames(knl, "g:g.0, y:l.1, x:l.0"), "t")
