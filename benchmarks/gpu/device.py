@@ -9,8 +9,10 @@ until the work is queued; what the events around the work measure is the GPU's t
 from __future__ import annotations
 
 import importlib
+import re
 import statistics
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +33,12 @@ _WARM_UP: Final = 3
 _REPEAT: Final = 20
 
 
+def _driver_version(path: Path) -> str:
+    """Return the version of the kernel module, which Linux tells."""
+    found = re.search(r"\b\d{3}(\.\d+)+\b", path.read_text()) if path.exists() else None
+    return found[0] if found else "unknown"
+
+
 class Device:
     """The first GPU, its primary context current."""
 
@@ -44,7 +52,9 @@ class Device:
         self._spin = self._driver.module_from_buffer(image).get_function("spin")
         self.name = str(device.name())
         self.l2_bytes = int(device.get_attribute(self._driver.device_attribute.L2_CACHE_SIZE))
-        self.driver_version = ".".join(map(str, divmod(int(self._driver.get_driver_version()), 1000)))
+        thousands, rest = divmod(int(self._driver.get_driver_version()), 1000)
+        self.cuda_version = f"{thousands}.{rest // 10}"
+        self.driver_version = _driver_version(Path("/proc/driver/nvidia/version"))
 
     def array(self, values: np.ndarray[Any, Any]) -> Any:
         """Return a copy of *values* in the GPU's memory."""

@@ -79,7 +79,8 @@ def _run(names: Sequence[str], commit: str, save: Path | None) -> Run:
     libraries, missing = load_peers()
     ceilings = _ceilings(device, libraries)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    facts = {"date": today, "device": device.name, "driver": device.driver_version, **_versions(), "commit": commit}
+    facts = {"date": today, "device": device.name, "driver": device.driver_version, "CUDA": device.cuda_version,
+             **_versions(), "commit": commit}  # fmt: skip
     figures: list[Figure] = []
     run = Run(figures, facts, ceilings, list(libraries), missing)
     for name in names:

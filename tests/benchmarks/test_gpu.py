@@ -16,6 +16,7 @@ from benchmarks.__main__ import main as benchmarks_main
 from benchmarks.gpu import handwritten, run
 from benchmarks.gpu.case import Random
 from benchmarks.gpu.cases import CASES
+from benchmarks.gpu.device import _driver_version
 from benchmarks.gpu.peers import PEERS, load_peers
 from benchmarks.gpu.report import Figure, Run, as_json, as_markdown, as_table, from_json, with_run
 from polyloop.kernel.devices import DEVICES
@@ -66,6 +67,13 @@ def test_a_peer_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> N
 ])
 def test_what_is_written_by_hand_compiles(name: str, macros: tuple[str, ...]) -> None:
     assert handwritten.compiled(name, "sm_90", *macros).cubin
+
+
+def test_the_version_of_the_driver_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "version"
+    assert _driver_version(path) == "unknown"
+    path.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build\nGCC 12.2.0\n")
+    assert _driver_version(path) == "580.159.04"
 
 
 def test_every_unit_has_a_peak_rate() -> None:
