@@ -150,12 +150,13 @@ def _ordered_arrays(placement: Placement) -> frozenset[str]:
 
 
 def _needs_order(placement: Placement, array: str) -> bool:
-    """Return whether the order of accesses can matter: there is a read, or two writes of one element."""
+    """Return whether the order of accesses can matter: there is a read, or there may be two writes of one element."""
     writes = writes_of(placement, array)
-    if readers_of(placement, array) or len(writes) > 1:
+    if readers_of(placement, array):
         return True
-    writer, _ = writes[0]
-    return not hides_others(writer, array) or _overwrites(writer)
+    if any(not never_meet(a, b) for number, (_, a) in enumerate(writes) for _, b in writes[:number]):
+        return True
+    return any(not hides_others(writer, array) or _overwrites(writer, write) for writer, write in writes)
 
 
 def compare(
@@ -265,7 +266,7 @@ def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
     """Yield elements of an argument that would end with another write than in the reference program."""
     new, old = comparison.new, comparison.old
     writes = writes_of(new, array)
-    if len(writes) == 1 and not _overwrites(writes[0][0]):
+    if len(writes) == 1 and not _overwrites(*writes[0]):
         return
     seen: set[tuple[str, str]] = set()
     for first, a in writes_of(old, array):
@@ -283,8 +284,8 @@ def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
                     yield violation
 
 
-def _overwrites(writer: Placed) -> bool:
-    relation = map_from_forms(writer.domain, writer.dims, writer.indices(writer.lowered.write))
+def _overwrites(writer: Placed, write: Access) -> bool:
+    relation = map_from_forms(writer.domain, writer.dims, writer.indices(write))
     return not relation.is_injective()
 
 

@@ -188,3 +188,20 @@ def test_more_random_kernels(orders: KeptOrders, flows: PlainFlows) -> None:
     for seed in range(1000, 1150):
         draw(seed, REORDERING, 4)
         draw(seed, STAGING, 4)
+
+
+def written(first: str, second: str) -> frozenset[str]:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}",
+        f"for i\ng[{first}] = 1\ng[{second}] = 2\nend",
+        [pl.GlobalArg("g", np.float32, shape="2, n + 1"), ...],
+        silenced_warnings="*",
+    )
+    return legality._ordered_arrays(place(knl.reference.kernel))  # type: ignore[union-attr]
+
+
+def test_the_order_of_writes_to_elements_that_numbers_keep_apart_is_free() -> None:
+    assert written("0, i", "1, i") == frozenset()
+    assert written("0, i", "0, i + 1") == {"g"}
+    assert written("0, i", "1, 0") == {"g"}
+    assert written("0, i", "i % 2, i") == {"g"}
