@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -82,8 +84,8 @@ def test_a_tile_that_is_too_small() -> None:
     knl = AddPrefetch("x", ("i_inner",)).rewrite(shifted())
     filler = knl.instruction("fetch_x")
     cut = filler.domain.lexmin()
-    whole = tuple(x if x is not filler else type(x)(**{**vars(x), "domain": cut}) for x in knl.instructions)
-    broken = type(knl)(**{**vars(knl), "instructions": whole})
+    whole = tuple(x if x is not filler else replace(x, domain=cut) for x in knl.instructions)
+    broken = replace(knl, instructions=whole)
     assert violations(broken, 5) == {"value"}
 
 
