@@ -318,7 +318,7 @@ def place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, space: A
         if axis not in used and (space is AddressSpace.GLOBAL or (space is AddressSpace.LOCAL and axis in axes.local))
     )
     tags = tuple(kernel.tag(iname) for iname in statement.inames)
-    key = (axes.key, owned, tags, id(kernel.assumptions))
+    key = (axes.key, owned, tags, bound_axes(kernel, statement.bounds), id(kernel.assumptions))
     known = _placements(statement)
     if key not in known:
         known[key] = (kernel.assumptions, _place_statement(kernel, statement, axes, owned))
@@ -330,7 +330,8 @@ def _placements(statement: Lowered) -> dict[tuple[Hashable, ...], tuple[isl.Set,
     """Return where a statement is kept on its threads, for kernels that have it in common.
 
     The keys are all that decides: the axes, those that their first thread owns, what the inames of the statement are
-    tagged with, and the assumptions, which are kept with their identity.
+    tagged with, the axes on which its bounds have values of their own, and the assumptions, which are kept with their
+    identity.
     """
     del statement
     return {}
