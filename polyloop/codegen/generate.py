@@ -22,7 +22,6 @@ from polyloop.codegen.helpers import OPERATIONS
 from polyloop.codegen.language import AXIS_NAMES, Language
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.magnitude import Magnitudes
-from polyloop.codegen.matrix import with_matrices
 from polyloop.codegen.memory import asks_for_shared, declare_temporaries
 from polyloop.codegen.parts import is_split, parts_of
 from polyloop.codegen.passing import (
@@ -41,6 +40,7 @@ from polyloop.codegen.rows import hull, in_order, rows_of
 from polyloop.codegen.scope import Names, Scope
 from polyloop.codegen.shuffles import shared_shuffles
 from polyloop.codegen.tables import table_text, table_violations
+from polyloop.codegen.tensors import with_matrices
 from polyloop.codegen.walk import Walker
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.dtypes import computed
@@ -310,7 +310,9 @@ class _Program:
             schedule = replace(self.schedule, statements={**self.statements, **sequential.statements})
             body = Walker(scope, schedule, (), extents).run(sequential.tree, self.context)
             return _Function(launch, scope, *declare_temporaries(body, launch, scope), ())
-        tree, self.schedule = with_matrices(tree, self.schedule, self.language)
+        tree, self.schedule, registers = with_matrices(tree, self.schedule, self.language)
+        if registers:
+            launch, used = replace(launch, temporaries=(*launch.temporaries, *registers)), tuple(runs(tree))
         self.statements = dict(self.schedule.statements)
         statements = [self.statements[name] for name in used]
         scope = self._scope(launch, {}, used)

@@ -1,15 +1,16 @@
 """Matrix instructions: fragments of the operands, loaded by whole warps, and the instructions that use them.
 
-A statement with a :class:`~polyloop.schedule.plan.Product` is printed together with the unrolled loops around it: in
-each iteration of those that both operands depend on, the fragments of one operand are loaded, then those of the other,
-then all products are added up.  So the lanes, the registers and these loops are no loops of the statement any more: it
-is under no condition that a lane or one of them decides, and elements that no term has are loaded as zeros.
+A statement with a :class:`~polyloop.schedule.plan.Tensor` is printed together with the unrolled loops around it: in
+each iteration of those that both operands depend on, the fragments of one operand are loaded, those of the other, and
+all products are added up: these, or, with operands loaded ahead, those of the iteration before.  Elements that no term
+has are loaded as zeros.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from itertools import repeat
 from typing import Final
 
@@ -23,24 +24,20 @@ from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node
 from polyloop.codegen.context import Context
 from polyloop.codegen.divergence import MATRIX
 from polyloop.codegen.expressions import Expressions
-from polyloop.codegen.language import Language
 from polyloop.codegen.linear import condition_text
 from polyloop.codegen.rows import pieces_of, tightened
 from polyloop.codegen.scope import Scope
+from polyloop.codegen.tensors import Operand
 from polyloop.codegen.wide import distances
-from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import Expression, array_name
-from polyloop.expr.rewrite import substitute, variables
+from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.intrinsic import WARP, MatrixIntrinsic, Part
-from polyloop.kernel.tags import InameTag, Unroll, Vectorize
-from polyloop.kernel.tree import Loop, Tree, runs
-from polyloop.kernel.tree import Node as TreeNode
+from polyloop.kernel.intrinsic import MatrixIntrinsic, Part
 from polyloop.poly.affine import Affine, affine_of, to_expression
-from polyloop.poly.sets import constant_bounds, insert_dims, map_from_forms
-from polyloop.schedule.plan import Product, Schedule, Statement, Tensor
+from polyloop.poly.sets import map_from_forms
+from polyloop.schedule.plan import Statement, Tensor
 
-__all__ = ["matrix_block", "with_matrices"]
+__all__ = ["matrix_block"]
 
 _SET: Final = isl.dim_type.set
 _ROWS: Final = 8
@@ -48,167 +45,9 @@ _ROWS: Final = 8
 _ROW_BYTES: Final = 16
 
 
-# {{{ the statement without its lanes and loops
-
-
-def with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[Tree, Schedule]:
-    """Return *tree* and *schedule* with matrix instructions as single statements.
-
-    Raises
-    ------
-    CodegenError
-        ``bad-tensorize``, if a loop over registers does not stand directly around the statement;
-        ``unsupported-intrinsic``.
-    """
-    statements, names = dict(schedule.statements), dict(schedule.digit_names)
-    for name in tuple(runs(tree)):
-        statement = statements[name]
-        if statement.product is None:
-            continue
-        if statement.product.intrinsic.capability > language.capability:
-            raise CodegenError("generate_code", schedule.name, [_too_old(statement, language)])
-        nest = _nest(tree, name)
-        registers = [dim for axis in "ijk" for dim, _ in statement.product.axes[axis] if dim[1:2] != "."]
-        inside = _inside(tree, name, {**schedule.loop_tags, **dict.fromkeys(registers, Unroll())})
-        loops = {loop: _extent(statement, loop) for loop in inside}
-        left = next((x for x in (*registers, *loops) if loops.get(x) is None), None)
-        if left is not None:
-            raise CodegenError("generate_code", schedule.name, [_not_inside(statement, left, nest)])
-        statements.update(_whole(statement, {x: n for x, n in loops.items() if n is not None}, statements))
-        tree = _collapsed(tree, name, inside)
-        names = {digit.axis: _lane_name(digit) for digit in _digits(statement.product)} | names
-    return tree, replace(schedule, statements=statements, digit_names=names)
-
-
-def _lane_name(digit: Digit) -> str:
-    over = f"_div_{digit.stride}" if digit.stride > 1 else ""
-    return f"lane{over}" + (f"_mod_{digit.extent}" if digit.stride * digit.extent < WARP else "")
-
-
-def _nest(tree: Tree, name: str) -> list[str]:
-    for node in tree:
-        if isinstance(node, Loop) and name in runs((node,)):
-            return [node.iname, *_nest(node.body, name)]
-    return []
-
-
-def _inside(tree: Tree, name: str, tags: Mapping[str, InameTag]) -> list[str]:
-    """Return the unrolled loops directly around a statement that hold nothing else."""
-    found: list[str] = []
-    nodes = tree
-    while True:
-        loop = next((node for node in nodes if isinstance(node, Loop) and name in runs((node,))), None)
-        if loop is None:
-            return found
-        alone = len(loop.body) == 1 and list(runs(loop.body)) == [name]
-        if not alone or not isinstance(tags.get(loop.iname), Unroll | Vectorize):
-            found = []
-        else:
-            found.append(loop.iname)
-        nodes = loop.body
-
-
-def _extent(statement: Statement, loop: str) -> int | None:
-    low, high = constant_bounds(statement.domain, statement.dims.index(loop))
-    return high + 1 if low is not None and low >= 0 and high is not None else None
-
-
-def _too_old(statement: Statement, language: Language) -> Diagnostic:
-    assert statement.product is not None, f"'{statement.name}' is no matrix instruction"
-    intrinsic = statement.product.intrinsic
-    return Diagnostic(
-        "unsupported-intrinsic",
-        f"'{statement.instruction}' asks for {intrinsic.name}, which the device does not have",
-        (f"it has compute capability {language.capability}, and {intrinsic.capability} is asked for",),
-        (f'generate code for a newer one: CudaTarget("sm_{intrinsic.capability}"), or leave out tensorize',),
-    )
-
-
-def _not_inside(statement: Statement, loop: str, nest: Sequence[str]) -> Diagnostic:
-    return Diagnostic(
-        "bad-tensorize",
-        f"the matrix instruction of '{statement.instruction}' is not directly inside of its loops",
-        (f"the loops are {', '.join(nest)}, and '{loop}' is not among the unrolled ones around nothing else",),
-        ("let the loops of sums lie outside: pl.prioritize_loops(knl, ..), and unroll those inside",),
-    )
-
-
-def _collapsed(tree: Tree, name: str, inside: Sequence[str]) -> Tree:
-    out: list[TreeNode] = []
-    for node in tree:
-        if isinstance(node, Loop) and name in runs((node,)):
-            out += _collapsed(node.body, name, inside) if node.iname in inside else (
-                Loop(node.iname, _collapsed(node.body, name, inside)),
-            )  # fmt: skip
-        else:
-            out.append(node)
-    return tuple(out)
-
-
-def _whole(
-    statement: Statement, loops: Mapping[str, int], statements: Mapping[str, Statement]
-) -> Iterator[tuple[str, Statement]]:
-    """Yield the statement for whole warps and tiles, and the beginning of its sums, by name."""
-    product = statement.product
-    assert product is not None, f"'{statement.name}' is no matrix instruction"
-    registers = {dim for pairs in product.axes.values() for dim, _ in pairs}
-    boxes = {**loops, **{dim: digit.extent for dim, digit in statement.digits.items() if dim in registers}}
-    tiles = tuple((x, n) for x, n in loops.items() if x not in registers)
-    domain, dims = _without(statement, boxes)
-    digits = {dim: digit for dim, digit in statement.digits.items() if dim in dims}
-    own = {digit.axis: digit for digit in _digits(product)}
-    tensor = Tensor(statement, product, tiles, boxes)
-    yield statement.name, replace(statement, dims=dims, domain=domain, digits=digits | own, tensor=tensor)
-    for name, other in statements.items():
-        if other.update is None and array_name(other.lhs) == array_name(statement.lhs):
-            domain, dims = _without(other, boxes)
-            kept = [x for x in other.dims if x in boxes]
-            domain = insert_dims(domain, len(dims), kept)
-            for number, dim in enumerate(kept, len(dims)):
-                domain = domain.lower_bound_val(_SET, number, 0).upper_bound_val(_SET, number, boxes[dim] - 1)
-            yield name, replace(other, dims=(*dims, *kept), domain=domain)
-
-
-def _without(statement: Statement, gone: Iterable[str]) -> tuple[isl.Set, tuple[str, ...]]:
-    """Return the domain of a statement without some of its dimensions, and the others."""
-    domain, dims = statement.domain, list(statement.dims)
-    for name in gone:
-        if name in dims:
-            domain = domain.project_out(_SET, dims.index(name), 1)
-            dims.remove(name)
-    return domain, tuple(dims)
-
-
-def _digits(product: Product) -> Iterator[Digit]:
-    """Yield every digit of the lane that addresses of operands may contain."""
-    for operand in "ab":
-        for part in product.intrinsic.layout(operand):
-            if part.in_lane:
-                yield Digit(part.place, part.extent)
-        for number in range(WARP.bit_length() - 1):
-            for length in range(1, WARP.bit_length() - number):
-                yield Digit(2**number, 2**length)
-
-
-# }}}
-# {{{ the text
-
-
 def matrix_block(expressions: Expressions, statement: Statement, context: Context) -> Block:
     """Return the loads and matrix instructions of a statement."""
     return tuple(_Printer(expressions, statement, context).block())
-
-
-class _Operand:
-    """One operand: its element, the axes of its layout, and the loops that it depends on."""
-
-    def __init__(self, name: str, tensor: Tensor) -> None:
-        self.name = name
-        self.element: p.Subscript = getattr(tensor.product, name)
-        self.parts = tensor.product.intrinsic.layout(name)
-        self.array = array_name(self.element)
-        used = variables(self.element)
-        self.loops = [(x, n) for x, n in tensor.loops if x in used]
 
 
 class _Printer:
@@ -227,7 +66,7 @@ class _Printer:
             if loop not in self.scope.values:
                 self.scope.values[loop] = self.scope.names.fresh(loop)
             self.scope.magnitudes.define(loop, ((Affine((), extent),),))
-        self.a, self.b = _Operand("a", self.tensor), _Operand("b", self.tensor)
+        self.a, self.b = Operand("a", self.tensor), Operand("b", self.tensor)
         dims = frozenset(self.tensor.original.dims)
         pieces = pieces_of(self.tensor.original, dims, self.scope.divisibility)
         rest = [[r for t, c in piece.items() if not self.context.implies(r := Affine(t, c))] for piece in pieces]
@@ -235,7 +74,10 @@ class _Printer:
         self.rest = rest
 
     def block(self) -> Iterator[Node]:
-        """Yield the loads and instructions; where elements may be missing, those of full tiles apart from others."""
+        """Yield what the statement does; where elements may be missing, full tiles apart from others."""
+        if self.tensor.role in {"first", "last"}:
+            yield from self.first() if self.tensor.role == "first" else self.last()
+            return
         if self.is_full:
             yield from self.tile()
             return
@@ -262,23 +104,54 @@ class _Printer:
             found.append(tightened(Affine.make(terms, row.const + least)))
         return minimal(found, self.context)
 
+    @cached_property
+    def both(self) -> list[tuple[str, int]]:
+        """The loops that both operands depend on, or none of them."""
+        return [(x, n) for x, n in self.tensor.loops if ((x, n) in self.a.loops) == ((x, n) in self.b.loops)]
+
+    def own_loops(self, operand: Operand) -> list[tuple[str, int]]:
+        """Return the loops that one operand depends on."""
+        return [(x, n) for x, n in operand.loops if (x, n) not in self.both]
+
+    def count(self, operand: Operand) -> int:
+        """Return how many registers an operand has."""
+        return self.intrinsic.registers(operand.name) // self.intrinsic.per_register
+
     def tile(self) -> Iterator[Node]:
         """Yield the loops that both operands depend on, around everything else."""
-        both = [(x, n) for x, n in self.tensor.loops if ((x, n) in self.a.loops) == ((x, n) in self.b.loops)]
         body: list[Node] = []
-        fragments = {}
+        is_step = self.tensor.role == "step"
+        now = before = ""
+        if is_step:
+            step = next(x for x, _ in self.both if (x, _) in self.a.loops)
+            var = self.scope.variable(step)
+            now, before = f"[{var} % 2]", f"[({var} + 1) % 2]"
         for operand in (self.a, self.b):
-            loops = [(x, n) for x, n in operand.loops if (x, n) not in both]
-            fragments[operand.name] = name = self.fragment(operand.name)
-            count = self.intrinsic.registers(operand.name) // self.intrinsic.per_register
-            body.append(Declare("unsigned int", name, (*(n for _, n in loops), count)))
-            body += self.loads(operand, name, loops, count)
-        inner = [(x, n) for x, n in self.tensor.loops if (x, n) not in both]
-        body += self.nested(inner, self.products(fragments, both))
-        yield from self.nested(both, body)
+            loops, name = self.own_loops(operand), self.fragment(operand.name)
+            if not is_step:
+                body.append(Declare("unsigned int", name, (*(n for _, n in loops), self.count(operand))))
+            body += self.loads(operand, name + now, loops, self.count(operand))
+        body += self.products(before)
+        yield from self.nested(self.both, body)
+
+    def first(self) -> Iterator[Node]:
+        """Yield operands of nothing, for the first step, to which there is none before."""
+        for operand in (self.a, self.b):
+            name, loops = self.fragment(operand.name), self.own_loops(operand)
+            each = (
+                Assign(f"{name}[1]{self.at(loops)}[{n}]", "=", "0", self.id, name, frozenset(), "", True)
+                for n in range(self.count(operand))
+            )
+            yield from self.nested(loops, each)
+
+    def last(self) -> Iterator[Node]:
+        """Yield the products of the last step."""
+        yield from self.products("[1]")
 
     def fragment(self, operand: str) -> str:
         """Return the name of the registers of an operand, the same wherever the statement is printed."""
+        if operand in self.tensor.fragments:
+            return self.tensor.fragments[operand]
         key = f"{self.statement.name}#{operand}"
         if key not in self.scope.values:
             self.scope.values[key] = self.scope.names.fresh(f"{operand}_frag")
@@ -296,14 +169,13 @@ class _Printer:
             out = (For(self.scope.index_type, var, "0", f"{var} < {extent}", out, step, pragma),)
         return out
 
-    def products(self, fragments: Mapping[str, str], both: Sequence[tuple[str, int]]) -> Iterator[Node]:
+    def products(self, step: str) -> Block:
+        """Return the instructions, in their loops, for the operands of one *step*."""
         registers = [self.accumulator(number) for number in range(self.intrinsic.registers("d"))]
-        own = []
-        for operand in (self.a, self.b):
-            loops = [x for x, n in operand.loops if (x, n) not in both]
-            own.append(fragments[operand.name] + "".join(f"[{self.scope.variable(x)}]" for x in loops))
-        uses = frozenset({array_name(self.statement.lhs)})
-        yield Call(f"{self.helper()}({', '.join((*registers, *own))})", self.id, uses)
+        own = [self.fragment(x.name) + step + self.at(self.own_loops(x)) for x in (self.a, self.b)]
+        uses = frozenset({array_name(self.statement.lhs), *self.tensor.fragments.values()})
+        call = Call(f"{self.helper()}({', '.join((*registers, *own))})", self.id, uses)
+        return self.nested([(x, n) for x, n in self.tensor.loops if (x, n) not in self.both], [call])
 
     def accumulator(self, number: int) -> str:
         """Return the element of the sums that is one register of the result."""
@@ -320,12 +192,13 @@ class _Printer:
     # {{{ loads
 
     def loads(
-        self, operand: _Operand, name: str, loops: Sequence[tuple[str, int]], count: int
+        self, operand: Operand, name: str, loops: Sequence[tuple[str, int]], count: int
     ) -> Block:
         """Return the loads of the fragments of an operand."""
         shape = self.matrices(operand) if self.is_full else None
         if shape is None:
             return self.nested(loops, self.elementwise(operand, name + self.at(loops), count))
+        kept = self.tensor.fragments.values()
         transposed, places = shape
         pairs = loops[-1] if loops and loops[-1][1] % 2 == 0 and len(places) < 2 else None
         steps = {} if pairs is None else {pairs[0]: 2}
@@ -341,7 +214,8 @@ class _Printer:
             targets += [f"{name}{self.at(loops, pairs[0])}[{k}]" for k in range(count)]
         address = self.expressions.element(self.moved(element, forms), self.context)
         function = self.ldmatrix(len(targets), transposed=transposed)
-        body: list[Node] = [Call(f"{function}({', '.join(targets)}, &{address})", self.id, frozenset({operand.array}))]
+        uses = frozenset({operand.array, *kept})
+        body: list[Node] = [Call(f"{function}({', '.join(targets)}, &{address})", self.id, uses)]
         if self.intrinsic.conversion:
             values = [f"{self.converter()}(__uint_as_float({text}))" for text in targets]
             body += [Assign(*entry, self.id, None, frozenset()) for entry in zip(targets, repeat("="), values)]
@@ -351,12 +225,12 @@ class _Printer:
     def at(self, loops: Sequence[tuple[str, int]], next_of: str = "") -> str:
         return "".join(f"[{self.scope.variable(x)}{' + 1' if x == next_of else ''}]" for x, _ in loops)
 
-    def row_axis(self, operand: _Operand, *, transposed: bool) -> str:
+    def row_axis(self, operand: Operand, *, transposed: bool) -> str:
         """Return the subscript of the rows in memory."""
         rows = next(part.axis for part in operand.parts if part.in_lane and part.place == 4)
         return next(part.axis for part in operand.parts if part.axis != rows) if transposed else rows
 
-    def matrices(self, operand: _Operand) -> tuple[bool, list[Part]] | None:
+    def matrices(self, operand: Operand) -> tuple[bool, list[Part]] | None:
         """Return whether ``ldmatrix`` is to transpose, and the bits of the subscripts that number its matrices.
 
         None if it cannot load the fragment: its rows are 16 bytes in shared memory.
@@ -387,7 +261,7 @@ class _Printer:
                 return transposed, places
         return None
 
-    def is_row(self, operand: _Operand, axis: str, count: int) -> bool:
+    def is_row(self, operand: Operand, axis: str, count: int) -> bool:
         """Return whether *count* elements along a subscript, from a multiple on, are aligned neighbours."""
         storage = self.scope.storage[operand.array]
         if storage.swizzle is not None and not storage.swizzle.keeps(count):
@@ -400,15 +274,16 @@ class _Printer:
         reason = why_not_wide(forms, strides, 0, Lanes("#lane", 0, count), count, self.scope.divisibility)
         return reason is None
 
-    def elementwise(self, operand: _Operand, target: str, count: int) -> Iterator[Node]:
+    def elementwise(self, operand: Operand, target: str, count: int) -> Iterator[Node]:
         """Yield the registers of a fragment, element by element."""
         each = self.intrinsic.per_register
         for register in range(count):
             values = [self.value(operand, each * register + n) for n in range(each)]
             text = values[0] if each == 1 else f"{self.packer()}({', '.join(values)})"
-            yield Assign(f"{target}[{register}]", "=", text, self.id, None, frozenset({operand.array}))
+            uses = frozenset({operand.array, *self.tensor.fragments.values()})
+            yield Assign(f"{target}[{register}]", "=", text, self.id, None, uses)
 
-    def value(self, operand: _Operand, number: int) -> str:
+    def value(self, operand: Operand, number: int) -> str:
         """Return the bits of one element of a fragment, 0 where there is no term with it."""
         lanes = [part for part in operand.parts if part.in_lane]
         const = dict.fromkeys("ijk", 0)
@@ -421,7 +296,7 @@ class _Printer:
         condition = "" if self.is_full else self.condition(operand, forms)
         return f"{condition} ? {text} : 0" if condition else text
 
-    def condition(self, operand: _Operand, forms: Mapping[str, Affine]) -> str:
+    def condition(self, operand: Operand, forms: Mapping[str, Affine]) -> str:
         """Return under which condition there is a term with an element."""
         cases = []
         for piece in pieces_of(self.reach(operand), frozenset(self.reach(operand).dims), self.scope.divisibility):
@@ -433,7 +308,7 @@ class _Printer:
         texts = [condition_text(case, self.scope, self.context).text for case in cases]
         return texts[0] if len(texts) == 1 else " || ".join(f"({text})" for text in texts)
 
-    def reach(self, operand: _Operand) -> Statement:
+    def reach(self, operand: Operand) -> Statement:
         """Return the elements that terms have, over subscripts ``"#i"`` to ``"#k"`` and what is around."""
         known = self.tensor.__dict__.setdefault("_reach", {})
         if operand.name not in known:
@@ -549,6 +424,3 @@ class _Printer:
 
 def _box(dim: str, extent: int) -> tuple[Affine, Affine]:
     return Affine(((dim, 1),), 0), Affine(((dim, -1),), extent - 1)
-
-
-# }}}

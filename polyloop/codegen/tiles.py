@@ -51,7 +51,9 @@ def places(
         match node:
             case Run(name):
                 statement = statements[name]
-                yield Place(statement if statement.tensor is None else statement.tensor.original, loops)
+                tensor = statement.tensor
+                is_part = tensor is None or tensor.role in {"first", "last"}
+                yield Place(statement if tensor is None or is_part else tensor.original, loops)
             case Loop(iname, body):
                 yield from places(body, statements, (*loops, (iname, has_barrier(body))))
             case Barrier():

@@ -114,6 +114,8 @@ class Matrix:
 
     intrinsic: MatrixIntrinsic
     inames: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
+    ahead: bool = False
+    """Whether operands are loaded while the products of the step before are added up."""
 
     def of(self, axis: str) -> tuple[tuple[str, int], ...]:
         """Return the inames of a subscript, with their coefficients."""
@@ -122,12 +124,12 @@ class Matrix:
     def renamed(self, names: Mapping[str, str]) -> Matrix:
         """Return the same with inames renamed."""
         new = tuple((axis, tuple((names.get(x, x), c) for x, c in pairs)) for axis, pairs in self.inames)
-        return Matrix(self.intrinsic, new)
+        return Matrix(self.intrinsic, new, self.ahead)
 
     def __str__(self) -> str:
         shown = "; ".join(f"{axis} = {' + '.join(x if c == 1 else f'{c}*{x}' for x, c in pairs)}"
                           for axis, pairs in self.inames)  # fmt: skip
-        return f"{self.intrinsic.name}({shown})"
+        return f"{self.intrinsic.name}({shown})" + (", loaded ahead" if self.ahead else "")
 
 
 @cache

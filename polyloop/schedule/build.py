@@ -502,5 +502,5 @@ def _product(placed: Placed, term: Expression) -> Product | None:
     for axis in "ijk":
         pairs = [(name, c) for iname, c in matrix.of(axis) for name in forms.get(iname, Affine.variable(iname)).names()]
         axes[axis] = tuple(sorted(pairs, key=lambda pair: pair[1]))
-    return Product(matrix.intrinsic, a, b, axes)
+    return Product(matrix.intrinsic, a, b, axes, matrix.ahead)
 

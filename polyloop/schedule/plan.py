@@ -44,6 +44,8 @@ class Product:
     a: Expression
     b: Expression
     axes: Mapping[str, tuple[tuple[str, int], ...]]
+    ahead: bool = False
+    """Whether operands are loaded while the products of the step before are added up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +60,18 @@ class Tensor:
         The unrolled loops around it that are printed with it, outermost first, with their extents.
     boxes
         Extents of all dimensions that are not conditions any more.
+    role
+        What the statement does of it: everything, or, with operands loaded ahead, the beginning, each step, or the end.
+    fragments
+        Names of the registers of a and b that are kept from one step to the next.
     """
 
     original: Statement
     product: Product
     loops: tuple[tuple[str, int], ...]
     boxes: Mapping[str, int]
+    role: str = "all"
+    fragments: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

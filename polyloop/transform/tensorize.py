@@ -39,6 +39,7 @@ class Tensorize(Transform):
     insns: str
     intrinsic: str
     inames: tuple[tuple[str, str], ...] = ()
+    ahead: bool = False
 
     def given(self) -> dict[str, object]:
         return {name: dict(value) if isinstance(value, tuple) else value for name, value in super().given().items()}
@@ -47,7 +48,7 @@ class Tensorize(Transform):
     def of(cls, given: Mapping[str, object]) -> Transform:
         inames = given.get("inames", {})
         assert isinstance(inames, Mapping), f"{inames!r} is no mapping"
-        return cls(str(given["insns"]), str(given["intrinsic"]), tuple(inames.items()))
+        return cls(str(given["insns"]), str(given["intrinsic"]), tuple(inames.items()), bool(given.get("ahead")))
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if self.intrinsic not in INTRINSICS:
@@ -184,6 +185,7 @@ class Tensorize(Transform):
                     *((axis, tuple((x, part.stride) for x, part in parts[axes[axis]])) for axis in "ij"),
                     ("k", ((axes["k"], 1),)),
                 ),
+                self.ahead,
             )
             for name, axes in chosen.items()
         }
@@ -227,6 +229,7 @@ def tensorize(
     intrinsic: str | MatrixIntrinsic,
     *,
     inames: Mapping[str, str] | None = None,
+    ahead: bool = False,
 ) -> LoopKernel:
     """Let whole warps add up products of small matrices by one instruction: tensor cores.
 
@@ -248,6 +251,10 @@ def tensorize(
         intrinsic, which comes into the table.
     inames
         Subscript ``i``, ``j`` or ``k`` of the intrinsic -> the iname that it is, where several have its extent.
+    ahead
+        Whether the operands of one step are loaded while the products of the step before are added up, across barriers
+        too.  It takes twice the registers for operands, and an even number of steps: iterations of the one unrolled
+        loop that both operands depend on.
 
     Returns
     -------
@@ -272,4 +279,4 @@ def tensorize(
     if isinstance(intrinsic, MatrixIntrinsic):
         declare_intrinsic(intrinsic)
         intrinsic = intrinsic.name
-    return Tensorize(insns, intrinsic, tuple((inames or {}).items()))(kernel)
+    return Tensorize(insns, intrinsic, tuple((inames or {}).items()), ahead)(kernel)

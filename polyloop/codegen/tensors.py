@@ -1,0 +1,253 @@
+"""Statements with matrix instructions, without their lanes and the unrolled loops around them.
+
+Lanes, registers and these loops are no loops of the statement any more: it is under no condition that one of them
+decides.  With operands that are loaded ahead there are two more statements: registers begin with zeros before the
+loops of the sum, and the last products are added up behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, count
+from typing import Final
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.analysis.digits import Digit
+from polyloop.codegen.language import Language
+from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.nodes import array_name
+from polyloop.expr.rewrite import variables
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.intrinsic import WARP
+from polyloop.kernel.tags import InameTag, Unroll, Vectorize
+from polyloop.kernel.tree import Loop, Run, Tree, runs
+from polyloop.kernel.tree import Node as TreeNode
+from polyloop.poly.sets import constant_bounds, insert_dims
+from polyloop.schedule.plan import Product, Schedule, Statement, Storage, Tensor
+
+__all__ = ["Operand", "with_matrices"]
+
+_SET: Final = isl.dim_type.set
+
+
+class Operand:
+    """One operand: its element, the axes of its layout, and the loops that it depends on."""
+
+    def __init__(self, name: str, tensor: Tensor) -> None:
+        self.name = name
+        self.element: p.Subscript = getattr(tensor.product, name)
+        self.parts = tensor.product.intrinsic.layout(name)
+        self.array = array_name(self.element)
+        used = variables(self.element)
+        self.loops = [(x, n) for x, n in tensor.loops if x in used]
+
+
+def with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[Tree, Schedule, list[Storage]]:
+    """Return *tree* and *schedule* with matrix instructions as single statements, and registers for operands.
+
+    Raises
+    ------
+    CodegenError
+        ``bad-tensorize``, if a loop over registers does not stand directly around the statement;
+        ``unsupported-intrinsic``.
+    """
+    statements, names = dict(schedule.statements), dict(schedule.digit_names)
+    storages: list[Storage] = []
+    for name in tuple(runs(tree)):
+        statement = statements[name]
+        if statement.product is None:
+            continue
+        if statement.product.intrinsic.capability > language.capability:
+            raise CodegenError("generate_code", schedule.name, [_too_old(statement, language)])
+        nest = _nest(tree, name)
+        registers = [dim for axis in "ijk" for dim, _ in statement.product.axes[axis] if dim[1:2] != "."]
+        inside = _inside(tree, name, {**schedule.loop_tags, **dict.fromkeys(registers, Unroll())})
+        loops = {loop: _extent(statement, loop) for loop in inside}
+        left = next((x for x in (*registers, *loops) if loops.get(x) is None), None)
+        if left is not None:
+            raise CodegenError("generate_code", schedule.name, [_not_inside(statement, left, nest)])
+        statements.update(_whole(statement, {x: n for x, n in loops.items() if n is not None}, statements))
+        tree = _collapsed(tree, name, inside)
+        if statement.product.ahead:
+            tree, kept = _ahead(tree, name, statements, schedule)
+            storages += kept
+        names = {digit.axis: _lane_name(digit) for digit in _digits(statement.product)} | names
+    return tree, replace(schedule, statements=statements, digit_names=names), storages
+
+
+def _lane_name(digit: Digit) -> str:
+    over = f"_div_{digit.stride}" if digit.stride > 1 else ""
+    return f"lane{over}" + (f"_mod_{digit.extent}" if digit.stride * digit.extent < WARP else "")
+
+
+def _nest(tree: Tree, name: str) -> list[str]:
+    for node in tree:
+        if isinstance(node, Loop) and name in runs((node,)):
+            return [node.iname, *_nest(node.body, name)]
+    return []
+
+
+def _inside(tree: Tree, name: str, tags: Mapping[str, InameTag]) -> list[str]:
+    """Return the unrolled loops directly around a statement that hold nothing else."""
+    found: list[str] = []
+    nodes = tree
+    while True:
+        loop = next((node for node in nodes if isinstance(node, Loop) and name in runs((node,))), None)
+        if loop is None:
+            return found
+        alone = len(loop.body) == 1 and list(runs(loop.body)) == [name]
+        if not alone or not isinstance(tags.get(loop.iname), Unroll | Vectorize):
+            found = []
+        else:
+            found.append(loop.iname)
+        nodes = loop.body
+
+
+def _extent(statement: Statement, loop: str) -> int | None:
+    low, high = constant_bounds(statement.domain, statement.dims.index(loop))
+    return high + 1 if low is not None and low >= 0 and high is not None else None
+
+
+def _too_old(statement: Statement, language: Language) -> Diagnostic:
+    assert statement.product is not None, f"'{statement.name}' is no matrix instruction"
+    intrinsic = statement.product.intrinsic
+    return Diagnostic(
+        "unsupported-intrinsic",
+        f"'{statement.instruction}' asks for {intrinsic.name}, which the device does not have",
+        (f"it has compute capability {language.capability}, and {intrinsic.capability} is asked for",),
+        (f'generate code for a newer one: CudaTarget("sm_{intrinsic.capability}"), or leave out tensorize',),
+    )
+
+
+def _not_inside(statement: Statement, loop: str, nest: Sequence[str]) -> Diagnostic:
+    return Diagnostic(
+        "bad-tensorize",
+        f"the matrix instruction of '{statement.instruction}' is not directly inside of its loops",
+        (f"the loops are {', '.join(nest)}, and '{loop}' is not among the unrolled ones around nothing else",),
+        ("let the loops of sums lie outside: pl.prioritize_loops(knl, ..), and unroll those inside",),
+    )
+
+
+def _collapsed(tree: Tree, name: str, inside: Sequence[str]) -> Tree:
+    out: list[TreeNode] = []
+    for node in tree:
+        if isinstance(node, Loop) and name in runs((node,)):
+            out += _collapsed(node.body, name, inside) if node.iname in inside else (
+                Loop(node.iname, _collapsed(node.body, name, inside)),
+            )  # fmt: skip
+        else:
+            out.append(node)
+    return tuple(out)
+
+
+def _whole(
+    statement: Statement, loops: Mapping[str, int], statements: Mapping[str, Statement]
+) -> Iterator[tuple[str, Statement]]:
+    """Yield the statement for whole warps and tiles, and the beginning of its sums, by name."""
+    product = statement.product
+    assert product is not None, f"'{statement.name}' is no matrix instruction"
+    registers = {dim for pairs in product.axes.values() for dim, _ in pairs}
+    boxes = {**loops, **{dim: digit.extent for dim, digit in statement.digits.items() if dim in registers}}
+    tiles = tuple((x, n) for x, n in loops.items() if x not in registers)
+    domain, dims = _without(statement, boxes)
+    digits = {dim: digit for dim, digit in statement.digits.items() if dim in dims}
+    own = {digit.axis: digit for digit in _digits(product)}
+    tensor = Tensor(statement, product, tiles, boxes)
+    yield statement.name, replace(statement, dims=dims, domain=domain, digits=digits | own, tensor=tensor)
+    for name, other in statements.items():
+        if other.update is None and array_name(other.lhs) == array_name(statement.lhs):
+            domain, dims = _without(other, boxes)
+            kept = [x for x in other.dims if x in boxes]
+            domain = insert_dims(domain, len(dims), kept)
+            for number, dim in enumerate(kept, len(dims)):
+                domain = domain.lower_bound_val(_SET, number, 0).upper_bound_val(_SET, number, boxes[dim] - 1)
+            yield name, replace(other, dims=(*dims, *kept), domain=domain)
+
+
+def _ahead(
+    tree: Tree, name: str, statements: dict[str, Statement], schedule: Schedule
+) -> tuple[Tree, list[Storage]]:
+    """Return *tree* with the beginning and the end of a statement whose operands are loaded ahead, and their registers.
+
+    They stand around the outermost loop that the beginning of the sums is not in.
+    """
+    statement = statements[name]
+    tensor = statement.tensor
+    assert tensor is not None, f"'{name}' is no matrix instruction"
+    operands = [Operand(x, tensor) for x in "ab"]
+    steps = [(x, n) for x, n in tensor.loops if all((x, n) in operand.loops for operand in operands)]
+    if len(steps) != 1 or steps[0][1] % 2:
+        raise CodegenError("generate_code", schedule.name, [_no_steps(statement, steps)])
+    array = array_name(statement.lhs)
+    (start,) = (x for x, s in statements.items() if s.update is None and array_name(s.lhs) == array and x in runs(tree))
+    taken = {argument.name for argument in schedule.arguments} | set(schedule.tables) | {array}
+    taken |= {t.name for launch in schedule.launches for t in launch.temporaries}
+    taken |= {dim for other in statements.values() for dim in other.dims}
+    fragments, storages = {}, []
+    for operand in operands:
+        fragments[operand.name] = wish = _fresh(f"{operand.name}_frag", taken)
+        taken.add(wish)
+        loops = [n for x, n in operand.loops if (x, n) not in steps]
+        count = tensor.product.intrinsic.registers(operand.name) // tensor.product.intrinsic.per_register
+        shape = (2, *loops, count)
+        storages.append(Storage(wish, np.dtype(np.uint32), shape, AddressSpace.PRIVATE))
+    common = [x for x, y in zip(_nest(tree, name), _nest(tree, start), strict=False) if x == y]
+    gone = [dim for dim in statement.dims if dim[1:2] != "." and dim not in common]
+    domain, dims = _without(statement, gone)
+    for role in ("first", "last"):
+        own = replace(tensor, role=role, fragments=fragments)
+        statements[f"{name} {role}"] = replace(statement, name=f"{name} {role}", dims=dims, domain=domain, tensor=own)
+    statements[name] = replace(statement, tensor=replace(tensor, role="step", fragments=fragments))
+    return _around(tree, name, common), storages
+
+
+def _fresh(wish: str, taken: Collection[str]) -> str:
+    return next(name for name in chain([wish], (f"{wish}_{n}" for n in count())) if name not in taken)
+
+
+def _around(tree: Tree, name: str, common: Sequence[str]) -> Tree:
+    """Return *tree* with the beginning and the end of a statement around the loops inside of *common* ones."""
+    out: list[TreeNode] = []
+    for node in tree:
+        if name not in runs((node,)):
+            out.append(node)
+        elif common and isinstance(node, Loop):
+            out.append(Loop(node.iname, _around(node.body, name, common[1:])))
+        else:
+            out += [Run(f"{name} first"), node, Run(f"{name} last")]
+    return tuple(out)
+
+
+def _no_steps(statement: Statement, steps: Sequence[tuple[str, int]]) -> Diagnostic:
+    shown = ", ".join(f"'{x}' of {n}" for x, n in steps) or "none"
+    return Diagnostic(
+        "bad-tensorize",
+        f"the operands of '{statement.instruction}' cannot be loaded ahead",
+        (f"unrolled loops directly around, that both operands depend on: {shown}",),
+        ("split the terms of a tile so that there is one such loop, with an even number of steps, and tag it 'unr'",),
+    )
+
+
+def _without(statement: Statement, gone: Iterable[str]) -> tuple[isl.Set, tuple[str, ...]]:
+    """Return the domain of a statement without some of its dimensions, and the others."""
+    domain, dims = statement.domain, list(statement.dims)
+    for name in gone:
+        if name in dims:
+            domain = domain.project_out(_SET, dims.index(name), 1)
+            dims.remove(name)
+    return domain, tuple(dims)
+
+
+def _digits(product: Product) -> Iterator[Digit]:
+    """Yield every digit of the lane that addresses of operands may contain."""
+    for operand in "ab":
+        for part in product.intrinsic.layout(operand):
+            if part.in_lane:
+                yield Digit(part.place, part.extent)
+        for number in range(WARP.bit_length() - 1):
+            for length in range(1, WARP.bit_length() - number):
+                yield Digit(2**number, 2**length)
