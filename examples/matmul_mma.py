@@ -44,6 +44,8 @@ def on_tensor_cores(
     warp: tuple[int, int] = (32, 32),
     stages: int = 4,
     group: int = 1,
+    *,
+    ahead: bool = False,
 ) -> pl.LoopKernel:
     """Return a product in blocks of some rows, columns and terms, by an intrinsic that adds up *depth* terms.
 
@@ -65,7 +67,7 @@ def on_tensor_cores(
     knl = pl.split_iname(knl, "k", terms, outer_iname="ko", inner_iname="k_block")
     knl = pl.split_iname(knl, "k_block", depth, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     knl = pl.prioritize_loops(knl, "ko, kk, mi, ni")
-    knl = pl.tensorize(knl, "insn", intrinsic)
+    knl = pl.tensorize(knl, "insn", intrinsic, ahead=ahead)
     # tiles in shared memory, copied 16 bytes at a time
     knl = pl.add_prefetch(knl, "a", "wi, mi, ii_lane, ii_reg, kk, ki", temporary_name="a_tile", pad=vec, vec=vec)
     knl = pl.add_prefetch(knl, "b", "wj, ni, jj_lane, jj_reg, kk, ki", temporary_name="b_tile", pad=8, vec=vec)

@@ -52,8 +52,8 @@ def tiles(dtype: Any = BF16, **given: Any) -> pl.LoopKernel:
     return pl.prioritize_loops(knl, "ko, kk, mi, ni")
 
 
-def product(dtype: Any = BF16, stages: int = 1, **given: Any) -> pl.LoopKernel:
-    knl = pl.tensorize(tiles(dtype, **given), "writes:c", NAMES[dtype])
+def product(dtype: Any = BF16, stages: int = 1, *, ahead: bool = False, **given: Any) -> pl.LoopKernel:
+    knl = pl.tensorize(tiles(dtype, **given), "writes:c", NAMES[dtype], ahead=ahead)
     vec = 16 // np.dtype(dtype).itemsize
     knl = pl.add_prefetch(knl, "a", "mi, ii_lane, ii_reg, kk, ki", temporary_name="a_tile", pad=vec, vec=vec)
     knl = pl.add_prefetch(knl, "b", "w, ni, jj_lane, jj_reg, kk, ki", temporary_name="b_tile", pad=8, vec=vec)
@@ -87,6 +87,30 @@ def test_numbers_at_the_edges_of_tiles(dtype: Any, stages: int) -> None:
     knl = product(dtype, stages)
     for size in SIZES:
         agrees(knl, *arguments(dtype, *size))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize("dtype", NAMES)
+def test_numbers_of_operands_that_are_loaded_ahead(dtype: Any, stages: int) -> None:
+    knl = product(dtype, stages, ahead=True)
+    for size in (*SIZES, (64, 32, 96)):
+        agrees(knl, *arguments(dtype, *size))
+
+
+def test_the_text_of_operands_that_are_loaded_ahead(golden: Golden) -> None:
+    whole = "m >= 1 and m mod 32 = 0 and n >= 1 and n mod 32 = 0 and p >= 1 and p mod 32 = 0"
+    knl = product(assumptions=whole, ahead=True)
+    golden("golden/tensorize_ahead.cu", cuda(knl))
+    same_after_replay(program(assumptions=whole), knl)
+    assert "loaded ahead" in str(knl)
+    agrees(knl, *arguments(BF16, 32, 32, 64))
+
+
+def test_loading_ahead_takes_an_even_number_of_steps() -> None:
+    knl = pl.tensorize(pl.split_iname(tiles(), "kk", 1, inner_tag="unr", do_tagged_check=False), "writes:c",
+                       "mma_m16n8k16_bf16", ahead=True)  # fmt: skip
+    assert "both operands depend on: 'kk_inner' of 1" in refused(knl, cuda, "bad-tensorize", CodegenError)
 
 
 def test_the_text(golden: Golden) -> None:
@@ -287,14 +311,16 @@ def test_layouts_are_bits() -> None:
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("dtype", NAMES)
 def test_nvrtc_takes_it(dtype: Any, arch: str) -> None:
-    compile_cuda(pl.generate_code(product(dtype, 3), target=pl.CudaTarget(arch)).device_code, arch)
+    for ahead in (False, True):
+        compile_cuda(pl.generate_code(product(dtype, 3, ahead=ahead), target=pl.CudaTarget(arch)).device_code, arch)
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("stages", [1, 3])
 @pytest.mark.parametrize("dtype", NAMES)
-def test_the_gpu_agrees(dtype: Any, stages: int) -> None:
-    run = pl.compile(product(dtype, stages), target=pl.CudaTarget())
+def test_the_gpu_agrees(dtype: Any, stages: int, ahead: bool) -> None:
+    run = pl.compile(product(dtype, stages, ahead=ahead), target=pl.CudaTarget())
     for size in SIZES:
         given, wanted = arguments(dtype, *size)
         np.testing.assert_array_equal(run(**given).c, wanted["c"])
