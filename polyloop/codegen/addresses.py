@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.codegen.indices import is_mark
 from polyloop.codegen.linear import form_order, join_terms
 from polyloop.codegen.operands import Operands
 from polyloop.codegen.parts import part_reference
@@ -136,7 +137,7 @@ class Addresses(Operands):
     def _index(self, expr: Expression) -> Text:
         opaque: list[tuple[Expression, int]] = []
         linear: dict[str, int] = {}
-        const = self._collect(expr, 1, opaque, linear)
+        const = self._collect(self._with_named(expr), 1, opaque, linear)
         ordered: list[tuple[Expression, int]] = [
             *((node, c) for node, c in opaque if c),
             *sorted(((name, c) for name, c in linear.items() if c), key=form_order),
@@ -144,6 +145,16 @@ class Addresses(Operands):
         if any(c > 0 for _, c in ordered):
             ordered.sort(key=lambda term: term[1] < 0)
         return join_terms(ordered, const, self._index_atom)
+
+    def _with_named(self, expr: Expression) -> Expression:
+        """Return *expr* with the indices that have names."""
+        form = affine_of(expr) if self.scope.indices.is_open and type(expr) in (p.Sum, p.Product) else None
+        if form is None:
+            return expr
+        values = {n: Affine((), v) for n in form.names() if isinstance(v := self.scope.values.get(n), int)}
+        known = form.substitute(values)
+        rest = self.scope.indices.take(known)
+        return expr if rest is known else to_expression(rest)
 
     def _index_atom(self, atom: Expression) -> Text:
         if isinstance(atom, str):
@@ -161,8 +172,8 @@ class Addresses(Operands):
             return factor * int(expr)
         if type(expr) is p.Sum:
             return sum(self._collect(child, factor, opaque, linear) for child in expr.children)
-        if type(expr) is p.Variable and expr.name in self.scope.values:
-            value = self.scope.values[expr.name]
+        if type(expr) is p.Variable and (expr.name in self.scope.values or is_mark(expr.name)):
+            value = self.scope.values.get(expr.name)
             if isinstance(value, int):
                 return factor * value
             linear[expr.name] = linear.get(expr.name, 0) + factor

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain
 from math import prod
 
 import numpy as np
 
+from polyloop.analysis.digits import Digit, digit_form
 from polyloop.codegen.c_ast import Block, Group
 from polyloop.codegen.checks import assumption_checks, condition_check, index_checks
 from polyloop.codegen.context import Context
@@ -19,6 +21,7 @@ from polyloop.codegen.digits import digit_lines, digits_of, without_digits
 from polyloop.codegen.divergence import refuse_divergent
 from polyloop.codegen.grid import GridAxis, grid_axes
 from polyloop.codegen.helpers import OPERATIONS
+from polyloop.codegen.indices import Indices
 from polyloop.codegen.language import AXIS_NAMES, Language
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.magnitude import Magnitudes
@@ -142,9 +145,11 @@ class _Program:
         self.aligned: dict[str, int] = {}
         self.notes: dict[tuple[str, str], Diagnostic] = {}
         self.magnitudes = Magnitudes(self.divisibility)
+        self.digits: Mapping[str, Digit] = {}
         if not language.has_axes:
             block = max((launch.local_size for launch in schedule.launches), default=())
             sizes = {f"l.{n}": size for n, size in enumerate(block)}
+            self.digits = digits_of(self.statements.values())
             self.statements = {name: without_digits(s, sizes) for name, s in self.statements.items()}
         self.schedule = replace(schedule, statements=self.statements)
 
@@ -289,7 +294,18 @@ class _Program:
             records=self.records, record_helpers=self.record_helpers, structs=self.structs,
             table_names=self.table_names, value_dtypes=value_dtypes, pools=pools, split=self.split,
             foreign_functions=self.foreign_functions, aligned=self.aligned, notes=self.notes,
+            indices=Indices(self._indices(used, launch), self.index_names),
         )  # fmt: skip
+
+    def _indices(self, used: Iterable[str], launch: Launch) -> Iterator[tuple[str, Affine]]:
+        """Yield the named indices of a function, as forms of what has a value in it."""
+        dims = {dim for name in used for dim in self.statements[name].dims}
+        sizes = {f"l.{n}": size for n, size in enumerate(launch.local_size)}
+        places = {axis: digit_form(digit, sizes) for axis, digit in self.digits.items()}
+        for name, form in self.schedule.indices:
+            form = form.substitute(places)
+            if form.names() <= dims.union(self.index_names):
+                yield name, form
 
     def _function(self, launch: Launch) -> _Function:
         self._check_launch(launch)
@@ -404,13 +420,23 @@ class _Program:
         parameters, lines = self._signature(arguments, [launch], scope)
         bounds = self.language.launch_bounds.format(threads=prod(launch.local_size)) if launch.local_size else ""
         head = " ".join(part for part in (self.language.function, bounds, f"{launch.name}({parameters})") if part)
+        body = self._body_lines(function, self._has_several([launch]))
         lines += self._axis_lines(function)
-        lines += print_block(function.body, name_instructions=self._has_several([launch]))
+        lines += body
         return "\n".join([head, "{", *lines, "}"])
 
     def _passed(self, launch: Launch) -> tuple[ArrayArg, ...]:
         """Return the arrays through which the blocks of a launch pass totals on."""
         return self.chains[launch.name].arrays if launch.name in self.chains else ()
+
+    def _body_lines(self, function: _Function, is_named: bool) -> list[str]:
+        """Return the lines of a function's body, with names for indices that occur often."""
+        names = function.scope.names
+
+        def fresh(name: str) -> str | None:
+            return None if name in names.taken else names.fresh(name)
+
+        return print_block(function.scope.indices.settle(function.body, fresh), name_instructions=is_named)
 
     def _axis_lines(self, function: _Function) -> list[str]:
         """Return the definitions of the axes in use."""
@@ -444,10 +470,12 @@ class _Program:
     def _host_text(self, functions: Sequence[_Function]) -> str:
         launches = [function.launch for function in functions]
         parameters, lines = self._signature(self.arguments, launches, functions[0].scope)
-        blocks: Block = functions[0].body
-        if len(functions) > 1:
-            blocks = tuple(Group(function.body) for function in functions if function.body)
-        lines += print_block(blocks, name_instructions=self._has_several(launches))
+        is_named = self._has_several(launches)
+        if len(functions) == 1:
+            lines += self._body_lines(functions[0], is_named)
+        else:
+            grouped = [replace(function, body=(Group(function.body),)) for function in functions if function.body]
+            lines += chain.from_iterable(self._body_lines(function, is_named) for function in grouped)
         return "\n".join([f"{self.language.function} {self.schedule.name}({parameters or 'void'})", "{", *lines, "}"])
 
     def _statements_of(self, launches: Iterable[Launch]) -> list[Statement]:

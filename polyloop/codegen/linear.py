@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from polyloop.codegen.context import Context
+from polyloop.codegen.indices import is_mark
 from polyloop.codegen.rows import rewrite, tightened
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.expr.nodes import Expression
@@ -49,11 +50,11 @@ def join_terms(terms: Sequence[tuple[A, int]], const: int, atom: Callable[[A], T
     return Text(out, UNARY if terms[0][1] == -1 else PRODUCT)
 
 
-def form_order(term: tuple[Var, int]) -> tuple[bool, int, int, str]:
-    """Return the key that sorts terms: positive ones, large factors, blocks, loops, then threads."""
+def form_order(term: tuple[Var, int]) -> tuple[bool, bool, int, int, str]:
+    """Return the key that sorts terms: positive ones, named indices, large factors, blocks, loops, then threads."""
     var, coefficient = term
     rank = 3 if isinstance(var, Floor) else _RANK.get(var[0], 1) if var[1:2] == "." else 1
-    return (coefficient < 0, -abs(coefficient), rank, str(var))
+    return (coefficient < 0, not is_mark(var), -abs(coefficient), rank, str(var))
 
 
 def _without_multiples(form: Affine, scope: Scope) -> Affine:
@@ -128,6 +129,7 @@ def form_text(form: Affine, scope: Scope, context: Context) -> Text:
     form = _without_multiples(_joined(form, context), scope)
     if len(form.terms) > 1 or form.const:
         scope.magnitudes.record(form)
+    form = scope.indices.take(form)
     plain, floor, factor = _take_modulo(form)
     ordered = sorted(plain.terms, key=form_order)
     terms: list[tuple[Var | tuple[str, Floor] | _Quotient, int]] = [_as_quotient(term, scope) for term in ordered]
@@ -198,7 +200,7 @@ def condition_text(rows: Iterable[Affine], scope: Scope, context: Context) -> Te
     """Return the conjunction of *rows* as a C condition."""
     if any(storage.lane is not None for storage in scope.storage.values()):
         rows = [_of_all_lanes(row, context) for row in rows]
-    left = [_without_multiples(_scaled(row, scope), scope) for row in rows]
+    left = [scope.indices.take(_without_multiples(_scaled(row, scope), scope)) for row in rows]
     parts: list[str] = []
     while left:
         row = left.pop(0)

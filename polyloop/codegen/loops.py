@@ -17,6 +17,7 @@ from polyloop.codegen.bounds import Bound, Bounds, bounds_of, limit_value, strid
 from polyloop.codegen.branches import unswitched
 from polyloop.codegen.c_ast import Block, Declare, For
 from polyloop.codegen.context import Context
+from polyloop.codegen.indices import Mark
 from polyloop.codegen.copies import waited_for, without_barriers, without_runs
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.parts import constant_names
@@ -210,12 +211,28 @@ class Loops(ABC):
         self, node: Loop, start: str, test: str, inside: Context, inner: frozenset[str], pragma: str = "",
         step: int = 1, reads: frozenset[str] = _NONE,
     ) -> Block:  # fmt: skip
+        opened = self._open(inner, [node.iname])
         body = self.block(node.body, inside, inner)
+        names = self._named(opened, inside)
         if not body:
             return ()
+        body = (*names, *body)
         var = str(self.scope.values[node.iname])
         axis = node.iname[0] if node.iname[1:2] == "." else ""
         return unswitched(For(self.scope.index_type, var, start, test, body, step, pragma, axis, reads))
+
+    def _open(self, known: frozenset[str], new: Iterable[str]) -> tuple[Mark, ...]:
+        """Return the indices of which the last inames, *new* ones, got values."""
+        opened = self.scope.indices.open(known, new, self.scope.values)
+        for mark in opened:
+            self.scope.magnitudes.define(mark.text, ((mark.form,),))
+        return opened
+
+    def _named(self, opened: Sequence[Mark], context: Context) -> Block:
+        """Return the definitions of named indices that were used."""
+        return self.scope.indices.close(
+            opened, self.scope.index_type, lambda form: form_text(form, self.scope, context).text
+        )
 
     def _unrolled(
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]

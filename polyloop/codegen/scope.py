@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from polyloop.codegen.helpers import helper_source
+from polyloop.codegen.indices import Indices
 from polyloop.codegen.language import Language
 from polyloop.codegen.magnitude import Magnitudes
 from polyloop.codegen.program import SplitArray
@@ -95,6 +96,8 @@ class Scope:
         Accesses that are not as fast as asked for, by instruction and text; shared likewise.
     fast
         Whether the statement that is printed asks for speed rather than accuracy.
+    indices
+        Names for indices that occur more than once.
     """
 
     kernel: str
@@ -122,6 +125,7 @@ class Scope:
     aligned: dict[str, int] = field(default_factory=dict)
     notes: dict[tuple[str, str], Diagnostic] = field(default_factory=dict)
     value_dtypes: Mapping[str, np.dtype[np.generic]] = field(default_factory=dict)
+    indices: Indices = field(default_factory=Indices)
 
     @property
     def index_dtype(self) -> np.dtype[np.generic]:

@@ -66,6 +66,11 @@ class Walker(LaneLoops):
     def run(self, tree: Tree, context: Context) -> Block:
         """Return the code of *tree*, with full blocks apart from partial ones where that pays."""
         self.places = paths(tree)
+        opened = self._open(self.axes, self.axes)
+        body = self._blocks(tree, context)
+        return (*self._named(opened, context), *body)
+
+    def _blocks(self, tree: Tree, context: Context) -> Block:
         groups = frozenset(axis for axis in self.axes if axis[0] == "g")
         if groups and self.schedule.phantoms.isdisjoint(runs(tree)):
             lanes = frozenset(x for x, tag in self.schedule.loop_tags.items() if isinstance(tag, Vectorize))

@@ -34,6 +34,7 @@ from polyloop.expr.nodes import Expression, Record, Terms
 from polyloop.expr.operations import neutral_element
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.layout import order_tags
 from polyloop.kernel.limits import DeviceLimits
@@ -191,6 +192,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         digit_names=_digit_names(placement),
         varying=varying(placement),
         warp_axes=warp_axes(placement),
+        indices=tuple(_indices(placement)),
     )
     return Verified(schedule, given, tuple(proofs), found_waits, tuple(taken_on_trust(placement)))
 
@@ -208,6 +210,21 @@ def _digit_names(placement: Placement) -> dict[str, str]:
     threads = prod(size for size in placement.axes.extents.values() if size is not None)
     names = {axis: digit.title(threads) for axis, digit in digits.items()}
     return names | {axis: min(inames) for axis, inames in found.items() if len(inames) == 1}
+
+
+def _indices(placement: Placement) -> Iterator[tuple[str, Affine]]:
+    """Yield the inames of the reference program that several inames make up now, those of the most terms first."""
+    found: dict[Affine, str] = {}
+    for placed in placement.statements.values():
+        origin = placed.lowered.instruction.origin
+        if isinstance(origin, Copy):
+            places = placed.forms if placed.digits is None else placed.digits.forms
+            for iname, form in origin.forms.items():
+                placed_form = form.substitute(places)
+                if len(placed_form.terms) > 1:
+                    found.setdefault(placed_form, iname)
+    for form, iname in sorted(found.items(), key=lambda entry: -len(entry[0].terms)):
+        yield iname, form
 
 
 def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:

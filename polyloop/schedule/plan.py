@@ -19,6 +19,7 @@ from polyloop.kernel.kernel import Condition
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, runs
+from polyloop.poly.affine import Affine
 from polyloop.schedule.collective import Collective
 
 __all__ = ["Front", "Launch", "Product", "Schedule", "Statement", "Storage", "Tensor", "shared_bytes"]
@@ -274,6 +275,8 @@ class Schedule:
         Thread axes along which the bounds of loops may differ that the program computes.
     warp_axes
         Thread axes along which all threads of a warp have one number.
+    indices
+        Inames of the reference program that several inames make up now, as forms of dimensions.
     """
 
     name: str
@@ -320,3 +323,4 @@ def _is_within_warps(tree: Tree, statements: Mapping[str, Statement]) -> bool:
         if isinstance(node, Run) and (together := statements[node.name].collective) and not together.is_direct:
             return False
     return True
+    indices: tuple[tuple[str, Affine], ...] = ()

@@ -245,9 +245,25 @@ def _race(placement: Placement, need: Need, axes: Mapping[str, str]) -> Diagnost
         iname = next(iter(culprits))
         call = f"pl.privatize_temporaries_with_inames(knl, {iname!r}, {need.first.array!r})"
         hints = (f"give each {iname!r} one of its own before the tag: {call}; or keep the loop sequential",)
+    elif (loop := _carrier(kernel, need, left, right)) and all(isinstance(parse_tag(text), GroupAxis) for text in culprits.values()):
+        listed_inames = " and ".join(map(repr, culprits))
+        hints = (
+            f"blocks do not wait for each other inside a launch, and loop {loop!r} carries the value from one to another: run "
+            f"{listed_inames} on the threads of a block ('l.0'), or let each {loop!r} be a call of the kernel",
+        )
     shown = witness(WitnessKind.RACE, (first, need.first, left), (first, left), (second, right))
     notes = (f"{note}, and both would run at the same time",)
     return Diagnostic(code, listed, notes, hints, sites=tuple(sites), witness=shown)
+
+
+def _carrier(kernel: LoopKernel, need: Need, left: Mapping[str, int], right: Mapping[str, int]) -> str | None:
+    """Return the sequential loop around both accesses of a race in which their instances differ, if there is one."""
+    inames = (access.lowered.inames for access in (need.conflict.first, need.conflict.second))
+    both = frozenset.intersection(*map(frozenset, inames))
+    for iname in kernel.inames:
+        if iname in both and isinstance(kernel.tag(iname), Sequential) and left[iname] != right[iname]:
+            return iname
+    return None
 
 
 def _culprits(

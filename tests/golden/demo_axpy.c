@@ -8,7 +8,9 @@ static inline int min_int32(int a, int b) { return a < b ? a : b; }
 void axpy(const float *restrict x, const float *restrict y, float *restrict z, float alpha, int n)
 {
     for (int bx = 0; bx < (n + 255) / 256; ++bx) {
-        for (int tx = 0; tx < min_int32(256, n - 256 * bx); ++tx)
-            z[256 * bx + tx] = alpha * x[256 * bx + tx] + y[256 * bx + tx];
+        for (int tx = 0; tx < min_int32(256, n - 256 * bx); ++tx) {
+            const int i = 256 * bx + tx;
+            z[i] = alpha * x[i] + y[i];
+        }
     }
 }

@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(256) axpy(const float *__restrict__
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (256 * bx + tx < n)
-        z[256 * bx + tx] = alpha * x[256 * bx + tx] + y[256 * bx + tx];
+    const int i = 256 * bx + tx;
+    if (i < n)
+        z[i] = alpha * x[i] + y[i];
 }

@@ -19,11 +19,13 @@ void matmul(const float *restrict a, const float *restrict b, float *restrict c,
             float b_fetch[16][16];
             for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
                 for (int ty = 0; ty < 16; ++ty) {
+                    const int i = 16 * by + ty;
                     for (int tx = 0; tx < 16; ++tx) {
-                        if (16 * by + ty < n)
-                            a_fetch[ty][tx] = a[(16 * by + ty) * n + 16 * k_outer + tx];  // fetch_a
-                        if (16 * bx + tx < n)
-                            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
+                        const int j = 16 * bx + tx;
+                        if (i < n)
+                            a_fetch[ty][tx] = a[i * n + 16 * k_outer + tx];  // fetch_a
+                        if (j < n)
+                            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
                     }
                 }
                 for (int ty = 0; ty < min_int32(16, n - 16 * by); ++ty) {
@@ -35,11 +37,13 @@ void matmul(const float *restrict a, const float *restrict b, float *restrict c,
             }
             for (int k_outer = k_outer_full; k_outer < (n + 15) / 16; ++k_outer) {
                 for (int ty = 0; ty < 16; ++ty) {
+                    const int i = 16 * by + ty;
                     for (int tx = 0; tx < 16; ++tx) {
-                        if (16 * by + ty < n && 16 * k_outer + tx < n)
-                            a_fetch[ty][tx] = a[(16 * by + ty) * n + 16 * k_outer + tx];  // fetch_a
-                        if (16 * k_outer + ty < n && 16 * bx + tx < n)
-                            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
+                        const int j = 16 * bx + tx;
+                        if (i < n && 16 * k_outer + tx < n)
+                            a_fetch[ty][tx] = a[i * n + 16 * k_outer + tx];  // fetch_a
+                        if (16 * k_outer + ty < n && j < n)
+                            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
                     }
                 }
                 for (int ty = 0; ty < min_int32(16, n - 16 * by); ++ty) {

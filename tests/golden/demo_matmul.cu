@@ -2,14 +2,15 @@ extern "C" __global__ void __launch_bounds__(256) matmul(const float *__restrict
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
+    const int i = 16 * by + ty, j = 16 * bx + tx;
     __shared__ float a_fetch[16][16];
     __shared__ float b_fetch[16][16];
     if (16 * by + 15 < n && 16 * bx + 15 < n) {
         float acc = 0.0f;  // insn
         const int k_outer_full = n / 16;
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
-            a_fetch[ty][tx] = a[(16 * by + ty) * n + 16 * k_outer + tx];  // fetch_a
-            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
+            a_fetch[ty][tx] = a[i * n + 16 * k_outer + tx];  // fetch_a
+            b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
             __syncthreads();
             for (int k_inner = 0; k_inner < 16; ++k_inner)
                 acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
@@ -17,30 +18,30 @@ extern "C" __global__ void __launch_bounds__(256) matmul(const float *__restrict
         }
         for (int k_outer = k_outer_full; k_outer < (n + 15) / 16; ++k_outer) {
             if (16 * k_outer + tx < n)
-                a_fetch[ty][tx] = a[(16 * by + ty) * n + 16 * k_outer + tx];  // fetch_a
+                a_fetch[ty][tx] = a[i * n + 16 * k_outer + tx];  // fetch_a
             if (16 * k_outer + ty < n)
-                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
+                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
             __syncthreads();
             for (int k_inner = 0; k_inner < n - 16 * k_outer; ++k_inner)
                 acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
             __syncthreads();
         }
-        c[(16 * by + ty) * n + 16 * bx + tx] = acc;  // insn
+        c[i * n + j] = acc;  // insn
     } else {
         float acc = 0.0f;  // insn
         for (int k_outer = 0; k_outer < (n + 15) / 16; ++k_outer) {
-            if (16 * by + ty < n && 16 * k_outer + tx < n)
-                a_fetch[ty][tx] = a[(16 * by + ty) * n + 16 * k_outer + tx];  // fetch_a
-            if (16 * k_outer + ty < n && 16 * bx + tx < n)
-                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + 16 * bx + tx];  // fetch_b
+            if (i < n && 16 * k_outer + tx < n)
+                a_fetch[ty][tx] = a[i * n + 16 * k_outer + tx];  // fetch_a
+            if (16 * k_outer + ty < n && j < n)
+                b_fetch[ty][tx] = b[(16 * k_outer + ty) * n + j];  // fetch_b
             __syncthreads();
-            if (16 * by + ty < n && 16 * bx + tx < n) {
+            if (i < n && j < n) {
                 for (int k_inner = 0; k_inner < min(16, n - 16 * k_outer); ++k_inner)
                     acc += a_fetch[ty][k_inner] * b_fetch[k_inner][tx];  // insn
             }
             __syncthreads();
         }
-        if (16 * by + ty < n && 16 * bx + tx < n)
-            c[(16 * by + ty) * n + 16 * bx + tx] = acc;  // insn
+        if (i < n && j < n)
+            c[i * n + j] = acc;  // insn
     }
 }

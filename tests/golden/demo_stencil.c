@@ -11,14 +11,16 @@ void stencil(const float *restrict u, float *restrict lap, int h, int w)
         for (int bx = 0; bx < (w + 13) / 16; ++bx) {
             float u_fetch[18][18];
             for (int ty = 0; ty < min_int32(16, h - 16 * by); ++ty) {
+                const int i = 16 * by + ty;
                 for (int tx = 0; tx < min_int32(16, w - 16 * bx); ++tx) {
+                    const int j = 16 * bx + tx;
                     #pragma GCC unroll 2
                     for (int u_dim_0_outer = 0; u_dim_0_outer < 2; ++u_dim_0_outer) {
-                        if (16 * u_dim_0_outer + ty < 18 && 16 * by + 16 * u_dim_0_outer + ty < h) {
+                        if (16 * u_dim_0_outer + ty < 18 && i + 16 * u_dim_0_outer < h) {
                             #pragma GCC unroll 2
                             for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
-                                if (16 * u_dim_1_outer + tx < 18 && 16 * bx + 16 * u_dim_1_outer + tx < w)
-                                    u_fetch[16 * u_dim_0_outer + ty][16 * u_dim_1_outer + tx] = u[(16 * by + 16 * u_dim_0_outer + ty) * w + 16 * bx + 16 * u_dim_1_outer + tx];  // fetch_u
+                                if (16 * u_dim_1_outer + tx < 18 && j + 16 * u_dim_1_outer < w)
+                                    u_fetch[16 * u_dim_0_outer + ty][16 * u_dim_1_outer + tx] = u[(i + 16 * u_dim_0_outer) * w + j + 16 * u_dim_1_outer];  // fetch_u
                             }
                         }
                     }

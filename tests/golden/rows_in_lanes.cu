@@ -2,7 +2,8 @@ extern "C" __global__ void __launch_bounds__(8) rows(const float *__restrict__ a
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (8 * bx + tx < m) {
+    const int i = 8 * bx + tx;
+    if (i < m) {
         float acc = 0.0f;
         float part[4];
         #pragma unroll
@@ -12,18 +13,19 @@ extern "C" __global__ void __launch_bounds__(8) rows(const float *__restrict__ a
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
             #pragma unroll
             for (int k_inner = 0; k_inner < 4; ++k_inner)
-                part[k_inner] += a[(8 * bx + tx) * n + 4 * k_outer + k_inner];
+                part[k_inner] += a[i * n + 4 * k_outer + k_inner];
         }
         for (int k_outer = k_outer_full; k_outer < (n + 3) / 4; ++k_outer) {
             #pragma unroll
             for (int k_inner = 0; k_inner < 4; ++k_inner) {
-                if (4 * k_outer + k_inner < n)
-                    part[k_inner] += a[(8 * bx + tx) * n + 4 * k_outer + k_inner];
+                const int k = 4 * k_outer + k_inner;
+                if (k < n)
+                    part[k_inner] += a[i * n + k];
             }
         }
         #pragma unroll
         for (int k_inner = 0; k_inner < 4; ++k_inner)
             acc += part[k_inner];
-        s[8 * bx + tx] = acc;
+        s[i] = acc;
     }
 }

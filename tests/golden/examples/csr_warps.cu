@@ -14,18 +14,21 @@ extern "C" __global__ void __launch_bounds__(256) csr_warps(const int *__restric
     const long long m = (long long)m_arg;
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x, ty = threadIdx.y;
+    const long long i = 8 * bx + ty;
     int begin;
     int count;
-    if (8 * bx + ty < n) {
-        begin = first[8 * bx + ty];  // insn
-        count = first[8 * bx + ty + 1] - begin;  // insn_1
+    if (i < n) {
+        begin = first[i];  // insn
+        count = first[i + 1] - begin;  // insn_1
     }
     float acc = 0.0f;  // insn_2
-    if (8 * bx + ty < n) {
-        for (long long j_outer = 0; 32 * j_outer < (long long)count - tx; ++j_outer)
-            acc += a[begin + 32 * j_outer + tx] * x[column[begin + 32 * j_outer + tx]];  // insn_2
+    if (i < n) {
+        for (long long j_outer = 0; 32 * j_outer < (long long)count - tx; ++j_outer) {
+            const long long j = 32 * j_outer + tx;
+            acc += a[begin + j] * x[column[begin + j]];  // insn_2
+        }
     }
     acc = warp_sum_float32(acc);  // insn_2
-    if (tx == 0 && 8 * bx + ty < n)
-        y[8 * bx + ty] = acc;  // insn_2
+    if (tx == 0 && i < n)
+        y[i] = acc;  // insn_2
 }

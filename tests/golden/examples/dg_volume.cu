@@ -97,14 +97,16 @@ extern "C" __global__ void __launch_bounds__(80) dg_volume(const float *__restri
                 for (int s = 0; s < 3; ++s) {
                     #pragma unroll
                     for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner) {
-                        if (16 * bx + 4 * ty + e_inner_inner < elements)
-                            acc_0[e_inner_inner] += drdx[x * 3 * elements + s * elements + 16 * bx + 4 * ty + e_inner_inner] * along[e_inner_inner][s];  // insn_1
+                        const int e = 16 * bx + 4 * ty + e_inner_inner;
+                        if (e < elements)
+                            acc_0[e_inner_inner] += drdx[x * 3 * elements + s * elements + e] * along[e_inner_inner][s];  // insn_1
                     }
                 }
                 #pragma unroll
                 for (int e_inner_inner = 0; e_inner_inner < 4; ++e_inner_inner) {
-                    if (16 * bx + 4 * ty + e_inner_inner < elements)
-                        grad[x * 20 * elements + (16 * bx + 4 * ty + e_inner_inner) * 20 + tx] = acc_0[e_inner_inner];  // insn_1
+                    const int e = 16 * bx + 4 * ty + e_inner_inner;
+                    if (e < elements)
+                        grad[x * 20 * elements + e * 20 + tx] = acc_0[e_inner_inner];  // insn_1
                 }
             }
         }

@@ -3,6 +3,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     const int t_mod_16 = tx % 16, t_div_16 = tx / 16;
+    const int i = 64 * bx + tx;
     __shared__ float k_fetch[8][16];
     __shared__ float v_fetch[8][16];
     if (64 * bx + 63 < n) {
@@ -15,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
         float q_fetch[16];
         #pragma unroll
         for (int q_dim_1 = 0; q_dim_1 < 16; ++q_dim_1)
-            q_fetch[q_dim_1] = q[(64 * bx + tx) * 16 + q_dim_1];  // fetch_q
+            q_fetch[q_dim_1] = q[i * 16 + q_dim_1];  // fetch_q
         float s[8];
         float w[8];
         for (int t = 0; t < (m + 7) / 8 - 1; ++t) {
@@ -120,19 +121,19 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
         }
         #pragma unroll
         for (int d2 = 0; d2 < 16; ++d2)
-            o[(64 * bx + tx) * 16 + d2] = acc[d2] / total;  // insn_10
+            o[i * 16 + d2] = acc[d2] / total;  // insn_10
     } else {
         float top = -3e+38f;  // insn
         float total = 0.0f;  // insn_1
         float acc[16];
         float q_fetch[16];
-        if (64 * bx + tx < n) {
+        if (i < n) {
             #pragma unroll
             for (int d = 0; d < 16; ++d)
                 acc[d] = 0.0f;  // insn_2
             #pragma unroll
             for (int q_dim_1 = 0; q_dim_1 < 16; ++q_dim_1)
-                q_fetch[q_dim_1] = q[(64 * bx + tx) * 16 + q_dim_1];  // fetch_q
+                q_fetch[q_dim_1] = q[i * 16 + q_dim_1];  // fetch_q
         }
         float s[8];
         float shrink;
@@ -142,7 +143,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
             for (int k_dim_0_outer = 0; k_dim_0_outer < 2; ++k_dim_0_outer)
                 k_fetch[4 * k_dim_0_outer + t_div_16][t_mod_16] = k[(8 * t + 4 * k_dim_0_outer + t_div_16) * 16 + t_mod_16];  // fetch_k
             __syncthreads();
-            if (64 * bx + tx < n) {
+            if (i < n) {
                 #pragma unroll
                 for (int j = 0; j < 8; ++j) {
                     float acc_0 = 0.0f;  // insn_3
@@ -171,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
             for (int v_dim_0_outer = 0; v_dim_0_outer < 2; ++v_dim_0_outer)
                 v_fetch[4 * v_dim_0_outer + t_div_16][t_mod_16] = v[(8 * t + 4 * v_dim_0_outer + t_div_16) * 16 + t_mod_16];  // fetch_v
             __syncthreads();
-            if (64 * bx + tx < n) {
+            if (i < n) {
                 #pragma unroll
                 for (int d1 = 0; d1 < 16; ++d1) {
                     float acc_3 = 0.0f;  // insn_9
@@ -191,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
                 }
             }
             __syncthreads();
-            if (64 * bx + tx < n) {
+            if (i < n) {
                 #pragma unroll
                 for (int j = 0; j < 8; ++j) {
                     if (8 * t + j < m) {
@@ -232,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
                 }
             }
             __syncthreads();
-            if (64 * bx + tx < n) {
+            if (i < n) {
                 #pragma unroll
                 for (int d1 = 0; d1 < 16; ++d1) {
                     float acc_3 = 0.0f;  // insn_9
@@ -245,10 +246,10 @@ extern "C" __global__ void __launch_bounds__(64) flash_attention(const float *__
                 }
             }
         }
-        if (64 * bx + tx < n) {
+        if (i < n) {
             #pragma unroll
             for (int d2 = 0; d2 < 16; ++d2)
-                o[(64 * bx + tx) * 16 + d2] = acc[d2] / total;  // insn_10
+                o[i * 16 + d2] = acc[d2] / total;  // insn_10
         }
     }
 }

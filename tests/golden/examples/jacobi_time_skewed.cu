@@ -7,15 +7,17 @@ extern "C" __global__ void __launch_bounds__(128) jacobi_time_skewed(float *u, i
         const int s_outer_full = (8 * t_outer + n + 127) / 128 - 1;
         for (int s_outer = t_outer / 16; s_outer < s_outer_full; ++s_outer) {
             for (int t_inner = 0; t_inner < min(8, 128 * s_outer - 8 * t_outer + 127); ++t_inner) {
-                if (8 * t_outer + t_inner < 128 * s_outer + tx)
-                    u[bx * 2 * n + (t_inner + 1) % 2 * n + 128 * s_outer + tx - 8 * t_outer - t_inner] = (u[bx * 2 * n + t_inner % 2 * n + 128 * s_outer + tx - 8 * t_outer - t_inner - 1] + u[bx * 2 * n + t_inner % 2 * n + 128 * s_outer + tx - 8 * t_outer - t_inner] + u[bx * 2 * n + t_inner % 2 * n + 128 * s_outer + tx - 8 * t_outer - t_inner + 1]) / 3.0f;
+                const int i = 128 * s_outer + tx - 8 * t_outer - t_inner;
+                if (i >= 1)
+                    u[bx * 2 * n + (t_inner + 1) % 2 * n + i] = (u[bx * 2 * n + t_inner % 2 * n + i - 1] + u[bx * 2 * n + t_inner % 2 * n + i] + u[bx * 2 * n + t_inner % 2 * n + i + 1]) / 3.0f;
                 __syncthreads();
             }
         }
         for (int s_outer = max(t_outer / 16, s_outer_full); s_outer < (8 * t_outer + n + 5) / 128 + 1; ++s_outer) {
             for (int t_inner = max(0, 128 * s_outer - 8 * t_outer - n + 2); t_inner < min(8, 128 * s_outer - 8 * t_outer + 127); ++t_inner) {
-                if (8 * t_outer + t_inner < 128 * s_outer + tx && 128 * s_outer + tx + 1 < 8 * t_outer + n + t_inner)
-                    u[bx * 2 * n + (t_inner + 1) % 2 * n + 128 * s_outer + tx - 8 * t_outer - t_inner] = (u[bx * 2 * n + t_inner % 2 * n + 128 * s_outer + tx - 8 * t_outer - t_inner - 1] + u[bx * 2 * n + t_inner % 2 * n + 128 * s_outer + tx - 8 * t_outer - t_inner] + u[bx * 2 * n + t_inner % 2 * n + 128 * s_outer + tx - 8 * t_outer - t_inner + 1]) / 3.0f;
+                const int i = 128 * s_outer + tx - 8 * t_outer - t_inner;
+                if (i >= 1 && i + 1 < n)
+                    u[bx * 2 * n + (t_inner + 1) % 2 * n + i] = (u[bx * 2 * n + t_inner % 2 * n + i - 1] + u[bx * 2 * n + t_inner % 2 * n + i] + u[bx * 2 * n + t_inner % 2 * n + i + 1]) / 3.0f;
                 __syncthreads();
             }
         }
@@ -23,8 +25,9 @@ extern "C" __global__ void __launch_bounds__(128) jacobi_time_skewed(float *u, i
     for (int t_outer = t_outer_full; t_outer < (steps + 7) / 8; ++t_outer) {
         for (int s_outer = t_outer / 16; s_outer < (n + steps + 125) / 128; ++s_outer) {
             for (int t_inner = max(0, 128 * s_outer - 8 * t_outer - n + 2); t_inner < min(steps - 8 * t_outer, 128 * s_outer - 8 * t_outer + 127); ++t_inner) {
-                if (8 * t_outer + t_inner < 128 * s_outer + tx && 128 * s_outer + tx + 1 < 8 * t_outer + n + t_inner)
-                    u[bx * 2 * n + (t_inner + 1) % 2 * n + 128 * s_outer + tx - 8 * t_outer - t_inner] = (u[bx * 2 * n + t_inner % 2 * n + 128 * s_outer + tx - 8 * t_outer - t_inner - 1] + u[bx * 2 * n + t_inner % 2 * n + 128 * s_outer + tx - 8 * t_outer - t_inner] + u[bx * 2 * n + t_inner % 2 * n + 128 * s_outer + tx - 8 * t_outer - t_inner + 1]) / 3.0f;
+                const int i = 128 * s_outer + tx - 8 * t_outer - t_inner;
+                if (i >= 1 && i + 1 < n)
+                    u[bx * 2 * n + (t_inner + 1) % 2 * n + i] = (u[bx * 2 * n + t_inner % 2 * n + i - 1] + u[bx * 2 * n + t_inner % 2 * n + i] + u[bx * 2 * n + t_inner % 2 * n + i + 1]) / 3.0f;
                 __syncthreads();
             }
         }

@@ -32,6 +32,8 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm(const float *__rest
     acc_0 = block_sum_float32(acc_0, partial_0);  // insn_1
     float variance = acc_0 / m;  // insn_1
     float scale = rsqrtf(variance + 1e-05f);  // insn_2
-    for (int k_outer = 0; k_outer < (m - tx + 255) / 256; ++k_outer)
-        y[bx * m + 256 * k_outer + tx] = (x[bx * m + 256 * k_outer + tx] - mean) * scale * gamma[256 * k_outer + tx] + beta[256 * k_outer + tx];  // insn_3
+    for (int k_outer = 0; k_outer < (m - tx + 255) / 256; ++k_outer) {
+        const int k = 256 * k_outer + tx;
+        y[bx * m + k] = (x[bx * m + k] - mean) * scale * gamma[k] + beta[k];  // insn_3
+    }
 }

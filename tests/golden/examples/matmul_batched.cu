@@ -2,18 +2,19 @@ extern "C" __global__ void __launch_bounds__(256) matmul_batched(const float *__
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x, ty = threadIdx.y, tz = threadIdx.z;
+    const int e = 4 * bx + tz;
     __shared__ float a_fetch[4][8][8];
     __shared__ float b_fetch[4][8][8];
     float acc = 0.0f;  // insn
-    if (4 * bx + tz < p) {
-        a_fetch[tz][ty][tx] = a[(4 * bx + tz) * 64 + ty * 8 + tx];  // fetch_a
-        b_fetch[tz][ty][tx] = b[(4 * bx + tz) * 64 + ty * 8 + tx];  // fetch_b
+    if (e < p) {
+        a_fetch[tz][ty][tx] = a[e * 64 + ty * 8 + tx];  // fetch_a
+        b_fetch[tz][ty][tx] = b[e * 64 + ty * 8 + tx];  // fetch_b
     }
     __syncthreads();
-    if (4 * bx + tz < p) {
+    if (e < p) {
         #pragma unroll
         for (int k = 0; k < 8; ++k)
             acc += a_fetch[tz][ty][k] * b_fetch[tz][k][tx];  // insn
-        c[(4 * bx + tz) * 64 + ty * 8 + tx] = acc;  // insn
+        c[e * 64 + ty * 8 + tx] = acc;  // insn
     }
 }

@@ -119,18 +119,21 @@ extern "C" __global__ void __launch_bounds__(256) matmul_bias_gelu(const float *
                 if (64 * by + 16 * i_inner_outer + ty < m) {
                     #pragma unroll
                     for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer) {
-                        if (64 * bx + 16 * j_inner_outer + tx < n)
-                            s[i_inner_outer][j_inner_outer] = bias[64 * bx + 16 * j_inner_outer + tx] + acc[i_inner_outer][j_inner_outer];  // insn
+                        const int j = 64 * bx + 16 * j_inner_outer + tx;
+                        if (j < n)
+                            s[i_inner_outer][j_inner_outer] = bias[j] + acc[i_inner_outer][j_inner_outer];  // insn
                     }
                 }
             }
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
-                if (64 * by + 16 * i_inner_outer + ty < m) {
+                const int i = 64 * by + 16 * i_inner_outer + ty;
+                if (i < m) {
                     #pragma unroll
                     for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer) {
-                        if (64 * bx + 16 * j_inner_outer + tx < n)
-                            c[(64 * by + 16 * i_inner_outer + ty) * n + 64 * bx + 16 * j_inner_outer + tx] = 0.5f * s[i_inner_outer][j_inner_outer] * (1.0f + erff(0.70710677f * s[i_inner_outer][j_inner_outer]));  // insn_1
+                        const int j = 64 * bx + 16 * j_inner_outer + tx;
+                        if (j < n)
+                            c[i * n + j] = 0.5f * s[i_inner_outer][j_inner_outer] * (1.0f + erff(0.70710677f * s[i_inner_outer][j_inner_outer]));  // insn_1
                     }
                 }
             }

@@ -132,8 +132,9 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(const float *
         if (64 * by + 4 * ty < m && 64 * bx + 4 * tx + 3 < n) {
             #pragma unroll
             for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
-                if (64 * by + 4 * ty + i_inner_inner < m)
-                    *(float4 *)&c[(64 * by + 4 * ty + i_inner_inner) * n + 64 * bx + 4 * tx] = *(const float4 *)&acc[i_inner_inner][0];  // insn
+                const int i = 64 * by + 4 * ty + i_inner_inner;
+                if (i < m)
+                    *(float4 *)&c[i * n + 64 * bx + 4 * tx] = *(const float4 *)&acc[i_inner_inner][0];  // insn
             }
         }
     }

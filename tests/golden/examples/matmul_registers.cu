@@ -108,11 +108,13 @@ extern "C" __global__ void __launch_bounds__(256) matmul_registers(const float *
         if (64 * by + ty < m && 64 * bx + tx < n) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
-                if (64 * by + 16 * i_inner_outer + ty < m) {
+                const int i = 64 * by + 16 * i_inner_outer + ty;
+                if (i < m) {
                     #pragma unroll
                     for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer) {
-                        if (64 * bx + 16 * j_inner_outer + tx < n)
-                            c[(64 * by + 16 * i_inner_outer + ty) * n + 64 * bx + 16 * j_inner_outer + tx] = acc[i_inner_outer][j_inner_outer];  // insn
+                        const int j = 64 * bx + 16 * j_inner_outer + tx;
+                        if (j < n)
+                            c[i * n + j] = acc[i_inner_outer][j_inner_outer];  // insn
                     }
                 }
             }

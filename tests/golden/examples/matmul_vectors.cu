@@ -187,11 +187,12 @@ extern "C" __global__ void __launch_bounds__(256) matmul_vectors(const float *__
                 if (128 * by + 32 * wi + 16 * i_hi + 4 * ti < m) {
                     #pragma unroll
                     for (int i_lo = 0; i_lo < 4; ++i_lo) {
-                        if (128 * by + 32 * wi + 16 * i_hi + 4 * ti + i_lo < m) {
+                        const int i = 128 * by + 32 * wi + 16 * i_hi + 4 * ti + i_lo;
+                        if (i < m) {
                             #pragma unroll
                             for (int j_hi = 0; j_hi < 2; ++j_hi) {
                                 if (128 * bx + 64 * wj + 32 * j_hi + 4 * tj + 3 < n)
-                                    *(float4 *)&c[(128 * by + 32 * wi + 16 * i_hi + 4 * ti + i_lo) * n + 128 * bx + 64 * wj + 32 * j_hi + 4 * tj] = *(const float4 *)&acc[i_hi][i_lo][j_hi][0];  // insn
+                                    *(float4 *)&c[i * n + 128 * bx + 64 * wj + 32 * j_hi + 4 * tj] = *(const float4 *)&acc[i_hi][i_lo][j_hi][0];  // insn
                             }
                         }
                     }

@@ -6,10 +6,11 @@ extern "C" __global__ void __launch_bounds__(64) nbody(const float3 *__restrict_
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
+    const int i = 64 * bx + tx;
     __shared__ float mass_fetch[64];
     __shared__ float3 p_fetch[64];
     if (64 * bx + 63 < n) {
-        float3 here = p[64 * bx + tx];  // insn
+        float3 here = p[i];  // insn
         float3 acc = make_float3(0.0f, 0.0f, 0.0f);  // insn_3
         const int j_outer_full = n / 64;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
@@ -36,12 +37,12 @@ extern "C" __global__ void __launch_bounds__(64) nbody(const float3 *__restrict_
             }
             __syncthreads();
         }
-        a[64 * bx + tx] = acc;  // insn_3
+        a[i] = acc;  // insn_3
     } else {
         float3 acc;
         float3 here;
-        if (64 * bx + tx < n) {
-            here = p[64 * bx + tx];  // insn
+        if (i < n) {
+            here = p[i];  // insn
             acc = make_float3(0.0f, 0.0f, 0.0f);  // insn_3
         }
         for (int j_outer = 0; j_outer < (n + 63) / 64; ++j_outer) {
@@ -50,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(64) nbody(const float3 *__restrict_
                 mass_fetch[tx] = mass[64 * j_outer + tx];  // fetch_mass
             }
             __syncthreads();
-            if (64 * bx + tx < n) {
+            if (i < n) {
                 for (int j_inner = 0; j_inner < min(64, n - 64 * j_outer); ++j_inner) {
                     float3 away = p_fetch[j_inner] - here;  // insn_1
                     float inverse = rsqrtf(away.x * away.x + away.y * away.y + away.z * away.z + softening);  // insn_2
@@ -59,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(64) nbody(const float3 *__restrict_
             }
             __syncthreads();
         }
-        if (64 * bx + tx < n)
-            a[64 * bx + tx] = acc;  // insn_3
+        if (i < n)
+            a[i] = acc;  // insn_3
     }
 }

@@ -56,8 +56,9 @@ extern "C" __global__ void __launch_bounds__(128) row_scan(const float *__restri
         part = block_exclusive_sum_float32(part, partial_0);  // before_thread
         before_thread += part;  // before_thread
         for (int k = 0; k < 4; ++k) {
-            before_thread += a[bx * n + 512 * tile + 4 * tx + k];  // insn
-            b[bx * n + 512 * tile + 4 * tx + k] = before_thread;  // insn
+            const int i = 512 * tile + 4 * tx + k;
+            before_thread += a[bx * n + i];  // insn
+            b[bx * n + i] = before_thread;  // insn
         }
     }
     for (int tile = tile_full; tile < (n + 511) / 512; ++tile) {
@@ -78,8 +79,9 @@ extern "C" __global__ void __launch_bounds__(128) row_scan(const float *__restri
         if (512 * tile + 4 * tx < n)
             before_thread += part;  // before_thread
         for (int k = 0; k < min(4, n - 512 * tile - 4 * tx); ++k) {
-            before_thread += a[bx * n + 512 * tile + 4 * tx + k];  // insn
-            b[bx * n + 512 * tile + 4 * tx + k] = before_thread;  // insn
+            const int i = 512 * tile + 4 * tx + k;
+            before_thread += a[bx * n + i];  // insn
+            b[bx * n + i] = before_thread;  // insn
         }
     }
 }

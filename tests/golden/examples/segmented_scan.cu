@@ -114,8 +114,9 @@ extern "C" __global__ void __launch_bounds__(64) segmented_scan_2(const float *_
         value_flag before_thread = before_tile[bx];  // before_thread
         before_thread = segmented_sum(before_thread, part);  // before_thread
         for (int k = 0; k < 4; ++k) {
-            before_thread = segmented_sum(before_thread, make_value_flag(x[256 * bx + 4 * tx + k], starts[256 * bx + 4 * tx + k]));  // insn
-            b[256 * bx + 4 * tx + k] = before_thread.value;  // insn
+            const int i = 256 * bx + 4 * tx + k;
+            before_thread = segmented_sum(before_thread, make_value_flag(x[i], starts[i]));  // insn
+            b[i] = before_thread.value;  // insn
         }
     } else {
         value_flag thread_sum;
@@ -133,8 +134,9 @@ extern "C" __global__ void __launch_bounds__(64) segmented_scan_2(const float *_
             before_thread = segmented_sum(before_thread, part);  // before_thread
         }
         for (int k = 0; k < min(4, n - 256 * bx - 4 * tx); ++k) {
-            before_thread = segmented_sum(before_thread, make_value_flag(x[256 * bx + 4 * tx + k], starts[256 * bx + 4 * tx + k]));  // insn
-            b[256 * bx + 4 * tx + k] = before_thread.value;  // insn
+            const int i = 256 * bx + 4 * tx + k;
+            before_thread = segmented_sum(before_thread, make_value_flag(x[i], starts[i]));  // insn
+            b[i] = before_thread.value;  // insn
         }
     }
 }

@@ -7,34 +7,35 @@ extern "C" __global__ void __launch_bounds__(256) stencil_1d(const float *__rest
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
+    const int i = 256 * bx + tx;
     __shared__ float u_fetch[264];
     if (256 * bx + 255 < n) {
         #pragma unroll
         for (int u_dim_0_outer = 0; u_dim_0_outer < 2; ++u_dim_0_outer) {
             if (256 * u_dim_0_outer + tx < 264)
-                u_fetch[256 * u_dim_0_outer + tx] = u[256 * bx + 256 * u_dim_0_outer + tx];  // fetch_u
+                u_fetch[256 * u_dim_0_outer + tx] = u[i + 256 * u_dim_0_outer];  // fetch_u
         }
         float acc = 0.0f;  // insn
         __syncthreads();
         #pragma unroll
         for (int r = 0; r < 9; ++r)
             acc += stencil_1d_weight[r] * u_fetch[r + tx];  // insn
-        d[256 * bx + tx] = acc;  // insn
+        d[i] = acc;  // insn
     } else {
-        if (256 * bx + tx <= n + 7) {
+        if (i <= n + 7) {
             #pragma unroll
             for (int u_dim_0_outer = 0; u_dim_0_outer < 2; ++u_dim_0_outer) {
-                if (256 * u_dim_0_outer + tx < 264 && 256 * bx + 256 * u_dim_0_outer + tx <= n + 7)
-                    u_fetch[256 * u_dim_0_outer + tx] = u[256 * bx + 256 * u_dim_0_outer + tx];  // fetch_u
+                if (256 * u_dim_0_outer + tx < 264 && i + 256 * u_dim_0_outer <= n + 7)
+                    u_fetch[256 * u_dim_0_outer + tx] = u[i + 256 * u_dim_0_outer];  // fetch_u
             }
         }
         float acc = 0.0f;  // insn
         __syncthreads();
-        if (256 * bx + tx < n) {
+        if (i < n) {
             #pragma unroll
             for (int r = 0; r < 9; ++r)
                 acc += stencil_1d_weight[r] * u_fetch[r + tx];  // insn
-            d[256 * bx + tx] = acc;  // insn
+            d[i] = acc;  // insn
         }
     }
 }

@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(256) stencil_2d(const float *__rest
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
+    const int i = 8 * by + ty + 1, j = 32 * bx + tx + 1;
     __shared__ float u_fetch[10][34];
     if (8 * by + 9 < m && 32 * bx + 33 < n) {
         #pragma unroll
@@ -10,27 +11,27 @@ extern "C" __global__ void __launch_bounds__(256) stencil_2d(const float *__rest
                 #pragma unroll
                 for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
                     if (32 * u_dim_1_outer + tx < 34)
-                        u_fetch[8 * u_dim_0_outer + ty][32 * u_dim_1_outer + tx] = u[(8 * by + 8 * u_dim_0_outer + ty) * n + 32 * bx + 32 * u_dim_1_outer + tx];  // fetch_u
+                        u_fetch[8 * u_dim_0_outer + ty][32 * u_dim_1_outer + tx] = u[(i + 8 * u_dim_0_outer - 1) * n + j + 32 * u_dim_1_outer - 1];  // fetch_u
                 }
             }
         }
         __syncthreads();
-        v[(8 * by + ty + 1) * n + 32 * bx + tx + 1] = u_fetch[ty + 1][tx + 1] + k * (u_fetch[ty][tx + 1] + u_fetch[ty + 2][tx + 1] + u_fetch[ty + 1][tx] + u_fetch[ty + 1][tx + 2] - 4.0f * u_fetch[ty + 1][tx + 1]);  // insn
+        v[i * n + j] = u_fetch[ty + 1][tx + 1] + k * (u_fetch[ty][tx + 1] + u_fetch[ty + 2][tx + 1] + u_fetch[ty + 1][tx] + u_fetch[ty + 1][tx + 2] - 4.0f * u_fetch[ty + 1][tx + 1]);  // insn
     } else {
-        if (8 * by + ty < m && 32 * bx + tx < n) {
+        if (i <= m && j <= n) {
             #pragma unroll
             for (int u_dim_0_outer = 0; u_dim_0_outer < 2; ++u_dim_0_outer) {
-                if (8 * u_dim_0_outer + ty < 10 && 8 * by + 8 * u_dim_0_outer + ty < m) {
+                if (8 * u_dim_0_outer + ty < 10 && i + 8 * u_dim_0_outer <= m) {
                     #pragma unroll
                     for (int u_dim_1_outer = 0; u_dim_1_outer < 2; ++u_dim_1_outer) {
-                        if (32 * u_dim_1_outer + tx < 34 && 32 * bx + 32 * u_dim_1_outer + tx < n)
-                            u_fetch[8 * u_dim_0_outer + ty][32 * u_dim_1_outer + tx] = u[(8 * by + 8 * u_dim_0_outer + ty) * n + 32 * bx + 32 * u_dim_1_outer + tx];  // fetch_u
+                        if (32 * u_dim_1_outer + tx < 34 && j + 32 * u_dim_1_outer <= n)
+                            u_fetch[8 * u_dim_0_outer + ty][32 * u_dim_1_outer + tx] = u[(i + 8 * u_dim_0_outer - 1) * n + j + 32 * u_dim_1_outer - 1];  // fetch_u
                     }
                 }
             }
         }
         __syncthreads();
-        if (8 * by + ty + 2 < m && 32 * bx + tx + 2 < n)
-            v[(8 * by + ty + 1) * n + 32 * bx + tx + 1] = u_fetch[ty + 1][tx + 1] + k * (u_fetch[ty][tx + 1] + u_fetch[ty + 2][tx + 1] + u_fetch[ty + 1][tx] + u_fetch[ty + 1][tx + 2] - 4.0f * u_fetch[ty + 1][tx + 1]);  // insn
+        if (i + 1 < m && j + 1 < n)
+            v[i * n + j] = u_fetch[ty + 1][tx + 1] + k * (u_fetch[ty][tx + 1] + u_fetch[ty + 2][tx + 1] + u_fetch[ty + 1][tx] + u_fetch[ty + 1][tx + 2] - 4.0f * u_fetch[ty + 1][tx + 1]);  // insn
     }
 }

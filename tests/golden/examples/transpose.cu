@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(256) transpose(const float *__restr
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
+    const int j = 32 * bx + tx;
     __shared__ float a_fetch[32][33];
     if (32 * bx + 31 < m && 32 * by + 31 < n) {
         #pragma unroll
@@ -10,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(256) transpose(const float *__restr
         __syncthreads();
         #pragma unroll
         for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
-            b[(32 * by + 8 * i_inner_outer + ty) * m + 32 * bx + tx] = a_fetch[tx][8 * i_inner_outer + ty];  // insn
+            b[(32 * by + 8 * i_inner_outer + ty) * m + j] = a_fetch[tx][8 * i_inner_outer + ty];  // insn
     } else {
         if (32 * bx + ty < m && 32 * by + tx < n) {
             #pragma unroll
@@ -20,11 +21,12 @@ extern "C" __global__ void __launch_bounds__(256) transpose(const float *__restr
             }
         }
         __syncthreads();
-        if (32 * by + ty < n && 32 * bx + tx < m) {
+        if (32 * by + ty < n && j < m) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
-                if (32 * by + 8 * i_inner_outer + ty < n)
-                    b[(32 * by + 8 * i_inner_outer + ty) * m + 32 * bx + tx] = a_fetch[tx][8 * i_inner_outer + ty];  // insn
+                const int i = 32 * by + 8 * i_inner_outer + ty;
+                if (i < n)
+                    b[i * m + j] = a_fetch[tx][8 * i_inner_outer + ty];  // insn
             }
         }
     }

@@ -6,6 +6,7 @@ extern "C" __global__ void __launch_bounds__(64) any_greater(const float *__rest
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (64 * bx + tx < n && x[64 * bx + tx] > 0.5f)
+    const int i = 64 * bx + tx;
+    if (i < n && x[i] > 0.5f)
         found[0] = 1;
 }

@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(16) any_strides(const float *__rest
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < m)
-        b[by * m + 16 * bx + tx] = 0.5f * (a[a_offset + by * a_stride0 + (16 * bx + tx) * a_stride1] + a[a_offset + (n - by - 1) * a_stride0 + (16 * bx + tx) * a_stride1]);
+    const int j = 16 * bx + tx;
+    if (j < m)
+        b[by * m + j] = 0.5f * (a[a_offset + by * a_stride0 + j * a_stride1] + a[a_offset + (n - by - 1) * a_stride0 + j * a_stride1]);
 }

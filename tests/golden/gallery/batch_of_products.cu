@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(32) product(const double *__restric
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
+    const int i = 32 * bx + tx;
     __shared__ double x_fetch[32];
     if (32 * bx + 31 < n) {
         double acc = 0.0;  // insn
@@ -10,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(32) product(const double *__restric
             x_fetch[tx] = x[by * n + 32 * j_outer + tx];  // fetch_x
             __syncwarp();
             for (int j_inner = 0; j_inner < 32; ++j_inner)
-                acc += a[by * n * n + (32 * bx + tx) * n + 32 * j_outer + j_inner] * x_fetch[j_inner];  // insn
+                acc += a[by * n * n + i * n + 32 * j_outer + j_inner] * x_fetch[j_inner];  // insn
             __syncwarp();
         }
         for (int j_outer = j_outer_full; j_outer < (n + 31) / 32; ++j_outer) {
@@ -18,23 +19,23 @@ extern "C" __global__ void __launch_bounds__(32) product(const double *__restric
                 x_fetch[tx] = x[by * n + 32 * j_outer + tx];  // fetch_x
             __syncwarp();
             for (int j_inner = 0; j_inner < n - 32 * j_outer; ++j_inner)
-                acc += a[by * n * n + (32 * bx + tx) * n + 32 * j_outer + j_inner] * x_fetch[j_inner];  // insn
+                acc += a[by * n * n + i * n + 32 * j_outer + j_inner] * x_fetch[j_inner];  // insn
             __syncwarp();
         }
-        y[by * n + 32 * bx + tx] = s[by] * acc;  // insn
+        y[by * n + i] = s[by] * acc;  // insn
     } else {
         double acc = 0.0;  // insn
         for (int j_outer = 0; j_outer < (n + 31) / 32; ++j_outer) {
             if (32 * j_outer + tx < n)
                 x_fetch[tx] = x[by * n + 32 * j_outer + tx];  // fetch_x
             __syncwarp();
-            if (32 * bx + tx < n) {
+            if (i < n) {
                 for (int j_inner = 0; j_inner < min(32, n - 32 * j_outer); ++j_inner)
-                    acc += a[by * n * n + (32 * bx + tx) * n + 32 * j_outer + j_inner] * x_fetch[j_inner];  // insn
+                    acc += a[by * n * n + i * n + 32 * j_outer + j_inner] * x_fetch[j_inner];  // insn
             }
             __syncwarp();
         }
-        if (32 * bx + tx < n)
-            y[by * n + 32 * bx + tx] = s[by] * acc;  // insn
+        if (i < n)
+            y[by * n + i] = s[by] * acc;  // insn
     }
 }

@@ -2,10 +2,11 @@ extern "C" __global__ void __launch_bounds__(256) batched_matmul_by_einsum(float
 {
     const int bx = blockIdx.x, by = blockIdx.y, bz = blockIdx.z;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (16 * by + ty < Ni && 16 * bx + tx < Nk) {
+    const int i = 16 * by + ty, k = 16 * bx + tx;
+    if (i < Ni && k < Nk) {
         float acc = 0.0f;
         for (int j = 0; j < Nj; ++j)
-            acc += p[bz * Nj * Ni + (16 * by + ty) * Nj + j] * q[bz * Nk * Nj + j * Nk + 16 * bx + tx];
-        out[bz * Nk * Ni + (16 * by + ty) * Nk + 16 * bx + tx] = acc;
+            acc += p[bz * Nj * Ni + i * Nj + j] * q[bz * Nk * Nj + j * Nk + k];
+        out[bz * Nk * Ni + i * Nk + k] = acc;
     }
 }

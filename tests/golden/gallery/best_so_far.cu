@@ -27,8 +27,9 @@ extern "C" __global__ void best_so_far(const float *__restrict__ a, int *__restr
         value_index best_carry = acc_0;  // best_carry
         acc_0 = argmax(acc_0, best_sum);  // best_carry
         for (int i_inner = 0; i_inner < 4; ++i_inner) {
-            best_carry = argmax(best_carry, make_value_index(a[4 * i_outer + i_inner], 4 * i_outer + i_inner));  // insn
-            best[4 * i_outer + i_inner] = best_carry.index;  // insn
+            const int i = 4 * i_outer + i_inner;
+            best_carry = argmax(best_carry, make_value_index(a[i], 4 * i_outer + i_inner));  // insn
+            best[i] = best_carry.index;  // insn
         }
     }
     for (int i_outer = i_outer_full; i_outer < (n + 3) / 4; ++i_outer) {
@@ -38,8 +39,9 @@ extern "C" __global__ void best_so_far(const float *__restrict__ a, int *__restr
         value_index best_carry = acc_0;  // best_carry
         acc_0 = argmax(acc_0, best_sum);  // best_carry
         for (int i_inner = 0; i_inner < n - 4 * i_outer; ++i_inner) {
-            best_carry = argmax(best_carry, make_value_index(a[4 * i_outer + i_inner], 4 * i_outer + i_inner));  // insn
-            best[4 * i_outer + i_inner] = best_carry.index;  // insn
+            const int i = 4 * i_outer + i_inner;
+            best_carry = argmax(best_carry, make_value_index(a[i], 4 * i_outer + i_inner));  // insn
+            best[i] = best_carry.index;  // insn
         }
     }
 }

@@ -2,10 +2,11 @@ extern "C" __global__ void __launch_bounds__(64) binary_search(const float *__re
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (64 * bx + tx < n) {
+    const int i = 64 * bx + tx;
+    if (i < n) {
         {
             const int p = 64 * bx + tx;
-            const float wanted = x[64 * bx + tx];
+            const float wanted = x[i];
             int low = 0, high = m;
             while (low < high) {
                 const int middle = (low + high) / 2;

@@ -13,7 +13,9 @@ extern "C" __global__ void __launch_bounds__(128) blend(const float *__restrict_
         z_v.w = x_v.w + w_v.w * (y_v.w - x_v.w);
         *(float4 *)&z[512 * bx + 4 * tx] = z_v;
     } else {
-        for (int i_inner_inner = 0; i_inner_inner < n - 512 * bx - 4 * tx; ++i_inner_inner)
-            z[512 * bx + 4 * tx + i_inner_inner] = x[512 * bx + 4 * tx + i_inner_inner] + w[512 * bx + 4 * tx + i_inner_inner] * (y[512 * bx + 4 * tx + i_inner_inner] - x[512 * bx + 4 * tx + i_inner_inner]);
+        for (int i_inner_inner = 0; i_inner_inner < n - 512 * bx - 4 * tx; ++i_inner_inner) {
+            const int i = 512 * bx + 4 * tx + i_inner_inner;
+            z[i] = x[i] + w[i] * (y[i] - x[i]);
+        }
     }
 }

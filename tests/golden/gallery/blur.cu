@@ -8,12 +8,13 @@ extern "C" __global__ void __launch_bounds__(16) blur(const float *__restrict__ 
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < n) {
+    const int j = 16 * bx + tx;
+    if (j < n) {
         float acc = 0.0f;
         for (int p = 0; p < 3; ++p) {
             for (int q = 0; q < 3; ++q)
-                acc += blur_w[p][q] * a[(by + p) * (n + 2) + 16 * bx + q + tx];
+                acc += blur_w[p][q] * a[(by + p) * (n + 2) + j + q];
         }
-        b[by * n + 16 * bx + tx] = acc;
+        b[by * n + j] = acc;
     }
 }

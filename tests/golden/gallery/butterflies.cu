@@ -8,9 +8,10 @@ extern "C" __global__ void __launch_bounds__(32) butterflies(const complex64 *__
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        complex64 turned = w[32 * bx + tx] * b[32 * bx + tx];  // insn
-        top[32 * bx + tx] = a[32 * bx + tx] + turned;  // insn_1
-        bottom[32 * bx + tx] = a[32 * bx + tx] - turned;  // insn_2
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        complex64 turned = w[i] * b[i];  // insn
+        top[i] = a[i] + turned;  // insn_1
+        bottom[i] = a[i] - turned;  // insn_2
     }
 }

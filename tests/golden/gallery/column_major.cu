@@ -2,10 +2,11 @@ extern "C" __global__ void __launch_bounds__(32) column_major(const float *__res
 {
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x;
-    if (m >= 1 && 32 * bx + tx < n) {
+    const long long i = 32 * bx + tx;
+    if (m >= 1 && i < n) {
         float acc = 0.0f;
         for (long long j = 0; j < m; ++j)
-            acc += a[32 * bx + tx + j * n] * x[j];
-        y[32 * bx + tx] = acc;
+            acc += a[i + j * n] * x[j];
+        y[i] = acc;
     }
 }

@@ -9,17 +9,19 @@ extern "C" __global__ void __launch_bounds__(40) columns_in_a_register_queue(con
     for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
         #pragma unroll
         for (int k_inner = 0; k_inner < 4; ++k_inner) {
-            x_fetch[(k_inner + 3) % 4] = x[(4 * k_outer + k_inner + 3) * 40 + tx];  // fetch_x
-            y[(4 * k_outer + k_inner) * 40 + tx] = x_fetch[k_inner] + 2.0f * x_fetch[(k_inner + 1) % 4] + x_fetch[(k_inner + 2) % 4];  // insn
+            const int k = 4 * k_outer + k_inner;
+            x_fetch[(k_inner + 3) % 4] = x[(k + 3) * 40 + tx];  // fetch_x
+            y[k * 40 + tx] = x_fetch[k_inner] + 2.0f * x_fetch[(k_inner + 1) % 4] + x_fetch[(k_inner + 2) % 4];  // insn
         }
     }
     for (int k_outer = k_outer_full; k_outer < (n + 3) / 4; ++k_outer) {
         #pragma unroll
         for (int k_inner = 0; k_inner < 4; ++k_inner) {
-            if (4 * k_outer + k_inner < n) {
-                if (4 * k_outer + k_inner + 1 < n)
-                    x_fetch[(k_inner + 3) % 4] = x[(4 * k_outer + k_inner + 3) * 40 + tx];  // fetch_x
-                y[(4 * k_outer + k_inner) * 40 + tx] = x_fetch[k_inner] + 2.0f * x_fetch[(k_inner + 1) % 4] + x_fetch[(k_inner + 2) % 4];  // insn
+            const int k = 4 * k_outer + k_inner;
+            if (k < n) {
+                if (k + 1 < n)
+                    x_fetch[(k_inner + 3) % 4] = x[(k + 3) * 40 + tx];  // fetch_x
+                y[k * 40 + tx] = x_fetch[k_inner] + 2.0f * x_fetch[(k_inner + 1) % 4] + x_fetch[(k_inner + 2) % 4];  // insn
             }
         }
     }

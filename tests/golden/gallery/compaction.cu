@@ -9,8 +9,9 @@ extern "C" __global__ void compaction(const float *x, float *__restrict__ out, i
         int place_carry = acc_0;  // place_carry
         acc_0 += place_sum;  // place_carry
         for (int i_inner = 0; i_inner < 8; ++i_inner) {
-            place[8 * i_outer + i_inner] = place_carry;  // insn
-            place_carry += x[8 * i_outer + i_inner] > 0.0f ? 1 : 0;  // insn
+            const int i = 8 * i_outer + i_inner;
+            place[i] = place_carry;  // insn
+            place_carry += x[i] > 0.0f ? 1 : 0;  // insn
         }
     }
     for (int i_outer = i_outer_full; i_outer < (n + 7) / 8; ++i_outer) {
@@ -20,8 +21,9 @@ extern "C" __global__ void compaction(const float *x, float *__restrict__ out, i
         int place_carry = acc_0;  // place_carry
         acc_0 += place_sum;  // place_carry
         for (int i_inner = 0; i_inner < n - 8 * i_outer; ++i_inner) {
-            place[8 * i_outer + i_inner] = place_carry;  // insn
-            place_carry += x[8 * i_outer + i_inner] > 0.0f ? 1 : 0;  // insn
+            const int i = 8 * i_outer + i_inner;
+            place[i] = place_carry;  // insn
+            place_carry += x[i] > 0.0f ? 1 : 0;  // insn
         }
     }
     for (int k = 0; k < n; ++k) {

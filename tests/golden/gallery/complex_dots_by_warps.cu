@@ -30,9 +30,12 @@ extern "C" __global__ void __launch_bounds__(128) complex_dots_by_warps(const co
         for (int i_inner = 0; i_inner < 2; ++i_inner)
             acc[i_inner] = complex64{0.0f, 0.0f};
         for (int k_outer = 0; k_outer < (n - tx + 31) / 32; ++k_outer) {
+            const int k = 32 * k_outer + tx;
             #pragma unroll
-            for (int i_inner = 0; i_inner < 2; ++i_inner)
-                acc[i_inner] += a[(8 * bx + 2 * ty + i_inner) * n + 32 * k_outer + tx] * conj(b[(8 * bx + 2 * ty + i_inner) * n + 32 * k_outer + tx]);
+            for (int i_inner = 0; i_inner < 2; ++i_inner) {
+                const int i = 8 * bx + 2 * ty + i_inner;
+                acc[i_inner] += a[i * n + k] * conj(b[i * n + k]);
+            }
         }
         #pragma unroll
         for (int i_inner = 0; i_inner < 2; ++i_inner)
@@ -51,10 +54,12 @@ extern "C" __global__ void __launch_bounds__(128) complex_dots_by_warps(const co
         }
         if (8 * bx + 2 * ty < m) {
             for (int k_outer = 0; k_outer < (n - tx + 31) / 32; ++k_outer) {
+                const int k = 32 * k_outer + tx;
                 #pragma unroll
                 for (int i_inner = 0; i_inner < 2; ++i_inner) {
-                    if (8 * bx + 2 * ty + i_inner < m)
-                        acc[i_inner] += a[(8 * bx + 2 * ty + i_inner) * n + 32 * k_outer + tx] * conj(b[(8 * bx + 2 * ty + i_inner) * n + 32 * k_outer + tx]);
+                    const int i = 8 * bx + 2 * ty + i_inner;
+                    if (i < m)
+                        acc[i_inner] += a[i * n + k] * conj(b[i * n + k]);
                 }
             }
         }
@@ -66,8 +71,9 @@ extern "C" __global__ void __launch_bounds__(128) complex_dots_by_warps(const co
         if (tx == 0 && 8 * bx + 2 * ty < m) {
             #pragma unroll
             for (int i_inner = 0; i_inner < 2; ++i_inner) {
-                if (8 * bx + 2 * ty + i_inner < m)
-                    y[8 * bx + 2 * ty + i_inner] = acc[i_inner];
+                const int i = 8 * bx + 2 * ty + i_inner;
+                if (i < m)
+                    y[i] = acc[i_inner];
             }
         }
     }

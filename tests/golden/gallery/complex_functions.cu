@@ -24,9 +24,10 @@ extern "C" __global__ void __launch_bounds__(32) complex_functions(const complex
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        w[32 * bx + tx] = exp(complex128{0.0, 1.0} * z[32 * bx + tx].re) * conj(z[32 * bx + tx]) / (2.0 + z[32 * bx + tx] * z[32 * bx + tx]);  // insn
-        size[32 * bx + tx] = abs(z[32 * bx + tx]);  // insn_1
-        angle[32 * bx + tx] = atan2(z[32 * bx + tx].im, z[32 * bx + tx].re);  // insn_2
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        w[i] = exp(complex128{0.0, 1.0} * z[i].re) * conj(z[i]) / (2.0 + z[i] * z[i]);  // insn
+        size[i] = abs(z[i]);  // insn_1
+        angle[i] = atan2(z[i].im, z[i].re);  // insn_2
     }
 }

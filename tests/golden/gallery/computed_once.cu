@@ -2,12 +2,13 @@ extern "C" __global__ void __launch_bounds__(32) computed_once(const float *__re
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        float weight = expf(-a[32 * bx + tx] * a[32 * bx + tx]);  // insn
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        float weight = expf(-a[i] * a[i]);  // insn
         float cse = weight + 0.0f;  // insn_1
         float acc = 0.0f;  // insn_2
         for (int k = 0; k < n; ++k)
             acc += weight * b[k];  // insn_2
-        c[32 * bx + tx] = weight * weight + acc + cse;  // insn_2
+        c[i] = weight * weight + acc + cse;  // insn_2
     }
 }

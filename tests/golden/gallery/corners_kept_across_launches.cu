@@ -2,14 +2,15 @@ extern "C" __global__ void __launch_bounds__(32) corners_kept_across_launches_0(
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
+    const int i = 32 * bx + tx;
+    if (i < n) {
         float ends[2];
-        ends[0] = a[(32 * bx + tx) * 8];  // low
-        ends[1] = a[(32 * bx + tx) * 8 + 7] * 2.0f;  // high
+        ends[0] = a[i * 8];  // low
+        ends[1] = a[i * 8 + 7] * 2.0f;  // high
         float acc = 0.0f;  // sums
         for (int j = 0; j < 8; ++j)
-            acc += a[(32 * bx + tx) * 8 + j];  // sums
-        w[32 * bx + tx] = acc;  // sums
+            acc += a[i * 8 + j];  // sums
+        w[i] = acc;  // sums
         #pragma unroll
         for (int ends_dim_1 = 0; ends_dim_1 < 2; ++ends_dim_1)
             ends_saved[bx * 64 + ends_dim_1 * 32 + tx] = ends[ends_dim_1];  // save_ends
@@ -20,11 +21,12 @@ extern "C" __global__ void __launch_bounds__(32) corners_kept_across_launches_1(
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
+    const int i = 32 * bx + tx;
+    if (i < n) {
         float ends[2];
         #pragma unroll
         for (int ends_dim_1 = 0; ends_dim_1 < 2; ++ends_dim_1)
             ends[ends_dim_1] = ends_saved[bx * 64 + ends_dim_1 * 32 + tx];  // reload_ends
-        b[32 * bx + tx] = (ends[0] + ends[1]) * w[n - 32 * bx - tx - 1];  // use
+        b[i] = (ends[0] + ends[1]) * w[n - i - 1];  // use
     }
 }

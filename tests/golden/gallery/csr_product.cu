@@ -2,12 +2,13 @@ extern "C" __global__ void __launch_bounds__(128) csr_product(const int *__restr
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (128 * bx + tx < n) {
-        int begin = rowptr[128 * bx + tx];  // insn
-        int stop = rowptr[128 * bx + tx + 1];  // insn_1
+    const int i = 128 * bx + tx;
+    if (i < n) {
+        int begin = rowptr[i];  // insn
+        int stop = rowptr[i + 1];  // insn_1
         float acc = 0.0f;  // insn_2
         for (int j = begin; j < stop; ++j)
             acc += values[j] * x[col[j]];  // insn_2
-        y[128 * bx + tx] = acc;  // insn_2
+        y[i] = acc;  // insn_2
     }
 }

@@ -27,7 +27,9 @@ extern "C" __global__ void __launch_bounds__(128) loop_kernel(const float16 *__r
             y_v.e[i_inner] = to_float16(0.5f * to_float(x_v.e[i_inner]));
         *(float16x8 *)&y[1024 * bx + 8 * tx] = y_v;
     } else {
-        for (int i_inner = 0; i_inner < n - 1024 * bx - 8 * tx; ++i_inner)
-            y[1024 * bx + 8 * tx + i_inner] = to_float16(0.5f * to_float(x[1024 * bx + 8 * tx + i_inner]));
+        for (int i_inner = 0; i_inner < n - 1024 * bx - 8 * tx; ++i_inner) {
+            const int i = 1024 * bx + 8 * tx + i_inner;
+            y[i] = to_float16(0.5f * to_float(x[i]));
+        }
     }
 }

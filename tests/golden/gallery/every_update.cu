@@ -5,18 +5,19 @@ extern "C" __global__ void __launch_bounds__(32) every_update(long long *__restr
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        v[32 * bx + tx] += 3;  // insn
-        v[n + 32 * bx + tx] -= 3;  // insn_1
-        v[2 * n + 32 * bx + tx] *= 3;  // insn_2
-        v[3 * n + 32 * bx + tx] = floordiv_int64(v[3 * n + 32 * bx + tx], 3);  // insn_3
-        v[4 * n + 32 * bx + tx] = floormod_int64(v[4 * n + 32 * bx + tx], 3);  // insn_4
-        v[5 * n + 32 * bx + tx] = v[5 * n + 32 * bx + tx] << 3;  // insn_5
-        v[6 * n + 32 * bx + tx] = v[6 * n + 32 * bx + tx] >> 3;  // insn_6
-        v[7 * n + 32 * bx + tx] = v[7 * n + 32 * bx + tx] & 3;  // insn_7
-        v[8 * n + 32 * bx + tx] = v[8 * n + 32 * bx + tx] | 3;  // insn_8
-        v[9 * n + 32 * bx + tx] = v[9 * n + 32 * bx + tx] ^ 3;  // insn_9
-        f[32 * bx + tx] = f[32 * bx + tx] / 4.0;  // insn_10
-        f[n + 32 * bx + tx] = f[n + 32 * bx + tx] * f[n + 32 * bx + tx];  // insn_11
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        v[i] += 3;  // insn
+        v[n + i] -= 3;  // insn_1
+        v[2 * n + i] *= 3;  // insn_2
+        v[3 * n + i] = floordiv_int64(v[3 * n + i], 3);  // insn_3
+        v[4 * n + i] = floormod_int64(v[4 * n + i], 3);  // insn_4
+        v[5 * n + i] = v[5 * n + i] << 3;  // insn_5
+        v[6 * n + i] = v[6 * n + i] >> 3;  // insn_6
+        v[7 * n + i] = v[7 * n + i] & 3;  // insn_7
+        v[8 * n + i] = v[8 * n + i] | 3;  // insn_8
+        v[9 * n + i] = v[9 * n + i] ^ 3;  // insn_9
+        f[i] = f[i] / 4.0;  // insn_10
+        f[n + i] = f[n + i] * f[n + i];  // insn_11
     }
 }

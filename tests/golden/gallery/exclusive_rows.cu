@@ -2,11 +2,12 @@ extern "C" __global__ void __launch_bounds__(32) exclusive_rows(const float *__r
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < m) {
+    const int r = 32 * bx + tx;
+    if (r < m) {
         float acc = 0.0f;
         for (int i = 0; i < n; ++i) {
-            b[(32 * bx + tx) * n + i] = 2.0f * acc + a[(32 * bx + tx) * n + i];
-            acc += a[(32 * bx + tx) * n + i];
+            b[r * n + i] = 2.0f * acc + a[r * n + i];
+            acc += a[r * n + i];
         }
     }
 }

@@ -30,11 +30,12 @@ extern "C" __global__ void __launch_bounds__(32) extremes_by_compare_and_swap(co
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
+    const int i = 32 * bx + tx;
+    if (i < n) {
         for (int k = 0; k < 5; ++k) {
-            atomic_min_float32(&low[k], x[(32 * bx + tx) * 5 + k]);  // insn
-            atomic_max_float32(&high[k], x[(32 * bx + tx) * 5 + k]);  // insn_1
-            atomic_product_float64(&product[k], 1.0 + 0.01 * (double)x[(32 * bx + tx) * 5 + k]);  // insn_2
+            atomic_min_float32(&low[k], x[i * 5 + k]);  // insn
+            atomic_max_float32(&high[k], x[i * 5 + k]);  // insn_1
+            atomic_product_float64(&product[k], 1.0 + 0.01 * (double)x[i * 5 + k]);  // insn_2
         }
     }
 }

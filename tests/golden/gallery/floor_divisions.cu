@@ -5,9 +5,10 @@ extern "C" __global__ void __launch_bounds__(32) floor_divisions(const int *__re
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        q[32 * bx + tx] = floordiv_int32(a[32 * bx + tx], b[32 * bx + tx]);  // insn
-        r[32 * bx + tx] = floormod_int32(a[32 * bx + tx], b[32 * bx + tx]);  // insn_1
-        wrapped[32 * bx + tx] = floormod_int32(a[32 * bx + tx] - 3, 7);  // insn_2
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        q[i] = floordiv_int32(a[i], b[i]);  // insn
+        r[i] = floormod_int32(a[i], b[i]);  // insn_1
+        wrapped[i] = floormod_int32(a[i] - 3, 7);  // insn_2
     }
 }

@@ -13,6 +13,7 @@ extern "C" __global__ void __launch_bounds__(16) forces(const particle *__restri
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
+    const int i = 16 * bx + tx;
     __shared__ particle source_value[16];
     if (16 * bx + 15 < n) {
         float3 total = make_float3(0.0f, 0.0f, 0.0f);  // begin
@@ -21,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(16) forces(const particle *__restri
             source_value[tx] = particles[16 * j_outer + tx];  // compute_source
             __syncwarp();
             for (int j_inner = 0; j_inner < 16; ++j_inner) {
-                float3 apart = source_value[j_inner].pos - particles[16 * bx + tx].pos;  // insn
+                float3 apart = source_value[j_inner].pos - particles[i].pos;  // insn
                 float near = rsqrtf(apart.x * apart.x + apart.y * apart.y + apart.z * apart.z + 0.25f);  // insn_1
                 total = total + source_value[j_inner].charge * (near * near * near) * apart;  // add
             }
@@ -32,29 +33,29 @@ extern "C" __global__ void __launch_bounds__(16) forces(const particle *__restri
                 source_value[tx] = particles[16 * j_outer + tx];  // compute_source
             __syncwarp();
             for (int j_inner = 0; j_inner < n - 16 * j_outer; ++j_inner) {
-                float3 apart = source_value[j_inner].pos - particles[16 * bx + tx].pos;  // insn
+                float3 apart = source_value[j_inner].pos - particles[i].pos;  // insn
                 float near = rsqrtf(apart.x * apart.x + apart.y * apart.y + apart.z * apart.z + 0.25f);  // insn_1
                 total = total + source_value[j_inner].charge * (near * near * near) * apart;  // add
             }
             __syncwarp();
         }
-        force[16 * bx + tx] = total;  // insn_2
+        force[i] = total;  // insn_2
     } else {
         float3 total = make_float3(0.0f, 0.0f, 0.0f);  // begin
         for (int j_outer = 0; j_outer < (n + 15) / 16; ++j_outer) {
             if (16 * j_outer + tx < n)
                 source_value[tx] = particles[16 * j_outer + tx];  // compute_source
             __syncwarp();
-            if (16 * bx + tx < n) {
+            if (i < n) {
                 for (int j_inner = 0; j_inner < min(16, n - 16 * j_outer); ++j_inner) {
-                    float3 apart = source_value[j_inner].pos - particles[16 * bx + tx].pos;  // insn
+                    float3 apart = source_value[j_inner].pos - particles[i].pos;  // insn
                     float near = rsqrtf(apart.x * apart.x + apart.y * apart.y + apart.z * apart.z + 0.25f);  // insn_1
                     total = total + source_value[j_inner].charge * (near * near * near) * apart;  // add
                 }
             }
             __syncwarp();
         }
-        if (16 * bx + tx < n)
-            force[16 * bx + tx] = total;  // insn_2
+        if (i < n)
+            force[i] = total;  // insn_2
     }
 }

@@ -16,10 +16,11 @@ extern "C" __global__ void __launch_bounds__(8) fourier_transform(const complex1
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (8 * bx + tx < n) {
+    const int k = 8 * bx + tx;
+    if (k < n) {
         complex128 acc = complex128{0.0, 0.0};
         for (int j = 0; j < n; ++j)
             acc += x[j] * exp(complex128{0.0, -2.0} * pi * floormod_int32(j * (8 * bx + tx), n) / n);
-        X[8 * bx + tx] = acc;
+        X[k] = acc;
     }
 }

@@ -2,9 +2,10 @@ extern "C" __global__ void __launch_bounds__(32) givens_rotation(float *__restri
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        float y_new = s * x[32 * bx + tx] + c * y[32 * bx + tx];  // insn
-        x[32 * bx + tx] = c * x[32 * bx + tx] - s * y[32 * bx + tx];  // insn_1
-        y[32 * bx + tx] = y_new;  // insn_2
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        float y_new = s * x[i] + c * y[i];  // insn
+        x[i] = c * x[i] - s * y[i];  // insn_1
+        y[i] = y_new;  // insn_2
     }
 }

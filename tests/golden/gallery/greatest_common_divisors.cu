@@ -14,9 +14,10 @@ extern "C" __global__ void __launch_bounds__(32) greatest_common_divisors(const 
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        g[32 * bx + tx] = gcd_int32(a[32 * bx + tx], b[32 * bx + tx]);  // insn
-        zeros[32 * bx + tx] = clz_int32(a[32 * bx + tx]);  // insn_1
-        size[32 * bx + tx] = max(abs(a[32 * bx + tx]), abs(b[32 * bx + tx]));  // insn_2
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        g[i] = gcd_int32(a[i], b[i]);  // insn
+        zeros[i] = clz_int32(a[i]);  // insn_1
+        size[i] = max(abs(a[i]), abs(b[i]));  // insn_2
     }
 }

@@ -17,6 +17,7 @@ extern "C" __global__ void __launch_bounds__(32) half_axpy(const float16 *__rest
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n)
-        y[32 * bx + tx] = to_float16(1.5f * to_float(x[32 * bx + tx]) + to_float(y[32 * bx + tx]));
+    const int i = 32 * bx + tx;
+    if (i < n)
+        y[i] = to_float16(1.5f * to_float(x[i]) + to_float(y[i]));
 }

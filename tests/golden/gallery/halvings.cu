@@ -2,7 +2,8 @@ extern "C" __global__ void __launch_bounds__(32) halvings(const float *__restric
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
+    const int i = 32 * bx + tx;
+    if (i < n) {
         float t = 0.0f;  // begin
         {  // halve
             const int i = 32 * bx + tx;
@@ -15,6 +16,6 @@ extern "C" __global__ void __launch_bounds__(32) halvings(const float *__restric
             t = x;
             steps[i] = k;
         }
-        b[32 * bx + tx] = 2.0f * t;  // insn
+        b[i] = 2.0f * t;  // insn
     }
 }

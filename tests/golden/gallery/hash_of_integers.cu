@@ -4,15 +4,16 @@ extern "C" __global__ void __launch_bounds__(32) hash_of_integers(const unsigned
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        unsigned int a = key[32 * bx + tx] ^ (key[32 * bx + tx] >> 16u);  // a
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        unsigned int a = key[i] ^ (key[i] >> 16u);  // a
         unsigned int b = a * 2246822507u;  // b
         unsigned int c = b ^ (b >> 13u);  // c
         unsigned int d = c * 3266489909u;  // d
         unsigned int e = d ^ (d >> 16u);  // e
-        h[32 * bx + tx] = e;  // insn
-        ones[32 * bx + tx] = __popc(e);  // insn_1
-        zeros[32 * bx + tx] = clz_uint32(e);  // insn_2
-        bucket[32 * bx + tx] = e % 97u;  // insn_3
+        h[i] = e;  // insn
+        ones[i] = __popc(e);  // insn_1
+        zeros[i] = clz_uint32(e);  // insn_2
+        bucket[i] = e % 97u;  // insn_3
     }
 }

@@ -11,8 +11,9 @@ extern "C" __global__ void __launch_bounds__(32) hashed_noise(float *__restrict_
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
+    const int i = 32 * bx + tx;
+    if (i < n) {
         unsigned int bits = mixed((unsigned int)(32 * bx + tx) ^ seed);  // insn
-        noise[32 * bx + tx] = (float)(bits >> 8u) / 1.6777216e+07f;  // insn_1
+        noise[i] = (float)(bits >> 8u) / 1.6777216e+07f;  // insn_1
     }
 }

@@ -2,10 +2,11 @@ extern "C" __global__ void __launch_bounds__(32) integer_hash(const unsigned int
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        unsigned int h = (x[32 * bx + tx] ^ (x[32 * bx + tx] >> 16u)) * 73244475u;  // insn
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        unsigned int h = (x[i] ^ (x[i] >> 16u)) * 73244475u;  // insn
         unsigned int g = h ^ (h >> 16u);  // insn_1
-        y[32 * bx + tx] = (g << 8u) | (g & 255u);  // insn_2
-        ones[32 * bx + tx] = __popc(x[32 * bx + tx]);  // insn_3
+        y[i] = (g << 8u) | (g & 255u);  // insn_2
+        ones[i] = __popc(x[i]);  // insn_3
     }
 }

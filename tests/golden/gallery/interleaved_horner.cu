@@ -19,20 +19,23 @@ extern "C" __global__ void __launch_bounds__(32) horner(const double *__restrict
         double s[4];
         #pragma unroll
         for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
-            if (128 * bx + 32 * i_inner_outer + tx < n)
-                s[i_inner_outer] = 0.0 * x[128 * bx + 32 * i_inner_outer + tx];  // insn
+            const int i = 128 * bx + 32 * i_inner_outer + tx;
+            if (i < n)
+                s[i_inner_outer] = 0.0 * x[i];  // insn
         }
         for (int k = 0; k < 13; ++k) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
-                if (128 * bx + 32 * i_inner_outer + tx < n)
-                    s[i_inner_outer] = s[i_inner_outer] * x[128 * bx + 32 * i_inner_outer + tx] + c[12 - k];  // step
+                const int i = 128 * bx + 32 * i_inner_outer + tx;
+                if (i < n)
+                    s[i_inner_outer] = s[i_inner_outer] * x[i] + c[12 - k];  // step
             }
         }
         #pragma unroll
         for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
-            if (128 * bx + 32 * i_inner_outer + tx < n)
-                y[128 * bx + 32 * i_inner_outer + tx] = s[i_inner_outer];  // insn_1
+            const int i = 128 * bx + 32 * i_inner_outer + tx;
+            if (i < n)
+                y[i] = s[i_inner_outer];  // insn_1
         }
     }
 }

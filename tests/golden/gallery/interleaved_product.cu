@@ -108,11 +108,13 @@ extern "C" __global__ void __launch_bounds__(64) product(const float *__restrict
         if (32 * by + ty < n && 16 * bx + tx < n) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
-                if (32 * by + 8 * i_inner_outer + ty < n) {
+                const int i = 32 * by + 8 * i_inner_outer + ty;
+                if (i < n) {
                     #pragma unroll
                     for (int j_inner_outer = 0; j_inner_outer < 2; ++j_inner_outer) {
-                        if (16 * bx + 8 * j_inner_outer + tx < n)
-                            c[(32 * by + 8 * i_inner_outer + ty) * n + 16 * bx + 8 * j_inner_outer + tx] = acc[i_inner_outer][j_inner_outer];  // insn
+                        const int j = 16 * bx + 8 * j_inner_outer + tx;
+                        if (j < n)
+                            c[i * n + j] = acc[i_inner_outer][j_inner_outer];  // insn
                     }
                 }
             }

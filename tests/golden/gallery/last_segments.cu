@@ -23,19 +23,24 @@ extern "C" __global__ void __launch_bounds__(16) last_segments(const float *__re
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (n >= 1 && 16 * bx + tx < m) {
+    const int i = 16 * bx + tx;
+    if (n >= 1 && i < m) {
         value_flag acc = make_value_flag(0.0f, false);  // insn
         const int j_outer_full = n / 8;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
-            for (int j_inner = 0; j_inner < 8; ++j_inner)
-                acc = segmented_sum(acc, make_value_flag(a[(16 * bx + tx) * n + 8 * j_outer + j_inner], begins[(16 * bx + tx) * n + 8 * j_outer + j_inner]));  // insn
+            for (int j_inner = 0; j_inner < 8; ++j_inner) {
+                const int j = 8 * j_outer + j_inner;
+                acc = segmented_sum(acc, make_value_flag(a[i * n + j], begins[i * n + j]));  // insn
+            }
         }
         for (int j_outer = j_outer_full; j_outer < (n + 7) / 8; ++j_outer) {
-            for (int j_inner = 0; j_inner < n - 8 * j_outer; ++j_inner)
-                acc = segmented_sum(acc, make_value_flag(a[(16 * bx + tx) * n + 8 * j_outer + j_inner], begins[(16 * bx + tx) * n + 8 * j_outer + j_inner]));  // insn
+            for (int j_inner = 0; j_inner < n - 8 * j_outer; ++j_inner) {
+                const int j = 8 * j_outer + j_inner;
+                acc = segmented_sum(acc, make_value_flag(a[i * n + j], begins[i * n + j]));  // insn
+            }
         }
         value_flag segmented_sum_value = acc;  // insn
-        last[16 * bx + tx] = segmented_sum_value.value;  // insn_1
-        found[16 * bx + tx] = segmented_sum_value.flag;  // insn_2
+        last[i] = segmented_sum_value.value;  // insn_1
+        found[i] = segmented_sum_value.flag;  // insn_2
     }
 }

@@ -23,13 +23,14 @@ extern "C" __global__ void __launch_bounds__(16) logsumexp(const float *__restri
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (n >= 1 && 16 * bx + tx < m) {
+    const int i = 16 * bx + tx;
+    if (n >= 1 && i < m) {
         log_sum_exp_state acc = make_log_sum_exp_state(-__int_as_float(0x7f800000), 0.0f);  // insn
         for (int j = 0; j < n; ++j)
-            acc = log_sum_exp(acc, make_log_sum_exp_state(x[(16 * bx + tx) * n + j], 1.0f));  // insn
+            acc = log_sum_exp(acc, make_log_sum_exp_state(x[i * n + j], 1.0f));  // insn
         log_sum_exp_state log_sum_exp_value = acc;  // insn
         float top = log_sum_exp_value.top;  // insn_1
         float rest = log_sum_exp_value.rest;  // insn_2
-        y[16 * bx + tx] = top + logf(rest);  // insn_3
+        y[i] = top + logf(rest);  // insn_3
     }
 }

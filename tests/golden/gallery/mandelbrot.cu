@@ -8,13 +8,14 @@ extern "C" __global__ void __launch_bounds__(64) mandelbrot(const complex64 *__r
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (8 * by + ty < n && 8 * bx + tx < n) {
+    const int i = 8 * by + ty, j = 8 * bx + tx;
+    if (i < n && j < n) {
         complex64 z = complex64{0.0f, 0.0f};  // z0
         int steps = 0;  // s0
         for (int t = 0; t < 12; ++t) {
-            z = square_float32(z.re) + square_float32(z.im) <= 4.0f ? z * z + c[(8 * by + ty) * n + 8 * bx + tx] : z;  // z1
+            z = square_float32(z.re) + square_float32(z.im) <= 4.0f ? z * z + c[i * n + j] : z;  // z1
             steps += (square_float32(z.re) + square_float32(z.im) <= 4.0f);  // s1
         }
-        count[(8 * by + ty) * n + 8 * bx + tx] = steps;  // insn
+        count[i * n + j] = steps;  // insn
     }
 }

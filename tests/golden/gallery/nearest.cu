@@ -21,14 +21,15 @@ extern "C" __global__ void __launch_bounds__(16) nearest(const float *__restrict
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (n >= 1 && 16 * bx + tx < m) {
+    const int i = 16 * bx + tx;
+    if (n >= 1 && i < m) {
         value_index acc_0 = make_value_index(__int_as_float(0x7f800000), 2147483647);
         for (int j = 0; j < n; ++j) {
             float acc = 0.0f;
             for (int d = 0; d < 3; ++d)
-                acc += square_float32(x[(16 * bx + tx) * 3 + d] - y[j * 3 + d]);
+                acc += square_float32(x[i * 3 + d] - y[j * 3 + d]);
             acc_0 = argmin(acc_0, make_value_index(acc, j));
         }
-        near[16 * bx + tx] = acc_0.index;
+        near[i] = acc_0.index;
     }
 }

@@ -2,20 +2,21 @@ extern "C" __global__ void __launch_bounds__(64) nested_conditions(const int *__
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (by == bx && ty == tx && 8 * bx + tx < n) {
-        if (a[(8 * by + ty) * n + 8 * bx + tx] > 0) {
-            out[(8 * by + ty) * n + 8 * bx + tx] = 1;  // insn
+    const int i = 8 * by + ty, j = 8 * bx + tx;
+    if (by == bx && ty == tx && j < n) {
+        if (a[i * n + j] > 0) {
+            out[i * n + j] = 1;  // insn
         } else {
-            out[(8 * by + ty) * n + 8 * bx + tx] = 2;  // insn_1
+            out[i * n + j] = 2;  // insn_1
         }
     }
-    if (8 * bx + tx < n && 8 * by + ty < 8 * bx + tx) {
-        if (a[(8 * by + ty) * n + 8 * bx + tx] < 0) {
-            out[(8 * by + ty) * n + 8 * bx + tx] = 3;  // insn_2
+    if (j < n && i < j) {
+        if (a[i * n + j] < 0) {
+            out[i * n + j] = 3;  // insn_2
         } else {
-            out[(8 * by + ty) * n + 8 * bx + tx] = 4;  // insn_3
+            out[i * n + j] = 4;  // insn_3
         }
     }
-    if (8 * by + ty < n && 8 * bx + tx < 8 * by + ty)
-        out[(8 * by + ty) * n + 8 * bx + tx] = 5;  // insn_4
+    if (i < n && j < i)
+        out[i * n + j] = 5;  // insn_4
 }

@@ -48,7 +48,8 @@ extern "C" __global__ void __launch_bounds__(16) over_nothing(const float *__res
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < m) {
+    const int i = 16 * bx + tx;
+    if (i < m) {
         float acc = 0.0f;  // insn
         float acc_0 = 1.0f;  // insn_1
         float acc_1 = -__int_as_float(0x7f800000);  // insn_2
@@ -60,28 +61,28 @@ extern "C" __global__ void __launch_bounds__(16) over_nothing(const float *__res
         value_flag acc_7 = make_value_flag(0.0f, false);  // insn_8
         float acc_8 = 0.0f;  // insn_11
         for (int j = 0; j < n; ++j) {
-            acc += a[(16 * bx + tx) * n + j];  // insn
-            acc_0 *= a[(16 * bx + tx) * n + j] / 8.0f;  // insn_1
-            acc_1 = fmaxf(acc_1, a[(16 * bx + tx) * n + j]);  // insn_2
-            acc_2 = fminf(acc_2, a[(16 * bx + tx) * n + j]);  // insn_3
-            acc_3 = acc_3 || a[(16 * bx + tx) * n + j] > 7.0f;  // insn_4
-            acc_4 = acc_4 && a[(16 * bx + tx) * n + j] > -9.0f;  // insn_5
-            acc_5 = argmax(acc_5, make_value_index(a[(16 * bx + tx) * n + j], j));  // insn_6
-            acc_6 = argmin(acc_6, make_value_index(a[(16 * bx + tx) * n + j], j));  // insn_7
-            acc_7 = segmented_sum(acc_7, make_value_flag(a[(16 * bx + tx) * n + j], a[(16 * bx + tx) * n + j] > 100.0f));  // insn_8
-            acc_8 = euclid_float32(acc_8, a[(16 * bx + tx) * n + j]);  // insn_11
+            acc += a[i * n + j];  // insn
+            acc_0 *= a[i * n + j] / 8.0f;  // insn_1
+            acc_1 = fmaxf(acc_1, a[i * n + j]);  // insn_2
+            acc_2 = fminf(acc_2, a[i * n + j]);  // insn_3
+            acc_3 = acc_3 || a[i * n + j] > 7.0f;  // insn_4
+            acc_4 = acc_4 && a[i * n + j] > -9.0f;  // insn_5
+            acc_5 = argmax(acc_5, make_value_index(a[i * n + j], j));  // insn_6
+            acc_6 = argmin(acc_6, make_value_index(a[i * n + j], j));  // insn_7
+            acc_7 = segmented_sum(acc_7, make_value_flag(a[i * n + j], a[i * n + j] > 100.0f));  // insn_8
+            acc_8 = euclid_float32(acc_8, a[i * n + j]);  // insn_11
         }
-        s[16 * bx + tx] = acc;  // insn
-        p[16 * bx + tx] = acc_0;  // insn_1
-        high[16 * bx + tx] = acc_1;  // insn_2
-        low[16 * bx + tx] = acc_2;  // insn_3
-        some[16 * bx + tx] = acc_3;  // insn_4
-        each[16 * bx + tx] = acc_4;  // insn_5
-        first[16 * bx + tx] = acc_5.index;  // insn_6
-        last[16 * bx + tx] = acc_6.index;  // insn_7
+        s[i] = acc;  // insn
+        p[i] = acc_0;  // insn_1
+        high[i] = acc_1;  // insn_2
+        low[i] = acc_2;  // insn_3
+        some[i] = acc_3;  // insn_4
+        each[i] = acc_4;  // insn_5
+        first[i] = acc_5.index;  // insn_6
+        last[i] = acc_6.index;  // insn_7
         value_flag segmented_sum_value = acc_7;  // insn_8
-        total[16 * bx + tx] = segmented_sum_value.value;  // insn_9
-        flag[16 * bx + tx] = segmented_sum_value.flag;  // insn_10
-        norm[16 * bx + tx] = acc_8;  // insn_11
+        total[i] = segmented_sum_value.value;  // insn_9
+        flag[i] = segmented_sum_value.flag;  // insn_10
+        norm[i] = acc_8;  // insn_11
     }
 }

@@ -9,9 +9,10 @@ extern "C" __global__ void __launch_bounds__(32) packed_records(const record_fla
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        record_flag_value_count t = a[32 * bx + tx];  // load
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        record_flag_value_count t = a[i];  // load
         t.value *= t.flag;  // change
-        b[32 * bx + tx] = t;  // insn
+        b[i] = t;  // insn
     }
 }

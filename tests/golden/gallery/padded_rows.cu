@@ -2,8 +2,9 @@ extern "C" __global__ void __launch_bounds__(32) padded_rows(float *__restrict__
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
+    const int i = 32 * bx + tx;
+    if (i < n) {
         for (int j = 0; j < 5; ++j)
-            t[j * (32 * ((n + 31) / 32)) + 32 * bx + tx] = 3.0f * a[(32 * bx + tx) * 5 + j];
+            t[j * (32 * ((n + 31) / 32)) + i] = 3.0f * a[i * 5 + j];
     }
 }

@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(16) copy_kernel(const float *__rest
 {
     const int bx = blockIdx.x, by = blockIdx.y, bz = blockIdx.z;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < n2)
-        output[output_offset + bz * (8 * ((n2 + 7) / 8) * n1) + by * (8 * ((n2 + 7) / 8)) + 16 * bx + tx] = input[input_offset + bz + by * n0 + (16 * bx + tx) * n0 * n1];
+    const int i2 = 16 * bx + tx;
+    if (i2 < n2)
+        output[output_offset + bz * (8 * ((n2 + 7) / 8) * n1) + by * (8 * ((n2 + 7) / 8)) + i2] = input[input_offset + bz + by * n0 + i2 * n0 * n1];
 }

@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(16) periodic_difference_by_if(const
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < n)
-        d[16 * bx + tx] = (16 * bx + tx + 1 < n ? a[16 * bx + tx + 1] : a[0]) - (!(16 * bx + tx < 1) ? a[16 * bx + tx - 1] : a[n - 1]);
+    const int i = 16 * bx + tx;
+    if (i < n)
+        d[i] = (16 * bx + tx + 1 < n ? a[i + 1] : a[0]) - (!(16 * bx + tx < 1) ? a[i - 1] : a[n - 1]);
 }

@@ -2,13 +2,14 @@ extern "C" __global__ void __launch_bounds__(32) phases_with_options_0(const int
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        if (a[32 * bx + tx] > 0) {
-            low[32 * bx + tx] = a[32 * bx + tx];  // fill
-            high[32 * bx + tx] = 0;  // fill_1
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        if (a[i] > 0) {
+            low[i] = a[i];  // fill
+            high[i] = 0;  // fill_1
         } else {
-            low[32 * bx + tx] = 0;  // fill_2
-            high[32 * bx + tx] = -a[32 * bx + tx];  // fill_3
+            low[i] = 0;  // fill_2
+            high[i] = -a[i];  // fill_3
         }
     }
 }
@@ -17,6 +18,7 @@ extern "C" __global__ void __launch_bounds__(32) phases_with_options_1(const int
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n)
-        both[32 * bx + tx] = low[n - 32 * bx - tx - 1] + high[n - 32 * bx - tx - 1];
+    const int i = 32 * bx + tx;
+    if (i < n)
+        both[i] = low[n - i - 1] + high[n - i - 1];
 }

@@ -20,19 +20,20 @@ extern "C" __global__ void __launch_bounds__(16) pivots(const float *__restrict_
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (n >= 1 && 16 * bx + tx < m) {
+    const int i = 16 * bx + tx;
+    if (n >= 1 && i < m) {
         value_index acc = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // insn
         const int j_outer_full = n / 4;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {
             for (int j_inner = 0; j_inner < 4; ++j_inner)
-                acc = argmax(acc, make_value_index(fabsf(a[(16 * bx + tx) * n + 4 * j_outer + j_inner]), 4 * j_outer + j_inner));  // insn
+                acc = argmax(acc, make_value_index(fabsf(a[i * n + 4 * j_outer + j_inner]), 4 * j_outer + j_inner));  // insn
         }
         for (int j_outer = j_outer_full; j_outer < (n + 3) / 4; ++j_outer) {
             for (int j_inner = 0; j_inner < n - 4 * j_outer; ++j_inner)
-                acc = argmax(acc, make_value_index(fabsf(a[(16 * bx + tx) * n + 4 * j_outer + j_inner]), 4 * j_outer + j_inner));  // insn
+                acc = argmax(acc, make_value_index(fabsf(a[i * n + 4 * j_outer + j_inner]), 4 * j_outer + j_inner));  // insn
         }
         value_index argmax_value = acc;  // insn
-        size[16 * bx + tx] = argmax_value.value;  // insn_1
-        pivot[16 * bx + tx] = argmax_value.index;  // insn_2
+        size[i] = argmax_value.value;  // insn_1
+        pivot[i] = argmax_value.index;  // insn_2
     }
 }

@@ -2,14 +2,15 @@ extern "C" __global__ void __launch_bounds__(128) pixels(const float4 *__restric
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (128 * bx + tx < n) {
-        const float4 image_v = image[128 * bx + tx];
+    const int i = 128 * bx + tx;
+    if (i < n) {
+        const float4 image_v = image[i];
         const float4 gain_v = gain[0];
         float4 out_v;
         out_v.x = fminf(image_v.x * gain_v.x, 0.5f);
         out_v.y = fminf(image_v.y * gain_v.y, 0.5f);
         out_v.z = fminf(image_v.z * gain_v.z, 0.5f);
         out_v.w = fminf(image_v.w * gain_v.w, 0.5f);
-        out[128 * bx + tx] = out_v;
+        out[i] = out_v;
     }
 }

@@ -2,9 +2,10 @@ extern "C" __global__ void __launch_bounds__(16) planes_in_two_launches_0(const 
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < m) {
-        v_s0[by * m + 16 * bx + tx] = u_s1[by * m + 16 * bx + tx] + 1.0f;  // insn
-        v_s1[by * m + 16 * bx + tx] = u_s0[by * m + 16 * bx + tx] - 1.0f;  // insn_1
+    const int j = 16 * bx + tx;
+    if (j < m) {
+        v_s0[by * m + j] = u_s1[by * m + j] + 1.0f;  // insn
+        v_s1[by * m + j] = u_s0[by * m + j] - 1.0f;  // insn_1
     }
 }
 
@@ -12,6 +13,7 @@ extern "C" __global__ void __launch_bounds__(16) planes_in_two_launches_1(const 
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < m)
-        w[by * m + 16 * bx + tx] = v_s0[(n - by - 1) * m + 16 * bx + tx] + v_s1[by * m + 16 * bx + tx];
+    const int j = 16 * bx + tx;
+    if (j < m)
+        w[by * m + j] = v_s0[(n - by - 1) * m + j] + v_s1[by * m + j];
 }

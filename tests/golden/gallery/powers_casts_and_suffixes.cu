@@ -2,8 +2,9 @@ extern "C" __global__ void __launch_bounds__(32) powers_casts_and_suffixes(const
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        y[32 * bx + tx] = x[32 * bx + tx] * x[32 * bx + tx] * x[32 * bx + tx] - 2.0f * (x[32 * bx + tx] * x[32 * bx + tx]) + 1.0f * (1.0f / (x[32 * bx + tx] * x[32 * bx + tx])) + powf(x[32 * bx + tx], 0.5f);  // insn
-        whole[32 * bx + tx] = (int)(10.0f * x[32 * bx + tx]);  // insn_1
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        y[i] = x[i] * x[i] * x[i] - 2.0f * (x[i] * x[i]) + 1.0f * (1.0f / (x[i] * x[i])) + powf(x[i], 0.5f);  // insn
+        whole[i] = (int)(10.0f * x[i]);  // insn_1
     }
 }

@@ -33,14 +33,16 @@ extern "C" __global__ void __launch_bounds__(2) prefix_sum_in_tiles_2(const floa
     if (8 * bx + 7 < n) {
         float acc_1 = b_carry[2 * bx + tx];
         for (int k = 0; k < 4; ++k) {
-            acc_1 += a[8 * bx + 4 * tx + k];
-            b[8 * bx + 4 * tx + k] = acc_1;
+            const int i = 8 * bx + 4 * tx + k;
+            acc_1 += a[i];
+            b[i] = acc_1;
         }
     } else if (8 * bx + 4 * tx < n) {
         float acc_1 = b_carry[2 * bx + tx];
         for (int k = 0; k < min(4, n - 8 * bx - 4 * tx); ++k) {
-            acc_1 += a[8 * bx + 4 * tx + k];
-            b[8 * bx + 4 * tx + k] = acc_1;
+            const int i = 8 * bx + 4 * tx + k;
+            acc_1 += a[i];
+            b[i] = acc_1;
         }
     }
 }

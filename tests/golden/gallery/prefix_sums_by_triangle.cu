@@ -2,10 +2,11 @@ extern "C" __global__ void __launch_bounds__(16) prefix_sums_by_triangle(const i
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < n) {
+    const int i = 16 * bx + tx;
+    if (i < n) {
         int acc = 0;
-        for (int j = 0; j <= 16 * bx + tx; ++j)
+        for (int j = 0; j <= i; ++j)
             acc += a[j];
-        s[16 * bx + tx] = acc;
+        s[i] = acc;
     }
 }

@@ -169,11 +169,13 @@ extern "C" __global__ void __launch_bounds__(64) product_by_asynchronous_copies(
         if (32 * by + 4 * ty < n && 32 * bx + 4 * tx < n) {
             #pragma unroll
             for (int ir = 0; ir < 4; ++ir) {
-                if (32 * by + 4 * ty + ir < n) {
+                const int i = 32 * by + 4 * ty + ir;
+                if (i < n) {
                     #pragma unroll
                     for (int jr = 0; jr < 4; ++jr) {
-                        if (32 * bx + 4 * tx + jr < n)
-                            c[(32 * by + 4 * ty + ir) * n + 32 * bx + 4 * tx + jr] = acc[ir][jr];  // insn
+                        const int j = 32 * bx + 4 * tx + jr;
+                        if (j < n)
+                            c[i * n + j] = acc[ir][jr];  // insn
                     }
                 }
             }

@@ -132,8 +132,9 @@ extern "C" __global__ void __launch_bounds__(16) product_of_transposed_and_wide_
         if (8 * by + 2 * t_div_4 < n && 4 * bx + t_mod_4 < n) {
             #pragma unroll
             for (int ii = 0; ii < 2; ++ii) {
-                if (8 * by + 2 * t_div_4 + ii < n)
-                    *(float4 *)&c[(8 * by + 2 * t_div_4 + ii) * 4 * n + 16 * bx + 4 * t_mod_4] = *(const float4 *)&acc[ii][0];  // insn
+                const int i = 8 * by + 2 * t_div_4 + ii;
+                if (i < n)
+                    *(float4 *)&c[i * 4 * n + 16 * bx + 4 * t_mod_4] = *(const float4 *)&acc[ii][0];  // insn
             }
         }
     }

@@ -14,6 +14,7 @@ extern "C" __global__ void __launch_bounds__(256) product_with_a_split_sum(const
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y, tz = threadIdx.z;
+    const int i = 8 * by + ty, j = 8 * bx + tx;
     __shared__ float a_fetch[8][4];
     __shared__ float partial[256];
     if (8 * by + 7 < n && 8 * bx + 7 < n) {
@@ -21,34 +22,36 @@ extern "C" __global__ void __launch_bounds__(256) product_with_a_split_sum(const
         const int k_outer_full = n / 4;
         for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
             if (tz == 0 && tx < 4)
-                a_fetch[ty][tx] = a[(8 * by + ty) * n + 4 * k_outer + tx];  // fetch_a
+                a_fetch[ty][tx] = a[i * n + 4 * k_outer + tx];  // fetch_a
             __syncthreads();
-            acc += a_fetch[ty][tz] * b[(4 * k_outer + tz) * n + 8 * bx + tx];  // insn
+            acc += a_fetch[ty][tz] * b[(4 * k_outer + tz) * n + j];  // insn
             __syncthreads();
         }
         for (int k_outer = k_outer_full; k_outer < (n + 3) / 4; ++k_outer) {
+            const int k = 4 * k_outer + tz;
             if (tz == 0 && 4 * k_outer + tx < n)
-                a_fetch[ty][tx] = a[(8 * by + ty) * n + 4 * k_outer + tx];  // fetch_a
+                a_fetch[ty][tx] = a[i * n + 4 * k_outer + tx];  // fetch_a
             __syncthreads();
-            if (4 * k_outer + tz < n)
-                acc += a_fetch[ty][tz] * b[(4 * k_outer + tz) * n + 8 * bx + tx];  // insn
+            if (k < n)
+                acc += a_fetch[ty][tz] * b[k * n + j];  // insn
             __syncthreads();
         }
         acc = sum_over_z_float32(acc, partial);  // insn
         if (tz == 0)
-            c[(8 * by + ty) * n + 8 * bx + tx] = acc;  // insn
+            c[i * n + j] = acc;  // insn
     } else {
         float acc = 0.0f;  // insn
         for (int k_outer = 0; k_outer < (n + 3) / 4; ++k_outer) {
-            if (tz == 0 && 8 * by + ty < n && tx < 4 && 4 * k_outer + tx < n)
-                a_fetch[ty][tx] = a[(8 * by + ty) * n + 4 * k_outer + tx];  // fetch_a
+            const int k = 4 * k_outer + tz;
+            if (tz == 0 && i < n && tx < 4 && 4 * k_outer + tx < n)
+                a_fetch[ty][tx] = a[i * n + 4 * k_outer + tx];  // fetch_a
             __syncthreads();
-            if (4 * k_outer + tz < n && 8 * by + ty < n && 8 * bx + tx < n)
-                acc += a_fetch[ty][tz] * b[(4 * k_outer + tz) * n + 8 * bx + tx];  // insn
+            if (k < n && i < n && j < n)
+                acc += a_fetch[ty][tz] * b[k * n + j];  // insn
             __syncthreads();
         }
         acc = sum_over_z_float32(acc, partial);  // insn
-        if (tz == 0 && 8 * by + ty < n && 8 * bx + tx < n)
-            c[(8 * by + ty) * n + 8 * bx + tx] = acc;  // insn
+        if (tz == 0 && i < n && j < n)
+            c[i * n + j] = acc;  // insn
     }
 }

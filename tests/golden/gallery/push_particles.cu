@@ -9,8 +9,9 @@ extern "C" __global__ void __launch_bounds__(32) push_particles(particle *__rest
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        particles[32 * bx + tx].pos.x += 0.5f * particles[32 * bx + tx].charge;  // move
-        particles[32 * bx + tx].kind = particles[32 * bx + tx].charge > 0.5f ? particles[32 * bx + tx].kind + 1 : particles[32 * bx + tx].kind;  // insn
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        particles[i].pos.x += 0.5f * particles[i].charge;  // move
+        particles[i].kind = particles[i].charge > 0.5f ? particles[i].kind + 1 : particles[i].kind;  // insn
     }
 }

@@ -2,15 +2,16 @@ extern "C" __global__ void __launch_bounds__(64) python_leaky_convolution(const 
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (64 * bx + tx < n) {
+    const int i = 64 * bx + tx;
+    if (i < n) {
         float acc = 0.0f;  // insn
         for (int k = 0; k < 3; ++k)
-            acc += w[k] * u[64 * bx + k + tx];  // insn
+            acc += w[k] * u[i + k];  // insn
         float total = acc;  // insn
         if (total > 1.0f) {
-            v[64 * bx + tx] = total;  // insn_1
+            v[i] = total;  // insn_1
         } else {
-            v[64 * bx + tx] = 0.125f * total;  // insn_2
+            v[i] = 0.125f * total;  // insn_2
         }
     }
 }

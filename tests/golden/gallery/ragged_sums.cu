@@ -7,8 +7,9 @@ extern "C" __global__ void ragged_sums(const int *__restrict__ a, const long lon
         for (long long j_outer = 0; 2 * j_outer < length; ++j_outer) {
             #pragma unroll
             for (long long j_inner = 0; j_inner < 2; ++j_inner) {
-                if (2 * j_outer + j_inner < length)
-                    acc += a[i * 5 + 2 * j_outer + j_inner];  // insn_1
+                const long long j = 2 * j_outer + j_inner;
+                if (j < length)
+                    acc += a[i * 5 + j];  // insn_1
             }
         }
         s[i] = acc;  // insn_1

@@ -2,8 +2,9 @@ extern "C" __global__ void __launch_bounds__(32) random_numbers_by_congruence(un
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        state[32 * bx + tx] = 6364136223846793005ull * state[32 * bx + tx] + 1442695040888963407ull;  // step
-        x[32 * bx + tx] = (float)(state[32 * bx + tx] >> 40u) * 5.9604645e-08f;  // insn
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        state[i] = 6364136223846793005ull * state[i] + 1442695040888963407ull;  // step
+        x[i] = (float)(state[i] >> 40u) * 5.9604645e-08f;  // insn
     }
 }

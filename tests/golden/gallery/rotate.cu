@@ -15,11 +15,12 @@ extern "C" __global__ void __launch_bounds__(32) rotate(const float *__restrict_
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        sincos_result sincos_value = sincos_float32(angle[32 * bx + tx]);  // insn
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        sincos_result sincos_value = sincos_float32(angle[i]);  // insn
         float sine = sincos_value.sin;  // insn_1
         float cosine = sincos_value.cos;  // insn_2
-        u[32 * bx + tx] = cosine * x[32 * bx + tx] - sine * y[32 * bx + tx];  // insn_3
-        v[32 * bx + tx] = sine * x[32 * bx + tx] + cosine * y[32 * bx + tx];  // insn_4
+        u[i] = cosine * x[i] - sine * y[i];  // insn_3
+        v[i] = sine * x[i] + cosine * y[i];  // insn_4
     }
 }

@@ -2,10 +2,11 @@ extern "C" __global__ void __launch_bounds__(32) row_sums(const float *__restric
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (m >= 1 && 32 * bx + tx < n) {
+    const int i = 32 * bx + tx;
+    if (m >= 1 && i < n) {
         float acc = 0.0f;
         for (int j = 0; j < m; ++j)
-            acc += a[(32 * bx + tx) * m + j];
-        s[32 * bx + tx] = acc;
+            acc += a[i * m + j];
+        s[i] = acc;
     }
 }

@@ -18,8 +18,10 @@ extern "C" __global__ void __launch_bounds__(16) rows(const float *__restrict__ 
             top[i_inner] = acc[i_inner];  // insn
         for (int j = 0; j < m; ++j) {
             #pragma unroll
-            for (int i_inner = 0; i_inner < 2; ++i_inner)
-                b[(32 * bx + 2 * tx + i_inner) * m + j] = a[(32 * bx + 2 * tx + i_inner) * m + j] / top[i_inner];  // insn_1
+            for (int i_inner = 0; i_inner < 2; ++i_inner) {
+                const int i = 32 * bx + 2 * tx + i_inner;
+                b[i * m + j] = a[i * m + j] / top[i_inner];  // insn_1
+            }
         }
     } else if (32 * bx + 2 * tx < n) {
         float acc[2];
@@ -31,8 +33,9 @@ extern "C" __global__ void __launch_bounds__(16) rows(const float *__restrict__ 
         for (int k = 0; k < m; ++k) {
             #pragma unroll
             for (int i_inner = 0; i_inner < 2; ++i_inner) {
-                if (32 * bx + 2 * tx + i_inner < n)
-                    acc[i_inner] = fmaxf(acc[i_inner], a[(32 * bx + 2 * tx + i_inner) * m + k]);  // insn
+                const int i = 32 * bx + 2 * tx + i_inner;
+                if (i < n)
+                    acc[i_inner] = fmaxf(acc[i_inner], a[i * m + k]);  // insn
             }
         }
         float top[2];
@@ -44,8 +47,9 @@ extern "C" __global__ void __launch_bounds__(16) rows(const float *__restrict__ 
         for (int j = 0; j < m; ++j) {
             #pragma unroll
             for (int i_inner = 0; i_inner < 2; ++i_inner) {
-                if (32 * bx + 2 * tx + i_inner < n)
-                    b[(32 * bx + 2 * tx + i_inner) * m + j] = a[(32 * bx + 2 * tx + i_inner) * m + j] / top[i_inner];  // insn_1
+                const int i = 32 * bx + 2 * tx + i_inner;
+                if (i < n)
+                    b[i * m + j] = a[i * m + j] / top[i_inner];  // insn_1
             }
         }
     }

@@ -2,11 +2,12 @@ extern "C" __global__ void __launch_bounds__(32) running_sum_of_each_row(const i
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
+    const int i = 32 * bx + tx;
+    if (i < n) {
         int total = 0;  // start
         for (int j = 0; j < n; ++j) {
-            total += a[(32 * bx + tx) * n + j];  // add
-            s[(32 * bx + tx) * n + j] = total;  // insn
+            total += a[i * n + j];  // add
+            s[i * n + j] = total;  // insn
         }
     }
 }

@@ -2,9 +2,10 @@ extern "C" __global__ void __launch_bounds__(32) saturating_bytes(const unsigned
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        int total = (int)a[32 * bx + tx] + (int)b[32 * bx + tx];  // insn
-        over[32 * bx + tx] = total > 255;  // insn_1
-        c[32 * bx + tx] = (unsigned char)min(total, 255);  // insn_2
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        int total = (int)a[i] + (int)b[i];  // insn
+        over[i] = total > 255;  // insn_1
+        c[i] = (unsigned char)min(total, 255);  // insn_2
     }
 }

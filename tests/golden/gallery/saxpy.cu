@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(128) saxpy(float alpha, const float
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (128 * bx + tx < n)
-        y[128 * bx + tx] = alpha * x[128 * bx + tx] + y[128 * bx + tx];
+    const int i = 128 * bx + tx;
+    if (i < n)
+        y[i] = alpha * x[i] + y[i];
 }

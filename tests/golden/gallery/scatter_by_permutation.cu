@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(32) scatter_by_permutation(const fl
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n)
-        out[to[32 * bx + tx]] = a[32 * bx + tx];
+    const int i = 32 * bx + tx;
+    if (i < n)
+        out[to[i]] = a[i];
 }

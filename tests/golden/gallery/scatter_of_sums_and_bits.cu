@@ -2,11 +2,12 @@ extern "C" __global__ void __launch_bounds__(64) scatter_of_sums_and_bits(const 
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (64 * bx + tx < n) {
-        atomicAdd(&sums[to[64 * bx + tx]], x[64 * bx + tx]);  // insn
-        atomicOr((unsigned long long *)&ored[to[64 * bx + tx]], (unsigned long long)(bits[64 * bx + tx]));  // insn_1
-        atomicAnd((unsigned long long *)&anded[to[64 * bx + tx]], (unsigned long long)(bits[64 * bx + tx]));  // insn_2
-        atomicXor((unsigned long long *)&xored[to[64 * bx + tx]], (unsigned long long)(bits[64 * bx + tx]));  // insn_3
-        atomicAdd((unsigned long long *)&total[to[64 * bx + tx]], (unsigned long long)(-bits[64 * bx + tx]));  // insn_4
+    const int i = 64 * bx + tx;
+    if (i < n) {
+        atomicAdd(&sums[to[i]], x[i]);  // insn
+        atomicOr((unsigned long long *)&ored[to[i]], (unsigned long long)(bits[i]));  // insn_1
+        atomicAnd((unsigned long long *)&anded[to[i]], (unsigned long long)(bits[i]));  // insn_2
+        atomicXor((unsigned long long *)&xored[to[i]], (unsigned long long)(bits[i]));  // insn_3
+        atomicAdd((unsigned long long *)&total[to[i]], (unsigned long long)(-bits[i]));  // insn_4
     }
 }

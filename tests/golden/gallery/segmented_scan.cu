@@ -30,8 +30,9 @@ extern "C" __global__ void segmented_scan(const float *__restrict__ x, float *__
         value_flag b_carry = acc_0;  // b_carry
         acc_0 = segmented_sum(acc_0, b_sum);  // b_carry
         for (int k = 0; k < 8; ++k) {
-            b_carry = segmented_sum(b_carry, make_value_flag(x[8 * tile + k], starts[8 * tile + k]));  // insn
-            b[8 * tile + k] = b_carry.value;  // insn
+            const int i = 8 * tile + k;
+            b_carry = segmented_sum(b_carry, make_value_flag(x[i], starts[i]));  // insn
+            b[i] = b_carry.value;  // insn
         }
     }
     for (int tile = tile_full; tile < (n + 7) / 8; ++tile) {
@@ -41,8 +42,9 @@ extern "C" __global__ void segmented_scan(const float *__restrict__ x, float *__
         value_flag b_carry = acc_0;  // b_carry
         acc_0 = segmented_sum(acc_0, b_sum);  // b_carry
         for (int k = 0; k < n - 8 * tile; ++k) {
-            b_carry = segmented_sum(b_carry, make_value_flag(x[8 * tile + k], starts[8 * tile + k]));  // insn
-            b[8 * tile + k] = b_carry.value;  // insn
+            const int i = 8 * tile + k;
+            b_carry = segmented_sum(b_carry, make_value_flag(x[i], starts[i]));  // insn
+            b[i] = b_carry.value;  // insn
         }
     }
 }

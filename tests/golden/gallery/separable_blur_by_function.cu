@@ -2,14 +2,16 @@ extern "C" __global__ void __launch_bounds__(256) separable_blur_by_function_0(c
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (16 * by + ty <= n + 1 && 16 * bx + tx < n)
-        rows[(16 * by + ty) * n + 16 * bx + tx] = a[(16 * by + ty) * (n + 2) + 16 * bx + tx] + 2.0f * a[(16 * by + ty) * (n + 2) + 16 * bx + tx + 1] + a[(16 * by + ty) * (n + 2) + 16 * bx + tx + 2];
+    const int r = 16 * by + ty, blur_j = 16 * bx + tx;
+    if (r <= n + 1 && blur_j < n)
+        rows[r * n + blur_j] = a[r * (n + 2) + blur_j] + 2.0f * a[r * (n + 2) + blur_j + 1] + a[r * (n + 2) + blur_j + 2];
 }
 
 extern "C" __global__ void __launch_bounds__(256) separable_blur_by_function_1(const float *__restrict__ rows, float *__restrict__ b, int n)
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (16 * by + ty < n && 16 * bx + tx < n)
-        b[(16 * by + ty) * n + 16 * bx + tx] = rows[(16 * by + ty) * n + 16 * bx + tx] + 2.0f * rows[(16 * by + ty + 1) * n + 16 * bx + tx] + rows[(16 * by + ty + 2) * n + 16 * bx + tx];
+    const int r = 16 * by + ty, blur_j = 16 * bx + tx;
+    if (r < n && blur_j < n)
+        b[r * n + blur_j] = rows[r * n + blur_j] + 2.0f * rows[(r + 1) * n + blur_j] + rows[(r + 2) * n + blur_j];
 }

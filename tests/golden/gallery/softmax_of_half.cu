@@ -17,16 +17,17 @@ extern "C" __global__ void __launch_bounds__(16) softmax_of_half(const float16 *
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < n) {
+    const int i = 16 * bx + tx;
+    if (i < n) {
         float acc = -__int_as_float(0x7f800000);  // top
         for (int j = 0; j < n; ++j)
-            acc = fmaxf(acc, to_float(x[(16 * bx + tx) * n + j]));  // top
+            acc = fmaxf(acc, to_float(x[i * n + j]));  // top
         float16 top = to_float16(acc);  // top
         float acc_0 = 0.0f;  // total
         for (int k = 0; k < n; ++k)
-            acc_0 += __expf(to_float(x[(16 * bx + tx) * n + k]) - to_float(top));  // total
+            acc_0 += __expf(to_float(x[i * n + k]) - to_float(top));  // total
         float total = acc_0;  // total
         for (int l = 0; l < n; ++l)
-            y[(16 * bx + tx) * n + l] = to_float16(__fdividef(__expf(to_float(x[(16 * bx + tx) * n + l]) - to_float(top)), total));  // insn
+            y[i * n + l] = to_float16(__fdividef(__expf(to_float(x[i * n + l]) - to_float(top)), total));  // insn
     }
 }

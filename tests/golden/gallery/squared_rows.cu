@@ -2,15 +2,16 @@ extern "C" __global__ void __launch_bounds__(64) norms(const float *__restrict__
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (m >= 4 && 64 * bx + tx < n) {
+    const int i = 64 * bx + tx;
+    if (m >= 4 && i < n) {
         float acc = 0.0f;
         for (int k_outer = 0; k_outer < m / 4; ++k_outer) {
-            const float4 a_v = *(const float4 *)&a[(64 * bx + tx) * m + 4 * k_outer];
+            const float4 a_v = *(const float4 *)&a[i * m + 4 * k_outer];
             acc += a_v.x * a_v.x;
             acc += a_v.y * a_v.y;
             acc += a_v.z * a_v.z;
             acc += a_v.w * a_v.w;
         }
-        s[64 * bx + tx] = acc;
+        s[i] = acc;
     }
 }

@@ -2,16 +2,17 @@ extern "C" __global__ void __launch_bounds__(32) structure_of_arrays(const float
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
+    const int i = 32 * bx + tx;
+    if (i < n) {
         float acc = 0.0f;  // insn
-        acc += p_s0[32 * bx + tx] * p_s0[32 * bx + tx];  // insn
-        acc += p_s1[32 * bx + tx] * p_s1[32 * bx + tx];  // insn
-        acc += p_s2[32 * bx + tx] * p_s2[32 * bx + tx];  // insn
+        acc += p_s0[i] * p_s0[i];  // insn
+        acc += p_s1[i] * p_s1[i];  // insn
+        acc += p_s2[i] * p_s2[i];  // insn
         float norm = sqrtf(acc);  // insn
-        d_s0[32 * bx + tx] = p_s0[32 * bx + tx] / norm;  // insn_1
-        step[(32 * bx + tx) * 2] = p_s1[32 * bx + tx] - p_s0[32 * bx + tx];  // insn_2
-        d_s1[32 * bx + tx] = p_s1[32 * bx + tx] / norm;  // insn_1
-        step[(32 * bx + tx) * 2 + 1] = p_s2[32 * bx + tx] - p_s1[32 * bx + tx];  // insn_2
-        d_s2[32 * bx + tx] = p_s2[32 * bx + tx] / norm;  // insn_1
+        d_s0[i] = p_s0[i] / norm;  // insn_1
+        step[i * 2] = p_s1[i] - p_s0[i];  // insn_2
+        d_s1[i] = p_s1[i] / norm;  // insn_1
+        step[i * 2 + 1] = p_s2[i] - p_s1[i];  // insn_2
+        d_s2[i] = p_s2[i] / norm;  // insn_1
     }
 }

@@ -11,15 +11,16 @@ extern "C" __global__ void __launch_bounds__(256) warp_rows(const float *__restr
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x, ty = threadIdx.y;
+    const int i = 8 * bx + ty;
     float acc = 0.0f;
-    if (8 * bx + ty < m) {
+    if (i < m) {
         float part[8];
         #pragma unroll
         for (int j_outer = 0; j_outer < 8; ++j_outer)
             part[j_outer] = 0.0f;
         #pragma unroll
         for (int j_outer = 0; j_outer < 8; ++j_outer) {
-            const float4 a_v = *(const float4 *)&a[(8 * bx + ty) * 1024 + 128 * j_outer + 4 * tx];
+            const float4 a_v = *(const float4 *)&a[i * 1024 + 128 * j_outer + 4 * tx];
             part[j_outer] += a_v.x;
             part[j_outer] += a_v.y;
             part[j_outer] += a_v.z;
@@ -30,6 +31,6 @@ extern "C" __global__ void __launch_bounds__(256) warp_rows(const float *__restr
             acc += part[j_outer];
     }
     acc = warp_sum_float32(acc);
-    if (tx == 0 && 8 * bx + ty < m)
-        y[8 * bx + ty] = acc;
+    if (tx == 0 && i < m)
+        y[i] = acc;
 }

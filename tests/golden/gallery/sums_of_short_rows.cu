@@ -42,8 +42,9 @@ extern "C" __global__ void __launch_bounds__(256) short_rows(const float *__rest
         if (128 * bx + ty < m) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
-                if (128 * bx + 32 * i_inner_outer + ty < m) {
-                    const float4 a_v = *(const float4 *)&a[(128 * bx + 32 * i_inner_outer + ty) * 32 + 4 * tx];
+                const int i = 128 * bx + 32 * i_inner_outer + ty;
+                if (i < m) {
+                    const float4 a_v = *(const float4 *)&a[i * 32 + 4 * tx];
                     acc[i_inner_outer] += a_v.x;
                     acc[i_inner_outer] += a_v.y;
                     acc[i_inner_outer] += a_v.z;
@@ -59,8 +60,9 @@ extern "C" __global__ void __launch_bounds__(256) short_rows(const float *__rest
         if (tx == 0 && 128 * bx + ty < m) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
-                if (128 * bx + 32 * i_inner_outer + ty < m)
-                    y[128 * bx + 32 * i_inner_outer + ty] = acc[i_inner_outer];
+                const int i = 128 * bx + 32 * i_inner_outer + ty;
+                if (i < m)
+                    y[i] = acc[i_inner_outer];
             }
         }
     }

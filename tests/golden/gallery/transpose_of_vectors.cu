@@ -4,10 +4,11 @@ extern "C" __global__ void __launch_bounds__(256) transpose_of_vectors(const flo
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
+    const int i = 16 * by + ty, j = 16 * bx + tx;
     __shared__ float4 a_fetch[16][16];
     if (16 * bx + ty < n && 16 * by + tx < n)
         a_fetch[ty][tx] = a[(16 * bx + ty) * n + 16 * by + tx];  // fetch_a
     __syncthreads();
-    if (16 * by + ty < n && 16 * bx + tx < n)
-        b[(16 * by + ty) * n + 16 * bx + tx] = 2.0f * a_fetch[tx][ty];  // insn
+    if (i < n && j < n)
+        b[i * n + j] = 2.0f * a_fetch[tx][ty];  // insn
 }

@@ -3,6 +3,7 @@ extern "C" __global__ void __launch_bounds__(64) transpose_through_a_swizzled_ti
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
     const int t_mod_32 = tx % 32, t_div_32 = tx / 32;
+    const int j = 32 * bx + t_mod_32;
     __shared__ float tile[32][32];
     if (32 * bx + 31 < n && 32 * by + 31 < n) {
         #pragma unroll
@@ -11,7 +12,7 @@ extern "C" __global__ void __launch_bounds__(64) transpose_through_a_swizzled_ti
         __syncthreads();
         #pragma unroll
         for (int i_inner_outer = 0; i_inner_outer < 16; ++i_inner_outer)
-            b[(32 * by + 2 * i_inner_outer + t_div_32) * n + 32 * bx + t_mod_32] = tile[t_mod_32][(2 * i_inner_outer + t_div_32) ^ t_mod_32];  // insn
+            b[(32 * by + 2 * i_inner_outer + t_div_32) * n + j] = tile[t_mod_32][(2 * i_inner_outer + t_div_32) ^ t_mod_32];  // insn
     } else {
         if (32 * bx + t_div_32 < n && 32 * by + t_mod_32 < n) {
             #pragma unroll
@@ -21,11 +22,12 @@ extern "C" __global__ void __launch_bounds__(64) transpose_through_a_swizzled_ti
             }
         }
         __syncthreads();
-        if (32 * by + t_div_32 < n && 32 * bx + t_mod_32 < n) {
+        if (32 * by + t_div_32 < n && j < n) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 16; ++i_inner_outer) {
-                if (32 * by + 2 * i_inner_outer + t_div_32 < n)
-                    b[(32 * by + 2 * i_inner_outer + t_div_32) * n + 32 * bx + t_mod_32] = tile[t_mod_32][(2 * i_inner_outer + t_div_32) ^ t_mod_32];  // insn
+                const int i = 32 * by + 2 * i_inner_outer + t_div_32;
+                if (i < n)
+                    b[i * n + j] = tile[t_mod_32][(2 * i_inner_outer + t_div_32) ^ t_mod_32];  // insn
             }
         }
     }

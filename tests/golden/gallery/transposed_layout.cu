@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(256) copy_kernel(const float *__res
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (16 * bx + ty < n1 && 16 * by + tx < n0)
-        output[output_offset + 16 * by + tx + (16 * bx + ty) * n0] = input[input_offset + (16 * by + tx) * n1 + 16 * bx + ty];
+    const int i0 = 16 * by + tx, i1 = 16 * bx + ty;
+    if (i1 < n1 && i0 < n0)
+        output[output_offset + i0 + i1 * n0] = input[input_offset + i0 * n1 + i1];
 }

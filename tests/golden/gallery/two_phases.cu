@@ -2,11 +2,12 @@ extern "C" __global__ void __launch_bounds__(16) two_phases_0(const float *__res
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < n) {
+    const int j = 16 * bx + tx;
+    if (j < n) {
         float acc = 0.0f;
         for (int i = 0; i < n; ++i)
-            acc += a[i * n + 16 * bx + tx];
-        total[16 * bx + tx] = acc;
+            acc += a[i * n + j];
+        total[j] = acc;
     }
 }
 
@@ -14,14 +15,16 @@ extern "C" __global__ void __launch_bounds__(16) two_phases_1(const float *__res
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < n)
-        t[by * n + 16 * bx + tx] = a[by * n + 16 * bx + tx] / total[16 * bx + tx];
+    const int j = 16 * bx + tx;
+    if (j < n)
+        t[by * n + j] = a[by * n + j] / total[j];
 }
 
 extern "C" __global__ void __launch_bounds__(16) two_phases_2(float *__restrict__ b, int n, const float *__restrict__ t)
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < n)
-        b[by * n + 16 * bx + tx] = t[(16 * bx + tx) * n + by];
+    const int j = 16 * bx + tx;
+    if (j < n)
+        b[by * n + j] = t[j * n + by];
 }

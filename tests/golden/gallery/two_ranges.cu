@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(8) two_ranges(const int *__restrict
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (24 * bx + 3 * tx + 2 < n || (2 * n <= 24 * bx + 3 * tx + 2 && 8 * bx + tx < n))
-        y[8 * bx + tx] = a[8 * bx + tx];
+    const int i = 8 * bx + tx;
+    if (3 * i + 2 < n || (2 * n <= 3 * i + 2 && i < n))
+        y[i] = a[i];
 }

@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(64) two_transposes_in_one_tile(cons
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
+    const int i = 8 * by + tx, j = 8 * bx + ty;
     __shared__ union {
         float a_fetch[8][8];
         double b_fetch[8][8];
@@ -9,12 +10,12 @@ extern "C" __global__ void __launch_bounds__(64) two_transposes_in_one_tile(cons
     if (8 * by + ty < n && 8 * bx + tx < n)
         tile.a_fetch[ty][tx] = a[(8 * by + ty) * n + 8 * bx + tx];  // fetch_a
     __syncthreads();
-    if (8 * bx + ty < n && 8 * by + tx < n)
-        at[(8 * bx + ty) * n + 8 * by + tx] = tile.a_fetch[tx][ty];  // insn
+    if (j < n && i < n)
+        at[j * n + i] = tile.a_fetch[tx][ty];  // insn
     __syncthreads();
     if (8 * by + ty < n && 8 * bx + tx < n)
         tile.b_fetch[ty][tx] = b[(8 * by + ty) * n + 8 * bx + tx];  // fetch_b
     __syncthreads();
-    if (8 * bx + ty < n && 8 * by + tx < n)
-        bt[(8 * bx + ty) * n + 8 * by + tx] = tile.b_fetch[tx][ty];  // insn_1
+    if (j < n && i < n)
+        bt[j * n + i] = tile.b_fetch[tx][ty];  // insn_1
 }

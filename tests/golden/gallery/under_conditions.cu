@@ -2,11 +2,12 @@ extern "C" __global__ void __launch_bounds__(16) under_conditions(const float *_
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (n >= 1 && 16 * bx + tx < m) {
+    const int i = 16 * bx + tx;
+    if (n >= 1 && i < m) {
         float acc = 0.0f;
         for (int j = 0; j < n; ++j)
-            acc += a[(16 * bx + tx) * n + j] > 0.0f ? a[(16 * bx + tx) * n + j] : 0.0f;
-        if (wanted[16 * bx + tx] == 1)
-            up[16 * bx + tx] = acc;
+            acc += a[i * n + j] > 0.0f ? a[i * n + j] : 0.0f;
+        if (wanted[i] == 1)
+            up[i] = acc;
     }
 }

@@ -2,10 +2,11 @@ extern "C" __global__ void __launch_bounds__(32) unit_triangle_by_conditions(con
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
+    const int i = 32 * bx + tx;
+    if (i < n) {
         int acc = 0;
         for (int j = 0; j < n; ++j)
-            acc += j < 32 * bx + tx ? a[(32 * bx + tx) * n + j] * x[j] : j == 32 * bx + tx ? x[32 * bx + tx] : 0;
-        y[32 * bx + tx] = acc;
+            acc += j < 32 * bx + tx ? a[i * n + j] * x[j] : j == 32 * bx + tx ? x[i] : 0;
+        y[i] = acc;
     }
 }

@@ -2,14 +2,15 @@ extern "C" __global__ void __launch_bounds__(32) vector_components(const double4
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (32 * bx + tx < n) {
-        c[32 * bx + tx].x = q[32 * bx + tx].x;  // insn
-        c[32 * bx + tx].y = -q[32 * bx + tx].y;  // insn_1
-        c[32 * bx + tx].z = -q[32 * bx + tx].z;  // insn_1
-        c[32 * bx + tx].w = -q[32 * bx + tx].w;  // insn_1
-        t_s0[32 * bx + tx].x = 2.0f * s_s1[32 * bx + tx].y;  // insn_2
-        t_s0[32 * bx + tx].y = 2.0f * s_s1[32 * bx + tx].x;  // insn_2
-        t_s1[32 * bx + tx].x = 2.0f * s_s0[32 * bx + tx].y;  // insn_2
-        t_s1[32 * bx + tx].y = 2.0f * s_s0[32 * bx + tx].x;  // insn_2
+    const int i = 32 * bx + tx;
+    if (i < n) {
+        c[i].x = q[i].x;  // insn
+        c[i].y = -q[i].y;  // insn_1
+        c[i].z = -q[i].z;  // insn_1
+        c[i].w = -q[i].w;  // insn_1
+        t_s0[i].x = 2.0f * s_s1[i].y;  // insn_2
+        t_s0[i].y = 2.0f * s_s1[i].x;  // insn_2
+        t_s1[i].x = 2.0f * s_s0[i].y;  // insn_2
+        t_s1[i].y = 2.0f * s_s0[i].x;  // insn_2
     }
 }

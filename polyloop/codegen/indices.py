@@ -1,0 +1,237 @@
+"""Names for indices that occur more than once, as a person gives them: ``const int i = 16 * bx + tx;``.
+
+An index of the reference program that several inames make up now is a candidate from the place on where all of them have
+values.  While the text is made, a mark stands for it; when the function is whole, marks that occur often enough become
+names, and the others what they stand for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from polyloop.codegen.c_ast import Block, Declare, Node
+from polyloop.poly.affine import Affine, Var
+
+__all__ = ["Indices", "Mark", "is_mark"]
+
+_LETTER: Final = "\N{LATIN LETTER ALVEOLAR CLICK}"
+_MARK: Final = re.compile(f"{_LETTER}([0-9]+){_LETTER}")
+_BINDS_BEFORE: Final = ("-", "*", "/", "%", "<<", ">>", "!", "~", ")", "^")
+_BINDS_AFTER: Final = ("*", "/", "%", "<<", ">>", "^", "& ")
+_LEAST: Final = 2
+_LINE: Final = 80
+
+
+def is_mark(var: Var) -> bool:
+    """Return whether a variable of a form is a mark."""
+    return type(var) is str and var[0] == _LETTER
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What stands for an index: ``name`` is what to call it, ``form`` what it is."""
+
+    number: int
+    name: str
+    form: Affine
+
+    @property
+    def text(self) -> str:
+        """What stands in the text until the function is whole."""
+        return f"{_LETTER}{self.number}{_LETTER}"
+
+
+class Indices:
+    """The indices of one function that may have names.
+
+    Parameters
+    ----------
+    candidates
+        Names, with forms of inames, axes and parameters.
+    parameters
+        What has a value everywhere.
+    """
+
+    def __init__(self, candidates: Iterable[tuple[str, Affine]] = (), parameters: Iterable[str] = ()) -> None:
+        given = frozenset(parameters)
+        self._candidates = tuple((name, form, form.names() - given) for name, form in candidates)
+        self._marks: dict[tuple[str, Affine], Mark] = {}
+        self._open: list[Mark] = []
+        self._used: dict[str, Mark] = {}
+        self._texts: dict[str, str] = {}
+        self._names: dict[Mark, str | None] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any index has a value here."""
+        return bool(self._open)
+
+    def open(self, known: frozenset[str], new: Iterable[str], values: Mapping[str, str | int]) -> tuple[Mark, ...]:
+        """Return the indices of which the last inames, *new* ones of the *known*, got values."""
+        fresh = frozenset(new)
+        opened: list[Mark] = []
+        for name, form, names in self._candidates:
+            if names <= known and not fresh.isdisjoint(names):
+                constants = {n: Affine((), v) for n in names if isinstance(v := values.get(n), int)}
+                rest = form.substitute(constants)
+                if len(rest.terms) > 1:
+                    opened.append(self._marks.setdefault((name, rest), Mark(len(self._marks), name, rest)))
+        self._open += opened
+        return tuple(opened)
+
+    def close(self, opened: Sequence[Mark], ctype: str, show: Callable[[Affine], str]) -> Block:
+        """Return the definitions of those of *opened* that were used; from here on they have no values."""
+        self._open = [mark for mark in self._open if mark not in opened]
+        used = [mark for mark in opened if mark.text in self._used]
+        self._texts |= {mark.text: show(mark.form) for mark in used}
+        return tuple(Declare(f"const {ctype}", mark.text, (), self._texts[mark.text]) for mark in used)
+
+    def take(self, form: Affine) -> Affine:
+        """Return *form* with marks, as variables, in place of what they stand for."""
+        for mark in self._open if len(form.terms) > 1 else ():
+            factor = _factor(mark.form, form)
+            if factor:
+                form = form.add(mark.form, -factor).add(Affine.variable(mark.text), factor)
+                self._used[mark.text] = mark
+        return form
+
+    def plain(self, text: str) -> str:
+        """Return *text* with what the marks stand for."""
+        while found := _MARK.search(text):
+            mark = found[0]
+            text = _expanded(text, mark, self._texts.get(mark) or self._used[mark].name)
+        return text
+
+    def mentions(self, text: str, name: str) -> bool:
+        """Return whether an index in *text* depends on the iname or axis *name*."""
+        return any(name in self._used[found[0]].form.names() for found in _MARK.finditer(text))
+
+    def settle(self, body: Block, fresh: Callable[[str], str | None]) -> Block:
+        """Return *body* with names for the indices that occur often, and the other ones written out.
+
+        Parameters
+        ----------
+        fresh
+            Takes the name that it is given; None where that belongs to something else.
+        """
+        return self._settled(body, fresh) if self._used else body
+
+    def _settled(self, body: Block, fresh: Callable[[str], str | None]) -> Block:
+        nodes = [_with_blocks(node, lambda block: self._settled(block, fresh)) for node in body]
+        names: list[Declare] = []
+        for position in range(len(nodes) - 1, -1, -1):
+            node = nodes[position]
+            if not isinstance(node, Declare) or not is_mark(node.name):
+                continue
+            mark, value = self._used[node.name], str(node.value)
+            rest = [*names, *nodes[position + 1 :]]
+            often = sum(text.count(mark.text) for other in rest for text in _texts(other)) >= _LEAST
+            name = self._named(mark, fresh) if often else None
+            put = _putting(mark.text, value) if name is None else _naming(mark.text, name)
+            names = [replace(other, value=put(str(other.value))) for other in names]
+            nodes[position:] = [_rewritten(other, put) for other in nodes[position + 1 :]]
+            if name is not None:
+                names.insert(0, replace(node, name=name))
+        return (*_joined(names), *nodes)
+
+    def _named(self, mark: Mark, fresh: Callable[[str], str | None]) -> str | None:
+        if mark not in self._names:
+            self._names[mark] = fresh(mark.name)
+        return self._names[mark]
+
+
+def _factor(mark: Affine, form: Affine) -> int:
+    """Return how many times *form* holds the terms of *mark*; 0 if it does not hold all of them, in proportion.
+
+    Neither does it where a greater step besides them says that they are a part of an index themselves.
+    """
+    have = dict(form.terms)
+    (first, size), *others = mark.terms
+    factor, rest = divmod(have.pop(first, 0), size)
+    if rest or not factor or any(have.pop(var, 0) != factor * coefficient for var, coefficient in others):
+        return 0
+    largest = max(abs(factor * coefficient) for _, coefficient in mark.terms)
+    return factor if all(abs(coefficient) <= largest for coefficient in have.values()) else 0
+
+
+def _expanded(text: str, mark: str, value: str) -> str:
+    """Return *text* with *value*, a sum, in the place of each *mark*."""
+    while (start := text.find(mark)) >= 0:
+        end = start + len(mark)
+        before, after = text[:start].rstrip(), text[end:].lstrip()
+        binds = before.endswith(_BINDS_BEFORE) or after.startswith(_BINDS_AFTER)
+        text = text[:start] + (f"({value})" if binds else value) + text[end:]
+    return text
+
+
+def _putting(mark: str, value: str) -> Callable[[str], str]:
+    return lambda text: _expanded(text, mark, value)
+
+
+def _naming(mark: str, name: str) -> Callable[[str], str]:
+    return lambda text: text.replace(mark, name)
+
+
+def _with_blocks(node: Node, change: Callable[[Block], Block]) -> Node:
+    """Return *node* with *change* applied to the blocks in it."""
+    found: dict[str, Any] = {
+        field.name: change(block) for field in fields(node) if field.name in ("body", "orelse")
+        and (block := getattr(node, field.name))
+    }  # fmt: skip
+    return replace(node, **found) if found else node
+
+
+def _texts(node: Node) -> Iterator[str]:
+    """Yield the texts in *node*."""
+    for field in fields(node):
+        value = getattr(node, field.name)
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _inner_texts(value)
+
+
+def _inner_texts(value: tuple[Any, ...]) -> Iterator[str]:
+    for part in value:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, tuple):
+            yield from _inner_texts(part)
+        elif not isinstance(part, int):
+            yield from _texts(part)
+
+
+def _rewritten(node: Node, put: Callable[[str], str]) -> Node:
+    """Return *node* with *put* applied to the texts in it."""
+    found: dict[str, Any] = {}
+    for field in fields(node):
+        value = getattr(node, field.name)
+        changed = _inner_rewritten(value, put)
+        if changed is not value:
+            found[field.name] = changed
+    return replace(node, **found) if found else node
+
+
+def _inner_rewritten(value: Any, put: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return put(value) if _LETTER in value else value
+    if isinstance(value, tuple):
+        parts = tuple(
+            _rewritten(part, put) if isinstance(part, Node) else _inner_rewritten(part, put) for part in value
+        )
+        return value if all(new is old for new, old in zip(parts, value, strict=True)) else parts
+    return value
+
+
+def _joined(names: Sequence[Declare]) -> list[Declare]:
+    """Return definitions of one type, several on a line."""
+    lines: list[Declare] = []
+    for node in names:
+        if lines and len(f"{lines[-1].value}{node.value}") < _LINE:
+            lines[-1] = replace(lines[-1], value=f"{lines[-1].value}, {node.name} = {node.value}")
+        else:
+            lines.append(node)
+    return lines
