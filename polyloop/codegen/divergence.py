@@ -76,7 +76,9 @@ def _look_at(body: Block, scope: Scope, names: set[str]) -> None:
                 text, parts = f"{start}, {test}", inner
             case _:
                 continue
-        if not reads and re.search(rf"\b{re.escape(lane)}\b", text) is None and not scope.indices.mentions(text, "l.0"):
+        shown = scope.indices.plain(text)
+        is_on_lanes = re.search(rf"\b{re.escape(lane)}\b", shown) is not None or scope.indices.mentions(text, "l.0")
+        if not reads and not is_on_lanes:
             continue
         for child in walk(parts):
             if isinstance(child, Group | For | If) or call not in repr(child):
@@ -86,7 +88,7 @@ def _look_at(body: Block, scope: Scope, names: set[str]) -> None:
                     Diagnostic(
                         "divergent-exchange",
                         f"the lanes of a warp exchange '{found[0]}' where not all of them may be",
-                        (f"the exchange would stand under '{scope.indices.plain(text)}', which may depend on the lane",),
+                        (f"the exchange would stand under '{shown}', which may depend on the lane",),
                         ("take the value outside of the condition, or leave the temporary in shared memory",),
                     )
                 )

@@ -303,9 +303,9 @@ class _Program:
         sizes = {f"l.{n}": size for n, size in enumerate(launch.local_size)}
         places = {axis: digit_form(digit, sizes) for axis, digit in self.digits.items()}
         for name, form in self.schedule.indices:
-            form = form.substitute(places)
-            if form.names() <= dims.union(self.index_names):
-                yield name, form
+            present = form.substitute(places)
+            if present.names() <= dims.union(self.index_names):
+                yield name, present
 
     def _function(self, launch: Launch) -> _Function:
         self._check_launch(launch)

@@ -1,18 +1,18 @@
 """Names for indices that occur more than once, as a person gives them: ``const int i = 16 * bx + tx;``.
 
-An index of the reference program that several inames make up now is a candidate from the place on where all of them have
-values.  While the text is made, a mark stands for it; when the function is whole, marks that occur often enough become
-names, and the others what they stand for.
+An index of the reference program that several inames make up now is a candidate from the place on where all of them
+have values.  While the text is made, a mark stands for it; when the function is whole, marks that occur often enough
+become names, and the others what they stand for.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
-from polyloop.codegen.c_ast import Block, Declare, Node
+from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, Group, If, Node, Verbatim, walk
 from polyloop.poly.affine import Affine, Var
 
 __all__ = ["Indices", "Mark", "is_mark"]
@@ -79,7 +79,7 @@ class Indices:
                 rest = form.substitute(constants)
                 if len(rest.terms) > 1:
                     opened.append(self._marks.setdefault((name, rest), Mark(len(self._marks), name, rest)))
-        self._open += opened
+        self._open = sorted((*self._open, *opened), key=lambda mark: -len(mark.form.terms))  # the most specific first
         return tuple(opened)
 
     def close(self, opened: Sequence[Mark], ctype: str, show: Callable[[Affine], str]) -> Block:
@@ -120,21 +120,20 @@ class Indices:
         return self._settled(body, fresh) if self._used else body
 
     def _settled(self, body: Block, fresh: Callable[[str], str | None]) -> Block:
-        nodes = [_with_blocks(node, lambda block: self._settled(block, fresh)) for node in body]
-        names: list[Declare] = []
+        nodes = tuple(_with_blocks(node, lambda block: self._settled(block, fresh)) for node in body)
+        names: Block = ()
         for position in range(len(nodes) - 1, -1, -1):
             node = nodes[position]
-            if not isinstance(node, Declare) or not is_mark(node.name):
-                continue
-            mark, value = self._used[node.name], str(node.value)
-            rest = [*names, *nodes[position + 1 :]]
-            often = sum(text.count(mark.text) for other in rest for text in _texts(other)) >= _LEAST
-            name = self._named(mark, fresh) if often else None
-            put = _putting(mark.text, value) if name is None else _naming(mark.text, name)
-            names = [replace(other, value=put(str(other.value))) for other in names]
-            nodes[position:] = [_rewritten(other, put) for other in nodes[position + 1 :]]
-            if name is not None:
-                names.insert(0, replace(node, name=name))
+            if isinstance(node, Declare) and is_mark(node.name):
+                mark, value = self._used[node.name], str(node.value)
+                rest = (*names, *nodes[position + 1 :])
+                often = sum(text.count(mark.text) for text in _texts(rest)) >= _LEAST
+                name = self._named(mark, fresh) if often else None
+                put = _putting(mark.text, value) if name is None else _naming(mark.text, name)
+                names = _rewritten(names, put)
+                nodes = (*nodes[:position], *_rewritten(nodes[position + 1 :], put))
+                if name is not None:
+                    names = (replace(node, name=name), *names)
         return (*_joined(names), *nodes)
 
     def _named(self, mark: Mark, fresh: Callable[[str], str | None]) -> str | None:
@@ -168,7 +167,7 @@ def _expanded(text: str, mark: str, value: str) -> str:
 
 
 def _putting(mark: str, value: str) -> Callable[[str], str]:
-    return lambda text: _expanded(text, mark, value)
+    return lambda text: _expanded(text, mark, value) if mark in text else text
 
 
 def _naming(mark: str, name: str) -> Callable[[str], str]:
@@ -177,59 +176,61 @@ def _naming(mark: str, name: str) -> Callable[[str], str]:
 
 def _with_blocks(node: Node, change: Callable[[Block], Block]) -> Node:
     """Return *node* with *change* applied to the blocks in it."""
-    found: dict[str, Any] = {
-        field.name: change(block) for field in fields(node) if field.name in ("body", "orelse")
-        and (block := getattr(node, field.name))
-    }  # fmt: skip
-    return replace(node, **found) if found else node
+    match node:
+        case For(body=body) | Group(body=body):
+            return replace(node, body=change(body))
+        case If(body=body, orelse=orelse):
+            return replace(node, body=change(body), orelse=change(orelse))
+        case _:
+            return node
 
 
-def _texts(node: Node) -> Iterator[str]:
-    """Yield the texts in *node*."""
-    for field in fields(node):
-        value = getattr(node, field.name)
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, tuple):
-            yield from _inner_texts(value)
+def _texts(block: Iterable[Node]) -> Iterator[str]:
+    """Yield the texts in which an index may stand."""
+    for node in walk(tuple(block)):
+        match node:
+            case Assign(target, _, value):
+                yield from (target, value)
+            case Call(text):
+                yield text
+            case Verbatim(constants):
+                yield from (value for _, _, value in constants)
+            case Declare(value=str(value)):
+                yield value
+            case For(start=start, test=test):
+                yield from (start, test)
+            case If(condition):
+                yield condition
 
 
-def _inner_texts(value: tuple[Any, ...]) -> Iterator[str]:
-    for part in value:
-        if isinstance(part, str):
-            yield part
-        elif isinstance(part, tuple):
-            yield from _inner_texts(part)
-        elif not isinstance(part, int):
-            yield from _texts(part)
+def _rewritten(block: Iterable[Node], put: Callable[[str], str]) -> Block:
+    """Return *block* with *put* applied to the texts in which an index may stand."""
+    return tuple(_changed(_with_blocks(node, lambda inner: _rewritten(inner, put)), put) for node in block)
 
 
-def _rewritten(node: Node, put: Callable[[str], str]) -> Node:
-    """Return *node* with *put* applied to the texts in it."""
-    found: dict[str, Any] = {}
-    for field in fields(node):
-        value = getattr(node, field.name)
-        changed = _inner_rewritten(value, put)
-        if changed is not value:
-            found[field.name] = changed
-    return replace(node, **found) if found else node
+def _changed(node: Node, put: Callable[[str], str]) -> Node:
+    match node:
+        case Assign(target, _, value):
+            return replace(node, target=put(target), value=put(value))
+        case Call(text):
+            return replace(node, text=put(text))
+        case Verbatim(constants):
+            return replace(node, constants=tuple((ctype, name, put(value)) for ctype, name, value in constants))
+        case Declare(value=str(value)):
+            return replace(node, value=put(value))
+        case For(start=start, test=test):
+            return replace(node, start=put(start), test=put(test))
+        case If(condition):
+            return replace(node, condition=put(condition))
+        case _:
+            return node
 
 
-def _inner_rewritten(value: Any, put: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return put(value) if _LETTER in value else value
-    if isinstance(value, tuple):
-        parts = tuple(
-            _rewritten(part, put) if isinstance(part, Node) else _inner_rewritten(part, put) for part in value
-        )
-        return value if all(new is old for new, old in zip(parts, value, strict=True)) else parts
-    return value
-
-
-def _joined(names: Sequence[Declare]) -> list[Declare]:
+def _joined(names: Iterable[Node]) -> list[Declare]:
     """Return definitions of one type, several on a line."""
     lines: list[Declare] = []
     for node in names:
+        assert isinstance(node, Declare), "names are declared"
         if lines and len(f"{lines[-1].value}{node.value}") < _LINE:
             lines[-1] = replace(lines[-1], value=f"{lines[-1].value}, {node.name} = {node.value}")
         else:

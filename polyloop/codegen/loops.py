@@ -17,8 +17,8 @@ from polyloop.codegen.bounds import Bound, Bounds, bounds_of, limit_value, strid
 from polyloop.codegen.branches import unswitched
 from polyloop.codegen.c_ast import Block, Declare, For
 from polyloop.codegen.context import Context
-from polyloop.codegen.indices import Mark
 from polyloop.codegen.copies import waited_for, without_barriers, without_runs
+from polyloop.codegen.indices import Mark
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.parts import constant_names
 from polyloop.codegen.rows import Piece, mentions, negated, pieces_of, tightened

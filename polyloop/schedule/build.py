@@ -213,7 +213,7 @@ def _digit_names(placement: Placement) -> dict[str, str]:
 
 
 def _indices(placement: Placement) -> Iterator[tuple[str, Affine]]:
-    """Yield the inames of the reference program that several inames make up now, those of the most terms first."""
+    """Yield the inames of the reference program that several inames make up now."""
     found: dict[Affine, str] = {}
     for placed in placement.statements.values():
         origin = placed.lowered.instruction.origin
@@ -223,8 +223,7 @@ def _indices(placement: Placement) -> Iterator[tuple[str, Affine]]:
                 placed_form = form.substitute(places)
                 if len(placed_form.terms) > 1:
                     found.setdefault(placed_form, iname)
-    for form, iname in sorted(found.items(), key=lambda entry: -len(entry[0].terms)):
-        yield iname, form
+    yield from ((iname, form) for form, iname in found.items())
 
 
 def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:

@@ -239,17 +239,17 @@ def _race(placement: Placement, need: Need, axes: Mapping[str, str]) -> Diagnost
     if second.lowered.instruction is not first.lowered.instruction:
         sites.append(second.lowered.instruction.site())
     hints = ("index the array by the iname, or keep the loop sequential",) if both else ("keep the loop sequential",)
+    blocks = " and ".join(f"'{iname}'" for iname, text in culprits.items() if isinstance(parse_tag(text), GroupAxis))
     if both and first is second and _is_update(first.lowered):
         hints = ("mark the update {atomic}, or keep the loop sequential",)
     elif both and culprits and need.first.array in kernel.temporaries:
         iname = next(iter(culprits))
         call = f"pl.privatize_temporaries_with_inames(knl, {iname!r}, {need.first.array!r})"
         hints = (f"give each {iname!r} one of its own before the tag: {call}; or keep the loop sequential",)
-    elif (loop := _carrier(kernel, need, left, right)) and all(isinstance(parse_tag(text), GroupAxis) for text in culprits.values()):
-        listed_inames = " and ".join(map(repr, culprits))
+    elif blocks and (loop := _carrier(kernel, need, left, right)):
         hints = (
-            f"blocks do not wait for each other inside a launch, and loop {loop!r} carries the value from one to another: run "
-            f"{listed_inames} on the threads of a block ('l.0'), or let each {loop!r} be a call of the kernel",
+            f"blocks do not wait for each other inside a launch, and loop {loop!r} carries the value from one to "
+            f"another: run {blocks} on the threads of a block ('l.0'), or let each {loop!r} be a call of the kernel",
         )
     shown = witness(WitnessKind.RACE, (first, need.first, left), (first, left), (second, right))
     notes = (f"{note}, and both would run at the same time",)

@@ -1,0 +1,77 @@
+"""Names for indices that occur more than once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import polyloop as pl
+
+F = np.float32
+
+
+def text(knl: pl.LoopKernel, target: pl.Target | None = None) -> str:
+    return pl.generate_code(knl, target=target).device_code
+
+
+def doubled() -> pl.LoopKernel:
+    return pl.make_kernel(
+        "{[i]: 0 <= i < n}", "y[i] = 2*x[i]", [pl.GlobalArg("x, y", F, shape="n"), ...], name="twice"
+    )
+
+
+def on_blocks(knl: pl.LoopKernel, iname: str = "i") -> pl.LoopKernel:
+    return pl.split_iname(knl, iname, 128, outer_tag="g.0", inner_tag="l.0")
+
+
+def test_an_index_is_called_what_the_program_calls_it() -> None:
+    code = text(on_blocks(doubled()))
+    assert "    const int i = 128 * bx + tx;\n    if (i < n)\n        y[i] = 2.0f * x[i];\n" in code
+
+
+def test_an_index_that_occurs_once_is_written_out() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < 256}", "y[i] = 2", [pl.GlobalArg("y", F, shape="256"), ...])
+    code = text(on_blocks(knl))
+    assert "y[128 * bx + tx] = 2.0f;" in code
+    assert "const int i" not in code
+
+
+def test_what_is_written_out_keeps_its_place_among_the_operators() -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < 256}", "y[255 - i, i] = 2", [pl.GlobalArg("y", F, shape="256, 256"), ...], name="other_diagonal"
+    )
+    once = pl.make_kernel("{[i]: 0 <= i < 256}", "y[3*i] = 2", [pl.GlobalArg("y", F, shape="768"), ...])
+    assert "y[3 * (128 * bx + tx)]" in text(on_blocks(once)) or "y[384 * bx + 3 * tx]" in text(on_blocks(once))
+    code = text(on_blocks(knl))
+    assert "const int i = 128 * bx + tx;" in code
+    assert "y[(255 - i) * 256 + i] = 2.0f;" in code
+
+
+def test_a_name_that_is_taken_is_not_used_again() -> None:
+    knl = pl.rename_argument(on_blocks(doubled()), "y", "i")
+    assert "i[128 * bx + tx] = 2.0f * x[128 * bx + tx];" in text(knl)
+
+
+def test_loops_around_an_index_hold_its_definition() -> None:
+    knl = pl.split_iname(doubled(), "i", 4)
+    assert "        for (int i_inner" in text(knl)
+    assert "const int i = 4 * i_outer + i_inner;" in text(knl)
+    assert "const int i = 4 * i_outer + i_inner;" in text(knl, pl.CTarget())
+
+
+def test_a_condition_is_about_the_index() -> None:
+    knl = pl.make_kernel(
+        "{[t, i]: 0 <= t < m and 1 <= i < n - 1}",
+        "u[t + 1, i] = u[t, i - 1] + u[t, i + 1]",
+        [pl.GlobalArg("u", F, shape="m + 1, n"), ...],
+        name="skewed",
+        assumptions="m >= 1 and n >= 3",
+    )
+    knl = pl.map_domain(knl, "{[t, i] -> [t, s]: s = i + t}")
+    knl = pl.split_iname(knl, "s", 64, inner_tag="l.0")
+    knl = pl.prioritize_loops(pl.tag_inames(pl.split_iname(knl, "t", 8), "t_inner:unr"), "t_outer, s_outer, t_inner")
+    assert "if (i >= 1 && i + 1 < n)\n" in text(knl)
+
+
+def test_wide_indices_are_wide() -> None:
+    code = pl.generate_code(on_blocks(doubled()), index_bits=64).device_code
+    assert "const long long i = 128 * bx + tx;" in code
