@@ -63,7 +63,7 @@ def test_the_text_stands_in_braces_with_its_constants() -> None:
             t = x;
             steps[i] = k;
         }
-        b[4 * bx + tx] = 2.0f * t;  // insn
+        b[i] = 2.0f * t;  // insn
 """ in code
 
 

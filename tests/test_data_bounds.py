@@ -54,13 +54,14 @@ def test_one_row_a_thread_reads_as_a_person_writes_it() -> None:
     assert cuda(knl).split("{\n", 1)[1] == """\
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (128 * bx + tx < n) {
-        int begin = rowptr[128 * bx + tx];  // insn
-        int stop = rowptr[128 * bx + tx + 1];  // insn_1
+    const int i = 128 * bx + tx;
+    if (i < n) {
+        int begin = rowptr[i];  // insn
+        int stop = rowptr[i + 1];  // insn_1
         float acc = 0.0f;  // insn_2
         for (int j = begin; j < stop; ++j)
             acc += values[j];  // insn_2
-        y[128 * bx + tx] = acc;  // insn_2
+        y[i] = acc;  // insn_2
     }
 }
 """

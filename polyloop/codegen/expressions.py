@@ -132,6 +132,8 @@ class Expressions(Addresses):
     def _render(self, expr: Expression, want: DType | None) -> Text:
         if type(expr) in self.VECTOR_METHODS and is_vector(kind := self._type(expr)):
             return self.VECTOR_METHODS[type(expr)](self, expr, kind)
+        if self.indexing and (named := self._with_named(expr)) is not expr:
+            return self._index(named)
         method = self._METHODS.get(type(expr))
         if method is not None:
             return method(self, expr, want)

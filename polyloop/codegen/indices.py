@@ -129,9 +129,10 @@ class Indices:
                 rest = (*names, *nodes[position + 1 :])
                 often = sum(text.count(mark.text) for text in _texts(rest)) >= _LEAST
                 name = self._named(mark, fresh) if often else None
-                put = _putting(mark.text, value) if name is None else _naming(mark.text, name)
-                names = _rewritten(names, put)
-                nodes = (*nodes[:position], *_rewritten(nodes[position + 1 :], put))
+                written = _writing(mark.text, value)
+                put = written if name is None else _naming(mark.text, name)
+                names = _rewritten(names, put, written)
+                nodes = (*nodes[:position], *_rewritten(nodes[position + 1 :], put, written))
                 if name is not None:
                     names = (replace(node, name=name), *names)
         return (*_joined(names), *nodes)
@@ -166,7 +167,7 @@ def _expanded(text: str, mark: str, value: str) -> str:
     return text
 
 
-def _putting(mark: str, value: str) -> Callable[[str], str]:
+def _writing(mark: str, value: str) -> Callable[[str], str]:
     return lambda text: _expanded(text, mark, value) if mark in text else text
 
 
@@ -186,15 +187,13 @@ def _with_blocks(node: Node, change: Callable[[Block], Block]) -> Node:
 
 
 def _texts(block: Iterable[Node]) -> Iterator[str]:
-    """Yield the texts in which an index may stand."""
+    """Yield the texts in which an index may be called by its name: not those of a user's, who may call others so."""
     for node in walk(tuple(block)):
         match node:
             case Assign(target, _, value):
                 yield from (target, value)
             case Call(text):
                 yield text
-            case Verbatim(constants):
-                yield from (value for _, _, value in constants)
             case Declare(value=str(value)):
                 yield value
             case For(start=start, test=test):
@@ -203,19 +202,21 @@ def _texts(block: Iterable[Node]) -> Iterator[str]:
                 yield condition
 
 
-def _rewritten(block: Iterable[Node], put: Callable[[str], str]) -> Block:
-    """Return *block* with *put* applied to the texts in which an index may stand."""
-    return tuple(_changed(_with_blocks(node, lambda inner: _rewritten(inner, put)), put) for node in block)
+def _rewritten(block: Iterable[Node], put: Callable[[str], str], written: Callable[[str], str]) -> Block:
+    """Return *block* with *put* applied to the texts in which an index may stand, *written* to those of a user's."""
+    return tuple(
+        _changed(_with_blocks(node, lambda inner: _rewritten(inner, put, written)), put, written) for node in block
+    )
 
 
-def _changed(node: Node, put: Callable[[str], str]) -> Node:
+def _changed(node: Node, put: Callable[[str], str], written: Callable[[str], str]) -> Node:
     match node:
         case Assign(target, _, value):
             return replace(node, target=put(target), value=put(value))
         case Call(text):
             return replace(node, text=put(text))
         case Verbatim(constants):
-            return replace(node, constants=tuple((ctype, name, put(value)) for ctype, name, value in constants))
+            return replace(node, constants=tuple((ctype, name, written(value)) for ctype, name, value in constants))
         case Declare(value=str(value)):
             return replace(node, value=put(value))
         case For(start=start, test=test):

@@ -32,7 +32,7 @@ def on_threads(text: str) -> pl.LoopKernel:
 
 def test_a_scalar_that_each_iteration_sets_first() -> None:
     text = pl.generate_code(on_threads(OWN)).device_code
-    assert "        if (x[32 * bx + tx] > 0.0f)\n            t = x[32 * bx + tx];  // second" in text
+    assert "        if (x[i] > 0.0f)\n            t = x[i];  // second" in text
 
 
 def test_a_scalar_that_keeps_its_value_is_refused() -> None:

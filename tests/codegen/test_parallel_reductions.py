@@ -79,14 +79,15 @@ const float *__restrict__ a, float *__restrict__ y, int n, int m)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x, ty = threadIdx.y;
+    const int i = 8 * bx + ty;
     float acc = 0.0f;
-    if (8 * bx + ty < n) {
+    if (i < n) {
         for (int k_outer = 0; k_outer < (m - tx + 31) / 32; ++k_outer)
-            acc += a[(8 * bx + ty) * m + 32 * k_outer + tx];
+            acc += a[i * m + 32 * k_outer + tx];
     }
     acc = warp_sum_float32(acc);
-    if (tx == 0 && 8 * bx + ty < n)
-        y[8 * bx + ty] = acc;
+    if (tx == 0 && i < n)
+        y[i] = acc;
 }
 """
 
