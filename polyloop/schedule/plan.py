@@ -299,6 +299,7 @@ class Schedule:
     digit_names: Mapping[str, str] = field(default_factory=dict)
     varying: Mapping[str, frozenset[str]] = field(default_factory=dict)
     warp_axes: frozenset[str] = frozenset()
+    indices: tuple[tuple[str, Affine], ...] = ()
 
     def apart(self, tree: Tree) -> frozenset[str]:
         """Return the thread axes along which loops around *tree* may differ, whose threads meet in it.
@@ -323,4 +324,3 @@ def _is_within_warps(tree: Tree, statements: Mapping[str, Statement]) -> bool:
         if isinstance(node, Run) and (together := statements[node.name].collective) and not together.is_direct:
             return False
     return True
-    indices: tuple[tuple[str, Affine], ...] = ()

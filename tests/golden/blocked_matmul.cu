@@ -13,16 +13,20 @@ extern "C" __global__ void matmul(const float *__restrict__ a, const float *__re
             for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
                 for (int i_inner = 0; i_inner < 4; ++i_inner) {
                     for (int j_inner = 0; j_inner < 4; ++j_inner) {
-                        for (int k_inner = 0; k_inner < 4; ++k_inner)
-                            acc[i_inner][j_inner] += a[(4 * i_outer + i_inner) * n + 4 * k_outer + k_inner] * b[(4 * k_outer + k_inner) * n + 4 * j_outer + j_inner];
+                        for (int k_inner = 0; k_inner < 4; ++k_inner) {
+                            const int k = 4 * k_outer + k_inner;
+                            acc[i_inner][j_inner] += a[(4 * i_outer + i_inner) * n + k] * b[k * n + 4 * j_outer + j_inner];
+                        }
                     }
                 }
             }
             for (int k_outer = k_outer_full; k_outer < (n + 3) / 4; ++k_outer) {
                 for (int i_inner = 0; i_inner < 4; ++i_inner) {
                     for (int j_inner = 0; j_inner < 4; ++j_inner) {
-                        for (int k_inner = 0; k_inner < n - 4 * k_outer; ++k_inner)
-                            acc[i_inner][j_inner] += a[(4 * i_outer + i_inner) * n + 4 * k_outer + k_inner] * b[(4 * k_outer + k_inner) * n + 4 * j_outer + j_inner];
+                        for (int k_inner = 0; k_inner < n - 4 * k_outer; ++k_inner) {
+                            const int k = 4 * k_outer + k_inner;
+                            acc[i_inner][j_inner] += a[(4 * i_outer + i_inner) * n + k] * b[k * n + 4 * j_outer + j_inner];
+                        }
                     }
                 }
             }
@@ -39,8 +43,10 @@ extern "C" __global__ void matmul(const float *__restrict__ a, const float *__re
             for (int k_outer = 0; k_outer < (n + 3) / 4; ++k_outer) {
                 for (int i_inner = 0; i_inner < 4; ++i_inner) {
                     for (int j_inner = 0; j_inner < n - 4 * j_outer; ++j_inner) {
-                        for (int k_inner = 0; k_inner < min(4, n - 4 * k_outer); ++k_inner)
-                            acc[i_inner][j_inner] += a[(4 * i_outer + i_inner) * n + 4 * k_outer + k_inner] * b[(4 * k_outer + k_inner) * n + 4 * j_outer + j_inner];
+                        for (int k_inner = 0; k_inner < min(4, n - 4 * k_outer); ++k_inner) {
+                            const int k = 4 * k_outer + k_inner;
+                            acc[i_inner][j_inner] += a[(4 * i_outer + i_inner) * n + k] * b[k * n + 4 * j_outer + j_inner];
+                        }
                     }
                 }
             }
@@ -59,8 +65,10 @@ extern "C" __global__ void matmul(const float *__restrict__ a, const float *__re
             for (int k_outer = 0; k_outer < (n + 3) / 4; ++k_outer) {
                 for (int i_inner = 0; i_inner < n - 4 * i_outer; ++i_inner) {
                     for (int j_inner = 0; j_inner < min(4, n - 4 * j_outer); ++j_inner) {
-                        for (int k_inner = 0; k_inner < min(4, n - 4 * k_outer); ++k_inner)
-                            acc[i_inner][j_inner] += a[(4 * i_outer + i_inner) * n + 4 * k_outer + k_inner] * b[(4 * k_outer + k_inner) * n + 4 * j_outer + j_inner];
+                        for (int k_inner = 0; k_inner < min(4, n - 4 * k_outer); ++k_inner) {
+                            const int k = 4 * k_outer + k_inner;
+                            acc[i_inner][j_inner] += a[(4 * i_outer + i_inner) * n + k] * b[k * n + 4 * j_outer + j_inner];
+                        }
                     }
                 }
             }

@@ -2,15 +2,16 @@ extern "C" __global__ void __launch_bounds__(4) increments(const float *__restri
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (4 * bx + tx < n) {
+    const int i = 4 * bx + tx;
+    if (i < n) {
         float t = 0.0f;  // insn
         for (int k = 0; k < 4; ++k)
-            t += a[(4 * bx + tx) * 4 + k] / 2.0f;  // first
+            t += a[i * 4 + k] / 2.0f;  // first
         float acc = 0.0f;  // second
         for (int k = 0; k < 4; ++k)
-            acc += 3.0f * a[(4 * bx + tx) * 4 + k];  // second
+            acc += 3.0f * a[i * 4 + k];  // second
         t += acc;  // second
-        t -= (b[4 * bx + tx] + a[(4 * bx + tx) * 4]);  // third
-        y[4 * bx + tx] = s * w[0] * t + expf(s * w[0] * t * b[4 * bx + tx]);  // insn_1
+        t -= (b[i] + a[i * 4]);  // third
+        y[i] = s * w[0] * t + expf(s * w[0] * t * b[i]);  // insn_1
     }
 }

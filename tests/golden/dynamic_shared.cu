@@ -5,11 +5,17 @@ extern "C" __global__ void __launch_bounds__(128) reversed_rows(const float *__r
     extern __shared__ __align__(16) char shared_memory[];
     float (&t)[8192] = *(float (*)[8192])shared_memory;
     float (&u)[8192] = *(float (*)[8192])(shared_memory + 32768);
-    for (int i0_outer = 0; i0_outer < 64; ++i0_outer)
-        t[128 * i0_outer + tx] = x[bx * 8192 + 128 * i0_outer + tx] + 0.0f;  // insn
-    for (int i1_outer = 0; i1_outer < 64; ++i1_outer)
-        u[128 * i1_outer + tx] = x[bx * 8192 + 128 * i1_outer + tx] + 1.0f;  // insn_1
+    for (int i0_outer = 0; i0_outer < 64; ++i0_outer) {
+        const int i0 = 128 * i0_outer + tx;
+        t[i0] = x[bx * 8192 + i0] + 0.0f;  // insn
+    }
+    for (int i1_outer = 0; i1_outer < 64; ++i1_outer) {
+        const int i1 = 128 * i1_outer + tx;
+        u[i1] = x[bx * 8192 + i1] + 1.0f;  // insn_1
+    }
     __syncthreads();
-    for (int j_outer = 0; j_outer < 64; ++j_outer)
-        y[bx * 8192 + 128 * j_outer + tx] = t[8191 - 128 * j_outer - tx] + u[8191 - 128 * j_outer - tx];  // insn_2
+    for (int j_outer = 0; j_outer < 64; ++j_outer) {
+        const int j = 128 * j_outer + tx;
+        y[bx * 8192 + j] = t[8191 - j] + u[8191 - j];  // insn_2
+    }
 }

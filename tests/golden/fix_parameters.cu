@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(16) rule(const float *__restrict__ 
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < 18)
-        out[16 * bx + tx] = 2.0f * a[16 * bx + tx] + 1.0f + (2.0f * a[16 * bx + tx + 2] + 1.0f);
+    const int i = 16 * bx + tx;
+    if (i < 18)
+        out[i] = 2.0f * a[i] + 1.0f + (2.0f * a[i + 2] + 1.0f);
 }

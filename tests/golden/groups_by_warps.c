@@ -16,9 +16,10 @@ void groups(const int *restrict group, const int *restrict first, const float *r
         int high[2];
         float t[2][32];
         for (int64_t ty = 0; ty < min_int64(2LL, m - 2 * bx); ++ty) {
+            const int64_t g = 2 * bx + ty;
             for (int64_t tx = 0; tx < 32; ++tx) {
-                low[ty] = group[2 * bx + ty];  // insn
-                high[ty] = group[2 * bx + ty + 1];  // insn_1
+                low[ty] = group[g];  // insn
+                high[ty] = group[g + 1];  // insn_1
                 t[ty][tx] = 0.0f;  // insn_2
             }
         }

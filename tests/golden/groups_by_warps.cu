@@ -15,9 +15,10 @@ extern "C" __global__ void __launch_bounds__(64) groups(const int *__restrict__ 
     const long long entries = (long long)entries_arg;
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x, ty = threadIdx.y;
-    if (2 * bx + ty < m) {
-        int low = group[2 * bx + ty];  // insn
-        int high = group[2 * bx + ty + 1];  // insn_1
+    const long long g = 2 * bx + ty;
+    if (g < m) {
+        int low = group[g];  // insn
+        int high = group[g + 1];  // insn_1
         float t = 0.0f;  // insn_2
         for (long long s = (long long)low; s < (long long)high; ++s) {
             int begin = first[s];  // insn_3
@@ -29,6 +30,6 @@ extern "C" __global__ void __launch_bounds__(64) groups(const int *__restrict__ 
             t = fmaxf(t, acc);  // insn_5
         }
         if (tx == 0)
-            y[2 * bx + ty] = t;  // insn_6
+            y[g] = t;  // insn_6
     }
 }

@@ -6,6 +6,8 @@ extern "C" __global__ void __launch_bounds__(8) normalise(const float *__restric
     for (int k = 0; k < n; ++k)
         acc += a[bx * n + k];  // insn
     float s = acc;  // insn
-    for (int j_outer = 0; j_outer < (n - tx + 7) / 8; ++j_outer)
-        b[bx * n + 8 * j_outer + tx] = a[bx * n + 8 * j_outer + tx] - s;  // insn_1
+    for (int j_outer = 0; j_outer < (n - tx + 7) / 8; ++j_outer) {
+        const int j = 8 * j_outer + tx;
+        b[bx * n + j] = a[bx * n + j] - s;  // insn_1
+    }
 }

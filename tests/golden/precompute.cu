@@ -2,25 +2,26 @@ extern "C" __global__ void __launch_bounds__(16) rule(const float *__restrict__ 
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
+    const int i = 16 * bx + tx;
     __shared__ float f_value[18];
     if (16 * bx + 17 < n) {
         #pragma unroll
         for (int f_dim_0_outer = 0; f_dim_0_outer < 2; ++f_dim_0_outer) {
             if (16 * f_dim_0_outer + tx < 18)
-                f_value[16 * f_dim_0_outer + tx] = 2.0f * a[16 * bx + 16 * f_dim_0_outer + tx] + 1.0f;  // compute_f
+                f_value[16 * f_dim_0_outer + tx] = 2.0f * a[i + 16 * f_dim_0_outer] + 1.0f;  // compute_f
         }
         __syncwarp();
-        out[16 * bx + tx] = f_value[tx] + f_value[tx + 2];  // insn
+        out[i] = f_value[tx] + f_value[tx + 2];  // insn
     } else {
-        if (16 * bx + tx < n) {
+        if (i < n) {
             #pragma unroll
             for (int f_dim_0_outer = 0; f_dim_0_outer < 2; ++f_dim_0_outer) {
-                if (16 * f_dim_0_outer + tx < 18 && 16 * bx + 16 * f_dim_0_outer + tx < n)
-                    f_value[16 * f_dim_0_outer + tx] = 2.0f * a[16 * bx + 16 * f_dim_0_outer + tx] + 1.0f;  // compute_f
+                if (16 * f_dim_0_outer + tx < 18 && i + 16 * f_dim_0_outer < n)
+                    f_value[16 * f_dim_0_outer + tx] = 2.0f * a[i + 16 * f_dim_0_outer] + 1.0f;  // compute_f
             }
         }
         __syncwarp();
-        if (16 * bx + tx + 2 < n)
-            out[16 * bx + tx] = f_value[tx] + f_value[tx + 2];  // insn
+        if (i + 2 < n)
+            out[i] = f_value[tx] + f_value[tx + 2];  // insn
     }
 }

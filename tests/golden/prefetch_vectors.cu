@@ -120,13 +120,14 @@ extern "C" __global__ void __launch_bounds__(16) product(const float *__restrict
                 if (16 * by + 8 * i_hi + 2 * ty < m) {
                     #pragma unroll
                     for (int i_lo = 0; i_lo < 2; ++i_lo) {
-                        if (16 * by + 8 * i_hi + 2 * ty + i_lo < m) {
+                        const int i = 16 * by + 8 * i_hi + 2 * ty + i_lo;
+                        if (i < m) {
                             #pragma unroll
                             for (int j_hi = 0; j_hi < 2; ++j_hi) {
                                 if (16 * bx + 8 * j_hi + 2 * tx + 1 < n) {
                                     #pragma unroll
                                     for (int j_lo = 0; j_lo < 2; ++j_lo)
-                                        c[(16 * by + 8 * i_hi + 2 * ty + i_lo) * n + 16 * bx + 8 * j_hi + 2 * tx + j_lo] = acc[i_hi][i_lo][j_hi][j_lo];  // insn
+                                        c[i * n + 16 * bx + 8 * j_hi + 2 * tx + j_lo] = acc[i_hi][i_lo][j_hi][j_lo];  // insn
                                 }
                             }
                         }

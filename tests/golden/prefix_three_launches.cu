@@ -33,14 +33,16 @@ extern "C" __global__ void __launch_bounds__(8) prefix_2(const float *__restrict
     if (32 * bx + 31 < n) {
         float acc_1 = b_carry[8 * bx + tx];
         for (int i_inner = 0; i_inner < 4; ++i_inner) {
-            acc_1 += a[32 * bx + 4 * tx + i_inner];
-            b[32 * bx + 4 * tx + i_inner] = acc_1;
+            const int i = 32 * bx + 4 * tx + i_inner;
+            acc_1 += a[i];
+            b[i] = acc_1;
         }
     } else if (32 * bx + 4 * tx < n) {
         float acc_1 = b_carry[8 * bx + tx];
         for (int i_inner = 0; i_inner < min(4, n - 32 * bx - 4 * tx); ++i_inner) {
-            acc_1 += a[32 * bx + 4 * tx + i_inner];
-            b[32 * bx + 4 * tx + i_inner] = acc_1;
+            const int i = 32 * bx + 4 * tx + i_inner;
+            acc_1 += a[i];
+            b[i] = acc_1;
         }
     }
 }

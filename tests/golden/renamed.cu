@@ -1,11 +1,15 @@
 extern "C" __global__ void blur(const float *__restrict__ a, float *__restrict__ out, int n)
 {
     for (int tile = 0; tile < (n + 14) / 16 - 1; ++tile) {
-        for (int lane = max(0, 1 - 16 * tile); lane < 16; ++lane)
-            out[16 * tile + lane] = a[16 * tile + lane - 1] + a[16 * tile + lane] + a[16 * tile + lane + 1];
+        for (int lane = max(0, 1 - 16 * tile); lane < 16; ++lane) {
+            const int i = 16 * tile + lane;
+            out[i] = a[i - 1] + a[i] + a[i + 1];
+        }
     }
     for (int tile = max(0, (n + 14) / 16 - 1); tile < (n + 14) / 16; ++tile) {
-        for (int lane = max(0, 1 - 16 * tile); lane < min(16, n - 16 * tile - 1); ++lane)
-            out[16 * tile + lane] = a[16 * tile + lane - 1] + a[16 * tile + lane] + a[16 * tile + lane + 1];
+        for (int lane = max(0, 1 - 16 * tile); lane < min(16, n - 16 * tile - 1); ++lane) {
+            const int i = 16 * tile + lane;
+            out[i] = a[i - 1] + a[i] + a[i + 1];
+        }
     }
 }

@@ -54,8 +54,9 @@ extern "C" __global__ void __launch_bounds__(64) row_scan(const float *__restric
         part = block_exclusive_sum_float32(part, partial_0);  // b_carry
         b_carry += part;  // b_carry
         for (int k = 0; k < 2; ++k) {
-            b_carry += a[bx * n + 128 * tile + 2 * tx + k];  // insn
-            b[bx * n + 128 * tile + 2 * tx + k] = b_carry;  // insn
+            const int i = 128 * tile + 2 * tx + k;
+            b_carry += a[bx * n + i];  // insn
+            b[bx * n + i] = b_carry;  // insn
         }
     }
     for (int tile = tile_full; tile < (n + 127) / 128; ++tile) {
@@ -76,8 +77,9 @@ extern "C" __global__ void __launch_bounds__(64) row_scan(const float *__restric
         if (128 * tile + 2 * tx < n)
             b_carry += part;  // b_carry
         for (int k = 0; k < min(2, n - 128 * tile - 2 * tx); ++k) {
-            b_carry += a[bx * n + 128 * tile + 2 * tx + k];  // insn
-            b[bx * n + 128 * tile + 2 * tx + k] = b_carry;  // insn
+            const int i = 128 * tile + 2 * tx + k;
+            b_carry += a[bx * n + i];  // insn
+            b[bx * n + i] = b_carry;  // insn
         }
     }
 }

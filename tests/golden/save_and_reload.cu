@@ -2,9 +2,10 @@ extern "C" __global__ void __launch_bounds__(16) twice_0(const float *__restrict
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < n) {
-        float t = 2.0f * a[16 * bx + tx];  // insn
-        b[16 * bx + tx] = t + 1.0f;  // insn_1
+    const int i = 16 * bx + tx;
+    if (i < n) {
+        float t = 2.0f * a[i];  // insn
+        b[i] = t + 1.0f;  // insn_1
         t_saved[bx * 16 + tx] = t;  // save_t
     }
 }
@@ -13,8 +14,9 @@ extern "C" __global__ void __launch_bounds__(16) twice_1(const float *__restrict
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < n) {
+    const int i = 16 * bx + tx;
+    if (i < n) {
         float t = t_saved[bx * 16 + tx];  // reload_t
-        c[16 * bx + tx] = t + b[n - 16 * bx - tx - 1];  // insn_2
+        c[i] = t + b[n - i - 1];  // insn_2
     }
 }

@@ -105,8 +105,9 @@ extern "C" __global__ void __launch_bounds__(128) prefix(const float *__restrict
         part_0 = block_exclusive_sum_float32(part_0, partial_0);  // before_thread
         before_thread += part_0;  // before_thread
         for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
-            before_thread += a[512 * bx + 4 * tx + i_inner_inner];  // insn
-            b[512 * bx + 4 * tx + i_inner_inner] = before_thread;  // insn
+            const int i = 512 * bx + 4 * tx + i_inner_inner;
+            before_thread += a[i];  // insn
+            b[i] = before_thread;  // insn
         }
     } else {
         float tile_sum = 0.0f;  // tile_sum
@@ -126,8 +127,9 @@ extern "C" __global__ void __launch_bounds__(128) prefix(const float *__restrict
         if (512 * bx + 4 * tx < n)
             before_thread += part_0;  // before_thread
         for (int i_inner_inner = 0; i_inner_inner < min(4, n - 512 * bx - 4 * tx); ++i_inner_inner) {
-            before_thread += a[512 * bx + 4 * tx + i_inner_inner];  // insn
-            b[512 * bx + 4 * tx + i_inner_inner] = before_thread;  // insn
+            const int i = 512 * bx + 4 * tx + i_inner_inner;
+            before_thread += a[i];  // insn
+            b[i] = before_thread;  // insn
         }
     }
 }

@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(16) blur(const float *__restrict__ 
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (16 * bx + tx >= 1 && 16 * bx + tx + 1 < n)
-        out[16 * bx + tx] = a[16 * bx + tx - 1] + a[16 * bx + tx] + a[16 * bx + tx + 1];
+    const int i = 16 * bx + tx;
+    if (i >= 1 && i + 1 < n)
+        out[i] = a[i - 1] + a[i] + a[i + 1];
 }

@@ -230,8 +230,9 @@ extern "C" __global__ void __launch_bounds__(64) product(const bfloat16 *__restr
                         if (32 * bx + 16 * w + 8 * ni + 2 * t_mod_4 + 1 < n) {
                             #pragma unroll
                             for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
-                                if (32 * by + 16 * mi + 8 * ii_reg + ii_lane < m)
-                                    *(float2 *)&c[(32 * by + 16 * mi + 8 * ii_reg + ii_lane) * n + 32 * bx + 16 * w + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
+                                const int i = 32 * by + 16 * mi + 8 * ii_reg + ii_lane;
+                                if (i < m)
+                                    *(float2 *)&c[i * n + 32 * bx + 16 * w + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
                             }
                         }
                     }

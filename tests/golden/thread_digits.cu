@@ -3,6 +3,7 @@ extern "C" __global__ void __launch_bounds__(128) turned(const float *__restrict
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
     const int j_inner = tx % 16, a_dim_1 = tx % 32, i_inner_inner = tx / 16, a_dim_0_inner = tx / 32;
+    const int j = 16 * bx + j_inner;
     __shared__ float a_fetch[16][32];
     if (16 * bx + 15 < n && 32 * by + 31 < n) {
         #pragma unroll
@@ -10,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(128) turned(const float *__restrict
             a_fetch[4 * a_dim_0_outer + a_dim_0_inner][a_dim_1] = a[(16 * bx + 4 * a_dim_0_outer + a_dim_0_inner) * n + 32 * by + a_dim_1];  // fetch_a
         __syncthreads();
         for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
-            b[(32 * by + 8 * i_inner_outer + i_inner_inner) * n + 16 * bx + j_inner] = a_fetch[j_inner][8 * i_inner_outer + i_inner_inner];  // insn
+            b[(32 * by + 8 * i_inner_outer + i_inner_inner) * n + j] = a_fetch[j_inner][8 * i_inner_outer + i_inner_inner];  // insn
     } else {
         if (16 * bx + a_dim_0_inner < n && 32 * by + a_dim_1 < n) {
             #pragma unroll
@@ -20,9 +21,9 @@ extern "C" __global__ void __launch_bounds__(128) turned(const float *__restrict
             }
         }
         __syncthreads();
-        if (16 * bx + j_inner < n) {
+        if (j < n) {
             for (int i_inner_outer = 0; i_inner_outer < min(4, (n - i_inner_inner + 7) / 8 - 4 * by); ++i_inner_outer)
-                b[(32 * by + 8 * i_inner_outer + i_inner_inner) * n + 16 * bx + j_inner] = a_fetch[j_inner][8 * i_inner_outer + i_inner_inner];  // insn
+                b[(32 * by + 8 * i_inner_outer + i_inner_inner) * n + j] = a_fetch[j_inner][8 * i_inner_outer + i_inner_inner];  // insn
         }
     }
 }

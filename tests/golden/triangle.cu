@@ -2,6 +2,7 @@ extern "C" __global__ void __launch_bounds__(64) triangle(float *__restrict__ l,
 {
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (8 * by + ty < n && 8 * bx + tx <= 8 * by + ty)
-        l[(8 * by + ty) * n + 8 * bx + tx] = 2.0f * u[(8 * bx + tx) * n + 8 * by + ty];
+    const int i = 8 * by + ty, j = 8 * bx + tx;
+    if (i < n && j <= i)
+        l[i * n + j] = 2.0f * u[j * n + i];
 }

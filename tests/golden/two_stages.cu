@@ -2,21 +2,25 @@ extern "C" __global__ void __launch_bounds__(16) rows(const float *__restrict__ 
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < m) {
-        float acc = 0.0f;
-        const int k_outer_full = n / 8;
-        for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
-            float part = 0.0f;
+    const int i = 16 * bx + tx;
+    float acc = 0.0f;
+    const int k_outer_full = n / 8;
+    for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
+        float part = 0.0f;
+        if (i < m) {
             for (int k_inner = 0; k_inner < 8; ++k_inner)
-                part += a[(16 * bx + tx) * n + 8 * k_outer + k_inner];
-            acc += part;
+                part += a[i * n + 8 * k_outer + k_inner];
         }
-        for (int k_outer = k_outer_full; k_outer < (n + 7) / 8; ++k_outer) {
-            float part = 0.0f;
-            for (int k_inner = 0; k_inner < n - 8 * k_outer; ++k_inner)
-                part += a[(16 * bx + tx) * n + 8 * k_outer + k_inner];
-            acc += part;
-        }
-        s[16 * bx + tx] = acc;
+        acc += part;
     }
+    for (int k_outer = k_outer_full; k_outer < (n + 7) / 8; ++k_outer) {
+        float part = 0.0f;
+        if (i < m) {
+            for (int k_inner = 0; k_inner < n - 8 * k_outer; ++k_inner)
+                part += a[i * n + 8 * k_outer + k_inner];
+        }
+        acc += part;
+    }
+    if (i < m)
+        s[i] = acc;
 }

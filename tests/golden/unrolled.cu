@@ -5,8 +5,10 @@ extern "C" __global__ void matmul(const float *__restrict__ a, const float *__re
             float acc = 0.0f;
             for (int k_outer = 0; k_outer < n / 4; ++k_outer) {
                 #pragma unroll
-                for (int k_inner = 0; k_inner < 4; ++k_inner)
-                    acc += a[i * n + 4 * k_outer + k_inner] * b[(4 * k_outer + k_inner) * n + j];
+                for (int k_inner = 0; k_inner < 4; ++k_inner) {
+                    const int k = 4 * k_outer + k_inner;
+                    acc += a[i * n + k] * b[k * n + j];
+                }
             }
             c[i * n + j] = acc;
         }

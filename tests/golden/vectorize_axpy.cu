@@ -11,7 +11,9 @@ extern "C" __global__ void axpy(const float *__restrict__ x, float *__restrict__
         *(float4 *)&y[4 * i_outer] = y_v;
     }
     for (int i_outer = i_outer_full; i_outer < (n + 3) / 4; ++i_outer) {
-        for (int i_inner = 0; i_inner < n - 4 * i_outer; ++i_inner)
-            y[4 * i_outer + i_inner] = a * x[4 * i_outer + i_inner] + y[4 * i_outer + i_inner];
+        for (int i_inner = 0; i_inner < n - 4 * i_outer; ++i_inner) {
+            const int i = 4 * i_outer + i_inner;
+            y[i] = a * x[i] + y[i];
+        }
     }
 }

@@ -11,7 +11,9 @@ extern "C" __global__ void __launch_bounds__(4) axpy(const float *__restrict__ x
         y_v.w = a * x_v.w + y_v.w;
         *(float4 *)&y[16 * bx + 4 * tx] = y_v;
     } else {
-        for (int i_inner_inner = 0; i_inner_inner < n - 16 * bx - 4 * tx; ++i_inner_inner)
-            y[16 * bx + 4 * tx + i_inner_inner] = a * x[16 * bx + 4 * tx + i_inner_inner] + y[16 * bx + 4 * tx + i_inner_inner];
+        for (int i_inner_inner = 0; i_inner_inner < n - 16 * bx - 4 * tx; ++i_inner_inner) {
+            const int i = 16 * bx + 4 * tx + i_inner_inner;
+            y[i] = a * x[i] + y[i];
+        }
     }
 }

@@ -4,8 +4,10 @@ extern "C" __global__ void __launch_bounds__(4) wavefront(int *a, int n)
 {
     const int tx = threadIdx.x;
     for (int t = 2; t < 2 * n - 1; ++t) {
-        for (int i_outer = max((4 - tx) / 4, floordiv_int32(t - n - tx, 4) + 1); i_outer < min((n - tx + 3) / 4, (t - tx + 3) / 4); ++i_outer)
-            a[(4 * i_outer + tx) * n + t - 4 * i_outer - tx] = a[(4 * i_outer + tx - 1) * n + t - 4 * i_outer - tx] + a[(4 * i_outer + tx) * n + t - 4 * i_outer - tx - 1];
+        for (int i_outer = max((4 - tx) / 4, floordiv_int32(t - n - tx, 4) + 1); i_outer < min((n - tx + 3) / 4, (t - tx + 3) / 4); ++i_outer) {
+            const int i = 4 * i_outer + tx, j = t - 4 * i_outer - tx;
+            a[i * n + j] = a[(i - 1) * n + j] + a[i * n + j - 1];
+        }
         __syncwarp();
     }
 }

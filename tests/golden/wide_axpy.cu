@@ -11,7 +11,9 @@ extern "C" __global__ void __launch_bounds__(8) wide(const float *__restrict__ x
         y_v.w = a * x_v.w + y_v.w;
         *(float4 *)&y[32 * bx + 4 * tx] = y_v;
     } else {
-        for (int i_inner = 0; i_inner < n - 32 * bx - 4 * tx; ++i_inner)
-            y[32 * bx + 4 * tx + i_inner] = a * x[32 * bx + 4 * tx + i_inner] + y[32 * bx + 4 * tx + i_inner];
+        for (int i_inner = 0; i_inner < n - 32 * bx - 4 * tx; ++i_inner) {
+            const int i = 32 * bx + 4 * tx + i_inner;
+            y[i] = a * x[i] + y[i];
+        }
     }
 }

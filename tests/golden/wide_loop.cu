@@ -18,10 +18,15 @@ extern "C" __global__ void wide(const float *__restrict__ x, float *__restrict__
     for (int i_outer = i_outer_full; i_outer < (n + 3) / 4; ++i_outer) {
         #pragma unroll
         for (int i_inner = 0; i_inner < 4; ++i_inner) {
-            if (4 * i_outer + i_inner < n) {
-                t[i_inner] = 2.0f * x[4 * i_outer + i_inner];  // insn
-                y[4 * i_outer + i_inner] = t[i_inner] * t[i_inner] + x[4 * i_outer + i_inner];  // insn_1
-            }
+            const int i = 4 * i_outer + i_inner;
+            if (i < n)
+                t[i_inner] = 2.0f * x[i];  // insn
+        }
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 4; ++i_inner) {
+            const int i = 4 * i_outer + i_inner;
+            if (i < n)
+                y[i] = t[i_inner] * t[i_inner] + x[i];  // insn_1
         }
     }
 }

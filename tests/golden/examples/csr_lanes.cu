@@ -14,23 +14,25 @@ extern "C" __global__ void __launch_bounds__(256) csr_lanes(const int *__restric
     const long long m = (long long)m_arg;
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x, ty = threadIdx.y;
+    const long long i = 32 * bx + ty;
     int begin;
     int count;
-    if (32 * bx + ty < n) {
-        begin = first[32 * bx + ty];  // insn
-        count = first[32 * bx + ty + 1] - begin;  // insn_1
+    if (i < n) {
+        begin = first[i];  // insn
+        count = first[i + 1] - begin;  // insn_1
     }
     float acc = 0.0f;  // insn_2
-    if (32 * bx + ty < n) {
+    if (i < n) {
         for (long long j_outer = 0; 32 * j_outer < (long long)count - tx; ++j_outer) {
             #pragma unroll
             for (long long j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer) {
-                if (32 * j_outer + 8 * j_inner_outer + tx < (long long)count)
-                    acc += a[begin + 32 * j_outer + 8 * j_inner_outer + tx] * x[column[begin + 32 * j_outer + 8 * j_inner_outer + tx]];  // insn_2
+                const long long j = 32 * j_outer + 8 * j_inner_outer + tx;
+                if (j < (long long)count)
+                    acc += a[begin + j] * x[column[begin + j]];  // insn_2
             }
         }
     }
     acc = sum_over_x_float32(acc);  // insn_2
-    if (tx == 0 && 32 * bx + ty < n)
-        y[32 * bx + ty] = acc;  // insn_2
+    if (tx == 0 && i < n)
+        y[i] = acc;  // insn_2
 }

@@ -133,11 +133,12 @@ extern "C" __global__ void __launch_bounds__(256) matmul_float64(const double *_
             if (128 * by + 32 * wi + 8 * i_hi + 2 * ti < m) {
                 #pragma unroll
                 for (int i_lo = 0; i_lo < 2; ++i_lo) {
-                    if (128 * by + 32 * wi + 8 * i_hi + 2 * ti + i_lo < m) {
+                    const int i = 128 * by + 32 * wi + 8 * i_hi + 2 * ti + i_lo;
+                    if (i < m) {
                         #pragma unroll
                         for (int j_hi = 0; j_hi < 4; ++j_hi) {
                             if (128 * bx + 64 * wj + 16 * j_hi + 2 * tj + 1 < n)
-                                *(double2 *)&c[(128 * by + 32 * wi + 8 * i_hi + 2 * ti + i_lo) * n + 128 * bx + 64 * wj + 16 * j_hi + 2 * tj] = *(const double2 *)&acc[i_hi][i_lo][j_hi][0];  // insn
+                                *(double2 *)&c[i * n + 128 * bx + 64 * wj + 16 * j_hi + 2 * tj] = *(const double2 *)&acc[i_hi][i_lo][j_hi][0];  // insn
                         }
                     }
                 }

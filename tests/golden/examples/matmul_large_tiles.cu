@@ -133,11 +133,12 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(const float
                 if (1024 * bz + 128 * bx + 64 * wi + 4 * ti + i_lo < m) {
                     #pragma unroll
                     for (int i_hi = 0; i_hi < 4; ++i_hi) {
-                        if (1024 * bz + 128 * bx + 64 * wi + 16 * i_hi + 4 * ti + i_lo < m) {
+                        const int i = 1024 * bz + 128 * bx + 64 * wi + 16 * i_hi + 4 * ti + i_lo;
+                        if (i < m) {
                             #pragma unroll
                             for (int j_hi = 0; j_hi < 2; ++j_hi) {
                                 if (128 * by + 64 * wj + 32 * j_hi + 4 * tj + 3 < n)
-                                    *(float4 *)&c[(1024 * bz + 128 * bx + 64 * wi + 16 * i_hi + 4 * ti + i_lo) * n + 128 * by + 64 * wj + 32 * j_hi + 4 * tj] = *(const float4 *)&acc[i_lo][i_hi][j_hi][0];  // insn
+                                    *(float4 *)&c[i * n + 128 * by + 64 * wj + 32 * j_hi + 4 * tj] = *(const float4 *)&acc[i_lo][i_hi][j_hi][0];  // insn
                             }
                         }
                     }

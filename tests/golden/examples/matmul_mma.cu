@@ -328,8 +328,9 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(const bfloat16 *__r
                         if (64 * bx + 32 * wj + 8 * ni + 2 * t_mod_4 + 1 < n) {
                             #pragma unroll
                             for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
-                                if (64 * by + 32 * wi + 16 * mi + 8 * ii_reg + ii_lane < m)
-                                    *(float2 *)&c[(64 * by + 32 * wi + 16 * mi + 8 * ii_reg + ii_lane) * n + 64 * bx + 32 * wj + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
+                                const int i = 64 * by + 32 * wi + 16 * mi + 8 * ii_reg + ii_lane;
+                                if (i < m)
+                                    *(float2 *)&c[i * n + 64 * bx + 32 * wj + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
                             }
                         }
                     }

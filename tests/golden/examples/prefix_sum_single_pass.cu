@@ -165,8 +165,9 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                 } else {
                     #pragma unroll
                     for (int k_x = 0; k_x < 4; ++k_x) {
-                        if (8192 * bx + 2048 * ty + 128 * r_x + 4 * tx + k_x < n)
-                            x[r_x][k_x] = a[8192 * bx + 2048 * ty + 128 * r_x + 4 * tx + k_x];  // load
+                        const int m = 8192 * bx + 2048 * ty + 128 * r_x + 4 * tx + k_x;
+                        if (m < n)
+                            x[r_x][k_x] = a[m];  // load
                     }
                 }
             }

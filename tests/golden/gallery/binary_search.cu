@@ -2,11 +2,10 @@ extern "C" __global__ void __launch_bounds__(64) binary_search(const float *__re
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    const int i = 64 * bx + tx;
-    if (i < n) {
+    if (64 * bx + tx < n) {
         {
             const int p = 64 * bx + tx;
-            const float wanted = x[i];
+            const float wanted = x[64 * bx + tx];
             int low = 0, high = m;
             while (low < high) {
                 const int middle = (low + high) / 2;

@@ -14,8 +14,9 @@ extern "C" __global__ void __launch_bounds__(16) block_sparse_by_blocks(const in
     if (2 * bx + 1 < n) {
         float t[2];
         for (int i_inner = 0; i_inner < 2; ++i_inner) {
-            int begin = first[2 * bx + i_inner];  // insn
-            int end = first[2 * bx + i_inner + 1];  // insn_1
+            const int i = 2 * bx + i_inner;
+            int begin = first[i];  // insn
+            int end = first[i + 1];  // insn_1
             #pragma unroll
             for (int q = 0; q < 2; ++q)
                 t[q] = 0.0f;  // insn_2
@@ -24,8 +25,10 @@ extern "C" __global__ void __launch_bounds__(16) block_sparse_by_blocks(const in
                 for (int r = 0; r < 2; ++r) {
                     float acc = 0.0f;  // insn_3
                     #pragma unroll
-                    for (int k_outer = 0; k_outer < 2; ++k_outer)
-                        acc += a[e * 64 + r * 32 + 16 * k_outer + tx] * x[column[e] * 32 + 16 * k_outer + tx];  // insn_3
+                    for (int k_outer = 0; k_outer < 2; ++k_outer) {
+                        const int k = 16 * k_outer + tx;
+                        acc += a[e * 64 + r * 32 + k] * x[column[e] * 32 + k];  // insn_3
+                    }
                     acc = sum_over_x_float32(acc);  // insn_3
                     t[r] += acc;  // insn_3
                 }
@@ -33,14 +36,15 @@ extern "C" __global__ void __launch_bounds__(16) block_sparse_by_blocks(const in
             if (tx == 0) {
                 #pragma unroll
                 for (int s = 0; s < 2; ++s)
-                    y[(2 * bx + i_inner) * 2 + s] = t[s];  // insn_4
+                    y[i * 2 + s] = t[s];  // insn_4
             }
         }
     } else {
         float t[2];
         for (int i_inner = 0; i_inner < min(2, n - 2 * bx); ++i_inner) {
-            int begin = first[2 * bx + i_inner];  // insn
-            int end = first[2 * bx + i_inner + 1];  // insn_1
+            const int i = 2 * bx + i_inner;
+            int begin = first[i];  // insn
+            int end = first[i + 1];  // insn_1
             #pragma unroll
             for (int q = 0; q < 2; ++q)
                 t[q] = 0.0f;  // insn_2
@@ -49,8 +53,10 @@ extern "C" __global__ void __launch_bounds__(16) block_sparse_by_blocks(const in
                 for (int r = 0; r < 2; ++r) {
                     float acc = 0.0f;  // insn_3
                     #pragma unroll
-                    for (int k_outer = 0; k_outer < 2; ++k_outer)
-                        acc += a[e * 64 + r * 32 + 16 * k_outer + tx] * x[column[e] * 32 + 16 * k_outer + tx];  // insn_3
+                    for (int k_outer = 0; k_outer < 2; ++k_outer) {
+                        const int k = 16 * k_outer + tx;
+                        acc += a[e * 64 + r * 32 + k] * x[column[e] * 32 + k];  // insn_3
+                    }
                     acc = sum_over_x_float32(acc);  // insn_3
                     t[r] += acc;  // insn_3
                 }
@@ -58,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(16) block_sparse_by_blocks(const in
             if (tx == 0) {
                 #pragma unroll
                 for (int s = 0; s < 2; ++s)
-                    y[(2 * bx + i_inner) * 2 + s] = t[s];  // insn_4
+                    y[i * 2 + s] = t[s];  // insn_4
             }
         }
     }

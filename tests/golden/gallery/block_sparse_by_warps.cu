@@ -11,9 +11,10 @@ extern "C" __global__ void __launch_bounds__(128) block_sparse_by_warps(const in
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x, ty = threadIdx.y;
-    if (4 * bx + ty < n) {
-        int begin = first[4 * bx + ty];  // insn
-        int end = first[4 * bx + ty + 1];  // insn_1
+    const int i = 4 * bx + ty;
+    if (i < n) {
+        int begin = first[i];  // insn
+        int end = first[i + 1];  // insn_1
         float t[2];
         #pragma unroll
         for (int q = 0; q < 2; ++q)
@@ -30,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(128) block_sparse_by_warps(const in
         if (tx == 0) {
             #pragma unroll
             for (int s = 0; s < 2; ++s)
-                y[(4 * bx + ty) * 2 + s] = t[s];  // insn_4
+                y[i * 2 + s] = t[s];  // insn_4
         }
     }
 }

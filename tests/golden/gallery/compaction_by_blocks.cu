@@ -82,23 +82,24 @@ extern "C" __global__ void __launch_bounds__(64) compaction_by_blocks(const floa
     __syncthreads();
     const int bx = ticket;
     const int tx = threadIdx.x;
+    const int i = 64 * bx + tx;
     __shared__ int partial[2];
     __shared__ int before[1];
     __shared__ int partial_0[2];
     int place_sum = 0;  // place_sum
-    if (64 * bx + tx < n)
-        place_sum += x[64 * bx + tx] > 0.0f ? 1 : 0;  // place_sum
+    if (i < n)
+        place_sum += x[i] > 0.0f ? 1 : 0;  // place_sum
     place_sum = block_sum_int32(place_sum, partial);  // place_sum
     int place_carry = 0;  // place_carry
     place_carry += place_sum;  // place_carry
     place_carry = grid_exclusive_sum_int32(place_carry, ticket, totals, before);  // place_carry
     int part_0 = 0;  // insn
-    if (64 * bx + tx < n)
-        part_0 += x[64 * bx + tx] > 0.0f ? 1 : 0;  // insn
+    if (i < n)
+        part_0 += x[i] > 0.0f ? 1 : 0;  // insn
     part_0 = block_exclusive_sum_int32(part_0, partial_0);  // insn
-    if (64 * bx + tx < n) {
+    if (i < n) {
         place_carry += part_0;  // insn
-        if (x[64 * bx + tx] > 0.0f)
-            out[place_carry] = x[64 * bx + tx];  // store
+        if (x[i] > 0.0f)
+            out[place_carry] = x[i];  // store
     }
 }

@@ -32,7 +32,9 @@ extern "C" __global__ void __launch_bounds__(32) differences(const float16 *__re
         y_v.e[7] = to_float16(to_float(x[256 * bx + 8 * tx + 8]) - to_float(x_v.e[7]));
         *(float16x8 *)&y[256 * bx + 8 * tx] = y_v;
     } else {
-        for (int i_inner_inner = 0; i_inner_inner < n - 256 * bx - 8 * tx; ++i_inner_inner)
-            y[256 * bx + 8 * tx + i_inner_inner] = to_float16(to_float(x[256 * bx + 8 * tx + i_inner_inner + 1]) - to_float(x[256 * bx + 8 * tx + i_inner_inner]));
+        for (int i_inner_inner = 0; i_inner_inner < n - 256 * bx - 8 * tx; ++i_inner_inner) {
+            const int i = 256 * bx + 8 * tx + i_inner_inner;
+            y[i] = to_float16(to_float(x[i + 1]) - to_float(x[i]));
+        }
     }
 }

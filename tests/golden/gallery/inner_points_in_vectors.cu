@@ -3,48 +3,46 @@ extern "C" __global__ void __launch_bounds__(8) inner_points(const float *__rest
     const int bx = blockIdx.x, by = blockIdx.y;
     const int tx = threadIdx.x;
     if (by >= 1 && 4 * by + 4 < m && 32 * bx + 31 < n) {
-        if (8 * bx + tx >= 1 && 32 * bx + 4 * tx + 7 < n) {
-            #pragma unroll
-            for (int i_inner = 0; i_inner < 4; ++i_inner) {
-                const float4 a_v = *(const float4 *)&a[(4 * by + i_inner - 1) * n + 32 * bx + 4 * tx];
-                const float4 a_v_0 = *(const float4 *)&a[(4 * by + i_inner + 1) * n + 32 * bx + 4 * tx];
-                const float4 a_v_1 = *(const float4 *)&a[(4 * by + i_inner) * n + 32 * bx + 4 * tx];
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 4; ++i_inner) {
+            const int i = 4 * by + i_inner;
+            if (8 * bx + tx >= 1 && 32 * bx + 4 * tx + 7 < n) {
+                const float4 a_v = *(const float4 *)&a[(i - 1) * n + 32 * bx + 4 * tx];
+                const float4 a_v_0 = *(const float4 *)&a[(i + 1) * n + 32 * bx + 4 * tx];
+                const float4 a_v_1 = *(const float4 *)&a[i * n + 32 * bx + 4 * tx];
                 float4 b_v;
-                b_v.x = a[(4 * by + i_inner) * n + 32 * bx + 4 * tx - 1] + a_v_1.y - a_v.x - a_v_0.x;
+                b_v.x = a[i * n + 32 * bx + 4 * tx - 1] + a_v_1.y - a_v.x - a_v_0.x;
                 b_v.y = a_v_1.x + a_v_1.z - a_v.y - a_v_0.y;
                 b_v.z = a_v_1.y + a_v_1.w - a_v.z - a_v_0.z;
-                b_v.w = a_v_1.z + a[(4 * by + i_inner) * n + 32 * bx + 4 * tx + 4] - a_v.w - a_v_0.w;
-                *(float4 *)&b[(4 * by + i_inner) * n + 32 * bx + 4 * tx] = b_v;
-            }
-        } else {
-            #pragma unroll
-            for (int i_inner = 0; i_inner < 4; ++i_inner) {
-                for (int j_inner_inner = max(0, 1 - 32 * bx - 4 * tx); j_inner_inner < min(4, n - 32 * bx - 4 * tx - 1); ++j_inner_inner)
-                    b[(4 * by + i_inner) * n + 32 * bx + 4 * tx + j_inner_inner] = a[(4 * by + i_inner) * n + 32 * bx + 4 * tx + j_inner_inner - 1] + a[(4 * by + i_inner) * n + 32 * bx + 4 * tx + j_inner_inner + 1] - a[(4 * by + i_inner - 1) * n + 32 * bx + 4 * tx + j_inner_inner] - a[(4 * by + i_inner + 1) * n + 32 * bx + 4 * tx + j_inner_inner];
+                b_v.w = a_v_1.z + a[i * n + 32 * bx + 4 * tx + 4] - a_v.w - a_v_0.w;
+                *(float4 *)&b[i * n + 32 * bx + 4 * tx] = b_v;
+            } else {
+                for (int j_inner_inner = max(0, 1 - 32 * bx - 4 * tx); j_inner_inner < min(4, n - 32 * bx - 4 * tx - 1); ++j_inner_inner) {
+                    const int j = 32 * bx + 4 * tx + j_inner_inner;
+                    b[i * n + j] = a[i * n + j - 1] + a[i * n + j + 1] - a[(i - 1) * n + j] - a[(i + 1) * n + j];
+                }
             }
         }
     } else if (32 * bx + 4 * tx + 3 < n) {
-        if (8 * bx + tx >= 1 && 32 * bx + 4 * tx + 7 < n) {
-            #pragma unroll
-            for (int i_inner = 0; i_inner < 4; ++i_inner) {
-                if (4 * by + i_inner >= 1 && 4 * by + i_inner + 1 < m) {
-                    const float4 a_v = *(const float4 *)&a[(4 * by + i_inner - 1) * n + 32 * bx + 4 * tx];
-                    const float4 a_v_0 = *(const float4 *)&a[(4 * by + i_inner + 1) * n + 32 * bx + 4 * tx];
-                    const float4 a_v_1 = *(const float4 *)&a[(4 * by + i_inner) * n + 32 * bx + 4 * tx];
+        #pragma unroll
+        for (int i_inner = 0; i_inner < 4; ++i_inner) {
+            const int i = 4 * by + i_inner;
+            if (i >= 1 && i + 1 < m) {
+                if (8 * bx + tx >= 1 && 32 * bx + 4 * tx + 7 < n) {
+                    const float4 a_v = *(const float4 *)&a[(i - 1) * n + 32 * bx + 4 * tx];
+                    const float4 a_v_0 = *(const float4 *)&a[(i + 1) * n + 32 * bx + 4 * tx];
+                    const float4 a_v_1 = *(const float4 *)&a[i * n + 32 * bx + 4 * tx];
                     float4 b_v;
-                    b_v.x = a[(4 * by + i_inner) * n + 32 * bx + 4 * tx - 1] + a_v_1.y - a_v.x - a_v_0.x;
+                    b_v.x = a[i * n + 32 * bx + 4 * tx - 1] + a_v_1.y - a_v.x - a_v_0.x;
                     b_v.y = a_v_1.x + a_v_1.z - a_v.y - a_v_0.y;
                     b_v.z = a_v_1.y + a_v_1.w - a_v.z - a_v_0.z;
-                    b_v.w = a_v_1.z + a[(4 * by + i_inner) * n + 32 * bx + 4 * tx + 4] - a_v.w - a_v_0.w;
-                    *(float4 *)&b[(4 * by + i_inner) * n + 32 * bx + 4 * tx] = b_v;
-                }
-            }
-        } else {
-            #pragma unroll
-            for (int i_inner = 0; i_inner < 4; ++i_inner) {
-                if (4 * by + i_inner >= 1 && 4 * by + i_inner + 1 < m) {
-                    for (int j_inner_inner = max(0, 1 - 32 * bx - 4 * tx); j_inner_inner < min(4, n - 32 * bx - 4 * tx - 1); ++j_inner_inner)
-                        b[(4 * by + i_inner) * n + 32 * bx + 4 * tx + j_inner_inner] = a[(4 * by + i_inner) * n + 32 * bx + 4 * tx + j_inner_inner - 1] + a[(4 * by + i_inner) * n + 32 * bx + 4 * tx + j_inner_inner + 1] - a[(4 * by + i_inner - 1) * n + 32 * bx + 4 * tx + j_inner_inner] - a[(4 * by + i_inner + 1) * n + 32 * bx + 4 * tx + j_inner_inner];
+                    b_v.w = a_v_1.z + a[i * n + 32 * bx + 4 * tx + 4] - a_v.w - a_v_0.w;
+                    *(float4 *)&b[i * n + 32 * bx + 4 * tx] = b_v;
+                } else {
+                    for (int j_inner_inner = max(0, 1 - 32 * bx - 4 * tx); j_inner_inner < min(4, n - 32 * bx - 4 * tx - 1); ++j_inner_inner) {
+                        const int j = 32 * bx + 4 * tx + j_inner_inner;
+                        b[i * n + j] = a[i * n + j - 1] + a[i * n + j + 1] - a[(i - 1) * n + j] - a[(i + 1) * n + j];
+                    }
                 }
             }
         }

@@ -4,5 +4,5 @@ extern "C" __global__ void __launch_bounds__(16) periodic_difference_by_if(const
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
     if (i < n)
-        d[i] = (16 * bx + tx + 1 < n ? a[i + 1] : a[0]) - (!(16 * bx + tx < 1) ? a[i - 1] : a[n - 1]);
+        d[i] = (i + 1 < n ? a[i + 1] : a[0]) - (!(i < 1) ? a[i - 1] : a[n - 1]);
 }

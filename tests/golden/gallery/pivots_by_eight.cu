@@ -37,17 +37,18 @@ extern "C" __global__ void __launch_bounds__(128) pivots_by_eight(const float *_
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x, ty = threadIdx.y;
+    const int i = 16 * bx + ty;
     value_index acc = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // insn
-    if (16 * bx + ty < n) {
+    if (i < n) {
         for (int k_outer = 0; k_outer < (m - tx + 7) / 8; ++k_outer)
-            acc = argmax(acc, make_value_index(fabsf(a[(16 * bx + ty) * m + 8 * k_outer + tx]), 8 * k_outer + tx));  // insn
+            acc = argmax(acc, make_value_index(fabsf(a[i * m + 8 * k_outer + tx]), 8 * k_outer + tx));  // insn
     }
     acc = argmax_over_x(acc);  // insn
     value_index argmax_value;
-    if (16 * bx + ty < n)
+    if (i < n)
         argmax_value = acc;  // insn
-    if (tx == 0 && 16 * bx + ty < n) {
-        best[16 * bx + ty] = argmax_value.value;  // insn_1
-        at[16 * bx + ty] = argmax_value.index;  // insn_2
+    if (tx == 0 && i < n) {
+        best[i] = argmax_value.value;  // insn_1
+        at[i] = argmax_value.index;  // insn_2
     }
 }

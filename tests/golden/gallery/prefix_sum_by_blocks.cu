@@ -90,8 +90,9 @@ extern "C" __global__ void __launch_bounds__(32) prefix_by_blocks(const float *_
         part_0 = warp_exclusive_sum_float32(part_0);  // b_carry
         b_carry += part_0;  // b_carry
         for (int i_inner_inner = 0; i_inner_inner < 2; ++i_inner_inner) {
-            b_carry += a[64 * bx + 2 * tx + i_inner_inner];  // insn
-            b[64 * bx + 2 * tx + i_inner_inner] = b_carry;  // insn
+            const int i = 64 * bx + 2 * tx + i_inner_inner;
+            b_carry += a[i];  // insn
+            b[i] = b_carry;  // insn
         }
     } else {
         float tile_sum = 0.0f;  // tile_sum
@@ -111,8 +112,9 @@ extern "C" __global__ void __launch_bounds__(32) prefix_by_blocks(const float *_
         if (64 * bx + 2 * tx < n)
             b_carry += part_0;  // b_carry
         for (int i_inner_inner = 0; i_inner_inner < min(2, n - 64 * bx - 2 * tx); ++i_inner_inner) {
-            b_carry += a[64 * bx + 2 * tx + i_inner_inner];  // insn
-            b[64 * bx + 2 * tx + i_inner_inner] = b_carry;  // insn
+            const int i = 64 * bx + 2 * tx + i_inner_inner;
+            b_carry += a[i];  // insn
+            b[i] = b_carry;  // insn
         }
     }
 }

@@ -54,8 +54,9 @@ extern "C" __global__ void prefix_by_threads(const float *__restrict__ a, float 
         b_carry += b_sum;  // b_carry
         b_carry = grid_exclusive_sum_float64(b_carry, ticket, totals, totals_known, before);  // b_carry
         for (int i_inner = 0; i_inner < 4; ++i_inner) {
-            b_carry += (double)a[4 * bx + i_inner];  // insn
-            b[4 * bx + i_inner] = b_carry;  // insn
+            const int i = 4 * bx + i_inner;
+            b_carry += (double)a[i];  // insn
+            b[i] = b_carry;  // insn
         }
     } else {
         double b_sum = 0.0;  // b_sum
@@ -65,8 +66,9 @@ extern "C" __global__ void prefix_by_threads(const float *__restrict__ a, float 
         b_carry += b_sum;  // b_carry
         b_carry = grid_exclusive_sum_float64(b_carry, ticket, totals, totals_known, before);  // b_carry
         for (int i_inner = 0; i_inner < min(4, n - 4 * bx); ++i_inner) {
-            b_carry += (double)a[4 * bx + i_inner];  // insn
-            b[4 * bx + i_inner] = b_carry;  // insn
+            const int i = 4 * bx + i_inner;
+            b_carry += (double)a[i];  // insn
+            b[i] = b_carry;  // insn
         }
     }
 }

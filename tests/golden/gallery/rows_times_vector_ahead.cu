@@ -3,6 +3,7 @@ extern "C" __global__ void __launch_bounds__(32) rows_times_vector_ahead(const f
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     const int t_mod_8 = tx % 8, ar = tx / 8;
+    const int i = 32 * bx + tx;
     __shared__ float a_tile[2][32][9];
     __shared__ float x_tile[2][8];
     float acc = 0.0f;  // insn
@@ -52,6 +53,6 @@ extern "C" __global__ void __launch_bounds__(32) rows_times_vector_ahead(const f
         for (int ki = 0; ki < min(8, 3 * n - 8 * ko); ++ki)
             acc += a_tile[ko % 2][tx][ki] * x_tile[ko % 2][ki];  // insn
     }
-    if (32 * bx + tx < n)
-        y[32 * bx + tx] = acc;  // insn
+    if (i < n)
+        y[i] = acc;  // insn
 }

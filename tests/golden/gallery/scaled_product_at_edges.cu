@@ -101,11 +101,13 @@ extern "C" __global__ void __launch_bounds__(16) scaled_product_at_edges(const f
     if (8 * by + ty < n && 8 * bx + tx < n) {
         #pragma unroll
         for (int ir = 0; ir < 2; ++ir) {
-            if (8 * by + 4 * ir + ty < n) {
+            const int i = 8 * by + 4 * ir + ty;
+            if (i < n) {
                 #pragma unroll
                 for (int jr = 0; jr < 2; ++jr) {
-                    if (8 * bx + 4 * jr + tx < n)
-                        c[(8 * by + 4 * ir + ty) * n + 8 * bx + 4 * jr + tx] = acc[ir][jr];  // insn
+                    const int j = 8 * bx + 4 * jr + tx;
+                    if (j < n)
+                        c[i * n + j] = acc[ir][jr];  // insn
                 }
             }
         }

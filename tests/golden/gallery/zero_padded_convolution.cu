@@ -2,10 +2,11 @@ extern "C" __global__ void __launch_bounds__(16) zero_padded_convolution(const f
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    if (16 * bx + tx < n) {
+    const int i = 16 * bx + tx;
+    if (i < n) {
         float acc = 0.0f;
         for (int k = 0; k < 3; ++k)
-            acc += 16 * bx + k + tx >= 1 && 16 * bx + k + tx <= n ? w[k] * a[16 * bx + k + tx - 1] : 0.0f;
-        b[16 * bx + tx] = acc;
+            acc += i + k >= 1 && i + k <= n ? w[k] * a[i + k - 1] : 0.0f;
+        b[i] = acc;
     }
 }

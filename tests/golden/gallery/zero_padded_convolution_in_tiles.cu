@@ -2,32 +2,33 @@ extern "C" __global__ void __launch_bounds__(16) zero_padded_convolution_in_tile
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
+    const int i = 16 * bx + tx;
     __shared__ float a_fetch[18];
     if (bx >= 1 && 16 * bx + 16 < n) {
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
             if (16 * a_dim_0_outer + tx < 18)
-                a_fetch[16 * a_dim_0_outer + tx] = a[16 * bx + 16 * a_dim_0_outer + tx - 1];  // fetch_a
+                a_fetch[16 * a_dim_0_outer + tx] = a[i + 16 * a_dim_0_outer - 1];  // fetch_a
         }
         float acc = 0.0f;  // insn
         __syncwarp();
         for (int k = 0; k < 3; ++k)
             acc += w[k] * a_fetch[k + tx];  // insn
-        b[16 * bx + tx] = acc;  // insn
+        b[i] = acc;  // insn
     } else {
-        if (16 * bx + tx <= n) {
+        if (i <= n) {
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-                if (16 * a_dim_0_outer + tx < 18 && 16 * bx + 16 * a_dim_0_outer + tx >= 1 && 16 * bx + 16 * a_dim_0_outer + tx <= n)
-                    a_fetch[16 * a_dim_0_outer + tx] = a[16 * bx + 16 * a_dim_0_outer + tx - 1];  // fetch_a
+                if (16 * a_dim_0_outer + tx < 18 && i + 16 * a_dim_0_outer >= 1 && i + 16 * a_dim_0_outer <= n)
+                    a_fetch[16 * a_dim_0_outer + tx] = a[i + 16 * a_dim_0_outer - 1];  // fetch_a
             }
         }
         float acc = 0.0f;  // insn
         __syncwarp();
-        if (16 * bx + tx < n) {
+        if (i < n) {
             for (int k = 0; k < 3; ++k)
-                acc += 16 * bx + k + tx >= 1 && 16 * bx + k + tx <= n ? w[k] * a_fetch[k + tx] : 0.0f;  // insn
-            b[16 * bx + tx] = acc;  // insn
+                acc += i + k >= 1 && i + k <= n ? w[k] * a_fetch[k + tx] : 0.0f;  // insn
+            b[i] = acc;  // insn
         }
     }
 }
