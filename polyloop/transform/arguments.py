@@ -110,6 +110,9 @@ class RenameArgument(Transform):
         if problem is not None:
             yield problem
         yield from new_name_violations(kernel, (self.new_name,))
+        if self.new_name in _written_inames(kernel) and self.new_name not in kernel.inames:
+            message = f"'{self.new_name}' is an iname of the program as it was written"
+            yield Diagnostic("name-taken", message, hints=("choose another name",))
         for rule in kernel.substitutions.values():
             if self.new_name in rule.arguments:
                 yield Diagnostic(
@@ -128,6 +131,11 @@ class RenameArgument(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         return _on_both(kernel, _Renaming(self.old_name, self.new_name).kernel)
+
+
+def _written_inames(kernel: LoopKernel) -> frozenset[str]:
+    """Return the inames of the reference program."""
+    return frozenset() if kernel.reference is None else frozenset(kernel.reference.kernel.inames)
 
 
 class _Renaming:

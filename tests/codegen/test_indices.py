@@ -47,8 +47,10 @@ def test_what_is_written_out_keeps_its_place_among_the_operators() -> None:
 
 
 def test_a_name_that_is_taken_is_not_used_again() -> None:
-    knl = pl.rename_argument(on_blocks(doubled()), "y", "i")
-    assert "i[128 * bx + tx] = 2.0f * x[128 * bx + tx];" in text(knl)
+    knl = pl.add_prefetch(on_blocks(doubled()), "x", temporary_name="i", temporary_address_space="private")
+    code = text(knl)
+    assert "y[128 * bx + tx] = 2.0f * i;" in code
+    assert "const int i" not in code
 
 
 def test_loops_around_an_index_hold_its_definition() -> None:

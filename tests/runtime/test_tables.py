@@ -44,7 +44,7 @@ def test_a_table_stands_in_the_text_exactly() -> None:
     values = "{0x1.99999ap-4f, 0.5f, -0.25f, 0x1.4484cp-100f};"
     assert f"static const float loop_kernel_w[4] = {values}" in texts["c"]
     assert f"__constant__ float loop_kernel_w[4] = {values}" in texts["cuda"]
-    assert "acc += loop_kernel_w[k] * a[32 * bx + k + tx];" in texts["cuda"]
+    assert "acc += loop_kernel_w[k] * a[i + k];" in texts["cuda"]
     assert "w: float32[4] (table)" in str(filtered())
 
 

@@ -136,3 +136,9 @@ def test_instructions_are_removed(golden: Golden) -> None:
 def test_transforms_go_on_after_them(call: Callable[[pl.LoopKernel], pl.LoopKernel]) -> None:
     knl = pl.add_prefetch(spread(call(blur())), "a", "i_inner")
     assert "__shared__ float a_fetch[18]" in cuda(knl)
+
+
+def test_an_argument_is_not_called_like_a_loop_of_the_program() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2*x[i]", [pl.GlobalArg("x, y", np.float32, shape="n"), ...])
+    with pytest.raises(pl.TransformError, match="'i' is an iname of the program as it was written"):
+        pl.rename_argument(pl.split_iname(knl, "i", 16), "y", "i")

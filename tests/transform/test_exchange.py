@@ -11,6 +11,7 @@ import pytest
 import polyloop as pl
 from polyloop.codegen.c_ast import Assign, For, If
 from polyloop.codegen.divergence import refuse_divergent
+from polyloop.codegen.indices import Indices
 from polyloop.errors import CodegenError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.runtime.nvrtc import compile_cuda
@@ -323,7 +324,7 @@ def test_what_comes_after_is_checked_too() -> None:
 
 def test_no_shuffle_stands_where_lanes_are_missing() -> None:
     storage = Storage("t", np.dtype("float32"), (), AddressSpace.PRIVATE, lane=0)
-    scope: Any = SimpleNamespace(storage={"t": storage}, values={"l.0": "tx"}, language=CUDA_LANGUAGE)
+    scope: Any = SimpleNamespace(storage={"t": storage}, values={"l.0": "tx"}, language=CUDA_LANGUAGE, indices=Indices())
     scope.error = lambda problem: CodegenError("generate_code", "k", [problem])
     shuffle = Assign("r", "=", "__shfl_sync(0xffffffffu, t, 3)", "use", "r", frozenset({"t"}))
     refuse_divergent((If("bx < n", (shuffle,)), For("int", "k", "0", "k < n", (shuffle,))), scope)
