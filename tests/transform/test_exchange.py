@@ -324,7 +324,8 @@ def test_what_comes_after_is_checked_too() -> None:
 
 def test_no_shuffle_stands_where_lanes_are_missing() -> None:
     storage = Storage("t", np.dtype("float32"), (), AddressSpace.PRIVATE, lane=0)
-    scope: Any = SimpleNamespace(storage={"t": storage}, values={"l.0": "tx"}, language=CUDA_LANGUAGE, indices=Indices())
+    scope: Any = SimpleNamespace(storage={"t": storage}, values={"l.0": "tx"}, language=CUDA_LANGUAGE)
+    scope.indices = Indices()
     scope.error = lambda problem: CodegenError("generate_code", "k", [problem])
     shuffle = Assign("r", "=", "__shfl_sync(0xffffffffu, t, 3)", "use", "r", frozenset({"t"}))
     refuse_divergent((If("bx < n", (shuffle,)), For("int", "k", "0", "k < n", (shuffle,))), scope)
