@@ -7,27 +7,10 @@ from typing import Any, Final
 
 import numpy as np
 
-import polyloop as pl
 from benchmarks.gpu.case import Arrays, Case, F, sampled, wide
-from examples import stencil_3d_vectors
+from examples import stencil_3d_vectors, transpose_vectors
 
 __all__ = ["NEIGHBOURS"]
-
-def _transpose() -> pl.LoopKernel:
-    knl = pl.make_kernel(
-        "{[i, j]: 0 <= i, j < n}",
-        "b[i, j] = a[j, i]",
-        [pl.GlobalArg("a, b", F, shape="n, n"), ...],
-        name="transpose",
-        assumptions="n >= 4 and n mod 4 = 0",
-    )
-    knl = pl.split_iname(knl, "i", 64, outer_tag="g.1")
-    knl = pl.split_iname(knl, "i_inner", 16, outer_tag="unr", inner_tag="l.1")
-    knl = pl.split_iname(knl, "j", 64, outer_tag="g.0")
-    knl = pl.split_iname(knl, "j_inner", 4, outer_tag="l.0", inner_tag="vec")
-    tile = ["i_inner_outer", "i_inner_inner", "j_inner_outer", "j_inner_inner"]
-    return pl.add_prefetch(knl, "a", tile, temporary_name="tile", vec=4, pad=1)
-
 
 def _matrix(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, Any]:
     return {"a": rng.random((sizes["n"], sizes["n"]), F)}
@@ -59,7 +42,7 @@ def _expected_stencil(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, An
 NEIGHBOURS: Final = (
     Case(
         "transpose",
-        _transpose,
+        transpose_vectors.transformed,
         ({"n": 16384},),
         {"n": 68},
         _matrix,

@@ -9,7 +9,7 @@ import numpy as np
 
 import polyloop as pl
 from benchmarks.gpu.case import Arrays, Case, F, sampled, wide
-from examples import prefix_sum, prefix_sum_single_pass
+from examples import layer_norm_registers, prefix_sum, prefix_sum_single_pass, softmax_halves
 
 __all__ = ["ROWS"]
 
@@ -76,15 +76,6 @@ def _threads(columns: int) -> int:
     return min(1024, max(32, columns // 8))
 
 
-def _in_registers(knl: pl.LoopKernel, threads: int, *held: str) -> pl.LoopKernel:
-    """Return *knl* with a block a row, vectors along it, and the temporaries *held* in the registers of the threads."""
-    knl = pl.split_iname(knl, "k", 4, outer_iname="part", inner_iname="lane", inner_tag="vec")
-    knl = pl.split_iname(knl, "part", threads, outer_iname="step", outer_tag="unr", inner_iname="t", inner_tag="l.0")
-    for name in held:
-        knl = pl.split_array_axis(pl.split_array_axis(knl, name, 0, 4), name, 0, threads)
-    return pl.tag_inames(knl, "i:g.0")
-
-
 def _softmax(columns: int) -> pl.LoopKernel:
     knl = pl.make_kernel(
         f"{{[i, k]: 0 <= i < m and 0 <= k < {columns}}}",
@@ -101,66 +92,34 @@ def _softmax(columns: int) -> pl.LoopKernel:
         name=f"softmax_{columns}",
         assumptions="m >= 1",
     )
-    return _in_registers(knl, _threads(columns), "row", "power")
+    return layer_norm_registers.in_registers(knl, _threads(columns), "row", "power")
 
 
 def _layer_norm(columns: int) -> pl.LoopKernel:
-    knl = pl.make_kernel(
-        f"{{[i, k]: 0 <= i < m and 0 <= k < {columns}}}",
-        f"""
-        for i
-            <> row[k] = x[i, k]
-            <> mean = sum(k, row[k])/{columns}
-            <> away[k] = row[k] - mean
-            <> scale = rsqrt(sum(k, away[k]*away[k])/{columns} + 1e-5)
-            y[i, k] = away[k]*scale*gamma[k] + beta[k]
-        end
-        """,
-        [pl.GlobalArg("x, y", F, shape=f"m, {columns}"), pl.GlobalArg("gamma, beta", F, shape=f"{columns}"), ...],
-        name=f"layer_norm_{columns}",
-        assumptions="m >= 1",
-    )
-    return _in_registers(knl, min(512, _threads(columns)), "row", "away")
+    return layer_norm_registers.transformed(columns, min(512, _threads(columns)))
 
 
-def _in_halves(name: str, text: str, *more: str, threads: int = 1024) -> pl.LoopKernel:
-    """Return a kernel on rows of 65536, more than the registers of a block hold: half of it lies in shared memory."""
+def _wide_norm() -> pl.LoopKernel:
+    """Return layer norm of rows of 65536, more than the registers of a block hold: half of it lies in shared memory."""
     half = _WIDEST // 2
-    vectors = [pl.GlobalArg(", ".join(more), F, shape=f"{_WIDEST}")] if more else []
     knl = pl.make_kernel(
         f"{{[i, k]: 0 <= i < m and 0 <= k < {half}}}",
-        text.replace("HALF", str(half)).replace("WHOLE", str(_WIDEST)),
-        [pl.GlobalArg("x, y", F, shape=f"m, {_WIDEST}"), *vectors, ...],
-        name=f"{name}_{_WIDEST}",
+        f"""
+        for i
+            <> low[k] = x[i, k]
+            <> high[k] = x[i, k + {half}]
+            <> mean = sum(k, low[k] + high[k])/{_WIDEST}
+            <> scale = rsqrt(sum(k, (low[k] - mean)**2 + (high[k] - mean)**2)/{_WIDEST} + 1e-5)
+            y[i, k] = (low[k] - mean)*scale*gamma[k] + beta[k]
+            y[i, k + {half}] = (high[k] - mean)*scale*gamma[k + {half}] + beta[k + {half}]
+        end
+        """,
+        [pl.GlobalArg("x, y", F, shape=f"m, {_WIDEST}"), pl.GlobalArg("gamma, beta", F, shape=_WIDEST), ...],
+        name=f"layer_norm_{_WIDEST}",
         assumptions="m >= 1",
     )
-    knl = _in_registers(knl, threads, "low", "high")
+    knl = layer_norm_registers.in_registers(knl, 1024, "low", "high")
     return pl.set_temporary_address_space(knl, "high", "local")
-
-
-_WIDE_SOFTMAX: Final = """
-    for i
-        <> low[k] = x[i, k]
-        <> high[k] = x[i, k + HALF]
-        <> top = max(k, max(low[k], high[k]))
-        low[k] = exp(low[k] - top)
-        high[k] = exp(high[k] - top)
-        <> scale = 1/sum(k, low[k] + high[k])
-        y[i, k] = low[k]*scale
-        y[i, k + HALF] = high[k]*scale
-    end
-    """
-
-_WIDE_NORM: Final = """
-    for i
-        <> low[k] = x[i, k]
-        <> high[k] = x[i, k + HALF]
-        <> mean = sum(k, low[k] + high[k])/WHOLE
-        <> scale = rsqrt(sum(k, (low[k] - mean)**2 + (high[k] - mean)**2)/WHOLE + 1e-5)
-        y[i, k] = (low[k] - mean)*scale*gamma[k] + beta[k]
-        y[i, k + HALF] = (high[k] - mean)*scale*gamma[k + HALF] + beta[k + HALF]
-    end
-    """
 
 
 def _expected_softmax(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
@@ -188,7 +147,7 @@ def _normalized(columns: int) -> tuple[Case, Case]:
     sizes = ({"m": _ELEMENTS // columns},)
     softmax = Case(
         f"softmax of {columns}",
-        lambda: _in_halves("softmax", _WIDE_SOFTMAX) if columns == _WIDEST else _softmax(columns),
+        lambda: softmax_halves.transformed(_WIDEST, 1024) if columns == _WIDEST else _softmax(columns),
         sizes,
         {"m": 3},
         _normal_rows(columns),
@@ -197,7 +156,7 @@ def _normalized(columns: int) -> tuple[Case, Case]:
     )
     norm = Case(
         f"layer norm of {columns}",
-        lambda: _in_halves("norm", _WIDE_NORM, "gamma", "beta") if columns == _WIDEST else _layer_norm(columns),
+        lambda: _wide_norm() if columns == _WIDEST else _layer_norm(columns),
         sizes,
         {"m": 3},
         _normal_rows(columns, "gamma", "beta"),
