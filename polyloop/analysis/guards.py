@@ -16,7 +16,7 @@ from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children
 from polyloop.kernel.arrays import ValueArg
 from polyloop.kernel.domains import condition_set
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, memoised
 
 __all__ = ["Guard", "exact_parameters", "guarded_children", "guarded_domain", "guards_a_reduction"]
 
@@ -90,6 +90,7 @@ def _narrowed(expr: Expression, domain: isl.Set, dims: Sequence[str], known: set
             return domain
 
 
+@memoised
 def exact_parameters(kernel: LoopKernel) -> frozenset[str]:
     """Return the parameters that comparisons compute with as with integers: unsigned and short types wrap around."""
     wrapping = {
