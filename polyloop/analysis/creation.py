@@ -433,7 +433,7 @@ def _uninitialised(kernel: LoopKernel) -> Iterator[Diagnostic]:
 
 def _never_written(placement: Placement, name: str) -> Iterator[tuple[Placed, Access, isl.Set]]:
     """Yield the reads of *name*, whose writes data decides about, that no write can reach, and where."""
-    flow = may_flow_of(placement, name)
+    flow = known_may_flow(placement, name)
     for (statement, access), sources in zip(flow.reads, flow.sources, strict=True):
         is_sure = not statement.lowered.is_conditional and not access.guards and access.is_affine()
         if not is_sure or access.keeps or access.fields or statement.lowered.is_write(access):
