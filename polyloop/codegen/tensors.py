@@ -73,8 +73,7 @@ def with_matrices(tree: Tree, schedule: Schedule, language: Language) -> tuple[T
         statements.update(_whole(statement, {x: n for x, n in loops.items() if n is not None}, statements))
         tree = _collapsed(tree, name, inside)
         if statement.product.ahead:
-            tree, kept = _ahead(tree, name, statements, schedule)
-            storages += kept
+            tree = _ahead(tree, name, statements, schedule, storages)
         names = {digit.axis: _lane_name(digit) for digit in _digits(statement.product)} | names
     return tree, replace(schedule, statements=statements, digit_names=names), storages
 
@@ -169,11 +168,12 @@ def _whole(
 
 
 def _ahead(
-    tree: Tree, name: str, statements: dict[str, Statement], schedule: Schedule
-) -> tuple[Tree, list[Storage]]:
-    """Return *tree* with the beginning and the end of a statement whose operands are loaded ahead, and their registers.
+    tree: Tree, name: str, statements: dict[str, Statement], schedule: Schedule, storages: list[Storage]
+) -> Tree:
+    """Return *tree* with the beginning and the end of a statement whose operands are loaded ahead.
 
-    They stand around the outermost loop that the beginning of the sums is not in.
+    They stand around the outermost loop that the beginning of the sums is not in.  The registers of the operands come
+    to *storages*.
     """
     statement = statements[name]
     tensor = statement.tensor
@@ -187,7 +187,8 @@ def _ahead(
     taken = {argument.name for argument in schedule.arguments} | set(schedule.tables) | {array}
     taken |= {t.name for launch in schedule.launches for t in launch.temporaries}
     taken |= {dim for other in statements.values() for dim in other.dims}
-    fragments, storages = {}, []
+    taken |= {storage.name for storage in storages}
+    fragments = {}
     for operand in operands:
         fragments[operand.name] = wish = _fresh(f"{operand.name}_frag", taken)
         taken.add(wish)
@@ -202,7 +203,7 @@ def _ahead(
         own = replace(tensor, role=role, fragments=fragments)
         statements[f"{name} {role}"] = replace(statement, name=f"{name} {role}", dims=dims, domain=domain, tensor=own)
     statements[name] = replace(statement, tensor=replace(tensor, role="step", fragments=fragments))
-    return _around(tree, name, common), storages
+    return _around(tree, name, common)
 
 
 def _fresh(wish: str, taken: Collection[str]) -> str:

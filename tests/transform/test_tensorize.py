@@ -107,6 +107,25 @@ def test_the_text_of_operands_that_are_loaded_ahead(golden: Golden) -> None:
     agrees(knl, *arguments(BF16, 32, 32, 64))
 
 
+def test_two_products_that_are_loaded_ahead() -> None:
+    text = f"{PRODUCT} {{id=one}}\nd[i, j] = c[i, j] + sum(l, a[i, l]*b[l, j]) {{id=two}}"
+    knl = pl.make_kernel(
+        BOX.replace("i, j, k", "i, j, k, l").replace("k < p", "k, l < p"), text,
+        [pl.GlobalArg("a", BF16, shape="m, p"), pl.GlobalArg("b", BF16, shape="p, n"),
+         pl.GlobalArg("c, d", np.float32, shape="m, n"), ...],
+        name="products", assumptions=ANY,
+    )  # fmt: skip
+    knl = pl.split_iname(knl, "i", 16, outer_tag="g.1")
+    knl = pl.split_iname(knl, "j", 8, outer_tag="g.0")
+    for x in "kl":
+        knl = pl.split_iname(knl, x, 32)
+        knl = pl.split_iname(knl, f"{x}_inner", 16, outer_tag="unr")
+    knl = pl.tensorize(knl, "id:one or id:two", "mma_m16n8k16_bf16", ahead=True)
+    given, wanted = arguments(BF16, 17, 10, 70)
+    for result in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), given).values():
+        np.testing.assert_array_equal(result["d"], 2 * wanted["c"])
+
+
 def test_loading_ahead_takes_an_even_number_of_steps() -> None:
     knl = pl.tensorize(pl.split_iname(tiles(), "kk", 1, inner_tag="unr", do_tagged_check=False), "writes:c",
                        "mma_m16n8k16_bf16", ahead=True)  # fmt: skip
