@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from polyloop.codegen.begin import begun
 from polyloop.codegen.c_ast import Block, Carve, Declare, Sync, Union
 from polyloop.codegen.declare import declare_private, declare_shared
 from polyloop.codegen.language import Language
@@ -33,7 +34,7 @@ def declare_temporaries(body: Block, launch: Launch, scope: Scope) -> tuple[Bloc
     private = [
         t.name for t in launch.temporaries if t.address_space is AddressSpace.PRIVATE and t.name not in scope.expanded
     ]
-    body = declare_private(body, private, declarations.__getitem__)
+    body = declare_private(begun(body), private, declarations.__getitem__)
     others = [t for t in launch.temporaries if t.name not in private and any(t.name in node.uses for node in body)]
     if asks_for_shared(launch, scope.language):
         return _carved(body, [t for t in others if t.address_space is AddressSpace.LOCAL], scope)
