@@ -49,8 +49,7 @@ extern "C" __global__ void __launch_bounds__(64) row_scan(const float *__restric
         b_sum = 0.0f;  // b_sum
         for (int j_local_inner = 0; j_local_inner < 2; ++j_local_inner)
             b_sum += a[bx * n + 128 * tile + 2 * tx + j_local_inner];  // b_sum
-        float part = 0.0f;  // b_carry
-        part += b_sum;  // b_carry
+        float part = b_sum;  // b_carry
         part = block_exclusive_sum_float32(part, partial_0);  // b_carry
         b_carry += part;  // b_carry
         for (int k = 0; k < 2; ++k) {

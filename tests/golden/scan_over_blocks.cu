@@ -94,14 +94,12 @@ extern "C" __global__ void __launch_bounds__(128) prefix(const float *__restrict
         for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
             tile_sum += a[512 * bx + 4 * tx + j_inner_inner];  // tile_sum
         tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
-        float before_thread = 0.0f;  // before_tile
-        before_thread += tile_sum;  // before_tile
+        float before_thread = tile_sum;  // before_tile
         before_thread = grid_exclusive_sum_float32(before_thread, ticket, totals, before);  // before_tile
         float thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
             thread_sum += a[512 * bx + 4 * tx + j_local_inner];  // thread_sum
-        float part_0 = 0.0f;  // before_thread
-        part_0 += thread_sum;  // before_thread
+        float part_0 = thread_sum;  // before_thread
         part_0 = block_exclusive_sum_float32(part_0, partial_0);  // before_thread
         before_thread += part_0;  // before_thread
         for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
@@ -114,8 +112,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix(const float *__restrict
         for (int j_inner_inner = 0; j_inner_inner < min(4, n - 512 * bx - 4 * tx); ++j_inner_inner)
             tile_sum += a[512 * bx + 4 * tx + j_inner_inner];  // tile_sum
         tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
-        float before_thread = 0.0f;  // before_tile
-        before_thread += tile_sum;  // before_tile
+        float before_thread = tile_sum;  // before_tile
         before_thread = grid_exclusive_sum_float32(before_thread, ticket, totals, before);  // before_tile
         float thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < min(4, n - 512 * bx - 4 * tx); ++j_local_inner)

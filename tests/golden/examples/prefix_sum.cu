@@ -74,8 +74,7 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_1(int n, const floa
         eight_tiles = 0.0f;  // eight_tiles
         for (int j_outer_local_inner = 0; j_outer_local_inner < 8; ++j_outer_local_inner)
             eight_tiles += tile_sum[2048 * chunk + 8 * tx + j_outer_local_inner];  // eight_tiles
-        float part = 0.0f;  // before_eight
-        part += eight_tiles;  // before_eight
+        float part = eight_tiles;  // before_eight
         part = block_exclusive_sum_float32(part, partial_1);  // before_eight
         before_eight += part;  // before_eight
         for (int m = 0; m < 8; ++m) {
@@ -118,8 +117,7 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_2(const float *__re
         float thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < 8; ++j_local_inner)
             thread_sum += eight[j_local_inner];  // thread_sum
-        float part_0 = 0.0f;  // before_thread
-        part_0 += thread_sum;  // before_thread
+        float part_0 = thread_sum;  // before_thread
         part_0 = block_exclusive_sum_float32(part_0, partial_2);  // before_thread
         float before_thread = before_tile[bx];  // before_thread
         before_thread += part_0;  // before_thread

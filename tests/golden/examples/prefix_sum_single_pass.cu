@@ -115,8 +115,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                 tile_sum += x[r_tile][k_tile];  // tile_sum
         }
         tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
-        float before_warp = 0.0f;  // before_tile
-        before_warp += tile_sum;  // before_tile
+        float before_warp = tile_sum;  // before_tile
         before_warp = grid_exclusive_sum_float32(before_warp, ticket, totals, before);  // before_tile
         float warp_sum = 0.0f;  // warp_sum
         #pragma unroll
@@ -126,8 +125,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                 warp_sum += x[r_warp][k_warp];  // warp_sum
         }
         warp_sum = warp_sum_float32(warp_sum);  // warp_sum
-        float part_0 = 0.0f;  // before_warp
-        part_0 += warp_sum;  // before_warp
+        float part_0 = warp_sum;  // before_warp
         part_0 = y_exclusive_sum_float32(part_0, partial_0);  // before_warp
         before_warp += part_0;  // before_warp
         __align__(16) float b_buf[4];
@@ -144,8 +142,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
             #pragma unroll
             for (int j_local_local_local_inner = 0; j_local_local_local_inner < 4; ++j_local_local_local_inner)
                 lane_sum += x[r][j_local_local_local_inner];  // lane_sum
-            float part_1 = 0.0f;  // before_lane
-            part_1 += lane_sum;  // before_lane
+            float part_1 = lane_sum;  // before_lane
             part_1 = x_exclusive_sum_float32(part_1);  // before_lane
             before_lane += part_1;  // before_lane
             #pragma unroll
@@ -186,8 +183,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
             }
         }
         tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
-        float before_warp = 0.0f;  // before_tile
-        before_warp += tile_sum;  // before_tile
+        float before_warp = tile_sum;  // before_tile
         before_warp = grid_exclusive_sum_float32(before_warp, ticket, totals, before);  // before_tile
         float warp_sum = 0.0f;  // warp_sum
         if (8192 * bx + 2048 * ty + 4 * tx < n) {

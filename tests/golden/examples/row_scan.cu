@@ -51,8 +51,7 @@ extern "C" __global__ void __launch_bounds__(128) row_scan(const float *__restri
         thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
             thread_sum += a[bx * n + 512 * tile + 4 * tx + j_local_inner];  // thread_sum
-        float part = 0.0f;  // before_thread
-        part += thread_sum;  // before_thread
+        float part = thread_sum;  // before_thread
         part = block_exclusive_sum_float32(part, partial_0);  // before_thread
         before_thread += part;  // before_thread
         for (int k = 0; k < 4; ++k) {

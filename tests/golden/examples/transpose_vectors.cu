@@ -39,13 +39,14 @@ extern "C" __global__ void __launch_bounds__(256) transpose_vectors(const float 
         if (64 * by + ty < n && 64 * bx + 4 * tx + 3 < n) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
-                if (64 * by + 16 * i_inner_outer + ty < n) {
+                const int i = 64 * by + 16 * i_inner_outer + ty;
+                if (i < n) {
                     float4 b_v;
                     b_v.x = tile[4 * tx][16 * i_inner_outer + ty];
                     b_v.y = tile[4 * tx + 1][16 * i_inner_outer + ty];
                     b_v.z = tile[4 * tx + 2][16 * i_inner_outer + ty];
                     b_v.w = tile[4 * tx + 3][16 * i_inner_outer + ty];
-                    *(float4 *)&b[(64 * by + 16 * i_inner_outer + ty) * n + 64 * bx + 4 * tx] = b_v;  // insn
+                    *(float4 *)&b[i * n + 64 * bx + 4 * tx] = b_v;  // insn
                 }
             }
         }

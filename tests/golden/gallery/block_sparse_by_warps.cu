@@ -22,8 +22,7 @@ extern "C" __global__ void __launch_bounds__(128) block_sparse_by_warps(const in
         for (int e = begin; e < end; ++e) {
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                float acc = 0.0f;  // insn_3
-                acc += a[e * 64 + r * 32 + tx] * x[column[e] * 32 + tx];  // insn_3
+                float acc = a[e * 64 + r * 32 + tx] * x[column[e] * 32 + tx];  // insn_3
                 acc = warp_sum_float32(acc);  // insn_3
                 t[r] += acc;  // insn_3
             }

@@ -90,8 +90,7 @@ extern "C" __global__ void __launch_bounds__(64) compaction_by_blocks(const floa
     if (i < n)
         place_sum += x[i] > 0.0f ? 1 : 0;  // place_sum
     place_sum = block_sum_int32(place_sum, partial);  // place_sum
-    int place_carry = 0;  // place_carry
-    place_carry += place_sum;  // place_carry
+    int place_carry = place_sum;  // place_carry
     place_carry = grid_exclusive_sum_int32(place_carry, ticket, totals, before);  // place_carry
     int part_0 = 0;  // insn
     if (i < n)

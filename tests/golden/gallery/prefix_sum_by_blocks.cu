@@ -79,14 +79,12 @@ extern "C" __global__ void __launch_bounds__(32) prefix_by_blocks(const float *_
         for (int j_inner_inner = 0; j_inner_inner < 2; ++j_inner_inner)
             tile_sum += a[64 * bx + 2 * tx + j_inner_inner];  // tile_sum
         tile_sum = warp_sum_float32(tile_sum);  // tile_sum
-        float b_carry = 0.0f;  // before_tile
-        b_carry += tile_sum;  // before_tile
+        float b_carry = tile_sum;  // before_tile
         b_carry = grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
         float b_sum = 0.0f;  // b_sum
         for (int j_local_inner = 0; j_local_inner < 2; ++j_local_inner)
             b_sum += a[64 * bx + 2 * tx + j_local_inner];  // b_sum
-        float part_0 = 0.0f;  // b_carry
-        part_0 += b_sum;  // b_carry
+        float part_0 = b_sum;  // b_carry
         part_0 = warp_exclusive_sum_float32(part_0);  // b_carry
         b_carry += part_0;  // b_carry
         for (int i_inner_inner = 0; i_inner_inner < 2; ++i_inner_inner) {
@@ -99,8 +97,7 @@ extern "C" __global__ void __launch_bounds__(32) prefix_by_blocks(const float *_
         for (int j_inner_inner = 0; j_inner_inner < min(2, n - 64 * bx - 2 * tx); ++j_inner_inner)
             tile_sum += a[64 * bx + 2 * tx + j_inner_inner];  // tile_sum
         tile_sum = warp_sum_float32(tile_sum);  // tile_sum
-        float b_carry = 0.0f;  // before_tile
-        b_carry += tile_sum;  // before_tile
+        float b_carry = tile_sum;  // before_tile
         b_carry = grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
         float b_sum = 0.0f;  // b_sum
         for (int j_local_inner = 0; j_local_inner < min(2, n - 64 * bx - 2 * tx); ++j_local_inner)

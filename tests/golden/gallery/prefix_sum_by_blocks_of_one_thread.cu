@@ -50,8 +50,7 @@ extern "C" __global__ void prefix_by_threads(const float *__restrict__ a, float 
         double b_sum = 0.0;  // b_sum
         for (int j_inner = 0; j_inner < 4; ++j_inner)
             b_sum += (double)a[4 * bx + j_inner];  // b_sum
-        double b_carry = 0.0;  // b_carry
-        b_carry += b_sum;  // b_carry
+        double b_carry = b_sum;  // b_carry
         b_carry = grid_exclusive_sum_float64(b_carry, ticket, totals, totals_known, before);  // b_carry
         for (int i_inner = 0; i_inner < 4; ++i_inner) {
             const int i = 4 * bx + i_inner;
@@ -62,8 +61,7 @@ extern "C" __global__ void prefix_by_threads(const float *__restrict__ a, float 
         double b_sum = 0.0;  // b_sum
         for (int j_inner = 0; j_inner < min(4, n - 4 * bx); ++j_inner)
             b_sum += (double)a[4 * bx + j_inner];  // b_sum
-        double b_carry = 0.0;  // b_carry
-        b_carry += b_sum;  // b_carry
+        double b_carry = b_sum;  // b_carry
         b_carry = grid_exclusive_sum_float64(b_carry, ticket, totals, totals_known, before);  // b_carry
         for (int i_inner = 0; i_inner < min(4, n - 4 * bx); ++i_inner) {
             const int i = 4 * bx + i_inner;

@@ -4,8 +4,7 @@ extern "C" __global__ void __launch_bounds__(32) structure_of_arrays(const float
     const int tx = threadIdx.x;
     const int i = 32 * bx + tx;
     if (i < n) {
-        float acc = 0.0f;  // insn
-        acc += p_s0[i] * p_s0[i];  // insn
+        float acc = p_s0[i] * p_s0[i];  // insn
         acc += p_s1[i] * p_s1[i];  // insn
         acc += p_s2[i] * p_s2[i];  // insn
         float norm = sqrtf(acc);  // insn
