@@ -163,7 +163,10 @@ def _shape_problem(placement: Placement, updates: Sequence[Placed]) -> _Problem 
     if lowered.is_conditional or any(a.guards or a.domain is not None for a in lowered.reads):
         return "a condition on data decides which terms there are", "let all terms be added, as zeros where need be"
     threads = [size for size in placement.axes.extents.values() if size is not None]
-    if not threads or prod(threads) % WARP or not placement.axes.is_elementary:
+    if not placement.axes.is_elementary:
+        text = "digits of the thread number that some inames are do not fit into one another, such as l%24 and l%32"
+        return text, "let the tiles that threads fetch have powers of two as extents, or fetch them with other digits"
+    if not threads or prod(threads) % WARP:
         return f"a block has {prod(threads)} threads", f"let all blocks be whole warps of {WARP} threads"
     return None
 
