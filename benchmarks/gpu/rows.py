@@ -189,12 +189,12 @@ ROWS: Final = (
     ),
     Case(
         "prefix sum, one pass",
-        lambda: prefix_sum_single_pass.transformed(rounds=20),
+        lambda: prefix_sum_single_pass.transformed(rounds=24),
         ({"n": _ELEMENTS},),
-        {"n": 10243},
+        {"n": 12291},
         lambda sizes, rng: {"a": rng.integers(-9, 9, sizes["n"]).astype(F)},
         _expected_scan,
         lambda sizes: 8 * sizes["n"],
-        min_blocks=5,
+        min_blocks=4,
     ),
 )
