@@ -67,8 +67,10 @@ class Addresses(Operands):
 
     def _of_lane(self, variable: str, lane: Expression, block: Sequence[int]) -> str:
         """Return a lane's *variable*, which all lanes of a warp or of a part of it read; a thread's own is its own."""
-        text = self._index(lane).text
-        if text == self._index(p.Variable("l.0")).text:
+        with self.scope.indices.hidden():
+            text = self._index(lane).text
+            own = self._index(p.Variable("l.0")).text
+        if text == own:
             return variable
         mask, width = self._mask(block), f", {block[0]}" if block[0] < _WARP else ""
         return self.scope.language.shuffle.format(mask=mask, value=variable, lane=text + width)

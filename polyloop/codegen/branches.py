@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 import pymbolic.primitives as p
 
-from polyloop.codegen.c_ast import Assign, Block, For, If, Node
+from polyloop.codegen.c_ast import Assign, Block, Declare, For, If, Node
+from polyloop.codegen.indices import is_mark
 from polyloop.codegen.scope import Text
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
@@ -113,6 +114,7 @@ def one_rest(first: For, second: For) -> For | None:
     if not (first.is_rest and second.is_rest) or replace(first, body=()) != replace(second, body=()):
         return None
     (condition, before), (other, after) = (_guarded_assignments(loop) for loop in (first, second))
+    names = tuple(dict.fromkeys(node for loop in (first, second) for node in loop.body if _is_name(node)))
     if condition != other or not before or not after:
         return None
     texts = [" ".join(f"{node.target} {node.value}" for node in nodes) for nodes in (before, after)]
@@ -124,12 +126,17 @@ def one_rest(first: For, second: For) -> For | None:
         if all(_uses(text, name[0]) for text in texts) and not _by_lane(texts, name[0], first.var):
             return None
     body: Block = (*before, *after)
-    return replace(first, body=body if condition is None else (replace(condition, body=body),))
+    return replace(first, body=(*names, *(body if condition is None else (replace(condition, body=body),))))
+
+
+def _is_name(node: Node) -> bool:
+    """Return whether a statement gives an index its name."""
+    return isinstance(node, Declare) and is_mark(node.name)
 
 
 def _guarded_assignments(loop: For) -> tuple[If | None, tuple[Assign, ...]]:
     """Return the condition in a loop, without what it guards, and the assignments; none if there is anything else."""
-    guard, nodes = None, loop.body
+    guard, nodes = None, tuple(node for node in loop.body if not _is_name(node))
     if len(nodes) == 1 and isinstance(nodes[0], If) and not nodes[0].orelse:
         guard, nodes = replace(nodes[0], body=()), nodes[0].body
     found = tuple(node for node in nodes if isinstance(node, Assign))

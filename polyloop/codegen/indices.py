@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -68,6 +69,13 @@ class Indices:
     def is_open(self) -> bool:
         """Whether any index has a value here."""
         return bool(self._open)
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Let no index be called by its name, where others look at the text for the variables in it."""
+        opened, self._open = self._open, []
+        yield
+        self._open = opened
 
     def open(self, known: frozenset[str], new: Iterable[str], values: Mapping[str, str | int]) -> tuple[Mark, ...]:
         """Return the indices of which the last inames, *new* ones of the *known*, got values."""

@@ -511,4 +511,4 @@ def test_uses_inside_of_another_rule_are_replaced() -> None:
     knl = pl.precompute(knl, "f", ["i_inner"])
     text = pl.generate_code(knl, target=pl.CudaTarget()).device_code
     assert "f_value[tx] + f_value[tx + 2]" in text
-    assert text.count("a[16 * bx") == text.count("f_value[16 *") * 2
+    assert text.count("a[i + 16 * ") == text.count("f_value[16 *") * 2
