@@ -19,14 +19,10 @@ extern "C" __global__ void wide(const float *__restrict__ x, float *__restrict__
         #pragma unroll
         for (int i_inner = 0; i_inner < 4; ++i_inner) {
             const int i = 4 * i_outer + i_inner;
-            if (i < n)
+            if (i < n) {
                 t[i_inner] = 2.0f * x[i];  // insn
-        }
-        #pragma unroll
-        for (int i_inner = 0; i_inner < 4; ++i_inner) {
-            const int i = 4 * i_outer + i_inner;
-            if (i < n)
                 y[i] = t[i_inner] * t[i_inner] + x[i];  // insn_1
+            }
         }
     }
 }

@@ -38,9 +38,12 @@ extern "C" __global__ void __launch_bounds__(64) masked_scores(const float16 *__
         }
         #pragma unroll
         for (int i_inner_reg = 0; i_inner_reg < 2; ++i_inner_reg) {
+            const int i = 16 * by + 8 * i_inner_reg + i_inner_lane;
             #pragma unroll
-            for (int jj_reg = 0; jj_reg < 2; ++jj_reg)
-                s[bz * n * n + (16 * by + 8 * i_inner_reg + i_inner_lane) * n + 16 * bx + 8 * w + 2 * jj_lane + jj_reg] = 16 * bx + 8 * w + 2 * jj_lane + jj_reg <= 16 * by + 8 * i_inner_reg + i_inner_lane ? 0.25f * acc[i_inner_reg][jj_reg] : -1.0f;
+            for (int jj_reg = 0; jj_reg < 2; ++jj_reg) {
+                const int j = 16 * bx + 8 * w + 2 * jj_lane + jj_reg;
+                s[bz * n * n + i * n + j] = j <= i ? 0.25f * acc[i_inner_reg][jj_reg] : -1.0f;
+            }
         }
     } else {
         float acc[2][2];
@@ -82,11 +85,13 @@ extern "C" __global__ void __launch_bounds__(64) masked_scores(const float16 *__
         if (16 * by + i_inner_lane < n && 16 * bx + 8 * w + 2 * jj_lane < n) {
             #pragma unroll
             for (int i_inner_reg = 0; i_inner_reg < 2; ++i_inner_reg) {
-                if (16 * by + 8 * i_inner_reg + i_inner_lane < n) {
+                const int i = 16 * by + 8 * i_inner_reg + i_inner_lane;
+                if (i < n) {
                     #pragma unroll
                     for (int jj_reg = 0; jj_reg < 2; ++jj_reg) {
-                        if (16 * bx + 8 * w + 2 * jj_lane + jj_reg < n)
-                            s[bz * n * n + (16 * by + 8 * i_inner_reg + i_inner_lane) * n + 16 * bx + 8 * w + 2 * jj_lane + jj_reg] = 16 * bx + 8 * w + 2 * jj_lane + jj_reg <= 16 * by + 8 * i_inner_reg + i_inner_lane ? 0.25f * acc[i_inner_reg][jj_reg] : -1.0f;
+                        const int j = 16 * bx + 8 * w + 2 * jj_lane + jj_reg;
+                        if (j < n)
+                            s[bz * n * n + i * n + j] = j <= i ? 0.25f * acc[i_inner_reg][jj_reg] : -1.0f;
                     }
                 }
             }
