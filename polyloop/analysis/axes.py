@@ -1,4 +1,4 @@
-"""The hardware axes of a kernel, as a value."""
+"""The hardware axes of a kernel, as a value, and what is wrong with inames on them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-__all__ = ["Axes"]
+from polyloop.errors import Diagnostic
+from polyloop.kernel.domains import bound_variables
+from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.kernel import Domain, LoopKernel
+
+__all__ = ["Axes", "axis_twice", "axis_unbounded"]
 
 
 @dataclass(frozen=True)
@@ -49,3 +54,33 @@ class Axes:
     def all(self) -> tuple[str, ...]:
         """Every axis, blocks first."""
         return (*self.group, *self.local)
+
+
+def axis_twice(first: str, second: str, axis: str, instruction: Instruction) -> Diagnostic:
+    """Return that two inames of one instruction are on one axis."""
+    hint = "tag one of them with another axis, or leave it sequential"
+    if not {first, second} <= set(instruction.inames):
+        hint += ", or let the reduction be an instruction of its own, whose result all threads have"
+    message = f"inames '{first}' and '{second}' of one instruction are both '{axis}'"
+    return Diagnostic("axis-twice", message, hints=(hint,), sites=(instruction.site(),))
+
+
+def axis_unbounded(
+    kernel: LoopKernel, home: Domain, iname: str, axis: str, instruction: Instruction
+) -> Diagnostic:
+    """Return that an axis has an iname without constant bounds."""
+    bounds = bound_variables(home.set, (*kernel.parameters, *kernel.inames))
+    if bounds:
+        return Diagnostic(
+            "axis-unbounded",
+            f"iname '{iname}' is tagged '{axis}', and data decides how long it is",
+            (f"its bounds use {', '.join(repr(name) for name in bounds)}, which the kernel computes",),
+            ("keep it sequential, or split it and tag the inner iname with a thread axis",),
+            sites=(instruction.site(),),
+        )
+    return Diagnostic(
+        "axis-unbounded",
+        f"iname '{iname}' is tagged '{axis}' but its least value depends on parameters",
+        hints=("shift the iname so that it begins at a constant, or state a bound with assumptions=",),
+        sites=(instruction.site(),),
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final
+from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import islpy as isl
@@ -375,7 +375,36 @@ def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access
     loops, earlier = common_loops(placement, writer, reader)
     if not earlier:
         return None
-    looking_at(reader, access, writer, writer.lowered.writes_to(access.array)[0])
+    write = writer.lowered.writes_to(access.array)[0]
+    looking_at(reader, access, writer, write)
+    space = placement.spaces[access.array]
+    if not (access.is_affine() and write.is_affine()):  # the shape of the array decides, too
+        return _found_direct(placement, writer, reader, access, loops)
+    known = _known_direct(reader)
+    key = (id(access), writer, loops, space)
+    if key not in known:
+        known[key] = (access, _found_direct(placement, writer, reader, access, loops))
+    return known[key][1]
+
+
+_Direct: TypeAlias = "dict[tuple[int, Placed, tuple[str, ...], AddressSpace], tuple[Access, isl.Map | None]]"
+
+
+@memoised
+def _known_direct(reader: Placed) -> _Direct:
+    """Return where the flow to a reader from writers that stand before it is kept, for programs that have both.
+
+    The keys are all that decides where subscripts are affine: the read, which is kept with its identity, the writer,
+    the loops that both share, and where the array lives.  The axes are among the dimensions of the reader.
+    """
+    del reader
+    return {}
+
+
+def _found_direct(
+    placement: Placement, writer: Placed, reader: Placed, access: Access, loops: Sequence[str]
+) -> isl.Map | None:
+    """Return what :func:`_direct` does for a writer that stands before the reader inside of *loops*."""
     space = placement.spaces[access.array]
     own = _owner(placement, space) if space is AddressSpace.PRIVATE else ()
     if access.domain is None and {*loops, *own} >= {*writer.dims} and _same_element(reader, access, writer):

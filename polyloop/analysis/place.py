@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Final
 
 import islpy as isl
@@ -181,6 +181,8 @@ class _Meant:
     reader: Placed
     equal: tuple[tuple[Affine, Affine], ...]
     find: Callable[[], isl.Map]
+    verdicts: dict[str, bool] = field(default_factory=dict)
+    """What :meth:`agrees_on` found, by axis."""
 
     def doubtful_first(self, axes: Iterable[str]) -> list[str]:
         """Return *axes* with those first that count for one side otherwise than for the other: few of them agree."""
@@ -188,6 +190,11 @@ class _Meant:
 
     def agrees_on(self, axis: str) -> bool:
         """Return whether each reader finds a writer on its own index of *axis*, as it does where a writer repeats."""
+        if axis not in self.verdicts:
+            self.verdicts[axis] = self._agrees_on(axis)
+        return self.verdicts[axis]
+
+    def _agrees_on(self, axis: str) -> bool:
         if axis in self.writer.repeated:
             return True
         this = Affine.variable(axis)
@@ -231,9 +238,33 @@ def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) ->
             for reader, _ in readers:
                 for writer, _ in writes:
                     if _is_copy(reader, original) and _is_copy(writer, source):
-                        there = reference_map(reader, original).apply_range(link)
-                        pairs = there.apply_range(reference_map(writer, source).reverse()).reverse()
-                        yield _Meant(writer, reader, (), partial(_constant, pairs))
+                        yield _linked((writer, source), (reader, original), link)
+
+
+def _linked(source: tuple[Placed, Placed], sink: tuple[Placed, Placed], link: isl.Map) -> _Meant:
+    """Return the pairs of a writer and a reader whose originals have *link*, from reads to writes.
+
+    It is kept with the reader: the next program may have both statements where they were.
+    """
+    (writer, original), (reader, copied) = source, sink
+    known = _known_meant(reader)
+    key = (writer, original, copied, id(link))
+    if key not in known:
+
+        @cache
+        def find() -> isl.Map:
+            there = reference_map(reader, copied).apply_range(link)
+            return there.apply_range(reference_map(writer, original).reverse()).reverse()
+
+        known[key] = (link, _Meant(writer, reader, (), find))
+    return known[key][1]
+
+
+@memoised
+def _known_meant(reader: Placed) -> dict[tuple[Placed, Placed, Placed, int], tuple[isl.Map, _Meant]]:
+    """Return where it is kept whom a reader is meant to see; links are kept with their identity."""
+    del reader
+    return {}
 
 
 def _is_copy(statement: Placed, reference: Placed) -> bool:
@@ -245,10 +276,6 @@ def _is_copy(statement: Placed, reference: Placed) -> bool:
         and statement.lowered.role == reference.lowered.role
         and all(origin.forms[x].names() <= known for x in reference.lowered.inames)
     )
-
-
-def _constant(pairs: isl.Map) -> isl.Map:
-    return pairs
 
 
 def _meetings(left: Placed, write: Access, right: Placed, read: Access, *, by_element: bool) -> _Meant:

@@ -15,7 +15,7 @@ from math import prod
 
 import islpy as isl
 
-from polyloop.analysis.axes import Axes
+from polyloop.analysis.axes import Axes, axis_twice, axis_unbounded
 from polyloop.analysis.digits import (
     Digit,
     DigitView,
@@ -181,7 +181,7 @@ def axes_of(kernel: LoopKernel) -> Axes:
             if axis is None:
                 continue
             if axis in seen:
-                raise _error(kernel, _twice(seen[axis], iname, axis, instruction))
+                raise _error(kernel, axis_twice(seen[axis], iname, axis, instruction))
             seen[axis] = iname
             if iname in done:
                 continue
@@ -192,7 +192,7 @@ def axes_of(kernel: LoopKernel) -> Axes:
                 digits[iname] = (tag, _digit_bound(kernel, iname, tag, (least, most), instruction), instruction)
                 continue
             if least is None or (axis[0] == "g" and most is None and not _is_bounded(kernel, homes[iname], iname)):
-                raise _error(kernel, _unbounded(kernel, homes[iname], iname, axis, instruction))
+                raise _error(kernel, axis_unbounded(kernel, homes[iname], iname, axis, instruction))
             low[axis] = min(low.get(axis, least), least)
             open_ended |= {axis} if most is None else set()
             high[axis] = max(high.get(axis, 0), most or 0)
@@ -260,14 +260,6 @@ def _digit_bound(
     return most
 
 
-def _twice(first: str, second: str, axis: str, instruction: Instruction) -> Diagnostic:
-    hint = "tag one of them with another axis, or leave it sequential"
-    if not {first, second} <= set(instruction.inames):
-        hint += ", or let the reduction be an instruction of its own, whose result all threads have"
-    message = f"inames '{first}' and '{second}' of one instruction are both '{axis}'"
-    return Diagnostic("axis-twice", message, hints=(hint,), sites=(instruction.site(),))
-
-
 def _bounds(home: Domain, iname: str, assumptions: isl.Set) -> tuple[int | None, int | None]:
     """Return the least and the greatest value of *iname* in its domain, 0 and 0 if that is empty."""
     key = (iname, id(assumptions))
@@ -287,30 +279,28 @@ def _is_bounded(kernel: LoopKernel, home: Domain, iname: str) -> bool:
     return bool(without_bound_variables(home.set, known).dim_is_bounded(_SET, home.inames.index(iname)))
 
 
-def _unbounded(kernel: LoopKernel, home: Domain, iname: str, axis: str, instruction: Instruction) -> Diagnostic:
-    bounds = bound_variables(home.set, (*kernel.parameters, *kernel.inames))
-    if bounds:
-        return Diagnostic(
-            "axis-unbounded",
-            f"iname '{iname}' is tagged '{axis}', and data decides how long it is",
-            (f"its bounds use {', '.join(repr(name) for name in bounds)}, which the kernel computes",),
-            ("keep it sequential, or split it and tag the inner iname with a thread axis",),
-            sites=(instruction.site(),),
-        )
-    return Diagnostic(
-        "axis-unbounded",
-        f"iname '{iname}' is tagged '{axis}' but its least value depends on parameters",
-        hints=("shift the iname so that it begins at a constant, or state a bound with assumptions=",),
-        sites=(instruction.site(),),
-    )
-
-
 def place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, space: AddressSpace) -> Placed:
     """Return *statement* on its threads, where *space* holds what it writes.
 
     Memory that others see is written by one owner: by the first thread of an axis without an iname,
     and, if all blocks see it, by the first block.
     """
+    here = _places_in(kernel)
+    asked = (statement, space, id(axes))
+    if asked not in here:
+        here[asked] = (axes, _known_place(kernel, statement, axes, space))
+    return here[asked][1]
+
+
+@memoised
+def _places_in(kernel: LoopKernel) -> dict[tuple[Lowered, AddressSpace, int], tuple[Axes, Placed]]:
+    """Return where what was asked of :func:`place_statement` is kept; axes are kept with their identity."""
+    del kernel
+    return {}
+
+
+def _known_place(kernel: LoopKernel, statement: Lowered, axes: Axes, space: AddressSpace) -> Placed:
+    """Return a statement on its threads, as a kernel before this one may have placed it."""
     used = {axis_name(kernel.tag(iname)) for iname in statement.inames}
     owned = frozenset(
         axis
@@ -520,8 +510,24 @@ def reference_map(statement: Placed, reference: Placed, *, exact: bool = False) 
     """Return ``{ instance -> instance of the reference statement }``, for a statement that copies one.
 
     With *exact* the instances are those for given values of the bound variables.  The term of a scan stands for the
-    same term of several results.
+    same term of several results.  Both statements are what they are for good: what was found is kept with the copy.
     """
+    known = _reference_maps(statement)
+    key = (reference, exact)
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _reference_map(statement, reference, exact=exact)
+    return found
+
+
+@memoised
+def _reference_maps(statement: Placed) -> dict[tuple[Placed, bool], isl.Map]:
+    """Return where the maps from a statement to those that it copies are kept."""
+    del statement
+    return {}
+
+
+def _reference_map(statement: Placed, reference: Placed, *, exact: bool) -> isl.Map:
     origin = statement.lowered.instruction.origin
     assert isinstance(origin, Copy | Partial), "only a copy has a reference instance"
     free = free_inames(statement, reference)

@@ -9,7 +9,8 @@ import islpy as isl
 import pytest
 
 import polyloop as pl
-from polyloop.analysis import bounds, lowering, placement, scan_terms, sharing
+from polyloop.analysis import bounds, dataflow, lowering, placement, scan_terms, sharing
+from polyloop.analysis import place as places
 from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.lowering import Program, lower
 from polyloop.analysis.place import place
@@ -36,6 +37,10 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing be found that another kernel has left."""
     monkeypatch.setattr(lowering, "_known_apart", lambda _: [])
     monkeypatch.setattr(placement, "_placements", lambda _: {})
+    monkeypatch.setattr(placement, "_places_in", lambda _: {})
+    monkeypatch.setattr(placement, "_reference_maps", lambda _: {})
+    monkeypatch.setattr(dataflow, "_known_direct", lambda _: {})
+    monkeypatch.setattr(places, "_known_meant", lambda _: {})
     monkeypatch.setattr(sharing, "_known", lambda _: {})
     monkeypatch.setattr(bounds, "_inside", lambda _: {})
     monkeypatch.setattr(scan_terms, "_known_terms", lambda _: {})
@@ -52,12 +57,34 @@ def _same_places(found: Placement, wanted: Placement) -> Iterator[bool]:
         yield bool(statement.domain.is_equal(other.domain) and statement.exact.is_equal(other.exact))
 
 
+def _links(found: Placement) -> Iterator[tuple[str, list[isl.Map], list[isl.Set]]]:
+    """Yield the flow of each array and, as flows of a name of their own, who copies whom."""
+    for array in sorted(found.spaces):
+        if dataflow.is_exact(found, array):
+            flow = dataflow.flow_of(found, array)
+            yield array, [link for sources in flow.sources for _, link in sources], list(flow.initial)
+    reference = found.program.kernel.reference
+    if reference is not None:
+        originals = list(place(reference.kernel).statements.values())
+        for name, statement in found.statements.items():
+            same = [original for original in originals if places._is_copy(statement, original)]
+            yield name, [placement.reference_map(statement, original) for original in same], []
+
+
+def _same_links(found: Placement, wanted: Placement) -> Iterator[bool]:
+    for mine, others in zip(_links(found), _links(wanted), strict=True):
+        for one, other in zip((mine[0], *mine[1], *mine[2]), (others[0], *others[1], *others[2]), strict=True):
+            yield one == other if isinstance(one, str) else bool(one.is_equal(other))
+
+
 def _compare(kernel: pl.LoopKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = _spelt(lower(kernel)), place(kernel), bounds.bounds_conditions(kernel)
     with monkeypatch.context() as patch:
         _forget(patch)
         alone = replace(kernel)
         fresh = _spelt(lower(alone)), place(alone), bounds.bounds_conditions(alone)
+        assert all(_same_links(shared[1], fresh[1])), "found anew"
+    assert all(_same_links(shared[1], fresh[1]))
     assert shared[0] == fresh[0]
     assert all(_same_places(shared[1], fresh[1]))
     assert [str(c.set) for c in shared[2]] == [str(c.set) for c in fresh[2]]
