@@ -406,9 +406,8 @@ def _found_direct(
 ) -> isl.Map | None:
     """Return what :func:`_direct` does for a writer that stands before the reader inside of *loops*."""
     space = placement.spaces[access.array]
-    own = _owner(placement, space) if space is AddressSpace.PRIVATE else ()
-    if access.domain is None and {*loops, *own} >= {*writer.dims} and _same_element(reader, access, writer):
-        link = map_from_forms(reader.domain, reader.dims, [Affine.variable(name) for name in writer.dims])
+    if access.domain is None and (forms := _instance(placement, writer, reader, access, loops)) is not None:
+        link = map_from_forms(reader.domain, reader.dims, forms)
         if link.range().is_subset(writer.domain):
             return link
     left = storage_map(placement, reader, access, space)
@@ -431,10 +430,30 @@ def _owner(placement: Placement, space: AddressSpace) -> tuple[str, ...]:
     return placement.axes.group if space is AddressSpace.LOCAL else ()
 
 
-def _same_element(reader: Placed, access: Access, writer: Placed) -> bool:
-    """Return whether a read and the only write have the same subscripts in one iteration of the loops of both."""
-    mine = reader.indices(access)
-    return None not in mine and mine == writer.indices(writer.lowered.writes_to(access.array)[0])
+def _instance(
+    placement: Placement, writer: Placed, reader: Placed, access: Access, loops: Sequence[str]
+) -> list[Affine] | None:
+    """Return the one instance of *writer* that may write what a read reads, in one iteration of *loops*.
+
+    Each dimension of the writer is one of *loops*, or numbers copies of the variable, or is a subscript: then it is, in
+    all instances that touch the element, what the read has in its place.  None where that leaves a dimension of
+    the writer open, or where not all subscripts are the same then.
+    """
+    own = _owner(placement, placement.spaces[access.array])
+    known = {name: Affine.variable(name) for name in (*loops, *own)}
+    mine, others = reader.indices(access), writer.indices(writer.lowered.writes_to(access.array)[0])
+    for form, other in zip(mine, others, strict=True):
+        if form is None or other is None:
+            return None
+        if len(other.terms) == 1 and other.terms[0][1] == 1 and not other.const:
+            name = other.terms[0][0]
+            if isinstance(name, str) and name in writer.dims:
+                known.setdefault(name, form)
+    if not known.keys() >= {*writer.dims}:
+        return None
+    if any(other is None or other.substitute(known) != form for form, other in zip(mine, others, strict=True)):
+        return None
+    return [known[name] for name in writer.dims]
 
 
 def _named(relation: isl.Map, name: str) -> isl.Map:

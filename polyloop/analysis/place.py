@@ -14,7 +14,15 @@ from polyloop.analysis.contract import one_element_axes
 from polyloop.analysis.dataflow import is_exact, known_flow, share_flows
 from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
-from polyloop.analysis.placement import Axes, Placed, Placement, axes_of, place_statement, reference_map
+from polyloop.analysis.placement import (
+    Axes,
+    Placed,
+    Placement,
+    axes_of,
+    free_inames,
+    place_statement,
+    reference_map,
+)
 from polyloop.analysis.proof import within_budget
 from polyloop.analysis.unmoved import is_unmoved
 from polyloop.errors import Diagnostic, VerificationError
@@ -23,7 +31,8 @@ from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import map_from_forms
+from polyloop.poly.radix import separates
+from polyloop.poly.sets import constant_bounds, map_from_forms
 
 __all__ = ["place"]
 
@@ -198,13 +207,25 @@ class _Meant:
         if axis in self.writer.repeated:
             return True
         this = Affine.variable(axis)
-        if (this, this) in self.equal:
+        if (this, this) in self.equal or any(a == b and self._is_digit(axis, a) for a, b in self.equal):
             return True
         pairs = self.find()
         i, j = self.writer.dims.index(axis), self.reader.dims.index(axis)
         if pairs.is_subset(isl.Map.universe(pairs.get_space()).equate(_IN, i, _OUT, j)):
             return True
         return bool(pairs.range().is_subset(pairs.equate(_IN, i, _OUT, j).range()))
+
+
+    def _is_digit(self, axis: str, form: Affine) -> bool:
+        """Return whether *axis* is the same on both sides wherever *form* is: both are sums of the same digits."""
+        dims = [x for x in self.writer.dims if x in form.names()]
+        return axis in dims and {*dims} <= {*self.reader.dims} and separates([form], dims, self._extent)
+
+    def _extent(self, dim: str) -> int | None:
+        """Return how many values lie between the least and the greatest one of a dimension of either side."""
+        bounds = [constant_bounds(side.domain, side.dims.index(dim)) for side in (self.writer, self.reader)]
+        lows, highs = zip(*bounds, strict=True)
+        return None if None in lows or None in highs else max(0, max(highs) - min(lows) + 1)
 
 
 def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> Iterator[_Meant]:
@@ -256,8 +277,41 @@ def _linked(source: tuple[Placed, Placed], sink: tuple[Placed, Placed], link: is
             there = reference_map(reader, copied).apply_range(link)
             return there.apply_range(reference_map(writer, original).reverse()).reverse()
 
-        known[key] = (link, _Meant(writer, reader, (), find))
+        known[key] = (link, _Meant(writer, reader, _equal_forms(source, sink, link), find))
     return known[key][1]
+
+
+def _equal_forms(
+    source: tuple[Placed, Placed], sink: tuple[Placed, Placed], link: isl.Map
+) -> tuple[tuple[Affine, Affine], ...]:
+    """Return the forms that a writer and a reader have of inames that are the same at both ends of *link*."""
+    (writer, original), (reader, copied) = source, sink
+    made, read = writer.lowered.instruction.origin, reader.lowered.instruction.origin
+    assert isinstance(made, Copy), "only copies are linked"
+    assert isinstance(read, Copy), "only copies are linked"
+    if free_inames(writer, original) or free_inames(reader, copied):
+        return ()
+    names = _same_inames(copied, original, link)
+    return tuple((made.forms[x].substitute(writer.forms), read.forms[x].substitute(reader.forms)) for x in names)
+
+
+def _same_inames(reader: Placed, writer: Placed, link: isl.Map) -> tuple[str, ...]:
+    """Return the inames that are the same at both ends of a link of the reference program."""
+    known = _known_same(reader)
+    key = (writer, id(link))
+    if key not in known:
+        both = [x for x in reader.dims if x in writer.dims]
+        places = [(reader.dims.index(x), writer.dims.index(x)) for x in both]
+        same = [bool(link.is_subset(link.equate(_IN, i, _OUT, j))) for i, j in places]
+        known[key] = (link, tuple(x for x, is_same in zip(both, same, strict=True) if is_same))
+    return known[key][1]
+
+
+@memoised
+def _known_same(reader: Placed) -> dict[tuple[Placed, int], tuple[isl.Map, tuple[str, ...]]]:
+    """Return where it is kept which inames are the same at both ends; links are kept with their identity."""
+    del reader
+    return {}
 
 
 @memoised
