@@ -19,9 +19,10 @@ from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.dataflow import Flow
 from polyloop.analysis.kept import keeps_order
 from polyloop.analysis.lowering import Access
-from polyloop.analysis.place import place
+from polyloop.analysis.place import _Meant, place
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.errors import PolyloopError
+from polyloop.poly.affine import Affine
 from polyloop.testing.drawers import DRAWERS
 from polyloop.testing.random_kernels import random_source
 from tests.gallery import GALLERY
@@ -97,6 +98,45 @@ def _from(writer: Placed, sources: Sequence[tuple[Placed, isl.Map]]) -> isl.Map 
     return reduce(isl.Map.union, links) if links else None
 
 
+class NamedInstances:
+    """Asks ISL, too, for the writes that subscripts name, and for the axes that sums of digits determine."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.named = self.digits = 0
+        self._instance, self._found, self._is_digit = dataflow._instance, dataflow._found_direct, _Meant._is_digit
+        self._monkeypatch = monkeypatch
+        monkeypatch.setattr(dataflow, "_found_direct", self.found)
+        monkeypatch.setattr(_Meant, "_is_digit", lambda meant, axis, form: self.is_digit(meant, axis, form))
+
+    def found(
+        self, placement: Placement, writer: Placed, reader: Placed, access: Access, loops: Sequence[str]
+    ) -> isl.Map | None:
+        link = self._found(placement, writer, reader, access, loops)
+        if self._instance(placement, writer, reader, access, loops) is not None:
+            with self._monkeypatch.context() as patch:
+                patch.setattr(dataflow, "_instance", lambda *_: None)
+                wanted = self._found(placement, writer, reader, access, loops)
+            assert (link is None) == (wanted is None)
+            if link is not None:
+                assert link.is_equal(wanted)
+                self.named += 1
+        return link
+
+    def is_digit(self, meant: _Meant, axis: str, form: Affine) -> bool:
+        found = self._is_digit(meant, axis, form)
+        if found:
+            pairs = meant.find()
+            i, j = meant.writer.dims.index(axis), meant.reader.dims.index(axis)
+            assert pairs.is_subset(pairs.equate(isl.dim_type.in_, i, isl.dim_type.out, j))
+            self.digits += 1
+        return found
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> NamedInstances:
+    return NamedInstances(monkeypatch)
+
+
 @pytest.fixture
 def orders(monkeypatch: pytest.MonkeyPatch) -> KeptOrders:
     return KeptOrders(monkeypatch)
@@ -147,6 +187,20 @@ def test_random_kernels_with_copies(orders: KeptOrders, flows: PlainFlows) -> No
     for seed in range(60):
         draw(seed, STAGING, 3)
     assert flows.others > 5
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_instances_and_digits_of_examples(name: str, named: NamedInstances) -> None:
+    import_module(f"examples.{name}").transformed()
+    if name in {"softmax", "layer_norm_registers"}:
+        assert min(named.named, named.digits) > 5
+
+
+def test_instances_and_digits_of_random_kernels(named: NamedInstances) -> None:
+    for seed in range(60):
+        draw(seed, (*REORDERING, "split_array_axis"), 4)
+        draw(seed, STAGING, 3)
+    assert min(named.named, named.digits) > 5
 
 
 BETWEEN = {
