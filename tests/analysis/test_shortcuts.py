@@ -106,7 +106,11 @@ class NamedInstances:
         self._instance, self._found, self._is_digit = dataflow._instance, dataflow._found_direct, _Meant._is_digit
         self._monkeypatch = monkeypatch
         monkeypatch.setattr(dataflow, "_found_direct", self.found)
-        monkeypatch.setattr(_Meant, "_is_digit", lambda meant, axis, form: self.is_digit(meant, axis, form))
+
+        def asked(meant: _Meant, axis: str, form: Affine) -> bool:
+            return self.is_digit(meant, axis, form)
+
+        monkeypatch.setattr(_Meant, "_is_digit", asked)
 
     def found(
         self, placement: Placement, writer: Placed, reader: Placed, access: Access, loops: Sequence[str]
