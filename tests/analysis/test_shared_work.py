@@ -73,8 +73,9 @@ def _links(found: Placement) -> Iterator[tuple[str, list[isl.Map], list[isl.Set]
 
 def _same_links(found: Placement, wanted: Placement) -> Iterator[bool]:
     for mine, others in zip(_links(found), _links(wanted), strict=True):
-        for one, other in zip((mine[0], *mine[1], *mine[2]), (others[0], *others[1], *others[2]), strict=True):
-            yield one == other if isinstance(one, str) else bool(one.is_equal(other))
+        yield mine[0] == others[0]
+        yield from (bool(a.is_equal(b)) for a, b in zip(mine[1], others[1], strict=True))
+        yield from (bool(a.is_equal(b)) for a, b in zip(mine[2], others[2], strict=True))
 
 
 def _compare(kernel: pl.LoopKernel, monkeypatch: pytest.MonkeyPatch) -> None:
