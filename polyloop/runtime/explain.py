@@ -93,7 +93,8 @@ def explain(
     moved = found.footprints()
     bounds = [*_bounds(model, launches, flops, sum(moved.values()), accesses)]
     totals: dict[str, int] = {}
-    for (_, dtype), count in flops.items():
+    for (_, unit), count in flops.items():
+        dtype = unit.removeprefix("tensor ").replace("tf32", "float32")
         totals[dtype] = totals.get(dtype, 0) + count
     result = Explanation(
         kernel.name, model.name, known, kinds, {name: n for name, n in totals.items() if name in _FLOATS}, moved,
@@ -185,13 +186,21 @@ class _Facts:
                 name = dtype_name(entry.dtype)
                 kinds.setdefault(name, {})
                 kinds[name][entry.name] = kinds[name].get(entry.name, 0) + count
-                for unit in _units(entry):
+                for unit in self.units(placed, entry):
                     key = (self.homes.get(placed.name, ""), unit)
                     work[key] = work.get(key, 0) + _weight(entry) * count
             if placed.lowered.predicates:
                 self.notes.append(f"'{placed.lowered.instruction.id}' is counted as if its condition always held")
             self.unused(placed)
         return kinds, work
+
+    def units(self, placed: Placed, entry: Operation) -> tuple[str, ...]:
+        """Return what does an operation of a statement: tensor cores do those of matrix instructions."""
+        matrix = placed.lowered.instruction.matrix
+        if matrix is None or placed.lowered.role != "update":
+            return _units(entry)
+        name = dtype_name(matrix.intrinsic.operands)
+        return (f"tensor {'tf32' if name == 'float32' else name}",) if is_inexact(entry.dtype) else ()
 
     def unused(self, placed: Placed) -> None:
         """Note how much of what a statement computes or fetches is of no use, if that is much."""
@@ -257,6 +266,10 @@ class _Facts:
             if key in seen and entry.access.is_affine():
                 continue
             seen.add(key)
+            lowered = entry.placed.lowered
+            if lowered.instruction.matrix is not None and lowered.role == "update":
+                self.notes.append(f"what '{lowered.instruction.id}' loads for matrix instructions is not counted")
+                continue
             if entry.space is AddressSpace.GLOBAL:
                 yield self.in_global(entry)
             else:

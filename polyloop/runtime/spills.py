@@ -27,7 +27,8 @@ def local_memory(
 ) -> tuple[list[Diagnostic], list[tuple[str, Diagnostic]]]:
     """Return what is wrong with the local memory of a compiled *program*, and warnings by what they are about.
 
-    An array that unrolled loops alone subscript somewhere is meant to be in registers; that it is not is an error.
+    An array that unrolled loops alone subscript somewhere is meant to be in registers; that it is not is an error,
+    unless it is threads by their numbers alone that subscript it elsewhere, which no loop could mend.
     """
     arrays = _array_bytes(ptx)
     images = read_cubin(cubin)
@@ -39,9 +40,9 @@ def local_memory(
             continue
         found = [array for array in program.indexed if array.launch == launch.name]
         if kept and found:
-            plain = sum(array.nbytes for array in found if not array.unrolled)
+            plain = sum(array.nbytes for array in found if not array.unrolled or not _loops(array))
             for array in found:
-                if not array.unrolled:
+                if not array.unrolled or not _loops(array):
                     warnings.append((array.name, _indexed("local-array", array)))
                 elif kept > plain:
                     errors.append(_indexed("register-array", array))
@@ -65,18 +66,27 @@ def _indexed(code: str, array: IndexedArray) -> Diagnostic:
     names = ", ".join(repr(name) for name in array.varying)
     by = f"{names} {'is' if len(array.varying) == 1 else 'are'}"
     notes = [f"'{array.instruction}' accesses {array.element}, and {by} known only when the kernel runs"]
-    if array.unrolled:
-        loops = ", ".join(repr(name) for name in array.unrolled)
-        notes.append(f"elsewhere it is subscripted by unrolled loops alone ({loops}): it is meant to be in registers")
+    loops = _loops(array)
+    hint = f"a thread's number chooses an element of '{array.name}', which no register can be: let the array be shared"
+    if loops:
+        hint = (
+            f"unroll the loops that subscript '{array.name}': pl.tag_inames(knl, \"{loops[0]}:unr\"), split to a "
+            "constant length before if need be; or let the array be shared"
+        )
+    if array.unrolled and loops:
+        others = ", ".join(repr(name) for name in array.unrolled)
+        notes.append(f"elsewhere it is subscripted by unrolled loops alone ({others}): it is meant to be in registers")
     return Diagnostic(
         code,
         f"the {array.nbytes} bytes of '{array.name}' of each thread are in local memory, not in registers",
         tuple(notes),
-        (
-            f"unroll the loops that subscript '{array.name}': pl.tag_inames(knl, \"{array.varying[0]}:unr\"), split to "
-            "a constant length before if need be; or let the array be shared",
-        ),
+        (hint,),
     )
+
+
+def _loops(array: IndexedArray) -> list[str]:
+    """Return the loops that subscript an array, and are not unrolled."""
+    return [name for name in array.varying if "." not in name]
 
 
 def _spilled(name: str, size: int, registers: int) -> Diagnostic:

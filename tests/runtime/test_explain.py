@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from examples import matmul_mma
 from polyloop.analysis.coalescing import sectors
 from polyloop.analysis.occupancy import Occupancy, block_limits, occupancy
 from polyloop.analysis.traffic import address_of, traffic
@@ -238,3 +239,12 @@ def test_refusals(case: str, sizes: Mapping[str, int], device: str, golden: Gold
 
 
 # }}}
+
+
+def test_tensor_cores_do_what_matrix_instructions_add_up() -> None:
+    facts = pl.explain(matmul_mma.transformed(), {"m": 4096, "n": 4096, "p": 4096}, "H200")
+    assert {bound.resource for bound in facts.bounds} >= {"DRAM", "tensor bfloat16"}
+    (tensor,) = (bound for bound in facts.bounds if bound.resource == "tensor bfloat16")
+    assert tensor.amount == 2 * 4096**3
+    assert {"bfloat16", "float32"}.isdisjoint(bound.resource for bound in facts.bounds)
+    assert "intensity: 0" not in str(facts)

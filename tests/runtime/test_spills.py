@@ -51,6 +51,22 @@ def test_an_array_of_unrolled_loops_that_is_not_in_registers_is_an_error() -> No
     )
 
 
+def test_an_array_of_threads_in_local_memory_is_a_warning() -> None:
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i, j < 40}",
+        "t[i] = exp(x[i])\ny[j] = t[j]*t[39 - j]",
+        [
+            pl.GlobalArg("x, y", np.float32, shape="40"),
+            pl.TemporaryVariable("t", np.float32, shape="40", address_space="private"),
+            ...,
+        ],
+        name="by_threads",
+    )
+    with pytest.warns(PolyloopWarning, match="local-array: .* 160 bytes of 't'") as caught:
+        pl.compile(pl.tag_inames(knl, "i:unr, j:l.0"), target=CUDA)
+    assert "a thread's number chooses an element of 't', which no register can be" in str(caught[0].message)
+
+
 def test_an_array_of_loops_in_local_memory_is_a_warning() -> None:
     with pytest.warns(PolyloopWarning, match="local-array: .* 160 bytes of 't'"):
         pl.compile(scaled(), target=CUDA)
