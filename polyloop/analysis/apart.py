@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -41,6 +41,9 @@ from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
 
 __all__ = ["Joined", "Lowering", "access_of", "joined", "loop_order"]
+
+
+_NUMBERS: Final = frozenset((int, float))
 
 
 def loop_order(inames: Sequence[str], priority: Iterable[Sequence[str]]) -> tuple[str, ...]:
@@ -150,7 +153,8 @@ class Lowering:
         if isinstance(expr, p.Subscript):
             result = rebuild(expr, tuple(self.rewrite(e, inames, domain, reads) for e in expr.index_tuple))
             access = access_of(result, self.visible(inames))
-            reads.append(replace(access, leaf=self.next_leaf(), guards=self.guards))
+            leaf = self.next_leaf()
+            reads.append(Access(access.array, access.indices, leaf, fields=access.fields, guards=self.guards))
             return result
         if isinstance(expr, Reduction):
             return self.reduce(expr, inames, reads)
@@ -162,16 +166,23 @@ class Lowering:
             if len(reads) > count and isinstance(element_of(result), p.Variable | p.Subscript):
                 reads[-1] = replace(reads[-1], fields=field_path(result))
             return expr if result.aggregate is expr.aggregate else result
-        old = children(expr)
+        return self.operands(expr, inames, domain, reads)
+
+    def operands(self, expr: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
+        """Return *expr* with its operands without reductions, noting their reads, and the conditions that they have."""
+        old = () if type(expr) in _NUMBERS else children(expr)
         if not old:
             return expr
-        around = self.guards
-        rewritten: list[Expression] = []
-        for child, guards in guarded_children(expr):
-            self.guards = (*around, *guards)
-            rewritten.append(self.rewrite(child, inames, domain, reads))
-        self.guards = around
-        new = tuple(rewritten)
+        if isinstance(expr, p.If | p.LogicalAnd | p.LogicalOr):
+            around = self.guards
+            rewritten: list[Expression] = []
+            for child, guards in guarded_children(expr):
+                self.guards = (*around, *guards)
+                rewritten.append(self.rewrite(child, inames, domain, reads))
+            self.guards = around
+            new = tuple(rewritten)
+        else:
+            new = tuple([self.rewrite(child, inames, domain, reads) for child in old])
         return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
 
     def read_by_c(self, value: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
