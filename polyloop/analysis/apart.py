@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Final, TypeAlias
 
 import islpy as isl
@@ -93,7 +94,7 @@ class Lowering:
         rhs = self.rewrite(expression, instruction.inames, instruction.domain, reads)
         lhs = self.target(instruction.assignee, reads)
         visible = self.visible(instruction.inames)
-        writes = tuple(replace(access_of(target, visible), guards=self.guards) for target in targets_of(lhs))
+        writes = tuple(access_of(target, visible, guards=self.guards) for target in targets_of(lhs))
         self.guards = ()
         predicates = tuple(
             self.rewrite(e, instruction.inames, instruction.domain, reads) for e in instruction.predicates
@@ -104,7 +105,7 @@ class Lowering:
             instruction.id, "plain", instruction.inames, instruction.domain, lhs, rhs, writes, reads,
             predicates=predicates,
         )  # fmt: skip
-        return [*self.before, replace(own, atomic=atomic), *self.behind]
+        return [*self.before, own if atomic is None else replace(own, atomic=atomic), *self.behind]
 
     def target(self, lhs: Expression, reads: list[Access]) -> Expression:
         """Return the left-hand side of the instruction, noting the reads in its subscripts."""
@@ -146,16 +147,15 @@ class Lowering:
 
     def rewrite(self, expr: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
         """Return *expr* without reductions, noting its reads in order."""
+        kind = type(expr)
+        if kind is int or kind is float:
+            return expr
         if isinstance(expr, p.Variable):
             if expr.name in self.arrays:
                 reads.append(Access(expr.name, (), self.next_leaf(), guards=self.guards))
             return expr
         if isinstance(expr, p.Subscript):
-            result = rebuild(expr, tuple(self.rewrite(e, inames, domain, reads) for e in expr.index_tuple))
-            access = access_of(result, self.visible(inames))
-            leaf = self.next_leaf()
-            reads.append(Access(access.array, access.indices, leaf, fields=access.fields, guards=self.guards))
-            return result
+            return self.element(expr, inames, domain, reads)
         if isinstance(expr, Reduction):
             return self.reduce(expr, inames, reads)
         if isinstance(expr, CText):
@@ -167,6 +167,14 @@ class Lowering:
                 reads[-1] = replace(reads[-1], fields=field_path(result))
             return expr if result.aggregate is expr.aggregate else result
         return self.operands(expr, inames, domain, reads)
+
+    def element(self, expr: p.Subscript, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
+        """Return what :meth:`rewrite` makes of a subscript: the reads in it come before itself."""
+        old = expr.index_tuple
+        new = tuple([self.rewrite(e, inames, domain, reads) for e in old])
+        result = expr if all(map(is_, old, new)) else rebuild(expr, new)
+        reads.append(access_of(result, self.visible(inames), self.next_leaf(), self.guards))
+        return result
 
     def operands(self, expr: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
         """Return *expr* with its operands without reductions, noting their reads, and the conditions that they have."""
@@ -183,7 +191,7 @@ class Lowering:
             new = tuple(rewritten)
         else:
             new = tuple([self.rewrite(child, inames, domain, reads) for child in old])
-        return expr if all(a is b for a, b in zip(old, new, strict=True)) else rebuild(expr, new)
+        return expr if all(map(is_, old, new)) else rebuild(expr, new)
 
     def read_by_c(self, value: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
         """Return a value that C text reads, noting the reads: of any element, if it is a whole array."""
@@ -471,17 +479,19 @@ def _substituted(
     return tuple(None if form is None else form.substitute(values) for form in indices)
 
 
-def access_of(expr: Expression, visible: frozenset[str]) -> Access:
+def access_of(
+    expr: Expression, visible: frozenset[str], leaf: int | None = None, guards: tuple[Guard, ...] = ()
+) -> Access:
     """Return the access that *expr* (a variable, a subscript, or a field of one) makes."""
     fields = field_path(expr)
     expr = element_of(expr)
     if isinstance(expr, p.Variable):
-        return Access(expr.name, (), fields=fields)
+        return Access(expr.name, (), leaf, fields=fields, guards=guards)
     assert isinstance(expr, p.Subscript)
     forms: list[Affine | None] = []
     for index in expr.index_tuple:
         form = affine_of(index)
         forms.append(form if form is not None and form.names() <= visible else None)
-    return Access(array_name(expr), tuple(forms), fields=fields)
+    return Access(array_name(expr), tuple(forms), leaf, fields=fields, guards=guards)
 
 

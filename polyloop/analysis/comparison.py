@@ -16,7 +16,7 @@ from polyloop.analysis.unbuffered import unbuffered
 from polyloop.expr.records import leaf_fields
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Carry, Copy, Partial
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine
 
 __all__ = ["Comparison", "copies", "initial_reads", "leaf_count", "original_leaves", "original_read", "reference_flow"]
@@ -65,7 +65,7 @@ class Comparison:
         origin = lowered.instruction.origin
         assert isinstance(origin, Copy | Partial), "only a copy has a counterpart"
         if statement.name not in self.counterparts:
-            old = [s for s in self.old.statements.values() if s.lowered.instruction.id == origin.instruction]
+            old = _by_instruction(self.old)[origin.instruction]
             found: Placed | None
             role = "init" if lowered.role == "combine" else lowered.role  # both run once for each result
             if isinstance(origin, Partial):
@@ -224,9 +224,26 @@ def leaf_count(comparison: Comparison, access: Access) -> int:
 
 def copies(comparison: Comparison, reference: Placed) -> Iterator[Placed]:
     """Yield the transformed statements that execute instances of *reference*."""
-    for statement in comparison.new.statements.values():
-        origin = statement.lowered.instruction.origin
-        same = isinstance(origin, Copy) and origin.instruction == reference.lowered.instruction.id
-        partial = statement.lowered.role == "combine" or (same and comparison.combines(statement))
-        if same and not partial and comparison.counterpart(statement) is reference:
+    for statement in _copies_by_instruction(comparison.new).get(reference.lowered.instruction.id, ()):
+        partial = statement.lowered.role == "combine" or comparison.combines(statement)
+        if not partial and comparison.counterpart(statement) is reference:
             yield statement
+
+
+@memoised
+def _by_instruction(placement: Placement) -> dict[str, list[Placed]]:
+    """Return the statements of each instruction, in their order."""
+    found: dict[str, list[Placed]] = {}
+    for statement in placement.statements.values():
+        found.setdefault(statement.lowered.instruction.id, []).append(statement)
+    return found
+
+
+@memoised
+def _copies_by_instruction(placement: Placement) -> dict[str, list[Placed]]:
+    """Return the statements that copy those of each instruction of the reference program, in their order."""
+    found: dict[str, list[Placed]] = {}
+    for statement in placement.statements.values():
+        if isinstance(origin := statement.lowered.instruction.origin, Copy):
+            found.setdefault(origin.instruction, []).append(statement)
+    return found

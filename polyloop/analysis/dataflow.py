@@ -107,6 +107,20 @@ def is_exact(placement: Placement, array: str) -> bool:
     Data decides whether a conditional write happens; one in a loop with bound variables is good enough for readers
     that run only where it does.
     """
+    known = _known_exact(placement)
+    if array not in known:
+        known[array] = _is_exact(placement, array)
+    return known[array]
+
+
+@memoised
+def _known_exact(placement: Placement) -> dict[str, bool]:
+    """Return where it is kept which arrays are exact."""
+    del placement
+    return {}
+
+
+def _is_exact(placement: Placement, array: str) -> bool:
     writes, readers = writes_of(placement, array), readers_of(placement, array)
     if not all(access.is_affine() for _, access in (*writes, *readers)):
         return False

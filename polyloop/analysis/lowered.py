@@ -11,7 +11,7 @@ from polyloop.analysis.guards import Guard
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.updates import COMMUTATIVE
 from polyloop.kernel.instruction import Instruction
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tree import Tree
 from polyloop.poly.affine import Affine
 
@@ -168,9 +168,17 @@ class Program:
         """Return the numbered reads of an instruction, in order."""
         found = [
             (statement, access)
-            for statement in self.statements.values()
-            if statement.instruction.id == instruction
+            for statement in _by_instruction(self).get(instruction, ())
             for access in statement.reads
             if access.leaf is not None
         ]
         return sorted(found, key=lambda pair: pair[1].leaf or 0)
+
+
+@memoised
+def _by_instruction(program: Program) -> dict[str, list[Lowered]]:
+    """Return the statements of each instruction, in their order."""
+    found: dict[str, list[Lowered]] = {}
+    for statement in program.statements.values():
+        found.setdefault(statement.instruction.id, []).append(statement)
+    return found

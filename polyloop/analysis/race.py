@@ -167,11 +167,7 @@ def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iter
     axes = placement.axes
     if not axes.all:
         return
-    statements = placement.statements.values()
-    accesses: list[tuple[Placed, Access, bool]] = []
-    for statement in statements:
-        accesses.extend((statement, access, True) for access in statement.lowered.writes_to(array))
-        accesses.extend((statement, access, False) for access in statement.lowered.reads if access.array == array)
+    accesses = _by_array(placement).get(array, [])
     for number, (first, a, first_writes) in enumerate(accesses):
         for other, (second, b, second_writes) in enumerate(accesses):
             if not (first_writes or second_writes):
@@ -183,6 +179,18 @@ def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iter
             if unordered and not _may_be_unordered(placement, array, first, second):
                 continue
             yield from _pair(placement, array, (first, a), (second, b), once=other >= number, unordered=unordered)
+
+
+@memoised
+def _by_array(placement: Placement) -> dict[str, list[tuple[Placed, Access, bool]]]:
+    """Return the accesses to each array, and whether they write, in the order of the statements, writes first."""
+    found: dict[str, list[tuple[Placed, Access, bool]]] = {}
+    for statement in placement.statements.values():
+        for access in statement.lowered.writes:
+            found.setdefault(access.array, []).append((statement, access, True))
+        for access in statement.lowered.reads:
+            found.setdefault(access.array, []).append((statement, access, False))
+    return found
 
 
 def _may_be_unordered(placement: Placement, array: str, first: Placed, second: Placed) -> bool:

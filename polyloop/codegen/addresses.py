@@ -110,7 +110,7 @@ class Addresses(Operands):
         yield f"{self._index(last).within(PRODUCT)} ^ {turned}"
 
     def _address(self, indices: Sequence[Expression], strides: Sequence[Expression], offset: Expression) -> str:
-        first = self._index(offset).within(SUM)
+        first = "0" if type(offset) is int and not offset else self._index(offset).within(SUM)
         out = "" if first == "0" else first
         for index, stride in zip(indices, strides, strict=bool(indices)):
             if type(index) is int and type(stride) is int:

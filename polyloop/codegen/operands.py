@@ -12,7 +12,7 @@ from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.vectors import Vectors
 from polyloop.expr.dtypes import DType, as_real, computed, is_bool, is_complex, is_inexact, is_integer
 from polyloop.expr.nodes import Expression
-from polyloop.expr.typing import ScalarType, Weak, adapted, common_type, infer_type
+from polyloop.expr.typing import ScalarType, Weak, adapted, common_type, remembering
 
 __all__ = ["Operands"]
 
@@ -28,16 +28,13 @@ class Operands(Vectors):
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
         self.indexing = False
-        self._types: dict[tuple[int, bool], tuple[Expression, ScalarType]] = {}
+        self._infer_index = remembering(scope.dtypes.get)
+        self._infer_value = remembering(lambda name: scope.value_dtypes.get(name) or scope.dtypes.get(name))
 
     def _type(self, expr: Expression) -> ScalarType:
-        key = (id(expr), self.indexing)
-        found = self._types.get(key)
-        if found is None:
-            kind = infer_type(expr, self._type_of)
-            assert kind is not None, f"'{expr}' has no type: types must be inferred before code generation"
-            found = self._types[key] = (expr, kind)
-        return found[1]
+        kind = (self._infer_index if self.indexing else self._infer_value)(expr)
+        assert kind is not None, f"'{expr}' has no type: types must be inferred before code generation"
+        return kind
 
     def _type_of(self, name: str) -> DType | None:
         """Return the type of a name: loop variables and sizes are as wide as indices where they make up an index."""

@@ -67,7 +67,7 @@ def parts_of(array: ArrayArg) -> tuple[SplitArray, tuple[ArrayArg, ...]] | Diagn
 def constant_names(statements: Iterable[Statement], split: Mapping[str, SplitArray]) -> frozenset[str]:
     """Return the names in subscripts that must be constants."""
     found: set[str] = set()
-    for statement in statements:
+    for statement in statements if split else ():
         for part in (statement.lhs, statement.rhs, *statement.predicates):
             for name, indices in _subscripts(part, split):
                 for axis in (split[name].separate, split[name].vector):

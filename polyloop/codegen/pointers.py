@@ -22,17 +22,19 @@ def may_merge_loads(statements: Iterable[Statement], arrays: frozenset[str]) -> 
     """
     read: list[frozenset[str]] = []
     stored: set[str] = set()
-    chooses = False
+    reading: list[tuple[Statement, tuple[Expression, ...]]] = []
     for statement in statements:
         parts = (statement.rhs, *statement.predicates, *_subscripts(statement.lhs))
         found = frozenset[str]().union(*map(variables, parts)) & arrays
         if found:
             read.append(found)
-            chooses = chooses or bool(statement.predicates) or any(map(_has_choice, parts))
+            reading.append((statement, parts))
         stored.update(array_name(target) for target in targets_of(statement.lhs))
     if stored.isdisjoint(frozenset[str]().union(*read)):
         return False
-    return chooses or len(read) > 1
+    if len(read) > 1:
+        return True
+    return any(statement.predicates or any(map(_has_choice, parts)) for statement, parts in reading)
 
 
 def _subscripts(lhs: Expression) -> Iterator[Expression]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import pymbolic.primitives as p
 
@@ -231,6 +231,20 @@ def variables(expr: Expression) -> frozenset[str]:
         return _NOTHING
     if whole is p.Variable:
         return frozenset((expr.name,))
+    known = _names.get(id(expr))
+    if known is None:
+        if len(_names) >= _RECENT:
+            _names.clear()
+        known = _names[id(expr)] = (expr, _variables(expr))
+    return known[1]
+
+
+_RECENT: Final = 2048
+_names: dict[int, tuple[Expression, frozenset[str]]] = {}
+"""The names in expressions, by the identity of these, which are kept with them."""
+
+
+def _variables(expr: Expression) -> frozenset[str]:
     found: set[str] = set()
 
     def visit(node: Expression) -> None:
@@ -274,14 +288,19 @@ def accesses(expr: Expression) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _collect(expr: Expression, kind: type) -> tuple[Any, ...]:
+_LOOKED_FOR: Final = frozenset({Reduction, Shared, p.Call})
+
+
+def _collect(expr: Expression, kinds: frozenset[type]) -> tuple[Any, ...]:
     found: list[Any] = []
 
     def visit(node: Expression) -> None:
-        if type(node) is kind:
+        kind = type(node)
+        if kind in kinds:
             found.append(node)
-        for child in children(node):
-            visit(child)
+        if kind is not p.Variable and kind is not int and kind is not float:
+            for child in children(node):
+                visit(child)
 
     visit(expr)
     return tuple(found)
@@ -289,27 +308,33 @@ def _collect(expr: Expression, kind: type) -> tuple[Any, ...]:
 
 def reductions(expr: Expression) -> tuple[Reduction, ...]:
     """Return the reductions from left to right, an outer one before those inside it."""
-    known = _reductions.get(id(expr))
+    return _looked_for(expr)[0]
+
+
+_Looked: TypeAlias = tuple[tuple[Reduction, ...], tuple[Shared, ...], tuple[Any, ...]]
+_found: dict[int, tuple[Expression, _Looked]] = {}
+"""The reductions, ``cse`` nodes and calls in expressions, by the identity of these, which are kept with them."""
+
+
+def _looked_for(expr: Expression) -> _Looked:
+    known = _found.get(id(expr))
     if known is None:
-        if len(_reductions) >= _RECENT:
-            _reductions.clear()
-        known = _reductions[id(expr)] = (expr, _collect(expr, Reduction))
+        if len(_found) >= _RECENT:
+            _found.clear()
+        nodes = _collect(expr, _LOOKED_FOR)
+        by_kind = (tuple(n for n in nodes if type(n) is kind) for kind in (Reduction, Shared, p.Call))
+        known = _found[id(expr)] = (expr, (next(by_kind), next(by_kind), next(by_kind)))
     return known[1]
-
-
-_RECENT: Final = 2048
-_reductions: dict[int, tuple[Expression, tuple[Reduction, ...]]] = {}
-"""The reductions of expressions, by the identity of these, which are kept with them."""
 
 
 def shared(expr: Expression) -> tuple[Shared, ...]:
     """Return the ``cse`` nodes from left to right, an outer one before those inside it."""
-    return _collect(expr, Shared)
+    return _looked_for(expr)[1]
 
 
 def calls(expr: Expression) -> tuple[Any, ...]:
     """Return the ``Call`` nodes from left to right, an outer one before those inside it."""
-    return _collect(expr, p.Call)
+    return _looked_for(expr)[2]
 
 
 class Rule(Protocol):
@@ -381,7 +406,7 @@ class _Expansion:
             hint = f"write {name}({', '.join(names)})"
             self.fail(Diagnostic("wrong-argument-count", message, hints=(hint,)))
         value = self.value(name)
-        subscripted = {node.aggregate.name for node in _collect(value, p.Subscript)}
+        subscripted = {node.aggregate.name for node in _collect(value, frozenset({p.Subscript}))}
         for parameter, argument in zip(names, arguments, strict=True):
             if parameter in subscripted and type(argument) is not p.Variable:
                 message = f"rule '{name}' subscripts its parameter '{parameter}', which is given an expression"

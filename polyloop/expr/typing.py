@@ -60,6 +60,7 @@ __all__ = [
     "infer",
     "infer_type",
     "promote",
+    "remembering",
     "settle",
     "state_dtype",
 ]
@@ -110,6 +111,14 @@ def check_stored(found: ScalarType | None, wanted: DType, expr: Expression) -> N
 def infer_type(expr: Expression, lookup: TypeOf, functions: Mapping[str, Function] = FUNCTIONS) -> ScalarType | None:
     """Return the type of *expr* as :func:`infer` does, but leave weak values weak."""
     return _Inference(lookup, functions).visit(expr)
+
+
+def remembering(lookup: TypeOf) -> Callable[[Expression], ScalarType | None]:
+    """Return :func:`infer_type` for one *lookup*, whose answers must stay: each node is looked at once.
+
+    Nodes are told apart by identity, and kept.
+    """
+    return _Remembering(lookup, FUNCTIONS).visit
 
 
 _ARITHMETIC: Final = frozenset({p.Sum, p.Product, p.Power})
@@ -387,6 +396,20 @@ class _Inference:
                 assert found is not None
                 message = f"{what} '{show(child)}', which is {kind_name(found)}"
                 raise TypeConflictError(Diagnostic("type-conflict", message, hints=(_CAST_HINT,)))
+
+
+class _Remembering(_Inference):
+    """An inference that remembers the types of nodes, by identity."""
+
+    def __init__(self, lookup: TypeOf, functions: Mapping[str, Function]) -> None:
+        super().__init__(lookup, functions)
+        self.known: dict[int, tuple[Expression, ScalarType | None]] = {}
+
+    def visit(self, expr: Expression) -> ScalarType | None:
+        found = self.known.get(id(expr))
+        if found is None:
+            found = self.known[id(expr)] = (expr, super().visit(expr))
+        return found[1]
 
 
 def _fits(constant: int, dtype: DType) -> bool:

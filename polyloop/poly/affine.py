@@ -43,8 +43,10 @@ class Affine(NamedTuple):
     @staticmethod
     def make(terms: Mapping[Var, int] | Iterable[tuple[Var, int]], const: int = 0) -> Affine:
         """Return the canonical form of possibly unsorted terms."""
-        items = terms.items() if isinstance(terms, Mapping) else terms
-        return Affine(tuple(sorted(((v, c) for v, c in items if c), key=_sort_key)), const)
+        items = [term for term in (terms.items() if isinstance(terms, Mapping) else terms) if term[1]]
+        if len(items) > 1:
+            items.sort(key=_sort_key)
+        return Affine(tuple(items), const)
 
     @staticmethod
     def variable(name: Var) -> Affine:
@@ -138,13 +140,7 @@ def affine_of(expr: Expression) -> Affine | None:
     if kind is p.Variable:
         return Affine(((expr.name, 1),), 0)
     if kind is p.Sum:
-        total = Affine((), 0)
-        for child in expr.children:
-            form = affine_of(child)
-            if form is None:
-                return None
-            total = total.add(form)
-        return total
+        return _affine_sum(expr)
     if kind is p.Product:
         return _affine_product(expr)
     if kind is p.FloorDiv or kind is p.Remainder:
@@ -156,6 +152,18 @@ def affine_of(expr: Expression) -> Affine | None:
     if isinstance(expr, np.integer):
         return Affine((), int(expr))
     return None
+
+
+def _affine_sum(expr: p.Sum) -> Affine | None:
+    const, total = 0, dict[Var, int]()
+    for child in expr.children:
+        form = affine_of(child)
+        if form is None:
+            return None
+        const += form.const
+        for var, coefficient in form.terms:
+            total[var] = total.get(var, 0) + coefficient
+    return Affine.make(total, const)
 
 
 def _affine_product(expr: p.Product) -> Affine | None:

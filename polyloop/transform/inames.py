@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from operator import is_
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -107,8 +108,13 @@ def _divided(expr: Expression, inner: str, length: int) -> Expression:
     """Return *expr* without the quotients and remainders that do not depend on *inner*, of values 0 to *length* - 1."""
 
     def change(node: Expression) -> Expression:
-        if isinstance(node, p.Subscript):
+        kind = type(node)
+        if kind is p.Variable or kind is int:
+            return node
+        if kind is p.Subscript:
             indices = tuple(map(_cancelled, node.index_tuple))
+            if all(map(is_, indices, node.index_tuple)):
+                return node
             return p.Subscript(node.aggregate, indices[0] if len(indices) == 1 else indices)
         if not isinstance(node, p.FloorDiv | p.Remainder) or type(node.denominator) is not int or node.denominator < 1:
             return node
