@@ -439,7 +439,16 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
     repeated = frozenset(axes.all) - owned - own.keys()
     order = (*axes.all, *(x for x in dims if "." not in x))
 
+    known = _known_domains(kernel)
+    decided = (tuple(dims), order, tuple(own.items()), tuple(together.items()), frozenset(repeated), axes.key)
+
     def on_threads(domain: isl.Set) -> isl.Set:
+        key = (id(domain), decided)
+        if key not in known:
+            known[key] = (domain, found_on_threads(domain))
+        return known[key][1]
+
+    def found_on_threads(domain: isl.Set) -> isl.Set:
         domain = domain.intersect_params(kernel.assumptions)
         for axis, position in own.items():
             if axes.first[axis]:
@@ -453,6 +462,16 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
     domain = on_threads(statement.domain)
     exact = on_threads(statement.exact) if statement.bounds else domain
     return Placed(statement, order, domain, exact, forms, repeated, frozenset(own))
+
+
+@memoised
+def _known_domains(kernel: LoopKernel) -> dict[tuple[Hashable, ...], tuple[isl.Set, isl.Set]]:
+    """Return where it is kept what domains become on threads, which many statements have in common.
+
+    The keys are all that decides: the domain, which is kept with its identity, its inames, and the axes.
+    """
+    del kernel
+    return {}
 
 
 def _with_all_axes(

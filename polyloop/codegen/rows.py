@@ -176,9 +176,12 @@ def _forms(matrix: isl.Mat, columns: Sequence[tuple[str, int]]) -> Iterator[Affi
 def pieces_of(statement: Statement, keep: frozenset[str], divisibility: Divisibility) -> tuple[Piece, ...]:
     """Return the projection of a statement's domain onto the dimensions *keep* (and the parameters).
 
-    Exact where *keep* has every dimension; otherwise possibly larger.  Memoised on the statement.
+    Exact where *keep* has every dimension; otherwise possibly larger.  Memoised on the statement, and shared with
+    others on the same domain.
     """
-    memo = statement.__dict__.setdefault("_pieces", {})
+    memo = statement.__dict__.get("_pieces")
+    if memo is None:
+        memo = statement.__dict__["_pieces"] = _memo(statement)
     key = (keep, tuple(divisibility.items())) if divisibility else keep
     found: tuple[Piece, ...] | None = memo.get(key)
     if found is None:
@@ -189,6 +192,22 @@ def pieces_of(statement: Statement, keep: frozenset[str], divisibility: Divisibi
             found = memo[by_dims] = _project(statement, kept, divisibility)
         memo[key] = found
     return found
+
+
+_RECENT: Final = 64
+_recent: dict[tuple[int, tuple[str, ...]], tuple[isl.Set, dict[object, tuple[Piece, ...]]]] = {}
+"""The projections of domains, by the identity of these, which are kept with them, and the names of the dimensions."""
+
+
+def _memo(statement: Statement) -> dict[object, tuple[Piece, ...]]:
+    """Return where the projections of a statement's domain are kept."""
+    key = (id(statement.domain), statement.dims)
+    known = _recent.get(key)
+    if known is None:
+        if len(_recent) >= _RECENT:
+            _recent.clear()
+        known = _recent[key] = (statement.domain, {})
+    return known[1]
 
 
 def _project(statement: Statement, kept: tuple[str, ...], divisibility: Divisibility) -> tuple[Piece, ...]:

@@ -471,10 +471,13 @@ def _built(
     position = {iname: i for i, iname in enumerate(kernel.inames)}
     uses = Counter(iname for draft in drafts for iname in draft.inames)
     built = {}
+    over: dict[tuple[str, ...], isl.Set] = {}
     for draft in drafts:
         parsed = draft.parsed
         nest = nest_order(draft.inames, parsed.for_inames, kernel.loop_priority, uses, position, outside)
-        domain = domain_for(kernel.domains, nest, space)
+        if nest not in over:
+            over[nest] = domain_for(kernel.domains, nest, space)
+        domain = over[nest]
         predicates = []
         for predicate in parsed.predicates:
             narrowed = None

@@ -456,6 +456,27 @@ def _local_size(local: Mapping[str, int | None]) -> tuple[int, ...]:
     return tuple(local.get(f"l.{number}") or 1 for number in range(last + 1))
 
 
+def _without(kernel: LoopKernel, domain: isl.Set, positions: tuple[int, ...]) -> isl.Set:
+    """Return *domain* without the dimensions at *positions*, as one set for all statements that share it."""
+    if not positions:
+        return domain
+    known = _projections(kernel)
+    key = (id(domain), positions)
+    if key not in known:
+        found = domain
+        for position in reversed(positions):
+            found = found.project_out(isl.dim_type.set, position, 1)
+        known[key] = (domain, found)
+    return known[key][1]
+
+
+@memoised
+def _projections(kernel: LoopKernel) -> dict[tuple[int, tuple[int, ...]], tuple[isl.Set, isl.Set]]:
+    """Return where it is kept what :func:`_without` makes of domains, which are kept with their identity."""
+    del kernel
+    return {}
+
+
 def _statement(
     kernel: LoopKernel, placed: Placed, axes: Mapping[str, frozenset[int]], collective: Collective | None
 ) -> Statement | None:
@@ -469,10 +490,8 @@ def _statement(
     if placed.digits is not None:
         names = {iname: to_expression(form) for iname, form in placed.digits.forms.items()}
         domain, dims = placed.digits.exact, list(placed.digits.dims)
-    for position in range(len(dims) - 1, -1, -1):
-        if dims[position] in placed.repeated:
-            domain = domain.project_out(isl.dim_type.set, position, 1)
-            del dims[position]
+    domain = _without(kernel, domain, tuple(n for n, dim in enumerate(dims) if dim in placed.repeated))
+    dims = [dim for dim in dims if dim not in placed.repeated]
     for name in lowered.bounds:
         position = domain.find_dim_by_name(isl.dim_type.param, name)
         domain = domain.move_dims(isl.dim_type.set, len(dims), isl.dim_type.param, position, 1)

@@ -38,6 +38,7 @@ class Replacement:
         self.box = tuple(box)
         self.inner = inner
         self.text = to_expression(form) if text is None else text
+        self._domains: dict[tuple[int, int], tuple[isl.Set, isl.Set]] = {}  # old domains, by identity, and new ones
 
     def dims(self, dims: tuple[str, ...]) -> tuple[str, ...]:
         """Return *dims* with the new names in the place of the old one."""
@@ -50,7 +51,12 @@ class Replacement:
         """Return *domain* over the new dimensions."""
         if self.old not in dims:
             return domain
-        return substitute_iname(domain, dims.index(self.old), self.names, self.form, self.box)
+        position = dims.index(self.old)
+        known = self._domains.get((id(domain), position))
+        if known is None:
+            found = substitute_iname(domain, position, self.names, self.form, self.box)
+            known = self._domains[id(domain), position] = (domain, found)
+        return known[1]
 
     def expression(self, expr: Expression) -> Expression:
         """Return *expr* with the iname replaced, as a loop variable and as a reduction iname."""
