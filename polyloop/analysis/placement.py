@@ -35,7 +35,7 @@ from polyloop.analysis.lowering import Access, Lowered, Program
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.domains import bound_variables, without_bound_variables
+from polyloop.kernel.domains import bound_variables, shared_domain, without_bound_variables
 from polyloop.kernel.instruction import Copy, Instruction, Partial
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.kernel.tags import LocalAxis, ThreadDigit, axis_name
@@ -439,16 +439,9 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
     repeated = frozenset(axes.all) - owned - own.keys()
     order = (*axes.all, *(x for x in dims if "." not in x))
 
-    known = _known_domains(kernel)
     decided = (tuple(dims), order, tuple(own.items()), tuple(together.items()), frozenset(repeated), axes.key)
 
     def on_threads(domain: isl.Set) -> isl.Set:
-        key = (id(domain), decided)
-        if key not in known:
-            known[key] = (domain, found_on_threads(domain))
-        return known[key][1]
-
-    def found_on_threads(domain: isl.Set) -> isl.Set:
         domain = domain.intersect_params(kernel.assumptions)
         for axis, position in own.items():
             if axes.first[axis]:
@@ -459,19 +452,9 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
             domain = domain.project_out(_SET, position, 1)
         return _with_all_axes(domain, [x for x in dims if x not in together], order, axes, repeated)
 
-    domain = on_threads(statement.domain)
-    exact = on_threads(statement.exact) if statement.bounds else domain
+    domain = shared_domain(kernel, statement.domain, decided, on_threads)
+    exact = shared_domain(kernel, statement.exact, decided, on_threads) if statement.bounds else domain
     return Placed(statement, order, domain, exact, forms, repeated, frozenset(own))
-
-
-@memoised
-def _known_domains(kernel: LoopKernel) -> dict[tuple[Hashable, ...], tuple[isl.Set, isl.Set]]:
-    """Return where it is kept what domains become on threads, which many statements have in common.
-
-    The keys are all that decides: the domain, which is kept with its identity, its inames, and the axes.
-    """
-    del kernel
-    return {}
 
 
 def _with_all_axes(

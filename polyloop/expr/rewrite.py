@@ -322,8 +322,9 @@ def _looked_for(expr: Expression) -> _Looked:
         if len(_found) >= _RECENT:
             _found.clear()
         nodes = _collect(expr, _LOOKED_FOR)
-        by_kind = (tuple(n for n in nodes if type(n) is kind) for kind in (Reduction, Shared, p.Call))
-        known = _found[id(expr)] = (expr, (next(by_kind), next(by_kind), next(by_kind)))
+        own = tuple(node for node in nodes if type(node) is Reduction)
+        same = tuple(node for node in nodes if type(node) is Shared)
+        known = _found[id(expr)] = (expr, (own, same, tuple(node for node in nodes if type(node) is p.Call)))
     return known[1]
 
 

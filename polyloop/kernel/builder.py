@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain, count, pairwise
 
 import islpy as isl
@@ -471,13 +472,11 @@ def _built(
     position = {iname: i for i, iname in enumerate(kernel.inames)}
     uses = Counter(iname for draft in drafts for iname in draft.inames)
     built = {}
-    over: dict[tuple[str, ...], isl.Set] = {}
+    over = cache(lambda nest: domain_for(kernel.domains, nest, space))
     for draft in drafts:
         parsed = draft.parsed
         nest = nest_order(draft.inames, parsed.for_inames, kernel.loop_priority, uses, position, outside)
-        if nest not in over:
-            over[nest] = domain_for(kernel.domains, nest, space)
-        domain = over[nest]
+        domain = over(nest)
         predicates = []
         for predicate in parsed.predicates:
             narrowed = None

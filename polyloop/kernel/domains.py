@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
 import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
-from polyloop.kernel.kernel import Domain
+from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows, rows_of
 
@@ -20,6 +20,7 @@ __all__ = [
     "domain_for",
     "outer_inames",
     "parameters_of",
+    "shared_domain",
     "substitute_iname",
     "without_bound_variables",
 ]
@@ -58,6 +59,27 @@ def without_bound_variables(domain: isl.Set, known: Iterable[str]) -> isl.Set:
         if name not in known:
             domain = domain.project_out(_PARAM, position, 1)
     return domain
+
+
+def shared_domain(
+    kernel: LoopKernel, domain: isl.Set, decided: Hashable, find: Callable[[isl.Set], isl.Set]
+) -> isl.Set:
+    """Return what *find* makes of *domain*: for each of the statements that share it the same set.
+
+    What was found before counts where *decided* is the same, which is all that *find* uses besides *kernel*.
+    """
+    known = _shared_domains(kernel)
+    key = (id(domain), decided)
+    if key not in known:
+        known[key] = (domain, find(domain))
+    return known[key][1]
+
+
+@memoised
+def _shared_domains(kernel: LoopKernel) -> dict[tuple[int, Hashable], tuple[isl.Set, isl.Set]]:
+    """Return where it is kept what :func:`shared_domain` found; domains are kept with their identity."""
+    del kernel
+    return {}
 
 
 def data_inames(domains: Sequence[Domain], parameters: Iterable[str]) -> frozenset[str]:

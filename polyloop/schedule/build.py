@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, count
 from math import prod
 from typing import Final
@@ -34,6 +35,7 @@ from polyloop.expr.nodes import Expression, Record, Terms
 from polyloop.expr.operations import neutral_element
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.domains import shared_domain
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.layout import order_tags
@@ -456,25 +458,11 @@ def _local_size(local: Mapping[str, int | None]) -> tuple[int, ...]:
     return tuple(local.get(f"l.{number}") or 1 for number in range(last + 1))
 
 
-def _without(kernel: LoopKernel, domain: isl.Set, positions: tuple[int, ...]) -> isl.Set:
-    """Return *domain* without the dimensions at *positions*, as one set for all statements that share it."""
-    if not positions:
-        return domain
-    known = _projections(kernel)
-    key = (id(domain), positions)
-    if key not in known:
-        found = domain
-        for position in reversed(positions):
-            found = found.project_out(isl.dim_type.set, position, 1)
-        known[key] = (domain, found)
-    return known[key][1]
-
-
-@memoised
-def _projections(kernel: LoopKernel) -> dict[tuple[int, tuple[int, ...]], tuple[isl.Set, isl.Set]]:
-    """Return where it is kept what :func:`_without` makes of domains, which are kept with their identity."""
-    del kernel
-    return {}
+def _without(domain: isl.Set, positions: tuple[int, ...]) -> isl.Set:
+    """Return *domain* without the dimensions at *positions*."""
+    for position in reversed(positions):
+        domain = domain.project_out(isl.dim_type.set, position, 1)
+    return domain
 
 
 def _statement(
@@ -490,7 +478,8 @@ def _statement(
     if placed.digits is not None:
         names = {iname: to_expression(form) for iname, form in placed.digits.forms.items()}
         domain, dims = placed.digits.exact, list(placed.digits.dims)
-    domain = _without(kernel, domain, tuple(n for n, dim in enumerate(dims) if dim in placed.repeated))
+    if repeated := tuple(n for n, dim in enumerate(dims) if dim in placed.repeated):
+        domain = shared_domain(kernel, domain, ("without", repeated), partial(_without, positions=repeated))
     dims = [dim for dim in dims if dim not in placed.repeated]
     for name in lowered.bounds:
         position = domain.find_dim_by_name(isl.dim_type.param, name)
