@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 
 import islpy as isl
@@ -16,7 +16,7 @@ from polyloop.errors import Diagnostic, Witness, WitnessInstance, WitnessKind
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import expand_rules
-from polyloop.kernel.domains import data_inames
+from polyloop.kernel.domains import data_inames, shared_domain
 from polyloop.kernel.kernel import Condition, LoopKernel, memoised
 from polyloop.poly.affine import Affine, Var, affine_of, to_expression
 from polyloop.poly.budget import looking_at
@@ -222,8 +222,8 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
         about = (id(access), array.shape, kernel.parameters, data, id(kernel.assumptions))
         if about in inside:
             continue
-        domain = statement.domain_of(access).intersect_params(kernel.assumptions)
-        outside = list(_outside(kernel, statement, access, array.shape, (domain, data)))
+        domain = shared_domain(kernel, statement.domain_of(access), "assumed", _assumed(kernel))
+        outside = _outside(kernel, statement, access, array.shape, (domain, data))
         if not outside:
             inside[about] = kernel.assumptions
             continue
@@ -237,6 +237,10 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
         else:
             conditions.append(condition)
     return tuple(found), _strongest(kernel.assumptions, conditions)
+
+
+def _assumed(kernel: LoopKernel) -> Callable[[isl.Set], isl.Set]:
+    return lambda domain: domain.intersect_params(kernel.assumptions)
 
 
 @memoised
@@ -300,11 +304,30 @@ def left_to_data(kernel: LoopKernel) -> Iterator[tuple[Lowered, Access, tuple[in
 def _outside(
     kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression],
     runs: tuple[isl.Set, frozenset[str]],
-) -> Iterator[tuple[int, isl.Set]]:
-    """Yield the axes on which *access* leaves its array, each with the instances that do.
+) -> Sequence[tuple[int, isl.Set]]:
+    """Return the axes on which *access* leaves its array, each with the instances that do.
 
     *runs* are all instances, and the inames whose values depend on data: subscripts with these are left out.
     """
+    known = _known_outside(kernel)
+    domain, data = runs
+    key = (id(domain), data, statement.inames, access.indices, (*shape,))
+    if key not in known:
+        known[key] = (domain, tuple(_found_outside(kernel, statement, access, shape, runs)))
+    return known[key][1]
+
+
+@memoised
+def _known_outside(kernel: LoopKernel) -> dict[Hashable, tuple[isl.Set, tuple[tuple[int, isl.Set], ...]]]:
+    """Return where it is kept what :func:`_outside` found; the keys are all that decides, domains are kept."""
+    del kernel
+    return {}
+
+
+def _found_outside(
+    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression],
+    runs: tuple[isl.Set, frozenset[str]],
+) -> Iterator[tuple[int, isl.Set]]:
     domain, data = runs
     parameters = set(kernel.parameters)
     for axis, (form, extent) in enumerate(zip(access.indices, shape, strict=True)):

@@ -35,7 +35,8 @@ def declare_temporaries(body: Block, launch: Launch, scope: Scope) -> tuple[Bloc
         t.name for t in launch.temporaries if t.address_space is AddressSpace.PRIVATE and t.name not in scope.expanded
     ]
     body = declare_private(begun(body), private, declarations.__getitem__)
-    others = [t for t in launch.temporaries if t.name not in private and any(t.name in node.uses for node in body)]
+    used = frozenset[str]().union(*(node.uses for node in body)).difference(private)
+    others = [t for t in launch.temporaries if t.name in used]
     if asks_for_shared(launch, scope.language):
         return _carved(body, [t for t in others if t.address_space is AddressSpace.LOCAL], scope)
     together: dict[str, list[str]] = {}

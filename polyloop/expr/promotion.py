@@ -261,6 +261,8 @@ def _floating(kind: ScalarType) -> ScalarType:
 
 def constant_type(value: Expression) -> ScalarType:
     """Return the type of a Python number or a NumPy scalar."""
+    if type(value) is int and -(2**31) <= value < 2**31:
+        return Weak.INT
     if isinstance(value, np.generic):
         return value.dtype
     if isinstance(value, bool):

@@ -143,6 +143,8 @@ class _Inference:
             return self.lookup(expr.name)
         if kind is p.Subscript:
             return self.subscript(expr)
+        if kind is int:
+            return constant_type(expr)
         special = self._SPECIAL.get(kind)
         if special is not None:
             return special(self, expr)
@@ -301,6 +303,8 @@ class _Inference:
     def subscript(self, expr: Expression) -> ScalarType | None:
         for index in expr.index_tuple:
             found = self.visit(index)
+            if found is Weak.INT or found is DEFAULT_INT:
+                continue
             if found in (Weak.FLOAT, Weak.COMPLEX) or (isinstance(found, np.dtype) and not is_integer(found)):
                 assert found is not None
                 what = f"subscript '{show(index)}' of '{expr.aggregate.name}'"
@@ -369,6 +373,8 @@ class _Inference:
 
     def check_records(self, expr: Expression, types: list[ScalarType | None]) -> None:
         """Refuse a record as operand, but for vectors where each component can be computed by itself."""
+        if not any(map(is_record, types)):
+            return
         kind = type(expr)
         elementwise = kind in _ELEMENTWISE or (kind is Reduction and expr.operation.name not in ("any", "all"))
         for child, found in zip(children(expr), types, strict=True):
@@ -406,6 +412,8 @@ class _Remembering(_Inference):
         self.known: dict[int, tuple[Expression, ScalarType | None]] = {}
 
     def visit(self, expr: Expression) -> ScalarType | None:
+        if type(expr) is p.Variable:
+            return self.lookup(expr.name)
         found = self.known.get(id(expr))
         if found is None:
             found = self.known[id(expr)] = (expr, super().visit(expr))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import gcd
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import islpy as isl
 
@@ -123,6 +123,22 @@ def map_from_forms(
     domain: isl.Set, dims: Sequence[str], forms: Sequence[Affine | None], name: str | None = None
 ) -> isl.Map:
     """Return ``{ domain[dims] -> name[forms] }``; a None leaves its dimension unconstrained."""
+    key = (id(domain), (*dims,), (*forms,))
+    known = _maps.get(key)
+    if known is None:
+        if len(_maps) >= _RECENT:
+            _maps.clear()
+        known = _maps[key] = (domain, _map_from_forms(domain, dims, forms))
+    return known[1] if name is None else known[1].set_tuple_name(OUT, name)
+
+
+_RECENT: Final = 1024
+_Key: TypeAlias = tuple[int, tuple[str, ...], tuple[Affine | None, ...]]
+_maps: dict[_Key, tuple[isl.Set, isl.Map]] = {}
+"""Relations by the identity of their domains, which are kept, and by their forms: many accesses share both."""
+
+
+def _map_from_forms(domain: isl.Set, dims: Sequence[str], forms: Sequence[Affine | None]) -> isl.Map:
     space = domain.get_space()
     where = _positions(space, dims)
     map_space = space.from_domain().add_dims(OUT, len(forms))
@@ -137,7 +153,7 @@ def map_from_forms(
         for position, form in enumerate(forms):
             if form is None:
                 result = result.drop_constraints_involving_dims(OUT, position, 1)
-    return result if name is None else result.set_tuple_name(OUT, name)
+    return result
 
 
 def _linear_map(
