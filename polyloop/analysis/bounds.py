@@ -283,7 +283,11 @@ def _leaving(
         looking_at(statement, access)
         if (id(access), shape, kernel.parameters, data, id(kernel.assumptions)) in _inside(statement):
             continue  # stays inside under the assumptions alone, which the conditions only add to
-        domain = statement.domain_of(access).intersect_params(conditions)
+        domain = statement.domain_of(access)
+        if conditions is kernel.assumptions:
+            domain = shared_domain(kernel, domain, "assumed", _assumed(kernel))
+        else:
+            domain = domain.intersect_params(conditions)
         for axis, part in _outside(kernel, statement, access, shape, (domain, data)):
             yield _out_of_bounds(kernel, statement, access, shape, axis, part)
             return

@@ -203,10 +203,25 @@ def _mostly_direct(
     others = iter(zip(computed.sources, computed.initial, strict=True))
     sources, initial = [], []
     for (reader, _), link in zip(reads, direct, strict=True):
-        own, unwritten = ((link,), isl.Set.empty(reader.domain.get_space())) if link is not None else next(others)
+        own, unwritten = ((link,), _nothing(placement, reader.domain)) if link is not None else next(others)
         sources.append(own)
         initial.append(unwritten)
     return Flow(reads, tuple(sources), tuple(initial), is_direct=not rest)
+
+
+def _nothing(placement: Placement, domain: isl.Set) -> isl.Set:
+    """Return no instance, as one set for all reads on *domain*."""
+    known = _known_empty(placement)
+    if id(domain) not in known:
+        known[id(domain)] = (domain, isl.Set.empty(domain.get_space()))
+    return known[id(domain)][1]
+
+
+@memoised
+def _known_empty(placement: Placement) -> dict[int, tuple[isl.Set, isl.Set]]:
+    """Return where the sets are kept that :func:`_nothing` returns, by the identity of domains, which are kept."""
+    del placement
+    return {}
 
 
 def _direct_among(

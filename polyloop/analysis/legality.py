@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
+from typing import Final
 
 import islpy as isl
 
@@ -167,7 +168,50 @@ def compare(
     reference: tuple[Placed, Sequence[tuple[Placed, isl.Map]], isl.Set],
     to_reference: isl.Map,
 ) -> Iterator[Diagnostic]:
-    """Yield where a read gets another value than the reference program's: *sources* against *reference*."""
+    """Yield where a read gets another value than the reference program's: *sources* against *reference*.
+
+    Which relations are compared decides whether there is such a place: it is remembered of a read of one writer, of
+    nothing else, where there is none.
+    """
+    original, wanted, _ = reference
+    if len(sources) != 1 or not initial.plain_is_empty():
+        yield from _differences(comparison, read, sources, initial, reference, to_reference)
+        return
+    ((writer, relation),) = sources
+    counterpart = comparison.counterpart(writer)
+    link = next((link for source, link in wanted if source is counterpart), None)
+    compared = (to_reference, relation, reference_map(writer, counterpart), link)
+    known, key = _alike(comparison.old), tuple(map(id, compared))
+    if key in known:
+        looking_at(*read, original)
+        looking_at(*read, writer, writer.lowered.writes_to(read[1].array)[0])
+        return
+    found = tuple(_differences(comparison, read, sources, initial, reference, to_reference))
+    if not found:
+        if len(known) >= _RECENT:
+            known.clear()
+        known[key] = compared
+    yield from found
+
+
+_RECENT: Final = 256
+
+
+@memoised
+def _alike(old: Placement) -> dict[tuple[int, ...], Sequence[object]]:
+    """Return where it is kept for which relations :func:`compare` found nothing, by identity: they are kept."""
+    del old
+    return {}
+
+
+def _differences(
+    comparison: Comparison,
+    read: tuple[Placed, Access],
+    sources: Sequence[tuple[Placed, isl.Map]],
+    initial: isl.Set,
+    reference: tuple[Placed, Sequence[tuple[Placed, isl.Map]], isl.Set],
+    to_reference: isl.Map,
+) -> Iterator[Diagnostic]:
     original, wanted, wanted_initial = reference
     looking_at(*read, original)
     wrong_initial = to_reference.intersect_domain(initial).intersect_range(
