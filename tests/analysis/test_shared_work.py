@@ -9,15 +9,20 @@ import islpy as isl
 import pytest
 
 import polyloop as pl
-from polyloop.analysis import bounds, dataflow, lowering, placement, scan_terms, sharing
+from polyloop.analysis import bounds, dataflow, legality, lowering, placement, scan_terms, sharing
 from polyloop.analysis import place as places
 from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.lowering import Program, lower
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
+from polyloop.codegen import rows
+from polyloop.codegen.generate import generate
 from polyloop.errors import KernelError, PolyloopError
 from polyloop.expr.printer import show
-from polyloop.testing.random_chains import random_step
+from polyloop.kernel import domains
+from polyloop.poly import sets
+from polyloop.schedule.build import build_schedule
+from polyloop.testing.random_chains import Step, random_step
 from polyloop.testing.random_kernels import random_source
 
 PROGRAMS = ("matmul_tiled", "prefix_sum", "segmented_scan", "row_scan", "stencil_2d", "softmax", "matmul_registers")
@@ -45,6 +50,12 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "_inside", lambda _: {})
     monkeypatch.setattr(scan_terms, "_known_terms", lambda _: {})
     lowering._recent.clear()
+    monkeypatch.setattr(domains, "_shared_domains", lambda _: {})
+    monkeypatch.setattr(bounds, "_known_outside", lambda _: {})
+    monkeypatch.setattr(dataflow, "_known_exact", lambda _: {})
+    monkeypatch.setattr(legality, "_alike", lambda _: {})
+    monkeypatch.setattr(rows, "_memo", lambda _: {})
+    monkeypatch.setattr(sets, "_RECENT", 0)  # relations are forgotten at once
 
 
 def _same_places(found: Placement, wanted: Placement) -> Iterator[bool]:
@@ -110,6 +121,34 @@ def test_statements_of_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch
         except PolyloopError:
             continue
         _compare(kernel, monkeypatch)
+
+
+def _outcome(step: Step, kernel: pl.LoopKernel) -> str:
+    """Return the code of a transformed kernel, or why there is none."""
+    target = pl.CudaTarget()
+    try:
+        return str(generate(build_schedule(step(kernel), target.limits), target.language))
+    except PolyloopError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_statements_share(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    try:
+        kernel = random_source(seed).make()
+    except KernelError:
+        pytest.skip("this program is refused")
+    for _ in range(6):
+        step = random_step(rng, kernel)
+        shared = _outcome(step, kernel)
+        with monkeypatch.context() as patch:
+            _forget(patch)
+            assert _outcome(step, replace(kernel)) == shared
+        try:
+            kernel = step(kernel)
+        except PolyloopError:
+            continue
 
 
 def _terms(kernel: pl.LoopKernel) -> list[isl.Map]:
