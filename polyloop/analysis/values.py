@@ -571,7 +571,7 @@ def _same_write_ahead(
             (f"{by} reads {cell} ahead, for instance {instance(statement, at)}",),
             ("let the terms be computed later, inside the loops around the write: name them as outer inames",),
             sites=site,
-            witness=witness(WitnessKind.EARLY, (leaf.statement, leaf.access, inner), (statement, at)),
+            witness=witness(WitnessKind.ELSEWHERE, (leaf.statement, leaf.access, inner), (statement, at)),
         )
 
 

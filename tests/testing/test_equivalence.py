@@ -135,7 +135,10 @@ def test_a_gallery_kernel_agrees_with_itself_before_its_transforms(name: str) ->
     if name in WITHOUT_INTEGERS:
         assert reason == WITHOUT_INTEGERS[name]
     else:
-        known = ("have no floating-point numbers", "is C text", "combines with", "come from floating-point numbers")
+        known = (
+            "have no floating-point numbers", "is C text", "combines with", "come from floating-point numbers",
+            "cannot be carried out by mma",
+        )  # fmt: skip
         assert not reason or any(words in reason for words in known), reason
 
 

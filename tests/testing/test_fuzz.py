@@ -12,7 +12,7 @@ import polyloop as pl
 from polyloop.testing import pairs
 from polyloop.testing.drawers import DRAWERS, NOT_DRAWN
 from polyloop.testing.fuzz import main, report
-from polyloop.testing.pairs import Failure, Pair, Tally, check_pair
+from polyloop.testing.pairs import Failure, Pair, Tally, check_pair, draw
 from polyloop.testing.random_chains import Step, random_step
 from polyloop.testing.random_kernels import Source, random_source
 from polyloop.testing.reduce import reduced
@@ -76,6 +76,13 @@ def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pair_is_tried_again() -> None:
     tally = check_pair(Pair(random_source(8), (), (4,), 8))
     assert tally.counts["runs compared"] == 1
+    assert not tally.failures
+
+
+def test_the_witness_of_terms_computed_ahead_is_checked() -> None:
+    """A refusal named one instance, as if it had read too early what another one writes."""
+    tally = Tally()
+    assert draw(90340, tally) is not None
     assert not tally.failures
 
 
