@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from polyloop.analysis.digits import Digit
@@ -40,34 +40,9 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) ->
         _look_at(body, scope, names)
 
 
-def _look_for(body: Block, scope: Scope, lanes: Iterable[str], functions: Iterable[str]) -> None:
+def _parts_of_lanes(body: Block, scope: Scope, lanes: Iterable[str]) -> Iterator[tuple[str, Block]]:
+    """Yield the conditions and bounds that may depend on data or on one of *lanes*, with what they decide about."""
     of_lane = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in lanes))
-    called = re.compile("|".join(rf"^{re.escape(name)}\(" for name in functions))
-    for node in walk(body):
-        match node:
-            case If(condition, inner, orelse, reads):
-                text, parts = condition, (*inner, *orelse)
-            case For(start=start, test=test, body=inner, reads=reads):
-                text, parts = f"{start}, {test}", inner
-            case _:
-                continue
-        if not reads and of_lane.search(text) is None:
-            continue
-        found = next((child for child in walk(parts) if isinstance(child, Call) and called.match(child.text)), None)
-        if found is not None:
-            raise scope.error(
-                Diagnostic(
-                    "bad-tensorize",
-                    f"the matrix instruction of '{found.instruction}' would stand where not all lanes of a warp may be",
-                    (f"it would stand under '{text}', which may depend on the lane, or on data",),
-                    ("take the product outside of the condition, or leave out tensorize",),
-                )
-            )
-
-
-def _look_at(body: Block, scope: Scope, names: set[str]) -> None:
-    lane = str(scope.values["l.0"])
-    call = scope.language.shuffle.split("(", maxsplit=1)[0]
     for node in walk(body):
         match node:
             case If(condition, inner, orelse, reads):
@@ -77,9 +52,28 @@ def _look_at(body: Block, scope: Scope, names: set[str]) -> None:
             case _:
                 continue
         shown = scope.indices.plain(text)
-        is_on_lanes = re.search(rf"\b{re.escape(lane)}\b", shown) is not None or scope.indices.mentions(text, "l.0")
-        if not reads and not is_on_lanes:
-            continue
+        if reads or of_lane.search(shown) is not None:
+            yield shown, parts
+
+
+def _look_for(body: Block, scope: Scope, lanes: Iterable[str], functions: Iterable[str]) -> None:
+    called = re.compile("|".join(rf"^{re.escape(name)}\(" for name in functions))
+    for shown, parts in _parts_of_lanes(body, scope, lanes):
+        found = next((child for child in walk(parts) if isinstance(child, Call) and called.match(child.text)), None)
+        if found is not None:
+            raise scope.error(
+                Diagnostic(
+                    "bad-tensorize",
+                    f"the matrix instruction of '{found.instruction}' would stand where not all lanes of a warp may be",
+                    (f"it would stand under '{shown}', which may depend on the lane, or on data",),
+                    ("take the product outside of the condition, or leave out tensorize",),
+                )
+            )
+
+
+def _look_at(body: Block, scope: Scope, names: set[str]) -> None:
+    call = scope.language.shuffle.split("(", maxsplit=1)[0]
+    for shown, parts in _parts_of_lanes(body, scope, [str(scope.values["l.0"])]):
         for child in walk(parts):
             if isinstance(child, Group | For | If) or call not in repr(child):
                 continue

@@ -113,10 +113,6 @@ class Indices:
             text = _expanded(text, mark, self._texts.get(mark) or self._used[mark].name)
         return text
 
-    def mentions(self, text: str, name: str) -> bool:
-        """Return whether an index in *text* depends on the iname or axis *name*."""
-        return any(name in self._used[found[0]].form.names() for found in _MARK.finditer(text))
-
     def settle(self, body: Block, fresh: Callable[[str], str | None]) -> Block:
         """Return *body* with names for the indices that occur often, and the other ones written out.
 

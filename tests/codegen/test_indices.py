@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
+import pytest
 
 import polyloop as pl
+from polyloop.analysis.digits import Digit
+from polyloop.codegen.c_ast import Call, If
+from polyloop.codegen.divergence import MATRIX, refuse_divergent
+from polyloop.codegen.indices import Indices
+from polyloop.poly.affine import Affine
+from polyloop.target.cuda import CUDA_LANGUAGE
 
 F = np.float32
 
@@ -77,3 +87,23 @@ def test_a_condition_is_about_the_index() -> None:
 def test_wide_indices_are_wide() -> None:
     code = pl.generate_code(on_blocks(doubled()), index_bits=64).device_code
     assert "const long long i = 128 * bx + tx;" in code
+
+
+def test_a_lane_in_a_named_index_is_seen_where_whole_warps_have_to_be() -> None:
+    """While the text is made, a mark stands for the index: what looks for lanes has to look behind it."""
+    indices = Indices([("i", Affine((("g.0", 128), ("l.0", 1))))])
+    known = frozenset({"g.0", "l.0"})
+    opened = indices.open(known, known, {})
+    (mark,) = opened
+    assert indices.take(mark.form) == Affine.variable(mark.text)
+    indices.close(opened, "int", lambda _: "128 * bx + tx")
+    axes = {"l.0": "tx", "l.1": "ty", "l.2": "tz"}
+    functions = {f"{MATRIX}mma": "mma"}
+    scope: Any = SimpleNamespace(storage={}, record_helpers=functions, indices=indices, language=CUDA_LANGUAGE)
+    scope.error = lambda problem: pl.CodegenError("generate_code", "k", [problem])
+    call = Call("mma(d, a, b)", "insn", frozenset())
+    digit = Digit(32, 4)
+    scope.values = axes | {digit.axis: "w"}
+    refuse_divergent((If("w < n", (call,)), If("bx < n", (call,))), scope, [digit])
+    with pytest.raises(pl.CodegenError, match=r"under '128 \* bx \+ tx < n'"):
+        refuse_divergent((If(f"{mark.text} < n", (call,)),), scope, [digit])
