@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
+from polyloop.analysis.legality import order_violations
 from polyloop.errors import VerificationError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential
@@ -40,13 +41,17 @@ def _helps(kernel: LoopKernel, change: Remap, is_legal: Callable[[LoopKernel], b
         return False
 
 
-def _others(kernel: LoopKernel, by: str) -> Iterator[str]:
-    """Yield the sequential loops that share each of their nests with *by*."""
+def _others(kernel: LoopKernel, by: str) -> list[str]:
+    """Return the sequential loops that share each of their nests with *by*; last those that may run in any order."""
     nests = [instruction.inames for instruction in kernel.instructions if by in instruction.inames]
+    found = []
     for other in dict.fromkeys(name for nest in nests for name in nest):
         mine = [i.inames for i in kernel.instructions if other in i.inames]
         if other != by and all(by in nest for nest in mine) and isinstance(kernel.tag(other), Sequential):
-            yield other
+            found.append(other)
+    if len(found) == 1:
+        return found
+    return sorted(found, key=lambda other: not any(order_violations(_reversed(kernel, other))))
 
 
 def _skew(kernel: LoopKernel, iname: str, by: str, factor: int) -> tuple[Remap, str]:
@@ -63,9 +68,19 @@ def _skew(kernel: LoopKernel, iname: str, by: str, factor: int) -> tuple[Remap, 
     return Remap(old, old, map_from_forms(space, old, there), there, back), text
 
 
+def _reversed(kernel: LoopKernel, iname: str) -> LoopKernel:
+    """Return *kernel* with the loop over *iname* from its end to its beginning."""
+    form = Affine.make([(iname, -1)])
+    return _replaced(kernel, iname, form, form)
+
+
 def shifted(kernel: LoopKernel, iname: str, amount: int) -> LoopKernel:
     """Return *kernel* with *amount* added to every value of *iname*."""
     there, back = (Affine.make([(iname, 1)], constant) for constant in (amount, -amount))
+    return _replaced(kernel, iname, there, back)
+
+
+def _replaced(kernel: LoopKernel, iname: str, there: Affine, back: Affine) -> LoopKernel:
+    """Return *kernel* with *there* in the place of *iname*, of which *back* is the old value."""
     space = free_space(kernel, 1)
-    change = Remap((iname,), (iname,), map_from_forms(space, (iname,), (there,)), (there,), (back,))
-    return remap_inames(kernel, change)
+    return remap_inames(kernel, Remap((iname,), (iname,), map_from_forms(space, (iname,), (there,)), (there,), (back,)))

@@ -358,6 +358,17 @@ def test_a_refused_parallel_loop_names_the_skew_that_helps(
     check_wavefront(call(skewed), (6,))
 
 
+def test_a_skew_by_a_loop_of_any_order_is_no_advice() -> None:
+    # Alignments of many pairs: 'p + i' would make 'i' parallel too, by running each pair one step after the one before.
+    knl = pl.make_kernel(
+        "{[p, i, j]: 0 <= p < 8 and 0 <= i, j < n}",
+        "h[p, i + 1, j + 1] = max(h[p, i, j], h[p, i, j + 1] - 1, h[p, i + 1, j] - 1)",
+        [pl.GlobalArg("h", np.int32, shape="8, n + 1, n + 1"), ...],
+    )
+    text = refused(knl, lambda knl: pl.tag_inames(knl, "i:l.0"), "illegal-parallel")
+    assert 'Hint: skew first: pl.map_domain(knl, "{[i, j] -> [i, j + i]}")' in text
+
+
 def test_a_refused_interchange_names_the_skew_that_helps() -> None:
     text = refused(sweep(), lambda knl: pl.prioritize_loops(knl, "j, i"), "illegal-order")
     assert f'Hint: skew first: pl.map_domain(knl, "{SKEW}")' in text
