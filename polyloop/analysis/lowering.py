@@ -20,6 +20,7 @@ from polyloop.analysis.guards import exact_parameters
 from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.lowered import Access, Accumulator, Lowered, Program
 from polyloop.analysis.sharing import may_share
+from polyloop.analysis.waiting import waits_last
 from polyloop.expr.rewrite import expand_rules, variables
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
@@ -79,6 +80,7 @@ def _lower(kernel: LoopKernel) -> Program:
     items += barriers.get(len(kernel.instructions), ())
     tree = build_tree(items, partial(may_share, kernel, statements, groups))
     tree = with_collectives(tree, {name for name, statement in statements.items() if statement.role == "combine"})
+    tree = waits_last(kernel, tree, statements, accumulators)
     return Program(kernel, statements, tree, accumulators, paths(tree))
 
 

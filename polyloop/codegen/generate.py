@@ -34,6 +34,7 @@ from polyloop.codegen.passing import (
     clear_text,
     passing_statements,
     ticket_lines,
+    with_totals_stored,
 )
 from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
@@ -110,6 +111,7 @@ class _Program:
     """Everything that the functions of one program share."""
 
     def __init__(self, schedule: Schedule, language: Language, index_bits: int) -> None:
+        schedule = with_totals_stored(schedule) if language.has_axes else schedule
         self.language = language
         self.bounds = _bound_dtypes(schedule)
         is_wide = any(not np.can_cast(dtype, np.int32) for dtype in self.bounds.values())

@@ -1,15 +1,15 @@
 """Scans over the blocks of a launch: each block passes its total on to those after it, through global memory.
 
 Blocks take their numbers from a counter when they begin, so that those before a block are always under way.  Each
-stores its own total as soon as it has it; then the threads of one warp look at as many blocks before it at a time, back
-to the nearest one that has stored the total of all up to it, and the block stores that, too: decoupled look-back,
-Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVIDIA, 2016.
+stores its own total as soon as it has it; where it needs those before it, the threads of one warp look at as many
+blocks at a time, back to the nearest one that has stored the total of all up to it, and the block stores that, too:
+decoupled look-back, Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVIDIA, 2016.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
@@ -17,7 +17,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.analysis.meeting import Kind, Meeting
-from polyloop.codegen.c_ast import Assign
+from polyloop.codegen.c_ast import Assign, Call
 from polyloop.codegen.collective import indented
 from polyloop.codegen.context import Context
 from polyloop.codegen.expressions import Expressions
@@ -25,11 +25,11 @@ from polyloop.codegen.language import Language
 from polyloop.codegen.prefix import ThreadScan
 from polyloop.codegen.program import DeviceLaunch
 from polyloop.codegen.scope import Names
-from polyloop.expr.nodes import Expression, Operation, array_name
+from polyloop.expr.nodes import Expression, Operation, array_name, targets_of
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import order_tags
-from polyloop.kernel.tree import runs
-from polyloop.schedule.plan import Launch, Statement
+from polyloop.kernel.tree import Node, Run, runs
+from polyloop.schedule.plan import Launch, Schedule, Statement
 
 __all__ = [
     "Chains",
@@ -39,6 +39,7 @@ __all__ = [
     "passing_call",
     "passing_statements",
     "ticket_lines",
+    "with_totals_stored",
 ]
 
 _DType = np.dtype[np.generic]
@@ -51,6 +52,8 @@ _BITS: Final[Mapping[str, tuple[str, str]]] = {
 _CLEARING: Final = 256
 """Threads of a block that clears words, of which there are a multiple of as many."""
 _WARP: Final = 32
+_PAUSE: Final = 1500
+"""How long a block waits before it looks back [ns]: looking takes bandwidth, and later there is less to look at."""
 
 
 @dataclass(frozen=True)
@@ -147,23 +150,72 @@ def ticket_lines(chains: Chains, sizes: Sequence[int]) -> Iterator[str]:
 
 
 # }}}
-# {{{ the function that looks back
+# {{{ the functions that store the total of a block, and look back
 
 
-def passing_call(expressions: Expressions, statement: Statement, context: Context, sizes: Sequence[int]) -> Assign:
-    """Return the assignment that gives every block what the blocks before it, or up to it, have."""
+def with_totals_stored(schedule: Schedule) -> Schedule:
+    """Return *schedule* with a statement that stores the total of a block as soon as the block has it."""
+    statements = dict(schedule.statements)
+    launches = []
+    for launch in schedule.launches:
+        tree = list(launch.tree)
+        for name in [s.name for s in passing_statements(launch, statements)]:
+            statement = statements[name]
+            assert statement.collective is not None, f"'{name}' is no collective"
+            behind = tree.index(next(node for node in tree if isinstance(node, Run) and node.name == name))
+            while behind > 0 and array_name(statement.lhs) not in _written(tree[behind - 1], statements):
+                behind -= 1
+            stored = f"{name}_stored"
+            statements[stored] = replace(
+                statement, name=stored, collective=replace(statement.collective, is_stored=True)
+            )
+            tree.insert(behind, Run(stored))
+        launches.append(replace(launch, tree=tuple(tree)))
+    return replace(schedule, statements=statements, launches=tuple(launches))
+
+
+def _written(node: Node, statements: Mapping[str, Statement]) -> set[str]:
+    found = (statements[name].lhs for name in runs((node,)) if name in statements)
+    return {array_name(target) for lhs in found for target in targets_of(lhs)}
+
+
+def passing_call(
+    expressions: Expressions, statement: Statement, context: Context, sizes: Sequence[int]
+) -> Assign | Call:
+    """Return what gives every block what the blocks before it, or up to it, have, or tells those after it its own."""
     collective = statement.collective
     assert collective is not None, f"'{statement.name}' is no collective"
     assert collective.chain is not None, f"'{statement.name}' passes nothing on"
     assert collective.scratch is not None, f"'{statement.name}' has nothing to tell all threads through"
     expressions.reads = set()
     target, name, dtype = expressions.target(statement.lhs, context)
+    chain = [collective.chain] if dtype.name in _BITS else [collective.chain, f"{collective.chain}_known"]
+    arguments = ", ".join([target, collective.ticket or "", *chain])
+    if collective.is_stored:
+        function = _storing(expressions, collective.operation, dtype, tuple(sizes))
+        return Call(f"{function}({arguments})", statement.instruction, frozenset({name, *expressions.reads}))
     exclusive = collective.kind is Kind.EXCLUSIVE
     function = _function(expressions, collective.operation, dtype, tuple(sizes), exclusive=exclusive)
-    chain = [collective.chain] if dtype.name in _BITS else [collective.chain, f"{collective.chain}_known"]
-    arguments = ", ".join([target, collective.ticket or "", *chain, collective.scratch])
     uses = frozenset({name, *expressions.reads, collective.scratch})
-    return Assign(target, "=", f"{function}({arguments})", statement.instruction, name, uses)
+    value = f"{function}({arguments}, {collective.scratch})"
+    return Assign(target, "=", value, statement.instruction, name, uses)
+
+
+def _storing(expressions: Expressions, operation: Operation, dtype: _DType, sizes: tuple[int, ...]) -> str:
+    """Return the name of the function that stores the value of a block."""
+    scope = expressions.scope
+    ctype = scope.ctype(dtype)
+    key = f"store {ctype} of blocks of {sizes}"
+    name = scope.record_helpers.get(key)
+    if name is None:
+        what = operation.name if operation.fields else dtype.name
+        name = scope.record_helpers[key] = scope.names.fresh(f"store_{what}")
+        body = _LookBack(expressions, operation, dtype, Meeting((), _WARP), sizes)
+        head = f"{scope.language.helper} void {name}({ctype} x, int block, {body.chain()})"
+        comment = "// Tells the blocks after this one its own x; every block calls it."
+        lines = (f"    {line}" for line in body.stored_own())
+        scope.helpers[key] = "\n".join([comment, *_COMMENTS[body.is_packed], head, "{", *lines, "}"])
+    return name
 
 
 def _function(
@@ -179,13 +231,11 @@ def _function(
         kind = "exclusive" if exclusive else "inclusive"
         name = scope.record_helpers[key] = scope.names.fresh(f"grid_{kind}_{what}")
         body = _LookBack(expressions, operation, dtype, Meeting((), _WARP), sizes)
-        chain = "volatile unsigned long long *totals" if body.is_packed else (
-            f"{ctype} *totals, volatile unsigned int *known")
-        head = f"{scope.language.helper} {ctype} {name}({ctype} x, int block, {chain}, {ctype} *before)"
+        head = f"{scope.language.helper} {ctype} {name}({ctype} x, int block, {body.chain()}, {ctype} *before)"
         which = "before this one" if exclusive else "up to this one"
         lines = (f"    {line}" for line in body.look_back(exclusive=exclusive))
-        comment = f"// The {operation} of x over the blocks {which}; every block calls it."
-        scope.helpers[key] = "\n".join([comment, *_COMMENTS[body.is_packed], head, "{", *lines, "}"])
+        comment = f"// The {operation} of x over the blocks {which}; every block calls it, and has stored its own x."
+        scope.helpers[key] = "\n".join([comment, head, "{", *lines, "}"])
     return name
 
 
@@ -208,18 +258,34 @@ class _LookBack(ThreadScan):
         """Whether a value and what it is are one word, which is written and read at once."""
         return self.dtype.name in _BITS
 
+    def chain(self) -> str:
+        """Return the parameters with what blocks pass on."""
+        if self.is_packed:
+            return "volatile unsigned long long *totals"
+        return f"{self.scope.ctype(self.dtype)} *totals, volatile unsigned int *known"
+
+    def stored_own(self) -> Iterator[str]:
+        """Yield the statements of the function that stores the value of a block."""
+        sizes = zip("xyz", self.sizes, strict=False)
+        first = [f"threadIdx.{axis} == 0" for axis, size in sizes if size > 1]
+        own = list(self.stored("x", 1))
+        yield f"if ({' && '.join([*first, 'block > 0'])}){' {' * (len(own) > 1)}"
+        yield from indented(own)
+        yield from ["}"] * (len(own) > 1)
+
     def look_back(self, *, exclusive: bool) -> Iterator[str]:
-        """Yield the statements."""
+        """Yield the statements of the function that looks back."""
         ctype, threads = self.scope.ctype(self.dtype), prod(self.sizes)
         is_warp = threads >= _WARP
         thread = "threadIdx.x"
         if any(size > 1 for size in self.sizes[1:]):
             thread = "thread"
             yield f"const int thread = {self.number()[1:-1]};"
-        own = list(self.stored("x", 1))
-        condition = f"{thread} == 0 && block > 0" if is_warp else "block > 0"
-        body = [f"if ({condition}){' {' * (len(own) > 1)}", *indented(own), *["}"] * (len(own) > 1)]
-        body.append(f"{ctype} earlier = {self.neutral()};")
+        body = [
+            "if (block > 0)",
+            f"    __nanosleep({_PAUSE});  // meanwhile blocks before this one look back themselves",
+            f"{ctype} earlier = {self.neutral()};",
+        ]
         body += self.warp(thread) if is_warp else self.one_by_one()
         result = [f"const {ctype} all = {self.expression('earlier', 'x')};", *self.stored("all", 2)]
         result.append(f"*before = {'earlier' if exclusive else 'all'};")
@@ -251,18 +317,20 @@ class _LookBack(ThreadScan):
         beyond = "2ull << 32" if self.is_packed else "2"
         source = "totals" if self.is_packed else "known"
         yield f"    {word} word;"
-        yield "    do"
+        yield "    unsigned int whole, unknown;"
+        yield "    do {"
         yield f"        word = other < 0 ? {beyond} : {source}[other];"
-        yield f"    while (__any_sync(0xffffffff, {what} == 0));"
+        yield f"        whole = __ballot_sync(0xffffffff, {what} == 2);"
+        yield f"        unknown = __ballot_sync(0xffffffff, {what} == 0);"
+        yield "    } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all"
+        yield "    const int end = whole != 0 ? __ffs(whole) - 1 : 31;"
         if self.is_packed:
             yield f"    {ctype} y = {_BITS[self.dtype.name][1].format('word')};"
         else:
             yield "    __threadfence();"
             yield f"    {ctype} y = {self.neutral()};"
-            yield "    if (other >= 0)"
+            yield f"    if (other >= 0 && {thread} <= end)"
             yield "        y = totals[2 * other + (word - 1)];"
-        yield f"    const unsigned int whole = __ballot_sync(0xffffffff, {what} == 2);"
-        yield "    const int end = whole != 0 ? __ffs(whole) - 1 : 31;  // the nearest block that has the total of all"
         yield "    " + self.scope.language.unroll.format(count=5)
         yield "    for (int step = 1; step < 32; step *= 2) {"
         yield f"        const {ctype} z = {self.below('y', 'step')};"
@@ -306,7 +374,8 @@ class _LookBack(ThreadScan):
 
 
 def passing_statements(launch: Launch, statements: Mapping[str, Statement]) -> Iterator[Statement]:
-    """Yield the statements of a launch at which its blocks pass totals on."""
+    """Yield the statements of a launch at which its blocks look back."""
     for name in runs(launch.tree):
-        if name in statements and (entry := statements[name].collective) is not None and entry.chain is not None:
+        entry = statements[name].collective if name in statements else None
+        if entry is not None and entry.chain is not None and not entry.is_stored:
             yield statements[name]

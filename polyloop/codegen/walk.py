@@ -289,8 +289,9 @@ class Walker(LaneLoops):
             return atomic_update(self.expressions, statement, context)
         if statement.collective is not None:
             sizes = [self.extents[axis] for axis in sorted(self.extents) if axis[0] == "l"]
+            if statement.collective.chain is not None:
+                return passing_call(self.expressions, statement, context, sizes)
             call = collective_call if statement.collective.kind is Kind.COMBINE else prefix_call
-            call = call if statement.collective.chain is None else passing_call
             return call(self.expressions, statement, context, sizes)
         if isinstance(statement.rhs, CText):
             return verbatim(self.expressions, statement, context)

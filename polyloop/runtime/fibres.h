@@ -435,6 +435,7 @@ namespace polyloop { static inline unsigned sync_mask(unsigned mask = 0xffffffff
 #define __all_sync(mask, p) (polyloop::ballot(__LINE__, mask, !(p)) == 0)
 #define __activemask() polyloop::existing(0xffffffffu)
 #define __threadfence() ((void)0)
+#define __nanosleep(time) ((void)0)
 #define __cvta_generic_to_shared(place) ((size_t)(place))
 #define __threadfence_block() ((void)0)
 

@@ -33,6 +33,8 @@ class Collective:
     is_direct: bool = False
     chain: str | None = None
     ticket: str | None = None
+    is_stored: bool = False
+    """Whether a block only stores its total for the others; code generation makes such statements."""
 
 
 def reuse_requirements(placement: Placement, collectives: Mapping[str, Collective]) -> Iterator[Requirement]:

@@ -13,42 +13,13 @@ static __device__ __forceinline__ float block_sum_float32(float x, float *partia
         x += partial[n];
     return x;
 }
-// The sum of x over the blocks before this one; every block calls it.
+// Tells the blocks after this one its own x; every block calls it.
 // totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
 // all blocks up to it.
-static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+static __device__ __forceinline__ void store_float32(float x, int block, volatile unsigned long long *totals)
 {
-    if (threadIdx.x < 32) {
-        if (threadIdx.x == 0 && block > 0)
-            totals[block] = 1ull << 32 | __float_as_uint(x);
-        float earlier = 0.0f;
-        for (int last = block - 1; last >= 0; last -= 32) {
-            const int other = last - threadIdx.x;
-            unsigned long long word;
-            do
-                word = other < 0 ? 2ull << 32 : totals[other];
-            while (__any_sync(0xffffffff, word >> 32 == 0));
-            float y = __uint_as_float((unsigned int)word);
-            const unsigned int whole = __ballot_sync(0xffffffff, word >> 32 == 2);
-            const int end = whole != 0 ? __ffs(whole) - 1 : 31;  // the nearest block that has the total of all
-            #pragma unroll
-            for (int step = 1; step < 32; step *= 2) {
-                const float z = __shfl_down_sync(0xffffffff, y, step);
-                if (threadIdx.x + step <= end)
-                    y = z + y;
-            }
-            earlier = y + earlier;
-            if (whole != 0)
-                break;
-        }
-        if (threadIdx.x == 0) {
-            const float all = earlier + x;
-            totals[block] = 2ull << 32 | __float_as_uint(all);
-            *before = earlier;
-        }
-    }
-    __syncthreads();
-    return *before;
+    if (threadIdx.x == 0 && block > 0)
+        totals[block] = 1ull << 32 | __float_as_uint(x);
 }
 // The sum of x over the threads of the block before this one; the whole block calls it.
 static __device__ __forceinline__ float block_exclusive_sum_float32(float x, float *partial)
@@ -67,6 +38,43 @@ static __device__ __forceinline__ float block_exclusive_sum_float32(float x, flo
         before += partial[n];
     const float y = __shfl_up_sync(0xffffffff, x, 1);
     return threadIdx.x % 32 == 0 ? before : before + y;
+}
+// The sum of x over the blocks before this one; every block calls it, and has stored its own x.
+static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+{
+    if (threadIdx.x < 32) {
+        if (block > 0)
+            __nanosleep(1500);  // meanwhile blocks before this one look back themselves
+        float earlier = 0.0f;
+        for (int last = block - 1; last >= 0; last -= 32) {
+            const int other = last - threadIdx.x;
+            unsigned long long word;
+            unsigned int whole, unknown;
+            do {
+                word = other < 0 ? 2ull << 32 : totals[other];
+                whole = __ballot_sync(0xffffffff, word >> 32 == 2);
+                unknown = __ballot_sync(0xffffffff, word >> 32 == 0);
+            } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
+            const int end = whole != 0 ? __ffs(whole) - 1 : 31;
+            float y = __uint_as_float((unsigned int)word);
+            #pragma unroll
+            for (int step = 1; step < 32; step *= 2) {
+                const float z = __shfl_down_sync(0xffffffff, y, step);
+                if (threadIdx.x + step <= end)
+                    y = z + y;
+            }
+            earlier = y + earlier;
+            if (whole != 0)
+                break;
+        }
+        if (threadIdx.x == 0) {
+            const float all = earlier + x;
+            totals[block] = 2ull << 32 | __float_as_uint(all);
+            *before = earlier;
+        }
+    }
+    __syncthreads();
+    return *before;
 }
 
 // Clears what blocks pass on to each other, and the number of the next block: before each run.
@@ -95,12 +103,13 @@ extern "C" __global__ void __launch_bounds__(128) prefix(const float *__restrict
             tile_sum += a[512 * bx + 4 * tx + j_inner_inner];  // tile_sum
         tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
         float before_thread = tile_sum;  // before_tile
-        before_thread = grid_exclusive_sum_float32(before_thread, ticket, totals, before);  // before_tile
+        store_float32(before_thread, ticket, totals);  // before_tile
         float thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
             thread_sum += a[512 * bx + 4 * tx + j_local_inner];  // thread_sum
         float part_0 = thread_sum;  // before_thread
         part_0 = block_exclusive_sum_float32(part_0, partial_0);  // before_thread
+        before_thread = grid_exclusive_sum_float32(before_thread, ticket, totals, before);  // before_tile
         before_thread += part_0;  // before_thread
         for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
             const int i = 512 * bx + 4 * tx + i_inner_inner;
@@ -113,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix(const float *__restrict
             tile_sum += a[512 * bx + 4 * tx + j_inner_inner];  // tile_sum
         tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
         float before_thread = tile_sum;  // before_tile
-        before_thread = grid_exclusive_sum_float32(before_thread, ticket, totals, before);  // before_tile
+        store_float32(before_thread, ticket, totals);  // before_tile
         float thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < min(4, n - 512 * bx - 4 * tx); ++j_local_inner)
             thread_sum += a[512 * bx + 4 * tx + j_local_inner];  // thread_sum
@@ -121,6 +130,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix(const float *__restrict
         if (512 * bx + 4 * tx < n)
             part_0 += thread_sum;  // before_thread
         part_0 = block_exclusive_sum_float32(part_0, partial_0);  // before_thread
+        before_thread = grid_exclusive_sum_float32(before_thread, ticket, totals, before);  // before_tile
         if (512 * bx + 4 * tx < n)
             before_thread += part_0;  // before_thread
         for (int i_inner_inner = 0; i_inner_inner < min(4, n - 512 * bx - 4 * tx); ++i_inner_inner) {

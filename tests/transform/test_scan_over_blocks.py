@@ -61,6 +61,32 @@ def test_the_text(golden: Golden) -> None:
     assert [array.name for array in program.workspace] == ["next_block", "totals"]
 
 
+def test_a_block_does_first_what_needs_no_other_block() -> None:
+    """It stores its total at once, and looks back behind the scan of its own threads."""
+    text = cuda(in_one_launch(prefix(), 128, 4))
+    places = [text.rindex(call) for call in (
+        "block_sum_float32(tile_sum", "store_float32(before_thread", "= block_exclusive_sum", "= grid_exclusive_sum",
+    )]  # fmt: skip
+    assert places == sorted(places)
+
+
+def test_what_other_blocks_see_stays_where_it_is() -> None:
+    """A store to global memory, and what reads it in a later launch, do not pass the place where blocks wait."""
+    knl = pl.make_kernel(
+        "{[i, j, m, q]: 0 <= i, m, q < n and 0 <= j <= i}",
+        "b[i] = sum(j, a[j]) {id=s}\nc[m] = 2*a[m] {id=t}\nd[q] = c[n - 1 - q] {id=u}",
+        [pl.GlobalArg("a, b, c, d", F, shape="n"), ...],
+        name="three",
+    )
+    for iname in "mq":
+        knl = pl.split_iname(knl, iname, 16, outer_tag="g.0", inner_tag="l.0")
+    knl = in_one_launch(knl)
+    assert len(pl.generate_code(knl, target=pl.CudaTarget()).launches) == 3
+    for n in (1, 33, 100):
+        (a,) = vectors(n, 1)
+        check(knl, {"a": a}, {"b": np.cumsum(a), "c": 2 * a, "d": 2 * a[::-1]})
+
+
 def test_an_exclusive_scan() -> None:
     knl = in_one_launch(prefix(domains=BEFORE))
     for n in (1, 15, 16, 17, 50):
@@ -228,6 +254,7 @@ def test_looking_back_at_blocks_that_are_not_done(before: int) -> None:
         own = rng.integers(-9, 10, before).astype(F)
         kind = np.where(np.arange(before) <= nearest, rng.integers(1, 3, before), 1)
         kind[[0, nearest]] = 2
+        kind[: rng.integers(nearest + 1)] = 0  # not known, and not needed
         held = np.where(kind == 2, np.cumsum(own), own).astype(F)
         words = np.zeros(before + 1, np.uint64)
         words[:before] = kind.astype(np.uint64) << np.uint64(32) | held.view(np.uint32)

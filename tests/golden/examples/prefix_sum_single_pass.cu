@@ -13,43 +13,13 @@ static __device__ __forceinline__ float block_sum_float32(float x, float *partia
         x += partial[n];
     return x;
 }
-// The sum of x over the blocks before this one; every block calls it.
+// Tells the blocks after this one its own x; every block calls it.
 // totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
 // all blocks up to it.
-static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+static __device__ __forceinline__ void store_float32(float x, int block, volatile unsigned long long *totals)
 {
-    const int thread = threadIdx.x + 32 * threadIdx.y;
-    if (thread < 32) {
-        if (thread == 0 && block > 0)
-            totals[block] = 1ull << 32 | __float_as_uint(x);
-        float earlier = 0.0f;
-        for (int last = block - 1; last >= 0; last -= 32) {
-            const int other = last - thread;
-            unsigned long long word;
-            do
-                word = other < 0 ? 2ull << 32 : totals[other];
-            while (__any_sync(0xffffffff, word >> 32 == 0));
-            float y = __uint_as_float((unsigned int)word);
-            const unsigned int whole = __ballot_sync(0xffffffff, word >> 32 == 2);
-            const int end = whole != 0 ? __ffs(whole) - 1 : 31;  // the nearest block that has the total of all
-            #pragma unroll
-            for (int step = 1; step < 32; step *= 2) {
-                const float z = __shfl_down_sync(0xffffffff, y, step);
-                if (thread + step <= end)
-                    y = z + y;
-            }
-            earlier = y + earlier;
-            if (whole != 0)
-                break;
-        }
-        if (thread == 0) {
-            const float all = earlier + x;
-            totals[block] = 2ull << 32 | __float_as_uint(all);
-            *before = earlier;
-        }
-    }
-    __syncthreads();
-    return *before;
+    if (threadIdx.x == 0 && threadIdx.y == 0 && block > 0)
+        totals[block] = 1ull << 32 | __float_as_uint(x);
 }
 // The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
 static __device__ __forceinline__ float warp_sum_float32(float x)
@@ -68,6 +38,44 @@ static __device__ __forceinline__ float y_exclusive_sum_float32(float x, float *
     for (int n = 0; n < threadIdx.y; ++n)
         before += partial[4 * threadIdx.x + n];
     return before;
+}
+// The sum of x over the blocks before this one; every block calls it, and has stored its own x.
+static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+{
+    const int thread = threadIdx.x + 32 * threadIdx.y;
+    if (thread < 32) {
+        if (block > 0)
+            __nanosleep(1500);  // meanwhile blocks before this one look back themselves
+        float earlier = 0.0f;
+        for (int last = block - 1; last >= 0; last -= 32) {
+            const int other = last - thread;
+            unsigned long long word;
+            unsigned int whole, unknown;
+            do {
+                word = other < 0 ? 2ull << 32 : totals[other];
+                whole = __ballot_sync(0xffffffff, word >> 32 == 2);
+                unknown = __ballot_sync(0xffffffff, word >> 32 == 0);
+            } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
+            const int end = whole != 0 ? __ffs(whole) - 1 : 31;
+            float y = __uint_as_float((unsigned int)word);
+            #pragma unroll
+            for (int step = 1; step < 32; step *= 2) {
+                const float z = __shfl_down_sync(0xffffffff, y, step);
+                if (thread + step <= end)
+                    y = z + y;
+            }
+            earlier = y + earlier;
+            if (whole != 0)
+                break;
+        }
+        if (thread == 0) {
+            const float all = earlier + x;
+            totals[block] = 2ull << 32 | __float_as_uint(all);
+            *before = earlier;
+        }
+    }
+    __syncthreads();
+    return *before;
 }
 // The sum of x over the threads before this one along threadIdx.x; the whole block calls it.
 static __device__ __forceinline__ float x_exclusive_sum_float32(float x)
@@ -116,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
         }
         tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
         float before_warp = tile_sum;  // before_tile
-        before_warp = grid_exclusive_sum_float32(before_warp, ticket, totals, before);  // before_tile
+        store_float32(before_warp, ticket, totals);  // before_tile
         float warp_sum = 0.0f;  // warp_sum
         #pragma unroll
         for (int r_warp = 0; r_warp < 16; ++r_warp) {
@@ -127,6 +135,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
         warp_sum = warp_sum_float32(warp_sum);  // warp_sum
         float part_0 = warp_sum;  // before_warp
         part_0 = y_exclusive_sum_float32(part_0, partial_0);  // before_warp
+        before_warp = grid_exclusive_sum_float32(before_warp, ticket, totals, before);  // before_tile
         before_warp += part_0;  // before_warp
         __align__(16) float b_buf[4];
         #pragma unroll
@@ -184,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
         }
         tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
         float before_warp = tile_sum;  // before_tile
-        before_warp = grid_exclusive_sum_float32(before_warp, ticket, totals, before);  // before_tile
+        store_float32(before_warp, ticket, totals);  // before_tile
         float warp_sum = 0.0f;  // warp_sum
         if (8192 * bx + 2048 * ty + 4 * tx < n) {
             #pragma unroll
@@ -203,6 +212,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
         if (8192 * bx + 2048 * ty < n)
             part_0 += warp_sum;  // before_warp
         part_0 = y_exclusive_sum_float32(part_0, partial_0);  // before_warp
+        before_warp = grid_exclusive_sum_float32(before_warp, ticket, totals, before);  // before_tile
         if (8192 * bx + 2048 * ty < n)
             before_warp += part_0;  // before_warp
         float lane_sum;

@@ -9,42 +9,13 @@ static __device__ __forceinline__ int block_sum_int32(int x, int *partial)
     x += partial[1];
     return x;
 }
-// The sum of x over the blocks before this one; every block calls it.
+// Tells the blocks after this one its own x; every block calls it.
 // totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
 // all blocks up to it.
-static __device__ __forceinline__ int grid_exclusive_sum_int32(int x, int block, volatile unsigned long long *totals, int *before)
+static __device__ __forceinline__ void store_int32(int x, int block, volatile unsigned long long *totals)
 {
-    if (threadIdx.x < 32) {
-        if (threadIdx.x == 0 && block > 0)
-            totals[block] = 1ull << 32 | (unsigned int)x;
-        int earlier = 0;
-        for (int last = block - 1; last >= 0; last -= 32) {
-            const int other = last - threadIdx.x;
-            unsigned long long word;
-            do
-                word = other < 0 ? 2ull << 32 : totals[other];
-            while (__any_sync(0xffffffff, word >> 32 == 0));
-            int y = (int)word;
-            const unsigned int whole = __ballot_sync(0xffffffff, word >> 32 == 2);
-            const int end = whole != 0 ? __ffs(whole) - 1 : 31;  // the nearest block that has the total of all
-            #pragma unroll
-            for (int step = 1; step < 32; step *= 2) {
-                const int z = __shfl_down_sync(0xffffffff, y, step);
-                if (threadIdx.x + step <= end)
-                    y = z + y;
-            }
-            earlier = y + earlier;
-            if (whole != 0)
-                break;
-        }
-        if (threadIdx.x == 0) {
-            const int all = earlier + x;
-            totals[block] = 2ull << 32 | (unsigned int)all;
-            *before = earlier;
-        }
-    }
-    __syncthreads();
-    return *before;
+    if (threadIdx.x == 0 && block > 0)
+        totals[block] = 1ull << 32 | (unsigned int)x;
 }
 // The sum of x over the threads of the block before this one; the whole block calls it.
 static __device__ __forceinline__ int block_exclusive_sum_int32(int x, int *partial)
@@ -63,6 +34,43 @@ static __device__ __forceinline__ int block_exclusive_sum_int32(int x, int *part
         before += partial[n];
     const int y = __shfl_up_sync(0xffffffff, x, 1);
     return threadIdx.x % 32 == 0 ? before : before + y;
+}
+// The sum of x over the blocks before this one; every block calls it, and has stored its own x.
+static __device__ __forceinline__ int grid_exclusive_sum_int32(int x, int block, volatile unsigned long long *totals, int *before)
+{
+    if (threadIdx.x < 32) {
+        if (block > 0)
+            __nanosleep(1500);  // meanwhile blocks before this one look back themselves
+        int earlier = 0;
+        for (int last = block - 1; last >= 0; last -= 32) {
+            const int other = last - threadIdx.x;
+            unsigned long long word;
+            unsigned int whole, unknown;
+            do {
+                word = other < 0 ? 2ull << 32 : totals[other];
+                whole = __ballot_sync(0xffffffff, word >> 32 == 2);
+                unknown = __ballot_sync(0xffffffff, word >> 32 == 0);
+            } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
+            const int end = whole != 0 ? __ffs(whole) - 1 : 31;
+            int y = (int)word;
+            #pragma unroll
+            for (int step = 1; step < 32; step *= 2) {
+                const int z = __shfl_down_sync(0xffffffff, y, step);
+                if (threadIdx.x + step <= end)
+                    y = z + y;
+            }
+            earlier = y + earlier;
+            if (whole != 0)
+                break;
+        }
+        if (threadIdx.x == 0) {
+            const int all = earlier + x;
+            totals[block] = 2ull << 32 | (unsigned int)all;
+            *before = earlier;
+        }
+    }
+    __syncthreads();
+    return *before;
 }
 
 // Clears what blocks pass on to each other, and the number of the next block: before each run.
@@ -91,11 +99,12 @@ extern "C" __global__ void __launch_bounds__(64) compaction_by_blocks(const floa
         place_sum += x[i] > 0.0f ? 1 : 0;  // place_sum
     place_sum = block_sum_int32(place_sum, partial);  // place_sum
     int place_carry = place_sum;  // place_carry
-    place_carry = grid_exclusive_sum_int32(place_carry, ticket, totals, before);  // place_carry
+    store_int32(place_carry, ticket, totals);  // place_carry
     int part_0 = 0;  // insn
     if (i < n)
         part_0 += x[i] > 0.0f ? 1 : 0;  // insn
     part_0 = block_exclusive_sum_int32(part_0, partial_0);  // insn
+    place_carry = grid_exclusive_sum_int32(place_carry, ticket, totals, before);  // place_carry
     if (i < n) {
         place_carry += part_0;  // insn
         if (x[i] > 0.0f)

@@ -6,24 +6,44 @@ static __device__ __forceinline__ float warp_sum_float32(float x)
         x += __shfl_xor_sync(0xffffffff, x, step);
     return x;
 }
-// The sum of x over the blocks before this one; every block calls it.
+// Tells the blocks after this one its own x; every block calls it.
 // totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
 // all blocks up to it.
+static __device__ __forceinline__ void store_float32(float x, int block, volatile unsigned long long *totals)
+{
+    if (threadIdx.x == 0 && block > 0)
+        totals[block] = 1ull << 32 | __float_as_uint(x);
+}
+// The sum of x over the threads of the block before this one; the whole block calls it.
+static __device__ __forceinline__ float warp_exclusive_sum_float32(float x)
+{
+    #pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const float y = __shfl_up_sync(0xffffffff, x, step);
+        if (threadIdx.x >= step)
+            x = y + x;
+    }
+    const float y = __shfl_up_sync(0xffffffff, x, 1);
+    return threadIdx.x == 0 ? 0.0f : y;
+}
+// The sum of x over the blocks before this one; every block calls it, and has stored its own x.
 static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
 {
     if (threadIdx.x < 32) {
-        if (threadIdx.x == 0 && block > 0)
-            totals[block] = 1ull << 32 | __float_as_uint(x);
+        if (block > 0)
+            __nanosleep(1500);  // meanwhile blocks before this one look back themselves
         float earlier = 0.0f;
         for (int last = block - 1; last >= 0; last -= 32) {
             const int other = last - threadIdx.x;
             unsigned long long word;
-            do
+            unsigned int whole, unknown;
+            do {
                 word = other < 0 ? 2ull << 32 : totals[other];
-            while (__any_sync(0xffffffff, word >> 32 == 0));
+                whole = __ballot_sync(0xffffffff, word >> 32 == 2);
+                unknown = __ballot_sync(0xffffffff, word >> 32 == 0);
+            } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
+            const int end = whole != 0 ? __ffs(whole) - 1 : 31;
             float y = __uint_as_float((unsigned int)word);
-            const unsigned int whole = __ballot_sync(0xffffffff, word >> 32 == 2);
-            const int end = whole != 0 ? __ffs(whole) - 1 : 31;  // the nearest block that has the total of all
             #pragma unroll
             for (int step = 1; step < 32; step *= 2) {
                 const float z = __shfl_down_sync(0xffffffff, y, step);
@@ -42,18 +62,6 @@ static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int 
     }
     __syncthreads();
     return *before;
-}
-// The sum of x over the threads of the block before this one; the whole block calls it.
-static __device__ __forceinline__ float warp_exclusive_sum_float32(float x)
-{
-    #pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        const float y = __shfl_up_sync(0xffffffff, x, step);
-        if (threadIdx.x >= step)
-            x = y + x;
-    }
-    const float y = __shfl_up_sync(0xffffffff, x, 1);
-    return threadIdx.x == 0 ? 0.0f : y;
 }
 
 // Clears what blocks pass on to each other, and the number of the next block: before each run.
@@ -80,12 +88,13 @@ extern "C" __global__ void __launch_bounds__(32) prefix_by_blocks(const float *_
             tile_sum += a[64 * bx + 2 * tx + j_inner_inner];  // tile_sum
         tile_sum = warp_sum_float32(tile_sum);  // tile_sum
         float b_carry = tile_sum;  // before_tile
-        b_carry = grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
+        store_float32(b_carry, ticket, totals);  // before_tile
         float b_sum = 0.0f;  // b_sum
         for (int j_local_inner = 0; j_local_inner < 2; ++j_local_inner)
             b_sum += a[64 * bx + 2 * tx + j_local_inner];  // b_sum
         float part_0 = b_sum;  // b_carry
         part_0 = warp_exclusive_sum_float32(part_0);  // b_carry
+        b_carry = grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
         b_carry += part_0;  // b_carry
         for (int i_inner_inner = 0; i_inner_inner < 2; ++i_inner_inner) {
             const int i = 64 * bx + 2 * tx + i_inner_inner;
@@ -98,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(32) prefix_by_blocks(const float *_
             tile_sum += a[64 * bx + 2 * tx + j_inner_inner];  // tile_sum
         tile_sum = warp_sum_float32(tile_sum);  // tile_sum
         float b_carry = tile_sum;  // before_tile
-        b_carry = grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
+        store_float32(b_carry, ticket, totals);  // before_tile
         float b_sum = 0.0f;  // b_sum
         for (int j_local_inner = 0; j_local_inner < min(2, n - 64 * bx - 2 * tx); ++j_local_inner)
             b_sum += a[64 * bx + 2 * tx + j_local_inner];  // b_sum
@@ -106,6 +115,7 @@ extern "C" __global__ void __launch_bounds__(32) prefix_by_blocks(const float *_
         if (64 * bx + 2 * tx < n)
             part_0 += b_sum;  // b_carry
         part_0 = warp_exclusive_sum_float32(part_0);  // b_carry
+        b_carry = grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
         if (64 * bx + 2 * tx < n)
             b_carry += part_0;  // b_carry
         for (int i_inner_inner = 0; i_inner_inner < min(2, n - 64 * bx - 2 * tx); ++i_inner_inner) {

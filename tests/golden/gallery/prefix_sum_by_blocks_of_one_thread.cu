@@ -1,13 +1,19 @@
-// The sum of x over the blocks before this one; every block calls it.
+// Tells the blocks after this one its own x; every block calls it.
 // known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it, too.
+static __device__ __forceinline__ void store_float64(double x, int block, double *totals, volatile unsigned int *known)
+{
+    if (block > 0) {
+        totals[2 * block] = x;
+        __threadfence();
+        known[block] = 1;
+    }
+}
+// The sum of x over the blocks before this one; every block calls it, and has stored its own x.
 static __device__ __forceinline__ double grid_exclusive_sum_float64(double x, int block, double *totals, volatile unsigned int *known, double *before)
 {
     if (threadIdx.x == 0) {
-        if (block > 0) {
-            totals[2 * block] = x;
-            __threadfence();
-            known[block] = 1;
-        }
+        if (block > 0)
+            __nanosleep(1500);  // meanwhile blocks before this one look back themselves
         double earlier = 0.0;
         for (int other = block - 1; other >= 0; --other) {
             unsigned int word;
@@ -51,6 +57,7 @@ extern "C" __global__ void prefix_by_threads(const float *__restrict__ a, float 
         for (int j_inner = 0; j_inner < 4; ++j_inner)
             b_sum += (double)a[4 * bx + j_inner];  // b_sum
         double b_carry = b_sum;  // b_carry
+        store_float64(b_carry, ticket, totals, totals_known);  // b_carry
         b_carry = grid_exclusive_sum_float64(b_carry, ticket, totals, totals_known, before);  // b_carry
         for (int i_inner = 0; i_inner < 4; ++i_inner) {
             const int i = 4 * bx + i_inner;
@@ -62,6 +69,7 @@ extern "C" __global__ void prefix_by_threads(const float *__restrict__ a, float 
         for (int j_inner = 0; j_inner < min(4, n - 4 * bx); ++j_inner)
             b_sum += (double)a[4 * bx + j_inner];  // b_sum
         double b_carry = b_sum;  // b_carry
+        store_float64(b_carry, ticket, totals, totals_known);  // b_carry
         b_carry = grid_exclusive_sum_float64(b_carry, ticket, totals, totals_known, before);  // b_carry
         for (int i_inner = 0; i_inner < min(4, n - 4 * bx); ++i_inner) {
             const int i = 4 * bx + i_inner;

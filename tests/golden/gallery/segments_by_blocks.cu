@@ -18,6 +18,35 @@ static __device__ __forceinline__ value_flag segmented_sum(value_flag a, value_f
     result.flag = a.flag || b.flag;
     return result;
 }
+// Tells the blocks after this one its own x; every block calls it.
+// known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it, too.
+static __device__ __forceinline__ void store_segmented_sum(value_flag x, int block, value_flag *totals, volatile unsigned int *known)
+{
+    if (threadIdx.x == 0 && block > 0) {
+        totals[2 * block] = x;
+        __threadfence();
+        known[block] = 1;
+    }
+}
+// The value of the thread of the warp that is so many before this one.
+static __device__ __forceinline__ value_flag above_value_flag(value_flag x, int distance)
+{
+    x.value = __shfl_up_sync(0xffffffff, x.value, distance);
+    x.flag = __shfl_up_sync(0xffffffff, x.flag, distance);
+    return x;
+}
+// The segmented(sum) of x over the threads of the block before this one; the whole block calls it.
+static __device__ __forceinline__ value_flag warp_exclusive_segmented_sum(value_flag x)
+{
+    #pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const value_flag y = above_value_flag(x, step);
+        if (threadIdx.x >= step)
+            x = segmented_sum(y, x);
+    }
+    const value_flag y = above_value_flag(x, 1);
+    return threadIdx.x == 0 ? make_value_flag(0.0f, false) : y;
+}
 // The value of the thread of the warp that is so many after this one.
 static __device__ __forceinline__ value_flag below_value_flag(value_flag x, int distance)
 {
@@ -25,29 +54,27 @@ static __device__ __forceinline__ value_flag below_value_flag(value_flag x, int 
     x.flag = __shfl_down_sync(0xffffffff, x.flag, distance);
     return x;
 }
-// The segmented(sum) of x over the blocks before this one; every block calls it.
-// known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it, too.
+// The segmented(sum) of x over the blocks before this one; every block calls it, and has stored its own x.
 static __device__ __forceinline__ value_flag grid_exclusive_segmented_sum(value_flag x, int block, value_flag *totals, volatile unsigned int *known, value_flag *before)
 {
     if (threadIdx.x < 32) {
-        if (threadIdx.x == 0 && block > 0) {
-            totals[2 * block] = x;
-            __threadfence();
-            known[block] = 1;
-        }
+        if (block > 0)
+            __nanosleep(1500);  // meanwhile blocks before this one look back themselves
         value_flag earlier = make_value_flag(0.0f, false);
         for (int last = block - 1; last >= 0; last -= 32) {
             const int other = last - threadIdx.x;
             unsigned int word;
-            do
+            unsigned int whole, unknown;
+            do {
                 word = other < 0 ? 2 : known[other];
-            while (__any_sync(0xffffffff, word == 0));
+                whole = __ballot_sync(0xffffffff, word == 2);
+                unknown = __ballot_sync(0xffffffff, word == 0);
+            } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
+            const int end = whole != 0 ? __ffs(whole) - 1 : 31;
             __threadfence();
             value_flag y = make_value_flag(0.0f, false);
-            if (other >= 0)
+            if (other >= 0 && threadIdx.x <= end)
                 y = totals[2 * other + (word - 1)];
-            const unsigned int whole = __ballot_sync(0xffffffff, word == 2);
-            const int end = whole != 0 ? __ffs(whole) - 1 : 31;  // the nearest block that has the total of all
             #pragma unroll
             for (int step = 1; step < 32; step *= 2) {
                 const value_flag z = below_value_flag(y, step);
@@ -68,25 +95,6 @@ static __device__ __forceinline__ value_flag grid_exclusive_segmented_sum(value_
     }
     __syncthreads();
     return *before;
-}
-// The value of the thread of the warp that is so many before this one.
-static __device__ __forceinline__ value_flag above_value_flag(value_flag x, int distance)
-{
-    x.value = __shfl_up_sync(0xffffffff, x.value, distance);
-    x.flag = __shfl_up_sync(0xffffffff, x.flag, distance);
-    return x;
-}
-// The segmented(sum) of x over the threads of the block before this one; the whole block calls it.
-static __device__ __forceinline__ value_flag warp_exclusive_segmented_sum(value_flag x)
-{
-    #pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        const value_flag y = above_value_flag(x, step);
-        if (threadIdx.x >= step)
-            x = segmented_sum(y, x);
-    }
-    const value_flag y = above_value_flag(x, 1);
-    return threadIdx.x == 0 ? make_value_flag(0.0f, false) : y;
 }
 
 // Clears what blocks pass on to each other, and the number of the next block: before each run.
@@ -113,12 +121,13 @@ extern "C" __global__ void __launch_bounds__(32) segments_by_blocks(const float 
             b_sum = segmented_sum(b_sum, make_value_flag(x[32 * bx + j_inner], starts[32 * bx + j_inner]));  // b_sum
         value_flag b_carry_0 = make_value_flag(0.0f, false);  // b_carry
         b_carry_0 = segmented_sum(b_carry_0, b_sum);  // b_carry
-        b_carry_0 = grid_exclusive_segmented_sum(b_carry_0, ticket, totals, totals_known, before);  // b_carry
+        store_segmented_sum(b_carry_0, ticket, totals, totals_known);  // b_carry
         value_flag b_sum_0 = make_value_flag(0.0f, false);  // b_sum_0
         b_sum_0 = segmented_sum(b_sum_0, make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // b_sum_0
         value_flag part_0 = make_value_flag(0.0f, false);  // b_carry_0
         part_0 = segmented_sum(part_0, b_sum_0);  // b_carry_0
         part_0 = warp_exclusive_segmented_sum(part_0);  // b_carry_0
+        b_carry_0 = grid_exclusive_segmented_sum(b_carry_0, ticket, totals, totals_known, before);  // b_carry
         b_carry_0 = segmented_sum(b_carry_0, part_0);  // b_carry_0
         value_flag acc_2 = b_carry_0;  // insn
         acc_2 = segmented_sum(acc_2, make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // insn
@@ -129,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(32) segments_by_blocks(const float 
             b_sum = segmented_sum(b_sum, make_value_flag(x[32 * bx + j_inner], starts[32 * bx + j_inner]));  // b_sum
         value_flag b_carry_0 = make_value_flag(0.0f, false);  // b_carry
         b_carry_0 = segmented_sum(b_carry_0, b_sum);  // b_carry
-        b_carry_0 = grid_exclusive_segmented_sum(b_carry_0, ticket, totals, totals_known, before);  // b_carry
+        store_segmented_sum(b_carry_0, ticket, totals, totals_known);  // b_carry
         value_flag b_sum_0;
         if (32 * bx + tx < n) {
             b_sum_0 = make_value_flag(0.0f, false);  // b_sum_0
@@ -139,6 +148,7 @@ extern "C" __global__ void __launch_bounds__(32) segments_by_blocks(const float 
         if (32 * bx + tx < n)
             part_0 = segmented_sum(part_0, b_sum_0);  // b_carry_0
         part_0 = warp_exclusive_segmented_sum(part_0);  // b_carry_0
+        b_carry_0 = grid_exclusive_segmented_sum(b_carry_0, ticket, totals, totals_known, before);  // b_carry
         if (32 * bx + tx < n) {
             b_carry_0 = segmented_sum(b_carry_0, part_0);  // b_carry_0
             value_flag acc_2 = b_carry_0;  // insn
