@@ -195,8 +195,9 @@ def _operand_problem(placement: Placement, update: Placed, matrix: Matrix) -> _P
             if not all(_is_of(form, matrix.of(axis)) for axis in axes):
                 return f"a subscript of '{access.array}' is no form of whole tiles", "split and fetch by whole tiles"
     held = accumulator_dtypes(kernel)[lowered.write.array]
-    if held.name != "float32":
-        return f"its sums are {held}, and those of the instruction float32", "let the sum be of float32"
+    if held != matrix.intrinsic.results:
+        result = matrix.intrinsic.results
+        return f"its sums are {held}, and those of the instruction {result}", f"let the sum be of {result}"
     return None
 
 

@@ -113,6 +113,15 @@ class _Printer:
         """Return the loops that one operand depends on."""
         return [(x, n) for x, n in operand.loops if (x, n) not in self.both]
 
+    @cached_property
+    def register(self) -> str:
+        """The C type of a register of the operands."""
+        return "double" if self.intrinsic.is_double else "unsigned int"
+
+    @cached_property
+    def zero(self) -> str:
+        return "0.0" if self.intrinsic.is_double else "0"
+
     def count(self, operand: Operand) -> int:
         """Return how many registers an operand has."""
         return self.intrinsic.registers(operand.name) // self.intrinsic.per_register
@@ -129,7 +138,7 @@ class _Printer:
         for operand in (self.a, self.b):
             loops, name = self.own_loops(operand), self.fragment(operand.name)
             if not is_step:
-                body.append(Declare("unsigned int", name, (*(n for _, n in loops), self.count(operand))))
+                body.append(Declare(self.register, name, (*(n for _, n in loops), self.count(operand))))
             body += self.loads(operand, name + now, loops, self.count(operand))
         body += self.products(before)
         yield from self.nested(self.both, body)
@@ -139,7 +148,7 @@ class _Printer:
         for operand in (self.a, self.b):
             name, loops = self.fragment(operand.name), self.own_loops(operand)
             each = (
-                Assign(f"{name}[1]{self.at(loops)}[{n}]", "=", "0", self.id, name, frozenset(), "", True)
+                Assign(f"{name}[1]{self.at(loops)}[{n}]", "=", self.zero, self.id, name, frozenset(), "", True)
                 for n in range(self.count(operand))
             )
             yield from self.nested(loops, each)
@@ -239,6 +248,8 @@ class _Printer:
         storage = self.scope.storage.get(operand.array)
         if storage is None or storage.address_space is not AddressSpace.LOCAL or operand.array in self.scope.pools:
             return None
+        if self.intrinsic.is_double:  # ldmatrix spreads a row over lanes by 4 bytes
+            return None
         rows = next((part for part in operand.parts if part.in_lane and part.place == 4), None)
         if rows is None or (rows.stride, rows.extent) != (1, _ROWS):
             return None
@@ -284,7 +295,7 @@ class _Printer:
             yield Assign(f"{target}[{register}]", "=", text, self.id, None, uses)
 
     def value(self, operand: Operand, number: int) -> str:
-        """Return the bits of one element of a fragment, 0 where there is no term with it."""
+        """Return one element of a fragment as its register holds it, 0 where there is no term with it."""
         lanes = [part for part in operand.parts if part.in_lane]
         const = dict.fromkeys("ijk", 0)
         for part in operand.parts:
@@ -292,9 +303,10 @@ class _Printer:
                 const[part.axis] += part.stride * (number // part.place % part.extent)
         forms = {axis: form.add(Affine((), const[axis])) for axis, form in self.forms(lanes).items()}
         text = self.expressions.element(self.moved(operand.element, forms), self.context)
-        text = f"{text}.bits" if self.intrinsic.operands.itemsize == 2 else f"{self.converter()}({text})"
+        if not self.intrinsic.is_double:
+            text = f"{text}.bits" if self.intrinsic.operands.itemsize == 2 else f"{self.converter()}({text})"
         condition = "" if self.is_full else self.condition(operand, forms)
-        return f"{condition} ? {text} : 0" if condition else text
+        return f"{condition} ? {text} : {self.zero}" if condition else text
 
     def condition(self, operand: Operand, forms: Mapping[str, Affine]) -> str:
         """Return under which condition there is a term with an element."""
@@ -378,10 +390,11 @@ class _Printer:
             groups.append("{" + ", ".join(f"%{number + n}" for n in range(count)) + "}")
             number += count
         text = f"{self.intrinsic.instruction} {', '.join([*groups, groups[0]])};"
-        given = ", ".join(f'"r"({x}[{n}])' for x, count in counts.items() for n in range(count))
-        taken = ", ".join(f'"+f"({name})' for name in results)
-        parameters = [f"float &{name}" for name in results]
-        parameters += [f"const unsigned int (&{x})[{n}]" for x, n in counts.items()]
+        double = self.intrinsic.is_double
+        given = ", ".join(f'"{"d" if double else "r"}"({x}[{n}])' for x, count in counts.items() for n in range(count))
+        taken = ", ".join(f'"+{"d" if double else "f"}"({name})' for name in results)
+        parameters = [f"{'double' if double else 'float'} &{name}" for name in results]
+        parameters += [f"const {self.register} (&{x})[{n}]" for x, n in counts.items()]
         margin = " " * len("asm volatile")
         lines = [f'asm volatile("{text}"', f"{margin} : {taken}", f"{margin} : {given});"]
         return self.define(self.intrinsic.name, [f"void ({', '.join(parameters)})", *lines])

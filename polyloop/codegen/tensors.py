@@ -195,7 +195,8 @@ def _ahead(
         loops = [n for x, n in operand.loops if (x, n) not in steps]
         count = tensor.product.intrinsic.registers(operand.name) // tensor.product.intrinsic.per_register
         shape = (2, *loops, count)
-        storages.append(Storage(wish, np.dtype(np.uint32), shape, AddressSpace.PRIVATE))
+        dtype = np.dtype(np.float64 if tensor.product.intrinsic.is_double else np.uint32)
+        storages.append(Storage(wish, dtype, shape, AddressSpace.PRIVATE))
     common = [x for x, y in zip(_nest(tree, name), _nest(tree, start), strict=False) if x == y]
     gone = [dim for dim in statement.dims if dim[1:2] != "." and dim not in common]
     domain, dims = _without(statement, gone)

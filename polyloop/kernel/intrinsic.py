@@ -57,9 +57,11 @@ class MatrixIntrinsic:
         Layouts: ``"{ [i, k] -> [lane, register] : .. }"``, of the elements in the order of the registers; two elements
         of 16 bits share a register.
     operands
-        Type of the elements of ``a`` and ``b``: float16, bfloat16 or float32.  Those of ``d`` are float32.
+        Type of the elements of ``a`` and ``b``: float16, bfloat16, float32 or float64.  Those of ``d`` are float64 if
+        these are, and float32 otherwise.
     instruction
-        The PTX instruction.  Its operands are the registers of d, a, b and d, of which those of a and b have 32 bits.
+        The PTX instruction.  Its operands are the registers of d, a, b and d, of which those of a and b have 32 bits,
+        or 64 for float64.
     conversion
         A PTX instruction that turns an element, a float, into what the instruction takes; empty for none.
     capability
@@ -90,7 +92,17 @@ class MatrixIntrinsic:
     @property
     def per_register(self) -> int:
         """Elements of ``a`` and ``b`` in a register."""
-        return 4 // self.operands.itemsize
+        return max(1, 4 // self.operands.itemsize)
+
+    @property
+    def results(self) -> DType:
+        """Type of the elements of ``d``."""
+        return np.dtype(np.float64 if self.is_double else np.float32)
+
+    @property
+    def is_double(self) -> bool:
+        """Whether all matrices are of float64."""
+        return self.operands.name == "float64"
 
     def layout(self, operand: str) -> tuple[Part, ...]:
         """Return the layout of ``"a"``, ``"b"`` or ``"d"``, by subscripts and from their low to their high parts."""
@@ -225,9 +237,9 @@ def declare_intrinsic(intrinsic: MatrixIntrinsic) -> None:
         raise _bad(f"there is another intrinsic '{intrinsic.name}'", "names are for good: traces hold them")
     if any(n < 1 or n & (n - 1) for n in intrinsic.shape):
         raise _bad(f"the shape {intrinsic.shape} of '{intrinsic.name}' is not three powers of two")
-    if intrinsic.operands not in {np.dtype(np.float16), BFLOAT16, np.dtype(np.float32)}:
+    if intrinsic.operands not in {np.dtype(np.float16), BFLOAT16, np.dtype(np.float32), np.dtype(np.float64)}:
         raise _bad(f"'{intrinsic.name}' has operands of type {intrinsic.operands}",
-                   "registers hold elements of 16 or 32 bits: float16, bfloat16 or float32")  # fmt: skip
+                   "registers hold elements of 16, 32 or 64 bits: float16, bfloat16, float32 or float64")  # fmt: skip
     for operand in "abd":
         lanes = 1
         for part in intrinsic.layout(operand):
@@ -252,6 +264,19 @@ _B_16X8: Final = "{ [k, j] -> [4*j + floor((k mod 8)/2), 2*floor(k/8) + k mod 2]
 _A_16X8: Final = "{ [i, k] -> [4*(i mod 8) + k mod 4, 2*floor(k/4) + floor(i/8)] : 0 <= i < 16 and 0 <= k < 8 }"
 _B_8X8: Final = "{ [k, j] -> [4*j + k mod 4, floor(k/4)] : 0 <= k < 8 and 0 <= j < 8 }"
 
+
+def _of_doubles(m: int, p: int, capability: int) -> MatrixIntrinsic:
+    """Return the instruction for matrices of float64, of m by 8 results."""
+    high = f" and 0 <= i < {m}"
+    return MatrixIntrinsic(
+        f"mma_m{m}n8k{p}_f64", (m, 8, p),
+        f"{{ [i, k] -> [4*(i mod 8) + k mod 4, {m // 8}*floor(k/4) + floor(i/8)] : 0 <= k < {p}{high} }}",
+        f"{{ [k, j] -> [4*j + k mod 4, floor(k/4)] : 0 <= k < {p} and 0 <= j < 8 }}",
+        f"{{ [i, j] -> [4*(i mod 8) + floor(j/2), 2*floor(i/8) + j mod 2] : 0 <= j < 8{high} }}",
+        np.dtype(np.float64), f"mma.sync.aligned.m{m}n8k{p}.row.col.f64.f64.f64.f64", capability=capability,
+    )  # fmt: skip
+
+
 INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
     entry.name: entry
     for entry in (
@@ -267,6 +292,7 @@ INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
             "mma_m16n8k8_tf32", (16, 8, 8), _A_16X8, _B_8X8, _D_16X8, np.dtype(np.float32),
             "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", conversion="cvt.rna.tf32.f32",
         ),
+        _of_doubles(8, 4, 80), _of_doubles(16, 4, 90), _of_doubles(16, 8, 90), _of_doubles(16, 16, 90),
     )
 }  # fmt: skip
-"""By name; :func:`declare_intrinsic` adds to it.  PTX ISA, "Matrix Fragments for mma.m16n8k16" and "mma.m16n8k8"."""
+"""By name; :func:`declare_intrinsic` adds to it.  PTX ISA, "Matrix Fragments for mma.m16n8k16", "mma.m16n8k8", "mma.m16n8k4" and "mma.m8n8k4"."""

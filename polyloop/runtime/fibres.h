@@ -380,6 +380,22 @@ static inline void mma_m16n8k16_f16(int line, float *const (&d)[4], const unsign
 static inline void mma_m16n8k8_tf32(int line, float *const (&d)[4], const unsigned *a, const unsigned *b) {
     multiply<8>(line, d, a, b, [](unsigned x, int) { return float_of(x & 0xffffe000u); });
 }
+struct Doubles { const double *a, *b; };
+template <int rows, int depth> static inline void mma_f64(int line, double *const (&d)[rows / 4], const double *a,
+                                                          const double *b) {
+    Doubles mine = {a, b};
+    show(line, &mine);
+    double sums[rows / 4];
+    for (int r = 0; r < rows / 4; r++) {
+        int i = lane() / 4 + 8 * (r / 2), j = 2 * (lane() % 4) + r % 2;
+        sums[r] = *d[r];
+        for (int k = 0; k < depth; k++)
+            sums[r] += of_lane<Doubles>(4 * (i % 8) + k % 4)->a[rows / 8 * (k / 4) + i / 8] *
+                       of_lane<Doubles>(4 * j + k % 4)->b[k / 4];
+    }
+    wait_at(AT_WARP_BARRIER, line, 0xffffffffu);
+    for (int r = 0; r < rows / 4; r++) *d[r] = sums[r];
+}
 template <int count>
 static inline void ldmatrix(int line, unsigned *const (&into)[count], const void *row, bool transposed) {
     if ((int)lane() < 8 * count && (uintptr_t)row % 16) fail(MISALIGNED, line, (int64_t)(intptr_t)row);

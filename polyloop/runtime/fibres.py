@@ -46,6 +46,9 @@ _MMA: Final = re.compile(
     r'asm volatile\("mma\.sync\.aligned\.(m16n8k16(?=.*f16)|m16n8k8(?=.*tf32))\.row\.col\.f32\.(\w+)\.\2\.f32 '
     r'[^"]*"\s*:[^;]*\);'
 )
+_MMA_OF_DOUBLES: Final = re.compile(
+    r'asm volatile\("mma\.sync\.aligned\.m(8|16)n8k(4|8|16)\.row\.col\.f64\.f64\.f64\.f64 [^"]*"\s*:[^;]*\);'
+)
 _LDMATRIX: Final = re.compile(
     r'asm volatile\("ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.shared\.b16 [^"]*"\s*:[^;]*\);'
 )
@@ -81,11 +84,12 @@ def _body(program: GeneratedProgram) -> str:
     body = _COMMIT.sub("polyloop::end_group();", body)
     body = _WAIT.sub(r"polyloop::await_groups(\1);", body)
     body = _MMA.sub(_product, body)
+    body = _MMA_OF_DOUBLES.sub(_product_of_doubles, body)
     body = _LDMATRIX.sub(_matrices, body)
     if "mma.sync" in body:
         name = body.split("mma.sync", 1)[1].split(" ", 1)[0]
         message = f"fibres do not know the matrix instruction mma.sync{name}"
-        hint = "they know m16n8k16 of float16 and bfloat16, and m16n8k8 of tf32"
+        hint = "they know m16n8k16 of float16 and bfloat16, m16n8k8 of tf32, and those of float64"
         raise CodegenError("run_on_fibres", program.kernel, [Diagnostic("unsupported-intrinsic", message, (), (hint,))])
     return _DYNAMIC.sub(r"\1 *const \2 = (\1 *)polyloop_dynamic_shared;", body)
 
@@ -93,6 +97,12 @@ def _body(program: GeneratedProgram) -> str:
 def _product(match: re.Match[str]) -> str:
     """Return the call that a matrix instruction becomes; the function around it calls its operands so."""
     return f"polyloop::mma_{match[1]}_{match[2]}(__LINE__, {{&d0, &d1, &d2, &d3}}, a, b);"
+
+
+def _product_of_doubles(match: re.Match[str]) -> str:
+    """Return the call that a matrix instruction of float64 becomes."""
+    into = ", ".join(f"&d{number}" for number in range(int(match[1]) // 4))
+    return f"polyloop::mma_f64<{match[1]}, {match[2]}>(__LINE__, {{{into}}}, a, b);"
 
 
 def _matrices(match: re.Match[str]) -> str:
