@@ -111,6 +111,8 @@ def test_it_runs_as_a_script(name: str, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", NAMES)
 def test_nvrtc_takes_it(name: str, arch: str) -> None:
+    if arch < getattr(example(name), "ARCH", "sm_80"):
+        pytest.skip("its instructions are newer")
     compile_cuda(pl.generate_code(example(name).transformed(), target=pl.CudaTarget()).device_code, arch=arch)
 
 

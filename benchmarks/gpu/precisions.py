@@ -10,7 +10,7 @@ import numpy as np
 
 import polyloop as pl
 from benchmarks.gpu.case import Arrays, Case, F, sampled
-from examples import matmul_float64, matmul_mma
+from examples import matmul_float64, matmul_float64_mma, matmul_mma
 
 __all__ = ["PRECISIONS"]
 
@@ -71,19 +71,29 @@ def _on_tensor_cores(name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: in
     )
 
 
-PRECISIONS: Final = (
-    Case(
-        "fp64 GEMM",
-        matmul_float64.transformed,
+def _of_doubles(name: str, build: Callable[[], pl.LoopKernel], small: Mapping[str, int], unit: str) -> Case:
+    return Case(
+        name,
+        build,
         ({"m": 4096, "n": 4096, "p": 4096},),
-        {"m": 130, "n": 132, "p": 12},
+        small,
         _doubles,
         _expected,
         lambda sizes: 8 * _elements(sizes),
         _work,
-        unit="float64",
+        unit=unit,
         rtol=1e-13,
-    ),
+    )
+
+
+def _doubles_on_tensor_cores() -> pl.LoopKernel:
+    whole = "m mod 128 = 0 and n mod 64 = 0 and p mod 16 = 0"
+    return matmul_float64_mma.on_tensor_cores(pl.assume(matmul_float64_mma.program(), whole))
+
+
+PRECISIONS: Final = (
+    _of_doubles("fp64 GEMM", _doubles_on_tensor_cores, {"m": 128, "n": 128, "p": 64}, "tensor float64"),
+    _of_doubles("fp64 GEMM by FMA", matmul_float64.transformed, {"m": 130, "n": 132, "p": 12}, "float64"),
     _on_tensor_cores("bf16 GEMM", np.dtype(ml_dtypes.bfloat16), "mma_m16n8k16_bf16", 4096, 8192, rtol=1e-4),
     _on_tensor_cores("fp16 GEMM", np.dtype(np.float16), "mma_m16n8k16_f16", 4096, 8192, rtol=1e-4),
     _on_tensor_cores("tf32 GEMM", np.dtype(np.float32), "mma_m16n8k8_tf32", 8192, rtol=1e-3),

@@ -295,4 +295,7 @@ INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
         _of_doubles(8, 4, 80), _of_doubles(16, 4, 90), _of_doubles(16, 8, 90), _of_doubles(16, 16, 90),
     )
 }  # fmt: skip
-"""By name; :func:`declare_intrinsic` adds to it.  PTX ISA, "Matrix Fragments for mma.m16n8k16", "mma.m16n8k8", "mma.m16n8k4" and "mma.m8n8k4"."""
+"""By name; :func:`declare_intrinsic` adds to it.
+
+PTX ISA, "Matrix Fragments for mma.m16n8k16", "mma.m16n8k8", "mma.m16n8k4" and "mma.m8n8k4".
+"""

@@ -2,20 +2,20 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(const float
 {
     const int bx = blockIdx.x, by = blockIdx.y, bz = blockIdx.z;
     const int tx = threadIdx.x;
-    const int a_dim_1_outer = tx % 2, tj = tx % 8, b_dim_1_outer = tx % 32, a_dim_0_inner = tx / 2, ti = tx / 8 % 4, wi = tx / 32 % 2, b_dim_0_inner = tx / 32, wj = tx / 64;
+    const int a_dim_1_outer = tx % 2, tj = tx % 4, b_dim_1_outer = tx % 32, a_dim_0_inner = tx / 2, ti = tx / 4 % 8, wi = tx / 32 % 2, b_dim_0_inner = tx / 32, wj = tx / 64;
     __shared__ __align__(16) float a_tile[2][8][132];
     __shared__ __align__(16) float b_tile[2][8][128];
     if (1024 * bz + 128 * bx < m) {
-        __align__(16) float acc[4][4][2][4];
+        __align__(16) float acc[4][2][4][4];
         #pragma unroll
-        for (int i_lo = 0; i_lo < 4; ++i_lo) {
+        for (int j_hi = 0; j_hi < 4; ++j_hi) {
             #pragma unroll
-            for (int i_hi = 0; i_hi < 4; ++i_hi) {
+            for (int i_hi = 0; i_hi < 2; ++i_hi) {
                 #pragma unroll
-                for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                for (int i_lo = 0; i_lo < 4; ++i_lo) {
                     #pragma unroll
                     for (int j_lo = 0; j_lo < 4; ++j_lo)
-                        acc[i_lo][i_hi][j_hi][j_lo] = 0.0f;  // insn
+                        acc[j_hi][i_hi][i_lo][j_lo] = 0.0f;  // insn
                 }
             }
         }
@@ -32,8 +32,8 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(const float
                 *(float4 *)&b_tile_next[b_dim_0_outer][0] = *(const float4 *)&b[(4 * b_dim_0_outer + b_dim_0_inner) * n + 128 * by + 4 * b_dim_1_outer];  // fetch_b
         }
         const int ko_full = p / 8 - 1;
-        __align__(16) float a_part[4][4];
-        __align__(16) float b_part[2][4];
+        __align__(16) float b_part[4][4];
+        __align__(16) float a_part[2][4];
         #pragma unroll 2
         for (int ko = 0; ko < ko_full; ++ko) {
             #pragma unroll
@@ -59,20 +59,20 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(const float
             #pragma unroll
             for (int ki = 0; ki < 8; ++ki) {
                 #pragma unroll
-                for (int a_tile_dim_0 = 0; a_tile_dim_0 < 4; ++a_tile_dim_0)
-                    *(float4 *)&a_part[a_tile_dim_0][0] = *(const float4 *)&a_tile[ko % 2][ki][64 * wi + 16 * a_tile_dim_0 + 4 * ti];  // fetch_a_tile
+                for (int b_tile_dim_0 = 0; b_tile_dim_0 < 4; ++b_tile_dim_0)
+                    *(float4 *)&b_part[b_tile_dim_0][0] = *(const float4 *)&b_tile[ko % 2][ki][64 * wj + 16 * b_tile_dim_0 + 4 * tj];  // fetch_b_tile
                 #pragma unroll
-                for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0)
-                    *(float4 *)&b_part[b_tile_dim_0][0] = *(const float4 *)&b_tile[ko % 2][ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];  // fetch_b_tile
+                for (int a_tile_dim_0 = 0; a_tile_dim_0 < 2; ++a_tile_dim_0)
+                    *(float4 *)&a_part[a_tile_dim_0][0] = *(const float4 *)&a_tile[ko % 2][ki][64 * wi + 32 * a_tile_dim_0 + 4 * ti];  // fetch_a_tile
                 #pragma unroll
-                for (int i_lo = 0; i_lo < 4; ++i_lo) {
+                for (int j_hi = 0; j_hi < 4; ++j_hi) {
                     #pragma unroll
-                    for (int i_hi = 0; i_hi < 4; ++i_hi) {
+                    for (int i_hi = 0; i_hi < 2; ++i_hi) {
                         #pragma unroll
-                        for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                        for (int i_lo = 0; i_lo < 4; ++i_lo) {
                             #pragma unroll
                             for (int j_lo = 0; j_lo < 4; ++j_lo)
-                                acc[i_lo][i_hi][j_hi][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
+                                acc[j_hi][i_hi][i_lo][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
                         }
                     }
                 }
@@ -107,20 +107,20 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(const float
             for (int ki = 0; ki < 8; ++ki) {
                 if (8 * ko + ki < p) {
                     #pragma unroll
-                    for (int a_tile_dim_0 = 0; a_tile_dim_0 < 4; ++a_tile_dim_0)
-                        *(float4 *)&a_part[a_tile_dim_0][0] = *(const float4 *)&a_tile[ko % 2][ki][64 * wi + 16 * a_tile_dim_0 + 4 * ti];  // fetch_a_tile
+                    for (int b_tile_dim_0 = 0; b_tile_dim_0 < 4; ++b_tile_dim_0)
+                        *(float4 *)&b_part[b_tile_dim_0][0] = *(const float4 *)&b_tile[ko % 2][ki][64 * wj + 16 * b_tile_dim_0 + 4 * tj];  // fetch_b_tile
                     #pragma unroll
-                    for (int b_tile_dim_0 = 0; b_tile_dim_0 < 2; ++b_tile_dim_0)
-                        *(float4 *)&b_part[b_tile_dim_0][0] = *(const float4 *)&b_tile[ko % 2][ki][64 * wj + 32 * b_tile_dim_0 + 4 * tj];  // fetch_b_tile
+                    for (int a_tile_dim_0 = 0; a_tile_dim_0 < 2; ++a_tile_dim_0)
+                        *(float4 *)&a_part[a_tile_dim_0][0] = *(const float4 *)&a_tile[ko % 2][ki][64 * wi + 32 * a_tile_dim_0 + 4 * ti];  // fetch_a_tile
                     #pragma unroll
-                    for (int i_lo = 0; i_lo < 4; ++i_lo) {
+                    for (int j_hi = 0; j_hi < 4; ++j_hi) {
                         #pragma unroll
-                        for (int i_hi = 0; i_hi < 4; ++i_hi) {
+                        for (int i_hi = 0; i_hi < 2; ++i_hi) {
                             #pragma unroll
-                            for (int j_hi = 0; j_hi < 2; ++j_hi) {
+                            for (int i_lo = 0; i_lo < 4; ++i_lo) {
                                 #pragma unroll
                                 for (int j_lo = 0; j_lo < 4; ++j_lo)
-                                    acc[i_lo][i_hi][j_hi][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
+                                    acc[j_hi][i_hi][i_lo][j_lo] += a_part[i_hi][i_lo] * b_part[j_hi][j_lo];  // insn
                             }
                         }
                     }
@@ -129,16 +129,16 @@ extern "C" __global__ void __launch_bounds__(128) matmul_large_tiles(const float
         }
         if (1024 * bz + 128 * bx + 64 * wi + 4 * ti < m && 128 * by + 64 * wj + 4 * tj + 3 < n) {
             #pragma unroll
-            for (int i_lo = 0; i_lo < 4; ++i_lo) {
-                if (1024 * bz + 128 * bx + 64 * wi + 4 * ti + i_lo < m) {
+            for (int j_hi = 0; j_hi < 4; ++j_hi) {
+                if (128 * by + 64 * wj + 16 * j_hi + 4 * tj + 3 < n) {
                     #pragma unroll
-                    for (int i_hi = 0; i_hi < 4; ++i_hi) {
-                        const int i = 1024 * bz + 128 * bx + 64 * wi + 16 * i_hi + 4 * ti + i_lo;
-                        if (i < m) {
+                    for (int i_hi = 0; i_hi < 2; ++i_hi) {
+                        if (1024 * bz + 128 * bx + 64 * wi + 32 * i_hi + 4 * ti < m) {
                             #pragma unroll
-                            for (int j_hi = 0; j_hi < 2; ++j_hi) {
-                                if (128 * by + 64 * wj + 32 * j_hi + 4 * tj + 3 < n)
-                                    *(float4 *)&c[i * n + 128 * by + 64 * wj + 32 * j_hi + 4 * tj] = *(const float4 *)&acc[i_lo][i_hi][j_hi][0];  // insn
+                            for (int i_lo = 0; i_lo < 4; ++i_lo) {
+                                const int i = 1024 * bz + 128 * bx + 64 * wi + 32 * i_hi + 4 * ti + i_lo;
+                                if (i < m)
+                                    *(float4 *)&c[i * n + 128 * by + 64 * wj + 16 * j_hi + 4 * tj] = *(const float4 *)&acc[j_hi][i_hi][i_lo][0];  // insn
                             }
                         }
                     }
