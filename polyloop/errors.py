@@ -16,6 +16,8 @@ from fnmatch import fnmatchcase
 from inspect import currentframe
 from pathlib import PurePath
 
+from polyloop.frozen import quick
+
 __all__ = [
     "ArgumentError",
     "CodegenError",
@@ -73,6 +75,7 @@ class Span:
         return _place(self.line, self.file)
 
 
+@quick
 @dataclass(frozen=True)
 class Site:
     """The statement that a diagnostic is about, as one line of text.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import islpy as isl
 
@@ -20,6 +19,7 @@ from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import targets_of
 from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
 from polyloop.kernel.domains import outer_inames
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel, Reference

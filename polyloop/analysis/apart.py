@@ -6,7 +6,6 @@ The reads of an instruction are numbered in the order of its text (*leaves*).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import is_
 from typing import Final, TypeAlias
 
@@ -34,6 +33,7 @@ from polyloop.expr.operations import combining
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
 from polyloop.expr.updates import update_of
+from polyloop.frozen import replace
 from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Instruction, Move, Term, may_group
 from polyloop.kernel.kernel import LoopKernel

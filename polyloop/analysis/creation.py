@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import islpy as isl
 import numpy as np
@@ -35,6 +34,7 @@ from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic, KernelError, VerificationError, warn
 from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.nodes import Expression
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg
 from polyloop.kernel.builder import build_kernel
 from polyloop.kernel.cinstruction import CInstruction

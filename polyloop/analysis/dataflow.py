@@ -18,6 +18,7 @@ import islpy as isl
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
 from polyloop.expr.updates import EXCHANGE
+from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import memoised
 from polyloop.poly.affine import Affine
@@ -44,6 +45,7 @@ _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Flow:
     """Where the reads of one array get their values.

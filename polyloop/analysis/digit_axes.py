@@ -8,11 +8,11 @@ each other have axes in their place.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
 from polyloop.expr.rewrite import expand_rules, reductions
+from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tags import LocalAxis, ThreadDigit
 from polyloop.poly.sets import constant_bounds

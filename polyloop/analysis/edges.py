@@ -17,7 +17,7 @@ else is: races are looked for in the program with its phantoms.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import islpy as isl
@@ -33,6 +33,7 @@ from polyloop.analysis.race import needs, shared_arrays
 from polyloop.errors import VerificationError
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import children
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import Evaluation
 from polyloop.kernel.kernel import LoopKernel, memoised

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -17,6 +16,7 @@ from polyloop.expr.printer import show
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import expand_rules, variables
 from polyloop.expr.typing import TypeConflictError, check_stored, common_type, infer, infer_type, settle
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ValueArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised

@@ -9,7 +9,7 @@ the result is compared with the reference program like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
@@ -17,6 +17,7 @@ from polyloop.analysis.digit_axes import with_digit_axes
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import accesses, expand_rules, map_nodes, reductions, variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.instruction import Instruction, Term, renested

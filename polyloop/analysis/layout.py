@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pymbolic.primitives as p
 
@@ -11,6 +10,7 @@ from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import (

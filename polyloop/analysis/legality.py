@@ -9,7 +9,6 @@ checked by ``polyloop.analysis.race``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Final
@@ -29,6 +28,7 @@ from polyloop.analysis.terms import term_order_obligations
 from polyloop.analysis.unmoved import is_unmoved
 from polyloop.analysis.witness import element, instance, pair, point_set, witness
 from polyloop.errors import Diagnostic, WitnessKind
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.instruction import Copy, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised

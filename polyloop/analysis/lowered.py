@@ -10,6 +10,7 @@ import islpy as isl
 from polyloop.analysis.guards import Guard
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.updates import COMMUTATIVE
+from polyloop.frozen import quick
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tree import Tree
@@ -18,6 +19,7 @@ from polyloop.poly.affine import Affine
 __all__ = ["Access", "Accumulator", "Lowered", "Program"]
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Access:
     """One read or write of a statement.
@@ -64,6 +66,7 @@ class Access:
         return None not in self.indices
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Lowered:
     """One assignment of the lowered program.
@@ -140,6 +143,7 @@ class Lowered:
         return self.atomic is not None and self.atomic == other.atomic and self.atomic in COMMUTATIVE
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Accumulator:
     """The private variable in which a reduction collects its terms.
@@ -154,6 +158,7 @@ class Accumulator:
     instruction: str
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Program:
     """Statements and their loop tree; loops that run on hardware axes are not in the tree."""

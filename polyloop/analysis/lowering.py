@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -22,6 +22,7 @@ from polyloop.analysis.lowered import Access, Accumulator, Lowered, Program
 from polyloop.analysis.sharing import may_share
 from polyloop.analysis.waiting import waits_last
 from polyloop.expr.rewrite import expand_rules, variables
+from polyloop.frozen import quick, replace
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
@@ -84,6 +85,7 @@ def _lower(kernel: LoopKernel) -> Program:
     return Program(kernel, statements, tree, accumulators, paths(tree))
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class _Apart:
     """An instruction taken apart, and all that this looked at, for kernels that have the instruction in common.

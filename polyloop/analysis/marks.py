@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pymbolic.primitives as p
 
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.errors import KernelError, Site
 from polyloop.expr.parser import parse_expression
+from polyloop.frozen import replace
 from polyloop.kernel.lines import match_bracket
 from polyloop.poly.affine import affine_of
 

@@ -9,6 +9,7 @@ import islpy as isl
 
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
+from polyloop.frozen import quick
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import lex_relation
 
@@ -18,6 +19,7 @@ _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Conflict:
     """Instances of ``first`` that run before instances of ``second`` and touch the same cell.

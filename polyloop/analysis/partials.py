@@ -9,7 +9,6 @@ nothing else.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from functools import partial
 
 import islpy as isl
@@ -23,6 +22,7 @@ from polyloop.analysis.proof import Claim, Obligation
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Operation, array_name
 from polyloop.expr.printer import show
+from polyloop.frozen import replace
 from polyloop.kernel.instruction import Copy, Partial
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at

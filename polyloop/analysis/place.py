@@ -26,6 +26,7 @@ from polyloop.analysis.placement import (
 from polyloop.analysis.proof import within_budget
 from polyloop.analysis.unmoved import is_unmoved
 from polyloop.errors import Diagnostic, VerificationError
+from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Copy
@@ -179,6 +180,7 @@ def _auto_space(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> 
     return space
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class _Meant:
     """Pairs of instances of a writer and a reader that should meet in a temporary.

@@ -34,6 +34,7 @@ from polyloop.analysis.lane_axes import bound_axes, with_warps
 from polyloop.analysis.lowering import Access, Lowered, Program
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
+from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.domains import bound_variables, shared_domain, without_bound_variables
 from polyloop.kernel.instruction import Copy, Instruction, Partial
@@ -66,6 +67,7 @@ __all__ = [
 _SET = isl.dim_type.set
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Placed:
     """A lowered statement on the threads that run it.
@@ -143,6 +145,7 @@ def _extents(statement: Placed) -> dict[str, int | None]:
     return {}
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Placement:
     """A lowered program on its threads."""

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.placement import Placed
 from polyloop.errors import Diagnostic, Site, VerificationError
+from polyloop.frozen import quick
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.budget import DEFAULT_OPERATIONS, NoAnswer, OutOfOperations, limited
 
@@ -42,6 +43,7 @@ class Claim(Enum):
         return self not in {Claim.DEVICE, Claim.BARRIERS, Claim.BOUNDS}
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Obligation:
     """One claim about one thing.
@@ -68,6 +70,7 @@ class Obligation:
     given: Hashable = None
 
 
+@quick
 @dataclass(frozen=True)
 class Proof:
     """What came of an obligation.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 
 import islpy as isl
@@ -17,6 +17,7 @@ from polyloop.analysis.proof import Claim, Obligation, prove, within_budget
 from polyloop.analysis.warps import NO_WARPS, scope_in_block
 from polyloop.analysis.witness import element, instance, pair, threads, witness
 from polyloop.errors import Diagnostic, VerificationError, WitnessKind
+from polyloop.frozen import quick, replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import memoised
 from polyloop.kernel.tree import Scope
@@ -26,6 +27,7 @@ from polyloop.poly.sets import map_from_forms
 __all__ = ["Need", "needs", "race_obligations", "races", "shared_arrays"]
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Need:
     """Two accesses to one cell from different threads, one of them a write.

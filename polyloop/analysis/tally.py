@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import Enum
 from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from polyloop.expr.dtypes import dtype_name
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.poly.polynomial import PiecewisePolynomial, Polynomial
 

@@ -9,12 +9,12 @@ is proven apart, by ``polyloop.analysis.buffers``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from polyloop.analysis.lowered import Access, Lowered, Program
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.errors import Diagnostic, VerificationError
+from polyloop.frozen import replace
 from polyloop.kernel.instruction import Copy, Instruction, Move
 from polyloop.kernel.kernel import LoopKernel, memoised
 

@@ -10,6 +10,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
+from polyloop.frozen import quick
 from polyloop.kernel.layout import Auto, DimTag, Nested, order_tags, packed, strides_of
 from polyloop.kernel.swizzle import Swizzle
 
@@ -28,6 +29,7 @@ class AddressSpace(Enum):
         return self.value
 
 
+@quick
 @dataclass(frozen=True)
 class ArrayArg:
     """An array argument in global memory.
@@ -73,6 +75,7 @@ class ArrayArg:
         return self.shape is None or self.strides == packed(self.shape, self.order)
 
 
+@quick
 @dataclass(frozen=True)
 class ValueArg:
     """A scalar argument passed by value; integer ones may be parameters of the domains.
@@ -105,6 +108,7 @@ class Table:
         return np.frombuffer(self.data, self.dtype).reshape(self.shape)
 
 
+@quick
 @dataclass(frozen=True)
 class TemporaryVariable:
     """A variable that lives only while the kernel runs.

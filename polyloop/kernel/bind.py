@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pymbolic.primitives as p
@@ -12,6 +12,7 @@ from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.nodes import Expression, TypeCast, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import substitute, variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.calls import Slice, SubArray, plain
 from polyloop.kernel.function import Function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import chain, count, pairwise
 
@@ -16,6 +16,7 @@ from polyloop.errors import KernelError, Span
 from polyloop.expr.names import KERNEL_NAME, check_identifier
 from polyloop.expr.nodes import Expression, Operation, Reduction, array_name, element_of, targets_of
 from polyloop.expr.rewrite import children, expand_rules, free_variables, reductions, substitute, variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.bounds import BoundVariables, check_assumed, check_bounds, find_bounds
 from polyloop.kernel.cinstruction import CInstruction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import pymbolic.primitives as p
@@ -14,6 +14,7 @@ from polyloop.expr.dtypes import DType, dtype_diagnostic, find_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_source
 from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.frozen import replace
 from polyloop.kernel.lines import OPERATION, fail, match_bracket
 
 __all__ = ["CallText", "Slice", "SubArray", "parse_call", "plain"]

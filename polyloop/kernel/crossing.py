@@ -8,13 +8,14 @@ iteration only: it gets one element for each iteration.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.expr.rewrite import accesses, expand_rules, map_nodes, reductions, variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.draft import BarrierDraft, Draft, fail, site_of
 from polyloop.kernel.instruction import SubstitutionRule

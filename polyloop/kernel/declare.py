@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import islpy as isl
@@ -12,6 +11,7 @@ import pymbolic.primitives as p
 from polyloop.errors import KernelError, unknown_name
 from polyloop.expr.nodes import Expression, array_name, element_of, targets_of
 from polyloop.expr.rewrite import children, substitute, variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import parameters_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 
 import islpy as isl
@@ -11,6 +10,7 @@ import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, function_name
 from polyloop.expr.rewrite import accesses, expand_rules, substitute, variables
+from polyloop.frozen import replace
 from polyloop.kernel.draft import fail, site_of
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import Domain

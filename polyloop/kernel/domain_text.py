@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NoReturn
 
@@ -13,6 +13,7 @@ import islpy as isl
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.names import check_identifier
 from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.frozen import replace
 
 __all__ = ["parse_domain", "read_domain"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import pymbolic.primitives as p
 
@@ -11,6 +10,7 @@ from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.foreign import ForeignFunction, ForeignName, conflicting_definitions, foreign_calls
 from polyloop.expr.nodes import Expression, function_name
 from polyloop.expr.rewrite import map_nodes
+from polyloop.frozen import replace
 from polyloop.kernel.calls import Slice, SubArray
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel

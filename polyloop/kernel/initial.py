@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import islpy as isl
 
 from polyloop.expr.nodes import array_name, targets_of
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.draft import fail, site_of
 from polyloop.kernel.kernel import Domain

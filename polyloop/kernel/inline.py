@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import islpy as isl
@@ -12,6 +12,7 @@ import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression, array_name, function_name
 from polyloop.expr.rewrite import calls, map_nodes, reductions, substitute, variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, TemporaryVariable
 from polyloop.kernel.bind import Binding, bind_arguments, fail_call
 from polyloop.kernel.domains import outer_inames, parameters_of

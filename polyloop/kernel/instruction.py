@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ import islpy as isl
 from polyloop.errors import Site
 from polyloop.expr.nodes import CText, Expression, Operation, array_name, targets_of
 from polyloop.expr.printer import show
+from polyloop.frozen import quick, replace
 from polyloop.kernel.intrinsic import Matrix
 from polyloop.kernel.options import NoSync
 from polyloop.kernel.tree import Scope
@@ -48,6 +49,7 @@ class SubstitutionRule:
         return f"{self.name}({', '.join(self.arguments)}) := {show(self.expression)}"
 
 
+@quick
 @dataclass(frozen=True)
 class Copy:
     """The instruction executes instances of one instruction of the reference program.
@@ -133,6 +135,7 @@ class CopyStep(Enum):
 Origin: TypeAlias = Copy | Evaluation | Move | Carry | Partial
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Term:
     """The iteration domain of one reduction inside an instruction.
@@ -170,6 +173,7 @@ class ExplicitBarrier:
         return Site(self.text, self.line, self.id, self.file)
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Instruction:
     """``assignee = expression`` for every point of ``domain``.

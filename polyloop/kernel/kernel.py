@@ -14,6 +14,7 @@ import numpy as np
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.printer import show
+from polyloop.frozen import quick
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction, SubstitutionRule
 from polyloop.kernel.layout import Auto, apart_axes
@@ -53,6 +54,7 @@ class _Printer(Protocol):
     def text(self, text: str) -> None: ...
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Domain:
     """One domain of the kernel: its inames and its set, whose dimensions they are."""
@@ -63,6 +65,7 @@ class Domain:
     """Constant bounds of inames, once somebody asked; the set of assumptions is kept with its identity."""
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Condition:
     """What the parameters of a call must fulfil so that no access leaves its array; checked at launch.
@@ -85,6 +88,7 @@ class Condition:
     instruction: str
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Reference:
     """The definite loop program that the user's text stands for (design, section 3).
@@ -103,6 +107,7 @@ class Reference:
         return show_tree(self.tree, lambda name: f"{shown[name]}    {{id={name}}}")
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class LoopKernel:
     """What is computed and how; a transform returns a new one and never changes this one.

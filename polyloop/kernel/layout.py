@@ -14,6 +14,7 @@ from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.frozen import quick
 
 __all__ = [
     "Auto",
@@ -48,6 +49,7 @@ auto: Final = Auto()
 # {{{ the tags
 
 
+@quick
 @dataclass(frozen=True)
 class Nested:
     """``N0``, ``N1``, ..: packed with the other axes of this kind, level 0 the fastest.

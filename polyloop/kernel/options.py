@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -14,6 +14,7 @@ from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.parser import parse_source
 from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.frozen import replace
 from polyloop.kernel.lines import OPERATION, fail
 from polyloop.kernel.match import Glob, Match, Subject, parse_match
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from polyloop.frozen import quick
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
 
 __all__ = ["Item", "build_tree", "nest_order", "stable_order"]
 
 
+@quick
 @dataclass(frozen=True)
 class Item:
     """A statement as far as order is concerned.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -20,6 +20,7 @@ from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.parser import parse_source
 from polyloop.expr.rewrite import variables
 from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.frozen import replace
 from polyloop.kernel.blocks import Blocks, IfBlock
 from polyloop.kernel.calls import Slice, SubArray, parse_call
 from polyloop.kernel.cinstruction import CInstruction

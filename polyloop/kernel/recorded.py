@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import wraps
 from inspect import Parameter, signature
 from typing import ParamSpec
 
+from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import Written, differs
 from polyloop.kernel.objects import spelled

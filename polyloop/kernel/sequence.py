@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from polyloop.errors import Site
+from polyloop.frozen import replace
 from polyloop.kernel.draft import BarrierDraft, Draft, fail
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction
 from polyloop.kernel.match import Glob, Match, Subject, is_glob, matches

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression, Reduction, Shared
 from polyloop.expr.rewrite import children, expand_rules, free_variables, map_nodes, rebuild, shared, variables
+from polyloop.frozen import replace
 from polyloop.kernel.desugar import Names, in_front, names_in, value_under
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.parser import Parsed, ParsedInstruction

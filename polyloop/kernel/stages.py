@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TypeAlias
 
 import islpy as isl
@@ -11,6 +10,7 @@ import islpy as isl
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.operations import combining
 from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions
+from polyloop.frozen import replace
 from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
 from polyloop.poly.sets import project_onto, reorder
 

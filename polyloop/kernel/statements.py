@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import pymbolic.primitives as p
@@ -17,6 +17,7 @@ from polyloop.expr.nodes import Expression, Lookup, Operation, element_of, negat
 from polyloop.expr.operations import MODIFIERS, OPERATIONS
 from polyloop.expr.parser import parse_source
 from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.frozen import replace
 from polyloop.kernel.lines import OPERATION, fail, match_bracket
 
 __all__ = ["UPDATES", "Assignment", "RuleText", "parse_assignment"]

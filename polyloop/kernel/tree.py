@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from polyloop.frozen import quick
+
 __all__ = [
     "Barrier",
     "Group",
@@ -36,6 +38,7 @@ class Scope(Enum):
     GRID = "grid"
 
 
+@quick
 @dataclass(frozen=True)
 class Run:
     """Execute the statement *name* once; at a ``collective`` one the threads of a block meet, as at a barrier."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, final
 
 import islpy as isl
@@ -12,6 +12,7 @@ import numpy as np
 
 from polyloop.analysis.proof import share_proofs
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
+from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import differs
 from polyloop.kernel.trace import Change

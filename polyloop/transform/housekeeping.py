@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import islpy as isl
 
 from polyloop.errors import Diagnostic
+from polyloop.frozen import replace
 from polyloop.kernel.domains import domain_for, outer_inames
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from operator import is_
 
 import islpy as isl
@@ -11,6 +10,7 @@ import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import map_nodes, substitute
+from polyloop.frozen import replace
 from polyloop.kernel.domains import substitute_iname
 from polyloop.kernel.instruction import Instruction, Origin, SubstitutionRule, Term
 from polyloop.kernel.intrinsic import Matrix

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from polyloop.analysis.lowering import loop_order
 from polyloop.errors import Diagnostic
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Nested, order_tags

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import pymbolic.primitives as p
@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 from polyloop.analysis.legality import order_violations
 from polyloop.errors import Diagnostic
 from polyloop.expr.names import check_identifier
+from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential
 from polyloop.poly.affine import Affine

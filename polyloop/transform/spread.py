@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import prod
 
 import pymbolic.primitives as p
@@ -12,6 +11,7 @@ from polyloop.analysis.digit_axes import with_digit_axes
 from polyloop.analysis.digits import threads_combine
 from polyloop.analysis.placement import axes_of
 from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Evaluation, Instruction, Move
 from polyloop.kernel.kernel import LoopKernel

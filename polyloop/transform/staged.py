@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from polyloop.analysis.lanes import VECTOR_LENGTHS
 from polyloop.analysis.legality import order_violations
@@ -13,6 +13,7 @@ from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.names import check_identifier
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.kernel import LoopKernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce as fold
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ from polyloop.analysis.lowering import loop_order, lower
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.builder import term_domains
 from polyloop.kernel.domains import bound_variables, domain_for

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ from polyloop.analysis.witness import element, instance, pair, witness
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.expr.rewrite import expand_rules, reductions
 from polyloop.expr.updates import COMMUTATIVE, update_of
+from polyloop.frozen import replace
 from polyloop.kernel.instruction import Term, may_group
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.match import is_glob

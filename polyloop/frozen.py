@@ -1,0 +1,76 @@
+"""Frozen dataclasses that are made and changed quickly.
+
+The ``__init__`` of a frozen dataclass sets one field after the other through ``object.__setattr__``, and
+``dataclasses.replace`` asks each field first what it is.  Kernels are made of many such values, which every step
+makes anew: here all fields are put into the dictionary of the object at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+__all__ = ["quick", "replace"]
+
+_T = TypeVar("_T")
+
+_fields: Final[dict[type, tuple[frozenset[str], int, dict[str, Callable[[], object]]]]] = {}
+"""Of the classes that are :func:`quick`: the fields that are arguments, the number of all, and how the others begin."""
+
+
+def quick(cls: type[_T]) -> type[_T]:
+    """Let a frozen dataclass be made and changed quickly; the decorator above that of the dataclass."""
+    assert dataclasses.is_dataclass(cls)
+    entries = dataclasses.fields(cls)
+    assert not any(entry.kw_only for entry in entries), f"{cls.__name__} has fields that are given by name alone"
+    assert not hasattr(cls, "__post_init__"), f"{cls.__name__} has more to do than to keep its fields"
+    assert not hasattr(cls, "__slots__"), f"{cls.__name__} has no dictionary"
+    known: dict[str, Any] = {"_unset": dataclasses.MISSING}
+    arguments, values = ["self"], []
+    others: dict[str, Callable[[], object]] = {}
+    for entry in entries:
+        value = entry.name
+        if not entry.init:
+            assert entry.default_factory is not dataclasses.MISSING, f"{entry.name} has no value to begin with"
+            known[f"_new_{entry.name}"] = others[entry.name] = entry.default_factory
+            value = f"_new_{entry.name}()"
+        elif entry.default_factory is not dataclasses.MISSING:
+            known[f"_new_{entry.name}"] = entry.default_factory
+            arguments.append(f"{entry.name}=_unset")
+            value = f"_new_{entry.name}() if {entry.name} is _unset else {entry.name}"
+        elif entry.default is not dataclasses.MISSING:
+            known[f"_default_{entry.name}"] = entry.default
+            arguments.append(f"{entry.name}=_default_{entry.name}")
+        else:
+            arguments.append(entry.name)
+        values.append(f"{entry.name}={value}")
+    text = f"def __init__({', '.join(arguments)}):\n    self.__dict__.update({', '.join(values)})"
+    exec(text, known)
+    made = known["__init__"]
+    made.__qualname__, made.__doc__ = f"{cls.__qualname__}.__init__", cls.__init__.__doc__
+    made.__annotations__ = cls.__init__.__annotations__
+    setattr(cls, "__init__", made)  # noqa: B010 - the types know of no other
+    _fields[cls] = frozenset(entry.name for entry in entries if entry.init), len(entries), others
+    return cls
+
+
+if TYPE_CHECKING:
+    from dataclasses import replace as replace  # noqa: PLC0414 - the checker knows what that returns
+else:
+
+    def replace(value: _T, /, **changes: object) -> _T:
+        """Return a dataclass instance with fields changed: ``dataclasses.replace``, quickly for what is ``quick``."""
+        known = _fields.get(type(value))
+        if known is None:
+            return dataclasses.replace(value, **changes)
+        fields, count, others = known
+        if not changes.keys() <= fields:
+            raise TypeError(f"{type(value).__name__} has no field {', '.join(sorted(changes.keys() - fields))}")
+        old = value.__dict__
+        result = object.__new__(type(value))
+        own = result.__dict__
+        own.update(old if len(old) == count else {name: old[name] for name in fields}, **changes)
+        for name, begin in others.items():
+            own[name] = begin()
+        return result
