@@ -37,7 +37,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Instruction, Move, Term, may_group
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import ThreadDigit, axis_name, is_lane
+from polyloop.kernel.tags import ThreadDigit, is_lane
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
 
@@ -78,6 +78,7 @@ class Lowering:
         self.guards: tuple[Guard, ...] = ()
         self.exact_parameters = exact_parameters(kernel)
         self.asked: list[Joined] = []
+        self.seen: dict[tuple[str, ...], frozenset[str]] = {}
 
     def statements(self) -> list[Lowered]:
         """Return the statements of the instruction, in order."""
@@ -115,6 +116,8 @@ class Lowering:
             return Lookup(self.target(lhs.aggregate, reads), lhs.field)
         if isinstance(lhs, p.Subscript):
             inames, domain = self.instruction.inames, self.instruction.domain
+            if self.plain_forms(lhs, self.visible(inames)) is not None:
+                return lhs
             return rebuild(lhs, tuple(self.rewrite(e, inames, domain, reads) for e in lhs.index_tuple))
         return lhs
 
@@ -141,21 +144,28 @@ class Lowering:
             predicates, bounds,
         )  # fmt: skip
 
-    def visible(self, inames: Sequence[str]) -> frozenset[str]:
+    def visible(self, inames: tuple[str, ...]) -> frozenset[str]:
         """Return the names that subscripts inside of loops over *inames* may use."""
-        return frozenset((*inames, *self.kernel.parameters))
+        found = self.seen.get(inames)
+        if found is None:
+            found = self.seen[inames] = frozenset((*inames, *self.kernel.parameters))
+        return found
 
     def rewrite(self, expr: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
         """Return *expr* without reductions, noting its reads in order."""
         kind = type(expr)
         if kind is int or kind is float:
             return expr
-        if isinstance(expr, p.Variable):
+        if kind is p.Variable:
             if expr.name in self.arrays:
                 reads.append(Access(expr.name, (), self.next_leaf(), guards=self.guards))
             return expr
-        if isinstance(expr, p.Subscript):
+        if kind is p.Subscript:
             return self.element(expr, inames, domain, reads)
+        if kind is p.Sum or kind is p.Product:
+            old = expr.children
+            new = tuple([self.rewrite(child, inames, domain, reads) for child in old])
+            return expr if all(map(is_, old, new)) else rebuild(expr, new)
         if isinstance(expr, Reduction):
             return self.reduce(expr, inames, reads)
         if isinstance(expr, CText):
@@ -170,11 +180,28 @@ class Lowering:
 
     def element(self, expr: p.Subscript, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
         """Return what :meth:`rewrite` makes of a subscript: the reads in it come before itself."""
+        visible = self.visible(inames)
+        if (forms := self.plain_forms(expr, visible)) is not None:
+            reads.append(Access(array_name(expr), forms, self.next_leaf(), guards=self.guards))
+            return expr
         old = expr.index_tuple
         new = tuple([self.rewrite(e, inames, domain, reads) for e in old])
         result = expr if all(map(is_, old, new)) else rebuild(expr, new)
-        reads.append(access_of(result, self.visible(inames), self.next_leaf(), self.guards))
+        reads.append(access_of(result, visible, self.next_leaf(), self.guards))
         return result
+
+    def plain_forms(self, expr: p.Subscript, visible: frozenset[str]) -> tuple[Affine, ...] | None:
+        """Return the subscripts as forms where all are affine in what is *visible*, and so read no variable."""
+        forms = []
+        for index in expr.index_tuple:
+            for name in variables(index):
+                if name not in visible or name in self.arrays:
+                    return None
+            form = affine_of(index)
+            if form is None:
+                return None
+            forms.append(form)
+        return tuple(forms)
 
     def operands(self, expr: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
         """Return *expr* with its operands without reductions, noting their reads, and the conditions that they have."""
@@ -352,7 +379,7 @@ class Lowering:
 
     def across(self, own: Iterable[str], kinds: str = "l") -> tuple[str, ...]:
         """Return the axes of some *kinds* on which a reduction with the inames *own* has its terms."""
-        axes = {axis for iname in own if (axis := axis_name(self.kernel.tag(iname))) is not None}
+        axes = {axis for iname in own if (axis := self.kernel.axis(iname)) is not None}
         return tuple(sorted(axis for axis in axes if axis[0] in kinds))
 
     def joined(self, own: tuple[str, ...], reads: Iterable[Access]) -> dict[str, int | None]:
@@ -375,7 +402,7 @@ class Lowering:
 
         Lanes count as such wherever they stand: each statement has loops of its own over them.
         """
-        loops = [x for x in nest if axis_name(self.kernel.tag(x)) is None]
+        loops = [x for x in nest if self.kernel.axis(x) is None]
         first = min((loops.index(x) for x in own if x in loops), default=len(loops))
         around_own = [x for x in loops if x in inames and x not in own]
         inside = [x for x in around_own if loops.index(x) >= first or is_lane(self.kernel.tag(x))]

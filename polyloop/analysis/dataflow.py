@@ -7,10 +7,10 @@ run at the same time, races are a matter of their own (``polyloop.analysis.race`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final, TypeAlias
+from typing import Final
 from weakref import WeakKeyDictionary
 
 import islpy as isl
@@ -411,25 +411,27 @@ def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access
     space = placement.spaces[access.array]
     if not (access.is_affine() and write.is_affine()):  # the shape of the array decides, too
         return _found_direct(placement, writer, reader, access, loops)
-    known = _known_direct(reader)
-    key = (id(access), writer, loops, space)
-    if key not in known:
-        known[key] = (access, _found_direct(placement, writer, reader, access, loops))
-    return known[key][1]
+    at, to = reader.domain_of(access), writer.domain_of(write)
+    mine, others = reader.indices(access), writer.indices(write)
+    sides = (id(at), id(reader.domain), reader.dims, mine, id(to), id(writer.domain), writer.dims, others)
+    key = (*sides, loops, _owner(placement, space))
+    known = _links.get(key)
+    if known is None:
+        if len(_links) >= _RECENT:
+            _links.clear()
+        found = _found_direct(placement, writer, reader, access, loops)
+        known = _links[key] = ((at, reader.domain, to, writer.domain), found)
+    return known[1]
 
 
-_Direct: TypeAlias = "dict[tuple[int, Placed, tuple[str, ...], AddressSpace], tuple[Access, isl.Map | None]]"
+_RECENT: Final = 1024
+_links: dict[Hashable, tuple[Sequence[isl.Set], isl.Map | None]] = {}
+"""Flow from a write to a read behind it, by all that decides: many reads have it in common with others.
 
-
-@memoised
-def _known_direct(reader: Placed) -> _Direct:
-    """Return where the flow to a reader from writers that stand before it is kept, for programs that have both.
-
-    The keys are all that decides where subscripts are affine: the read, which is kept with its identity, the writer,
-    the loops that both share, and where the array lives.  The axes are among the dimensions of the reader.
-    """
-    del reader
-    return {}
+That is, on both sides, the instances of the access and of the statement, which are kept with their identity, their
+dimensions and the subscripts, where these are affine; the loops that both share; the axes that number copies of the
+variable.
+"""
 
 
 def _found_direct(

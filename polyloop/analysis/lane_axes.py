@@ -7,7 +7,7 @@ from typing import Final
 
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.tags import InameTag, Lane, Warp, axis_name
+from polyloop.kernel.tags import InameTag, Lane, Warp
 
 __all__ = ["bound_axes", "with_warps"]
 
@@ -43,5 +43,5 @@ def bound_axes(kernel: LoopKernel, bounds: Collection[str]) -> frozenset[str]:
     if not bounds:
         return frozenset()
     writers = (i for i in kernel.instructions if not set(i.writes).isdisjoint(bounds))
-    found = (axis_name(kernel.tag(iname)) for writer in writers for iname in writer.inames)
+    found = (kernel.axis(iname) for writer in writers for iname in writer.inames)
     return frozenset(axis for axis in found if axis is not None)

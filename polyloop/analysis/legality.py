@@ -330,7 +330,16 @@ def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
 
 def _overwrites(writer: Placed, write: Access) -> bool:
     relation = map_from_forms(writer.domain, writer.dims, writer.indices(write))
-    return not relation.is_injective()
+    known = _injective.get(id(relation))
+    if known is None:
+        if len(_injective) >= _RECENT:
+            _injective.clear()
+        known = _injective[id(relation)] = (relation, bool(relation.is_injective()))
+    return not known[1]
+
+
+_injective: dict[int, tuple[isl.Map, bool]] = {}
+"""Whether relations are one to one, by their identity, with which they are kept: many writes share one."""
 
 
 def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:

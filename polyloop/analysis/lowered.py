@@ -127,7 +127,10 @@ class Lowered:
 
     def writes_to(self, array: str) -> tuple[Access, ...]:
         """Return the writes to *array*."""
-        return tuple(write for write in self.writes if write.array == array)
+        writes = self.writes
+        if len(writes) == 1:
+            return writes if writes[0].array == array else ()
+        return tuple(write for write in writes if write.array == array)
 
     @property
     def is_conditional(self) -> bool:

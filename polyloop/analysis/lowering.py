@@ -9,7 +9,7 @@ the order of its text (*leaves*), and a transform keeps that order.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -26,7 +26,7 @@ from polyloop.frozen import quick, replace
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
-from polyloop.kernel.tags import axis_name, is_lane
+from polyloop.kernel.tags import is_lane
 from polyloop.kernel.tree import paths, with_collectives
 
 __all__ = ["Access", "Accumulator", "Lowered", "Program", "loop_order", "lower"]
@@ -72,10 +72,12 @@ def _lower(kernel: LoopKernel) -> Program:
     for number, instruction in enumerate(kernel.instructions):
         items += barriers.get(number, ())
         group, own = _taken_apart(kernel, instruction, taken)
-        accumulators.update((accumulator.name, accumulator) for accumulator in own)
-        after = frozenset(last.get(name, name) for name in instruction.depends_on)
+        for accumulator in own:
+            accumulators[accumulator.name] = accumulator
+        after = frozenset([last.get(name, name) for name in instruction.depends_on])
         groups[instruction.id] = group
-        statements.update((statement.name, statement) for statement in group)
+        for statement in group:
+            statements[statement.name] = statement
         items.extend(_items(kernel, group, after, len(items)))
         last[instruction.id] = group[-1].name
     items += barriers.get(len(kernel.instructions), ())
@@ -143,7 +145,22 @@ def _known_apart(instruction: Instruction) -> list[_Apart]:
 
 def _context(kernel: LoopKernel, instruction: Instruction) -> tuple[Hashable, ...]:
     """Return what taking an instruction apart depends on, besides names and arrays."""
-    inames = dict.fromkeys((*instruction.inames, *(x for term in instruction.terms for x in term.inames)))
+    known = _contexts(kernel)
+    key = (instruction.inames, *[term.inames for term in instruction.terms])
+    if key not in known:
+        known[key] = _found_context(kernel, key)
+    return known[key]
+
+
+@memoised
+def _contexts(kernel: LoopKernel) -> dict[tuple[tuple[str, ...], ...], tuple[Hashable, ...]]:
+    """Return where it is kept what :func:`_context` found, by the inames of instructions and of their terms."""
+    del kernel
+    return {}
+
+
+def _found_context(kernel: LoopKernel, nests: Iterable[tuple[str, ...]]) -> tuple[Hashable, ...]:
+    inames = dict.fromkeys(x for nest in nests for x in nest)
     tags = tuple(kernel.tag(iname) for iname in inames)
     chains = (tuple(x for x in chain if x in inames) for chain in kernel.loop_priority)
     priority = frozenset(chain for chain in chains if len(chain) > 1)
@@ -184,7 +201,7 @@ def _taken_apart(
     group = lowering.statements()
     if not instruction.is_c:  # what C text reads depends on shapes
         texts = (instruction.assignee, instruction.expression, *instruction.predicates)
-        names = frozenset[str]().union(*(variables(expand_rules(text, kernel.substitutions)) for text in texts))
+        names = frozenset[str]().union(*[variables(expand_rules(text, kernel.substitutions)) for text in texts])
         arrays = {name: name in lowering.arrays for name in names}
         del known[_FEW - 1 :]
         known.insert(
@@ -212,9 +229,11 @@ def _items(kernel: LoopKernel, group: Sequence[Lowered], after: frozenset[str], 
 
 def _item(kernel: LoopKernel, statement: Lowered, after: frozenset[str], number: int) -> Item:
     """Return one statement, the one of this *number*, as far as order is concerned; it shares no loop over lanes."""
-    nest = tuple(x for x in statement.inames if axis_name(kernel.tag(x)) is None)
-    reads = frozenset(access.array for access in statement.reads)
-    writes = frozenset(write.array for write in statement.writes)
+    nest = tuple([x for x in statement.inames if kernel.axis(x) is None])
+    reads = frozenset([access.array for access in statement.reads])
+    writes = frozenset([write.array for write in statement.writes])
     blocks = {**dict(statement.instruction.blocks), **statement.joined}
-    blocks.update((x, -1 - number) for x in nest if is_lane(kernel.tag(x)))
+    for x in nest:
+        if is_lane(kernel.tag(x)):
+            blocks[x] = -1 - number
     return Item(statement.name, nest, reads, writes, after, blocks)

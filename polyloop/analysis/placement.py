@@ -39,7 +39,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.domains import bound_variables, shared_domain, without_bound_variables
 from polyloop.kernel.instruction import Copy, Instruction, Partial
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
-from polyloop.kernel.tags import LocalAxis, ThreadDigit, axis_name
+from polyloop.kernel.tags import LocalAxis, ThreadDigit
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import (
     Row,
@@ -180,7 +180,7 @@ def axes_of(kernel: LoopKernel) -> Axes:
     for instruction, inames in groups:
         seen: dict[str, str] = {}
         for iname in inames:
-            axis = axis_name(kernel.tag(iname))
+            axis = kernel.axis(iname)
             if axis is None:
                 continue
             if axis in seen:
@@ -304,7 +304,7 @@ def _places_in(kernel: LoopKernel) -> dict[tuple[Lowered, AddressSpace, int], tu
 
 def _known_place(kernel: LoopKernel, statement: Lowered, axes: Axes, space: AddressSpace) -> Placed:
     """Return a statement on its threads, as a kernel before this one may have placed it."""
-    used = {axis_name(kernel.tag(iname)) for iname in statement.inames}
+    used = {kernel.axis(iname) for iname in statement.inames}
     owned = frozenset(
         axis
         for axis in axes.all
@@ -340,7 +340,7 @@ def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: fro
         digit = digit_of(kernel.tag(iname), block)
         if digit is not None:
             used[iname] = digit
-        elif (axis := axis_name(kernel.tag(iname))) is not None:
+        elif (axis := kernel.axis(iname)) is not None:
             groups[iname] = axis
     if problem := place_value_problem(list(used.items())):
         raise _error(kernel, problem)
@@ -431,7 +431,7 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
     forms: dict[str, Affine] = {}
     own: dict[str, int] = {}
     for position, iname in enumerate(statement.inames):
-        axis = axis_name(kernel.tag(iname))
+        axis = kernel.axis(iname)
         dims.append(axis or iname)
         if axis is not None:
             own[axis] = position

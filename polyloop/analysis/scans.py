@@ -217,6 +217,8 @@ def _points(
 def carried_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator[Diagnostic]:
     """Yield that *iname* carries a running total, so that its iterations cannot run at the same time as *text* says."""
     for instruction in kernel.instructions:
+        if not instruction.terms:
+            continue
         for reduction in reductions(expand_rules(instruction.expression, kernel.substitutions)):
             on_threads = isinstance(parse_tag(text), LocalAxis) and reduction.along == (iname,)
             if iname in reduction.along and not (on_threads and reduction.operation.reassociable):

@@ -24,6 +24,7 @@ __all__ = [
     "free_variables",
     "map_nodes",
     "rebuild",
+    "rebuild_changed",
     "reductions",
     "rename_reduction_inames",
     "shared",
@@ -109,7 +110,8 @@ _OWN: Final[dict[type, Callable[[Any, tuple[Expression, ...]], Expression]]] = {
 }
 
 
-def _rebuild_changed(expr: Expression, old: tuple[Expression, ...], new: tuple[Expression, ...]) -> Expression:
+def rebuild_changed(expr: Expression, old: tuple[Expression, ...], new: tuple[Expression, ...]) -> Expression:
+    """Return *expr* with its operands *old* become *new*; *expr* itself if they are the same objects."""
     for before, after in zip(old, new, strict=True):
         if before is not after:
             if type(expr) is p.Product and len(new) == 2 and type(new[0]) is int and new[0] == -1:
@@ -152,14 +154,14 @@ def substitute(
             old = node.index_tuple
             new = tuple(map(visit, old))
             if array is node.aggregate:
-                return _rebuild_changed(node, old, new)
+                return rebuild_changed(node, old, new)
             return p.Subscript(array, new[0] if len(new) == 1 else new)
         if kind is Reduction:
             return _substitute_reduction(node, mapping, renamed, visit)
         if not isinstance(node, p.ExpressionNode):
             return node
         old = children(node)
-        return _rebuild_changed(node, old, tuple(map(visit, old)))
+        return rebuild_changed(node, old, tuple(map(visit, old)))
 
     return visit(expr)
 
@@ -219,7 +221,7 @@ def map_nodes(expr: Expression, function: Callable[[Expression], Expression]) ->
         if not isinstance(node, p.ExpressionNode):
             return function(node)
         old = children(node)
-        return function(_rebuild_changed(node, old, tuple(map(visit, old))) if old else node)
+        return function(rebuild_changed(node, old, tuple(map(visit, old))) if old else node)
 
     return visit(expr)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import islpy as isl
@@ -237,10 +238,13 @@ class Instruction:
         """Whether C text of the user's says what happens."""
         return isinstance(self.expression, CText)
 
-    @property
+    @cached_property
     def writes(self) -> tuple[str, ...]:
         """Names of the variables that the instruction assigns, each once."""
-        return tuple(dict.fromkeys(array_name(assignee) for assignee in self.assignees))
+        assignees = self.assignees
+        if len(assignees) == 1:
+            return (array_name(assignees[0]),)
+        return tuple(dict.fromkeys(array_name(assignee) for assignee in assignees))
 
     @property
     def target(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import islpy as isl
 import numpy as np
@@ -19,7 +19,7 @@ from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueA
 from polyloop.kernel.instruction import ExplicitBarrier, Instruction, SubstitutionRule
 from polyloop.kernel.layout import Auto, apart_axes
 from polyloop.kernel.made import Made
-from polyloop.kernel.tags import InameTag, Sequential
+from polyloop.kernel.tags import InameTag, Sequential, axis_name
 from polyloop.kernel.trace import Trace
 from polyloop.kernel.tree import Tree, show_tree
 from polyloop.poly.sets import set_text
@@ -212,7 +212,11 @@ class LoopKernel:
 
     def tag(self, iname: str) -> InameTag:
         """Return how *iname* runs; a plain loop unless tagged."""
-        return self.iname_tags.get(iname) or Sequential()
+        return self.iname_tags.get(iname) or _SEQUENTIAL
+
+    def axis(self, iname: str) -> str | None:
+        """Return the hardware axis, or digit of the thread number, that *iname* runs on; None for a loop."""
+        return _axes(self).get(iname)
 
     def instruction(self, name: str) -> Instruction:
         """Return the instruction with id *name*, which must exist."""
@@ -246,6 +250,15 @@ class LoopKernel:
     def values(self) -> Mapping[str, ValueArg]:
         """Return the scalar arguments."""
         return _values(self)
+
+
+_SEQUENTIAL: Final = Sequential()
+
+
+@memoised
+def _axes(kernel: LoopKernel) -> Mapping[str, str]:
+    found = {iname: axis_name(tag) for iname, tag in kernel.iname_tags.items()}
+    return {iname: axis for iname, axis in found.items() if axis is not None}
 
 
 @memoised

@@ -8,7 +8,7 @@ and no ISL object is needed to add, substitute or print them.  A variable is a n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
@@ -43,7 +43,9 @@ class Affine(NamedTuple):
     @staticmethod
     def make(terms: Mapping[Var, int] | Iterable[tuple[Var, int]], const: int = 0) -> Affine:
         """Return the canonical form of possibly unsorted terms."""
-        items = [term for term in (terms.items() if isinstance(terms, Mapping) else terms) if term[1]]
+        if type(terms) is dict or (type(terms) is not list and isinstance(terms, Mapping)):
+            terms = terms.items()
+        items = [term for term in terms if term[1]]
         if len(items) > 1:
             items.sort(key=_sort_key)
         return Affine(tuple(items), const)
@@ -85,15 +87,19 @@ class Affine(NamedTuple):
 
     def substitute(self, values: Mapping[str, Affine]) -> Affine:
         """Return the form with names replaced, inside floors too."""
-        if not any(type(v) is not str or v in values for v, _ in self.terms):
+        terms = self.terms
+        for var, _ in terms:
+            if type(var) is not str or var in values:
+                break
+        else:
             return self
-        if len(self.terms) == 1 and type(self.terms[0][0]) is str:
-            value, coefficient = values[self.terms[0][0]], self.terms[0][1]
+        if len(terms) == 1 and type(var) is str:
+            value, coefficient = values[var], terms[0][1]
             if coefficient != 1:
                 value = value.scale(coefficient)
             return Affine(value.terms, value.const + self.const) if self.const else value
         total = Affine((), self.const)
-        for var, coefficient in self.terms:
+        for var, coefficient in terms:
             if type(var) is str:
                 total = total.add(values.get(var) or Affine.variable(var), coefficient)
             else:
@@ -140,7 +146,12 @@ def affine_of(expr: Expression) -> Affine | None:
     if kind is p.Variable:
         return Affine(((expr.name, 1),), 0)
     if kind is p.Sum:
-        return _affine_sum(expr)
+        known = _sums.get(id(expr))
+        if known is None:
+            if len(_sums) >= _RECENT:
+                _sums.clear()
+            known = _sums[id(expr)] = (expr, _affine_sum(expr))
+        return known[1]
     if kind is p.Product:
         return _affine_product(expr)
     if kind is p.FloorDiv or kind is p.Remainder:
@@ -154,9 +165,22 @@ def affine_of(expr: Expression) -> Affine | None:
     return None
 
 
+_RECENT: Final = 2048
+_sums: dict[int, tuple[p.Sum, Affine | None]] = {}
+"""Sums as forms, by the identity of the sums, which are kept with them: a step puts one sum into many subscripts."""
+
+
 def _affine_sum(expr: p.Sum) -> Affine | None:
     const, total = 0, dict[Var, int]()
-    for child in expr.children:
+    children: tuple[Expression, ...] = expr.children
+    for child in children:
+        kind = type(child)
+        if kind is int:
+            const += child
+            continue
+        if kind is p.Variable:
+            total[child.name] = total.get(child.name, 0) + 1
+            continue
         form = affine_of(child)
         if form is None:
             return None

@@ -8,10 +8,9 @@ before for the next question; whoever asked must then say that nothing is proven
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 import islpy as isl
@@ -93,26 +92,48 @@ def looked_at() -> int:
     return 0 if tally is None else tally.relations
 
 
-@cache
-def _probe() -> isl.Map:
-    return isl.Map("[n] -> { [i, j] -> [j, k] : 0 <= i < j <= k < n }")
-
-
 def _is_exceeded() -> bool:
     """Return whether the present question has taken all of its steps: then whatever ISL is asked next fails.
 
-    An overrun does not always raise its own error, or any: a result may be None.
+    An overrun does not always raise its own error, or any: a result may be None.  Each object that ISL makes is a step.
     """
-    probe = _probe()
     try:
-        probe.apply_range(probe)
+        isl.Val.zero(isl.DEFAULT_CONTEXT)
     except isl.Error:
         return True
     return False
 
 
-@contextmanager
-def limited() -> Iterator[Tally]:
+class _Question:
+    """One question while it is answered; see :func:`limited`."""
+
+    def __enter__(self) -> Tally:
+        context = isl.DEFAULT_CONTEXT
+        self.outer = context.get_max_operations()
+        self.operations = budget()
+        self.around = _tally.get(None)
+        self.tally = Tally()
+        self.token = _tally.set(self.tally)
+        context.reset_operations()
+        context.set_max_operations(self.operations)
+        return self.tally
+
+    def __exit__(self, kind: object, failure: BaseException | None, traceback: object) -> None:
+        exceeded = _is_exceeded()
+        _tally.reset(self.token)
+        if self.around is not None:
+            self.around.relations += self.tally.relations
+        context = isl.DEFAULT_CONTEXT
+        context.set_max_operations(self.outer)
+        context.reset_operations()
+        if exceeded:
+            raise OutOfOperations(self.operations, self.tally.last) from failure
+        if isinstance(failure, isl.Error):
+            words = str(failure).partition("failed: ")[2].partition(" in /")[0]
+            raise NoAnswer(f"failed: {words or failure}", self.tally.last) from failure
+
+
+def limited() -> AbstractContextManager[Tally]:
     """Answer one question: ISL may take the budget's steps, and relations are counted.
 
     Raises
@@ -122,28 +143,4 @@ def limited() -> Iterator[Tally]:
     NoAnswer
         ISL failed in its own way, as it does on a few relations.
     """
-    _probe()
-    context = isl.DEFAULT_CONTEXT
-    outer = context.get_max_operations()
-    operations = budget()
-    around = _tally.get(None)
-    token = _tally.set(tally := Tally())
-    context.reset_operations()
-    context.set_max_operations(operations)
-    failure: isl.Error | None = None
-    try:
-        yield tally
-    except isl.Error as error:
-        failure = error
-    finally:
-        exceeded = _is_exceeded()
-        _tally.reset(token)
-        if around is not None:
-            around.relations += tally.relations
-        context.set_max_operations(outer)
-        context.reset_operations()
-        if exceeded:
-            raise OutOfOperations(operations, tally.last)
-    if failure is not None:
-        words = str(failure).partition("failed: ")[2].partition(" in /")[0]
-        raise NoAnswer(f"failed: {words or failure}", tally.last) from failure
+    return _Question()

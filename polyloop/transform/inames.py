@@ -9,7 +9,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
-from polyloop.expr.rewrite import map_nodes, substitute
+from polyloop.expr.rewrite import children, rebuild_changed, substitute
 from polyloop.frozen import replace
 from polyloop.kernel.domains import substitute_iname
 from polyloop.kernel.instruction import Instruction, Origin, SubstitutionRule, Term
@@ -39,6 +39,7 @@ class Replacement:
         self.inner = inner
         self.text = to_expression(form) if text is None else text
         self._domains: dict[tuple[int, int], tuple[isl.Set, isl.Set]] = {}  # old domains, by identity, and new ones
+        self._indices: dict[int, tuple[Expression, Expression]] = {}
 
     def dims(self, dims: tuple[str, ...]) -> tuple[str, ...]:
         """Return *dims* with the new names in the place of the old one."""
@@ -61,7 +62,7 @@ class Replacement:
     def expression(self, expr: Expression) -> Expression:
         """Return *expr* with the iname replaced, as a loop variable and as a reduction iname."""
         new = substitute(expr, {self.old: self.text}, {self.old: self.names})
-        return new if new is expr or self.inner is None else _divided(new, *self.inner)
+        return new if new is expr or self.inner is None else _divided(new, *self.inner, self._indices)
 
     def origin(self, origin: Origin) -> Origin:
         """Return *origin* in terms of the new names."""
@@ -110,29 +111,49 @@ class Replacement:
         return Domain(piece.inames, moved)
 
 
-def _divided(expr: Expression, inner: str, length: int) -> Expression:
-    """Return *expr* without the quotients and remainders that do not depend on *inner*, of values 0 to *length* - 1."""
+def _divided(
+    expr: Expression, inner: str, length: int, indices: dict[int, tuple[Expression, Expression]]
+) -> Expression:
+    """Return *expr* without the quotients and remainders that do not depend on *inner*, of values 0 to *length* - 1.
 
-    def change(node: Expression) -> Expression:
+    Subscripts that were looked at are among *indices*, by their identity, each with what became of it: many accesses
+    have one in common.
+    """
+
+    def visit(node: Expression) -> Expression:
         kind = type(node)
-        if kind is p.Variable or kind is int:
+        if kind is p.Variable or kind is int or not issubclass(kind, p.ExpressionNode):
             return node
         if kind is p.Subscript:
-            indices = tuple(map(_cancelled, node.index_tuple))
-            if all(map(is_, indices, node.index_tuple)):
-                return node
-            return p.Subscript(node.aggregate, indices[0] if len(indices) == 1 else indices)
-        if not isinstance(node, p.FloorDiv | p.Remainder) or type(node.denominator) is not int or node.denominator < 1:
-            return node
-        den, form = node.denominator, affine_of(node.numerator)
-        if form is None or inner not in form.names():
-            return node
-        rest = Affine.make([(var, coefficient % den) for var, coefficient in form.terms], form.const % den)
-        if {var for var, _ in rest.terms} <= {inner} and rest.const + rest.coefficient(inner) * (length - 1) < den:
-            return to_expression(form.add(rest, -1).floordiv(den) if isinstance(node, p.FloorDiv) else rest)
-        return to_expression(form.floordiv(den)) if isinstance(node, p.FloorDiv) else node
+            old = node.index_tuple
+            new = tuple(map(index, old))
+            return node if all(map(is_, old, new)) else p.Subscript(node.aggregate, new[0] if len(new) == 1 else new)
+        old = children(node)
+        node = rebuild_changed(node, old, tuple(map(visit, old))) if old else node
+        return _quotient(node, inner, length) if kind is p.FloorDiv or kind is p.Remainder else node
 
-    return map_nodes(expr, change)
+    def index(node: Expression) -> Expression:
+        if type(node) is p.Variable:
+            return node
+        known = indices.get(id(node))
+        if known is None:
+            known = indices[id(node)] = (node, _cancelled(visit(node)))
+        return known[1]
+
+    return visit(expr)
+
+
+def _quotient(node: p.FloorDiv | p.Remainder, inner: str, length: int) -> Expression:
+    """Return a quotient or remainder, or what it is for values of *inner* from 0 to *length* - 1 if that is simpler."""
+    if type(node.denominator) is not int or node.denominator < 1:
+        return node
+    den, form = node.denominator, affine_of(node.numerator)
+    if form is None or inner not in form.names():
+        return node
+    rest = Affine.make([(var, coefficient % den) for var, coefficient in form.terms], form.const % den)
+    if {var for var, _ in rest.terms} <= {inner} and rest.const + rest.coefficient(inner) * (length - 1) < den:
+        return to_expression(form.add(rest, -1).floordiv(den) if isinstance(node, p.FloorDiv) else rest)
+    return to_expression(form.floordiv(den)) if isinstance(node, p.FloorDiv) else node
 
 
 def _cancelled(index: Expression) -> Expression:

@@ -127,6 +127,8 @@ def _reduction_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator
     if not isinstance(tag, GroupAxis | LocalAxis):
         return
     for instruction in kernel.instructions:
+        if not instruction.terms:
+            continue
         found = reductions(expand_rules(instruction.expression, kernel.substitutions))
         for term, reduction in zip(instruction.terms, found, strict=True):
             if iname not in reduction.inames:

@@ -20,7 +20,7 @@ from polyloop.codegen.generate import generate
 from polyloop.errors import KernelError, PolyloopError
 from polyloop.expr.printer import show
 from polyloop.kernel import domains
-from polyloop.poly import sets
+from polyloop.poly import affine, sets
 from polyloop.schedule.build import build_schedule
 from polyloop.testing.random_chains import Step, random_step
 from polyloop.testing.random_kernels import random_source
@@ -44,7 +44,6 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "_placements", lambda _: {})
     monkeypatch.setattr(placement, "_places_in", lambda _: {})
     monkeypatch.setattr(placement, "_reference_maps", lambda _: {})
-    monkeypatch.setattr(dataflow, "_known_direct", lambda _: {})
     monkeypatch.setattr(places, "_known_meant", lambda _: {})
     monkeypatch.setattr(sharing, "_known", lambda _: {})
     monkeypatch.setattr(bounds, "_inside", lambda _: {})
@@ -55,7 +54,10 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dataflow, "_known_exact", lambda _: {})
     monkeypatch.setattr(legality, "_alike", lambda _: {})
     monkeypatch.setattr(rows, "_memo", lambda _: {})
-    monkeypatch.setattr(sets, "_RECENT", 0)  # relations are forgotten at once
+    for module in (sets, dataflow, legality, affine):
+        monkeypatch.setattr(module, "_RECENT", 0)  # relations and forms are forgotten at once
+    for table in (sets._maps, dataflow._links, legality._injective, affine._sums):
+        table.clear()
 
 
 def _same_places(found: Placement, wanted: Placement) -> Iterator[bool]:
