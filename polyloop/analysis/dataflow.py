@@ -7,7 +7,7 @@ run at the same time, races are a matter of their own (``polyloop.analysis.race`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 import islpy as isl
 
+from polyloop.analysis.last_writes import Accesses, last_writes
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
 from polyloop.expr.updates import EXCHANGE
@@ -361,40 +362,23 @@ def _computed(
         name = f"R{number}"
         sink_maps.append(_named(storage_map(placement, reader, access, space), name))
         schedule.append(_time(placement, reader, depth, name))
-    result = _isl_flow(_union(sink_maps), must_maps, may_maps, _union(schedule))
+    nothing = isl.UnionMap.empty(schedule[0].get_space())
+    sure_writes, possible = (_union(maps) if maps else nothing for maps in (must_maps, may_maps))
+    result = last_writes(Accesses(_union(sink_maps), sure_writes, possible, _union(schedule)))
     found: list[list[tuple[Placed, isl.Map]]] = [[] for _ in reads]
     pieces: list[isl.Map] = []
-    result.get_may_dependence().foreach_map(pieces.append)
+    result.found.foreach_map(pieces.append)
     for piece in pieces:
-        writer = writers[int(piece.get_tuple_name(_IN)[1:])]
-        number = int(piece.get_tuple_name(_OUT)[1:])
-        found[number].append((writer, _plain(piece.reverse())))
-    initial = [isl.Set.empty(reader.domain.get_space()) for reader, _ in reads]
-    pieces = []
-    result.get_may_no_source().foreach_map(pieces.append)
-    for piece in pieces:
+        writer = writers[int(piece.get_tuple_name(_OUT)[1:])]
         number = int(piece.get_tuple_name(_IN)[1:])
-        initial[number] = initial[number].union(_plain(piece).domain())
+        found[number].append((writer, _plain(piece)))
+    initial = [isl.Set.empty(reader.domain.get_space()) for reader, _ in reads]
+    unwritten: list[isl.Set] = []
+    result.unwritten.foreach_set(unwritten.append)
+    for part in unwritten:
+        number = int(part.get_tuple_name()[1:])
+        initial[number] = initial[number].union(part.reset_tuple_id())
     return Flow(reads, tuple(tuple(entry) for entry in found), tuple(initial))
-
-
-def _isl_flow(
-    sinks: isl.UnionMap, must_maps: Sequence[isl.Map], may_maps: Sequence[isl.Map], schedule: isl.UnionMap
-) -> isl.UnionFlow:
-    """Return ISL's dataflow; where ISL fails on relations with hidden equalities, that of the same ones spelt out."""
-
-    def flow(form: Callable[[isl.UnionMap], isl.UnionMap]) -> isl.UnionFlow:
-        info = isl.UnionAccessInfo.from_sink(form(sinks))
-        if must_maps:
-            info = info.set_must_source(form(_union(must_maps)))
-        if may_maps:
-            info = info.set_may_source(form(_union(may_maps)))
-        return info.set_schedule_map(form(schedule)).compute_flow()
-
-    try:
-        return flow(lambda relation: relation)
-    except isl.Error:  # "affine expression involves some of the domain dimensions"; out of operations, it fails again
-        return flow(isl.UnionMap.detect_equalities)
 
 
 def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access) -> isl.Map | None:

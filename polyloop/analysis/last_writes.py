@@ -1,0 +1,126 @@
+"""Which write each read sees, as ISL computes it, and the proof that it is so.
+
+ISL finds last writes as lexicographic maxima.  Where quotients stand among bounds, some of which others imply, it was
+seen to find another write than the last, depending on their order; and where some writes are only possible, to leave
+one out.  So what it finds counts when it has been proven, by asking whether sets are empty:
+
+* a write that is found is one of the element, before the read, and no write that is sure comes in between;
+* a read has such a write, or none is before it;
+* writes that may happen are found too, or hidden by later ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import islpy as isl
+
+__all__ = ["Accesses", "LastWrites", "last_writes"]
+
+
+@dataclass(frozen=True)
+class LastWrites:
+    """Reads with the writes that they see, and the reads that see none: where only possible ones are, in both."""
+
+    found: isl.UnionMap
+    unwritten: isl.UnionSet
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """Reads and writes of one array, from instances to elements, and when each instance runs.
+
+    Attributes
+    ----------
+    sure, possible
+        Writes that happen, and hide what was written before; writes that may happen.
+    """
+
+    reads: isl.UnionMap
+    sure: isl.UnionMap
+    possible: isl.UnionMap
+    times: isl.UnionMap
+
+    @cached_property
+    def earlier(self) -> isl.UnionMap:
+        """Instances, with those that run before them."""
+        return self.times.lex_gt_union_map(self.times)
+
+    @cached_property
+    def sure_pairs(self) -> isl.UnionMap:
+        """Reads, with the sure writes of their element before them."""
+        return self._pairs(self.sure)
+
+    @cached_property
+    def pairs(self) -> isl.UnionMap:
+        """Reads, with all writes of their element before them."""
+        return self.sure_pairs.union(self._pairs(self.possible))
+
+    def _pairs(self, writes: isl.UnionMap) -> isl.UnionMap:
+        return self.reads.apply_range(writes.reverse()).intersect(self.earlier)
+
+    @cached_property
+    def hidden(self) -> isl.UnionMap:
+        """Reads, with what runs before a sure write of their element."""
+        return self.sure_pairs.apply_range(self.earlier)
+
+    def computed(self) -> LastWrites:
+        """Return what ISL finds."""
+        info = isl.UnionAccessInfo.from_sink(self.reads)
+        if not self.sure.is_empty():
+            info = info.set_must_source(self.sure)
+        if not self.possible.is_empty():
+            info = info.set_may_source(self.possible)
+        flow = info.set_schedule_map(self.times).compute_flow()
+        return LastWrites(flow.get_may_dependence().reverse(), flow.get_may_no_source().domain())
+
+    def simplified(self) -> Accesses:
+        """Return the same relations without hidden equalities, and without bounds that others imply."""
+        parts = (self.reads, self.sure, self.possible, self.times)
+        return Accesses(*(part.detect_equalities().remove_redundancies() for part in parts))
+
+    def differences(self) -> LastWrites:
+        """Return the same as ISL should find, as differences of relations: right, and slow."""
+        return LastWrites(self.pairs.subtract(self.hidden), self.reads.domain().subtract(self.sure_pairs.domain()))
+
+    def faults(self, result: LastWrites) -> Iterator[str]:
+        """Yield what is wrong about a result."""
+        found, unwritten = result.found, result.unwritten
+        if not found.is_subset(self.pairs):
+            yield "a write that is found is not one of the element before the read"
+        if not found.reverse().apply_range(self.sure_pairs).intersect(self.earlier.reverse()).is_empty():
+            yield "a sure write comes between one that is found and its read"
+        if not unwritten.intersect(self.sure_pairs.domain()).is_empty():
+            yield "a read with a sure write before it is said to have none"
+        ends = found.intersect_range(self.sure.domain()).domain()
+        if not self.reads.domain().is_subset(unwritten.union(ends)):
+            yield "a read has no sure write, and is not said to have none"
+        if not self.possible.is_empty() and not self.pairs.is_subset(found.union(self.hidden)):
+            yield "a possible write is missing"
+
+
+def last_writes(accesses: Accesses) -> LastWrites:
+    """Return which writes each read sees, proven."""
+    if accesses.reads.is_single_valued():
+        return _proven(accesses)
+    reads = accesses.reads.domain_map()  # ``[read -> element] -> read``: what hides a write depends on the element
+    times = accesses.times.union(reads.apply_range(accesses.times))
+    result = _proven(Accesses(accesses.reads.range_map(), accesses.sure, accesses.possible, times))
+    return LastWrites(result.found.apply_domain(reads), result.unwritten.apply(reads))
+
+
+def _proven(accesses: Accesses) -> LastWrites:
+    for form in (Accesses.computed, _simply_computed):
+        try:
+            result = form(accesses)
+        except isl.Error:  # "affine expression involves some of the domain dimensions"
+            continue
+        if not any(accesses.faults(result)):
+            return result
+    return accesses.differences()
+
+
+def _simply_computed(accesses: Accesses) -> LastWrites:
+    return accesses.simplified().computed()
