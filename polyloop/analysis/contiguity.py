@@ -39,10 +39,17 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an access is none to a vector, and what to do about it."""
+    """Why an access is none to a vector, and what to do about it.
+
+    Attributes
+    ----------
+    is_spread
+        The lanes are so many elements apart that no place of the array would make them a vector.
+    """
 
     text: str
     hint: str = ""
+    is_spread: bool = False
 
 
 def element_reads(expr: Expression, *, is_sure: bool = True) -> Iterator[tuple[p.Subscript, bool]]:
@@ -85,13 +92,16 @@ def _spread(forms: Sequence[Affine | None], strides: Sequence[Expression], iname
             return Reason("a subscript divides the lane by a number")
         step = form.coefficient(iname)
         if step and not isinstance(stride, int):
-            return Reason(f"from one lane to the next it is {_times(step, stride)} elements, not one",
-                          f"let '{iname}' be part of the subscript along the contiguous axis")  # fmt: skip
+            return _apart(_times(step, stride), iname)
         total += step * stride if isinstance(stride, int) else 0
     if total == 1:
         return None
-    return Reason(f"from one lane to the next it is {total} elements, not one",
-                  f"let '{iname}' be part of the subscript along the contiguous axis")  # fmt: skip
+    return _apart(str(total), iname)
+
+
+def _apart(distance: str, iname: str) -> Reason:
+    hint = f"let '{iname}' be part of the subscript along the contiguous axis"
+    return Reason(f"from one lane to the next it is {distance} elements, not one", hint, is_spread=True)
 
 
 def _names(var: Floor) -> frozenset[str]:

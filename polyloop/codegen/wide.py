@@ -109,6 +109,8 @@ def plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
         is_copy = isinstance(statement.rhs, p.Subscript)  # to a tile that is stored transposed: as it was meant
         if (loads or is_copy) and array_name(statement.lhs) in scope.storage:
             scope.notes.pop((statement.instruction, _text(scope, statement.lhs)), None)
+    if store is not None:
+        _forget_columns(scope, statement, lanes)
     for found in _between(scope, statement, lanes):
         loads.setdefault(found.key, found)
     plan = _with_registers(scope, statement, Plan(lanes, tuple(loads.values()), store))
@@ -136,6 +138,15 @@ def _between(scope: Scope, statement: Statement, lanes: Lanes) -> Iterator[Wide]
         for moved in _moved(access, lanes):
             if read.issuperset(_elements(moved, lanes)) and isinstance(found := _wide(scope, moved, lanes), Wide):
                 yield found
+
+
+def _forget_columns(scope: Scope, statement: Statement, lanes: Lanes) -> None:
+    """Drop the notes on tiles that were stored along rows and are read along columns: as it was meant."""
+    for access, _ in element_reads(statement.rhs):
+        if array_name(access) in scope.storage:
+            found = _wide(scope, access, lanes)
+            if isinstance(found, Reason) and found.is_spread:
+                scope.notes.pop((statement.instruction, _text(scope, access)), None)
 
 
 def _elements(access: p.Subscript, lanes: Lanes) -> set[tuple[str, tuple[Affine, ...]]]:

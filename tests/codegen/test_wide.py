@@ -260,6 +260,25 @@ def test_a_statement_without_vectors_is_told(text: str, reason: str) -> None:
     assert notes(knl) == [said]
 
 
+def tiled_transpose(read: str, *, is_padded: bool) -> pl.LoopKernel:
+    data = pl.GlobalArg("a, b", F, shape="n, n")
+    text = f"<> tile[r, c] = a[32*bi + r, 32*bj + c] {{id=fetch}}\nb[32*bj + r, 32*bi + c] = {read} {{id=put}}"
+    domain = "{[bi, bj, r, c]: 0 <= bi, bj < n/32 and 0 <= r, c < 32}"
+    knl = kernel(text, data, domain=domain, assume="n >= 32 and n mod 32 = 0")
+    knl = pl.set_temporary_address_space(knl, "tile", "local")
+    if is_padded:
+        knl = pl.add_padding(knl, "tile", 0, 33 * 4)
+    knl = pl.split_iname(knl, "c", 4, outer_tag="l.0", inner_tag="vec")
+    return pl.tag_inames(knl, "r:l.1, bi:g.1, bj:g.0")
+
+
+def test_a_tile_that_is_read_along_columns_is_meant_so() -> None:
+    assert not notes(tiled_transpose("tile[c, r]", is_padded=False))
+    assert not notes(tiled_transpose("tile[c, r]", is_padded=True))
+    found = notes(tiled_transpose("tile[r, c]", is_padded=True))  # without the padding it would be a vector
+    assert len(found) == 1
+
+
 def test_the_warning_can_be_silenced_and_names_the_kernel() -> None:
     def shifted(**options: Any) -> pl.LoopKernel:
         data = [pl.GlobalArg("x", F, shape="n + 1"), pl.GlobalArg("y", F, shape="n"), ...]
