@@ -29,12 +29,14 @@ _WARP: Final = 32
 class Addresses(Operands):
     """The part of :class:`polyloop.codegen.expressions.Expressions` that renders elements and indices.
 
-    ``held`` are elements that are in variables, by array and subscripts.
+    ``held`` are elements that are in variables, by array and subscripts; ``made`` is the variable, if there is one,
+    that takes the place of the target of an assignment.
     """
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
         self.held: dict[tuple[str, tuple[Expression, ...]], str] = {}
+        self.made = ""
 
     def _prefix(self, name: str) -> str:
         axes = self.scope.expanded.get(name, ())

@@ -85,7 +85,8 @@ class Expressions(Addresses):
         """Return text, name and type of the left-hand side of an assignment."""
         self.context = context
         name, element, path = array_name(lhs), element_of(lhs), field_path(lhs)
-        text = self._reference(name, () if isinstance(element, p.Variable) else element.index_tuple)
+        indices = () if isinstance(element, p.Variable) else element.index_tuple
+        text = self.made or self._reference(name, indices)
         dtype = self.scope.dtypes.get(name)
         assert dtype is not None, f"'{name}' has no type"
         for field in path:

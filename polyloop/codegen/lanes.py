@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
+from typing import TypeAlias
 
 from polyloop.analysis.contiguity import Lanes, element_reads
 from polyloop.codegen.bounds import Bounds, minimal
@@ -31,6 +32,9 @@ from polyloop.poly.affine import Affine, Floor
 from polyloop.schedule.plan import Schedule, Statement
 
 __all__ = ["LaneLoops", "merged"]
+
+Vector: TypeAlias = tuple[str, tuple[str, ...]]
+"""The variable that holds a vector, and how its components are spelled; nothing if they are ``.e[..]``."""
 
 _LANE_LOOP = 3
 """Entries of a place that say which loop over lanes it is in: the position of the loop, its iname, a position."""
@@ -232,7 +236,8 @@ class LaneLoops(Loops):
         """Return loads into vectors, the statement for each lane, and the store of the vector that it made."""
         lanes, out = plan.lanes, list[Node]()
         self.scope.values[lanes.iname] = lanes.low
-        held: dict[Key, tuple[str, tuple[str, ...]]] = {}
+        held: dict[Key, Vector] = {}
+        made: Vector | None = None
         store, last, declared = plan.store, list[Node](), set[str]()
         names = [self._vector(statement, load, context) for load in plan.loads]
         vector = "" if store is None else self._vector(statement, store, context)
@@ -246,11 +251,11 @@ class LaneLoops(Loops):
         if store is not None:
             ctype, parts = vector_type(self.scope, store.dtype, lanes.count)
             target, writes = self._element(store, lanes, context)
-            held[store.key] = (vector, parts)
+            made = vector, parts
             if vector not in declared:
                 out.append(Declare(ctype, vector))
             last.append(Assign(target, "=", vector, statement.instruction, next(iter(writes), None), frozenset()))
-        out += self._each_lane(statement, plan, held, context, var)
+        out += self._each_lane(statement, plan, held, made, context, var)
         return (*out, *last)
 
     def _vector(self, statement: Statement, wide: Wide, context: Context) -> str:
@@ -285,13 +290,15 @@ class LaneLoops(Loops):
         self,
         statement: Statement,
         plan: Plan,
-        held: Mapping[Key, tuple[str, tuple[str, ...]]],
+        held: Mapping[Key, Vector],
+        made: Vector | None,
         context: Context,
         var: str,
     ) -> Block:
-        """Return the statement for each lane, written out or in a loop; *held* are the vectors that it works on.
+        """Return the statement for each lane, written out or in a loop.
 
-        It is part of an assignment if a vector is stored afterwards.
+        *held* are the vectors that were loaded, *made* is the one that is stored afterwards, of which each lane makes a
+        component.  What lanes read of the stored elements under a condition is in memory.
         """
         values, found, lanes = self.scope.values, list[Node](), plan.lanes
         others = [access for access, _ in element_reads(statement.rhs) if plan.has_part(access)]
@@ -299,19 +306,17 @@ class LaneLoops(Loops):
         for number in (0,) if is_loop else range(lanes.count):
             values[lanes.iname] = var if is_loop else lanes.low + number
             place = (var if lanes.low == 0 else f"{var} - {lanes.low}") if is_loop else str(number)
-            self.expressions.held = {
-                key: f"{name}{parts[number] if parts else f'.e[{place}]'}" for key, (name, parts) in held.items()
-            }
+            self.expressions.held = {key: _component(vector, number, place) for key, vector in held.items()}
+            self.expressions.made = "" if made is None else _component(made, number, place)
             for access in others:
                 if (part := plan.component(access, number)) is not None:
-                    name, parts = held[part[0]]
-                    text = f"{name}{parts[part[1]] if parts else f'.e[{part[1]}]'}"
+                    text = _component(held[part[0]], part[1], str(part[1]))
                     self.expressions.held[array_name(access), access.index_tuple] = text
             rows = [] if is_loop else [Affine(((lanes.iname, s),), -s * (lanes.low + number)) for s in (1, -1)]
             assign = self._new_assign(statement, context.add(rows or _box(lanes)))
             assert isinstance(assign, Assign), "a plan is made for assignments"
             found.append(replace(assign, instruction="") if plan.store is not None else assign)
-        self.expressions.held = {}
+        self.expressions.held, self.expressions.made = {}, ""
         if not is_loop:
             return tuple(found)
         test = f"{var} < {lanes.low + lanes.count}"
@@ -319,6 +324,12 @@ class LaneLoops(Loops):
         return (For(self.scope.index_type, var, str(lanes.low), test, tuple(found), 1, pragma),)
 
     # }}}
+
+
+def _component(vector: Vector, number: int, place: str) -> str:
+    """Return a component of a vector by its number, which is *place* in the text."""
+    name, parts = vector
+    return f"{name}{parts[number] if parts else f'.e[{place}]'}"
 
 
 def _apart(statement: Statement, lanes: Lanes) -> str:

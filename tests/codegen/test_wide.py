@@ -260,6 +260,28 @@ def test_a_statement_without_vectors_is_told(text: str, reason: str) -> None:
     assert notes(knl) == [said]
 
 
+def test_what_a_condition_keeps_is_read_from_memory_not_from_the_vector_in_the_making() -> None:
+    knl = vectorized(kernel("y[i] = 2*x[i] if x[i] > 0 else y[i]"))
+    assert "y_v.x = x_v.x > 0.0f ? 2.0f * x_v.x : y[32 * bx + 4 * tx];" in cuda(knl)
+    for n in SIZES:
+        x, y = vectors(n, 2)
+        x = x - F(0.5)
+        check(knl, {"x": x, "y": y}, {"y": np.where(x > 0, 2 * x, y)})
+
+
+def test_only_the_ends_of_rows_are_kept() -> None:
+    text = "y[i, j] = 2*x[i, j] if j > 0 and j < n - 1 else y[i, j]"
+    data = pl.GlobalArg("x, y", F, shape="n, n")
+    knl = kernel(text, data, domain="{[i, j]: 0 <= i, j < n}", assume="n >= 4 and n mod 4 = 0")
+    knl = pl.split_iname(pl.split_iname(knl, "j", 4, inner_tag="vec"), "j_outer", 8, outer_tag="g.0", inner_tag="l.0")
+    for n in (4, 8, 36):
+        x, y = vectors(n * n, 2)
+        x, y = x.reshape(n, n), y.reshape(n, n)
+        kept = 2 * x
+        kept[:, 0], kept[:, -1] = y[:, 0], y[:, -1]
+        check(knl, {"x": x, "y": y}, {"y": kept})
+
+
 def tiled_transpose(read: str, *, is_padded: bool) -> pl.LoopKernel:
     data = pl.GlobalArg("a, b", F, shape="n, n")
     text = f"<> tile[r, c] = a[32*bi + r, 32*bj + c] {{id=fetch}}\nb[32*bj + r, 32*bi + c] = {read} {{id=put}}"
