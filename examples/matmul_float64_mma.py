@@ -1,8 +1,9 @@
 """A matrix product in double precision on tensor cores: warps add up tiles of 16 by 8 by 8 with `mma.sync` (sm_90).
 
-Blocks of 128 by 64 elements, four warps of 64 by 32; the next tiles are on their way by asynchronous copies, and each
-step loads its operands while the products of the one before are added up.  Rows of both tiles are padded by 4
-elements, so that 4 by 4 lanes, which load 8 bytes each, find all banks.  Rows have an even number of elements.
+Blocks of 128 by 128 elements, eight warps of 64 by 32; the next tiles are on their way by asynchronous copies, and
+each step loads its operands while the products of the one before are added up.  Rows of both tiles are padded by 4
+elements, so that 4 by 4 lanes, which load 8 bytes each, find all banks.  Blocks run down the rows, 4 columns of blocks
+at a time, and find most of what they read in the cache.  Rows have an even number of elements.
 """
 
 from typing import Any
@@ -13,8 +14,8 @@ import polyloop as pl
 
 SIZES = [
     {"m": 1, "n": 2, "p": 2},
-    {"m": 129, "n": 66, "p": 50},
-    {"m": 128, "n": 64, "p": 32},
+    {"m": 129, "n": 130, "p": 50},
+    {"m": 128, "n": 128, "p": 32},
 ]
 SMALL = [{"m": 5, "n": 6, "p": 10}]
 RTOL = 1e-13
@@ -41,10 +42,12 @@ def on_tensor_cores(knl: pl.LoopKernel) -> pl.LoopKernel:
     knl = pl.split_iname(knl, "i", 128, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = pl.split_iname(knl, "i_block", 64, outer_iname="wi", inner_iname="i_warp", outer_tag="l/32%2")
     knl = pl.split_iname(knl, "i_warp", 16, outer_iname="mi", inner_iname="ii", outer_tag="unr")
-    # columns: blocks of 64, 2 warps of 32, each 4 tiles of 8
-    knl = pl.split_iname(knl, "j", 64, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
+    # columns: blocks of 128, 4 warps of 32, each 4 tiles of 8
+    knl = pl.split_iname(knl, "j", 128, outer_iname="bx", inner_iname="j_block")
     knl = pl.split_iname(knl, "j_block", 32, outer_iname="wj", inner_iname="j_warp", outer_tag="l/64")
     knl = pl.split_iname(knl, "j_warp", 8, outer_iname="ni", inner_iname="jj", outer_tag="unr")
+    # the order of the blocks: 4 columns of blocks, down the rows
+    knl = pl.split_iname(knl, "bx", 4, outer_iname="bg", inner_iname="bc", outer_tag="g.2", inner_tag="g.0")
     # terms: tiles of 16, 2 instructions each
     knl = pl.split_iname(knl, "k", 16, outer_iname="ko", inner_iname="k_block")
     knl = pl.split_iname(knl, "k_block", 8, outer_iname="kk", inner_iname="ki", outer_tag="unr")

@@ -71,11 +71,13 @@ def _on_tensor_cores(name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: in
     )
 
 
-def _of_doubles(name: str, build: Callable[[], pl.LoopKernel], small: Mapping[str, int], unit: str) -> Case:
+def _of_doubles(
+    name: str, build: Callable[[], pl.LoopKernel], small: Mapping[str, int], unit: str, *sizes: int
+) -> Case:
     return Case(
         name,
         build,
-        ({"m": 4096, "n": 4096, "p": 4096},),
+        tuple(dict.fromkeys("mnp", n) for n in sizes),
         small,
         _doubles,
         _expected,
@@ -87,13 +89,15 @@ def _of_doubles(name: str, build: Callable[[], pl.LoopKernel], small: Mapping[st
 
 
 def _doubles_on_tensor_cores() -> pl.LoopKernel:
-    whole = "m mod 128 = 0 and n mod 64 = 0 and p mod 16 = 0"
+    whole = "m mod 128 = 0 and n mod 512 = 0 and p mod 16 = 0"
     return matmul_float64_mma.on_tensor_cores(pl.assume(matmul_float64_mma.program(), whole))
 
 
 PRECISIONS: Final = (
-    _of_doubles("fp64 GEMM", _doubles_on_tensor_cores, {"m": 128, "n": 128, "p": 64}, "tensor float64"),
-    _of_doubles("fp64 GEMM by FMA", matmul_float64.transformed, {"m": 130, "n": 132, "p": 12}, "float64"),
+    _of_doubles(
+        "fp64 GEMM", _doubles_on_tensor_cores, {"m": 128, "n": 512, "p": 64}, "tensor float64", 4096, 8192
+    ),
+    _of_doubles("fp64 GEMM by FMA", matmul_float64.transformed, {"m": 130, "n": 132, "p": 12}, "float64", 4096),
     _on_tensor_cores("bf16 GEMM", np.dtype(ml_dtypes.bfloat16), "mma_m16n8k16_bf16", 4096, 8192, rtol=1e-4),
     _on_tensor_cores("fp16 GEMM", np.dtype(np.float16), "mma_m16n8k16_f16", 4096, 8192, rtol=1e-4),
     _on_tensor_cores("tf32 GEMM", np.dtype(np.float32), "mma_m16n8k8_tf32", 8192, rtol=1e-3),

@@ -247,8 +247,8 @@ def tensorize(
     insns
         Instructions with one sum of products of two elements, as a match expression.
     intrinsic
-        Name in the table of intrinsics (``mma_m16n8k16_f16``, ``mma_m16n8k16_bf16``, ``mma_m16n8k8_tf32``), or an
-        intrinsic, which comes into the table.
+        Name in the table of intrinsics (``mma_m16n8k16_f16``, ``mma_m16n8k16_bf16``, ``mma_m16n8k8_tf32``,
+        ``mma_m16n8k8_f64``, ..), or an intrinsic, which comes into the table.
     inames
         Subscript ``i``, ``j`` or ``k`` of the intrinsic -> the iname that it is, where several have its extent.
     ahead

@@ -18,15 +18,15 @@ static __device__ __forceinline__ void mma_m16n8k8_f64(double &d0, double &d1, d
                  : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
 
-extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const double *__restrict__ a, const double *__restrict__ b, double *__restrict__ c, int m, int p, int n)
+extern "C" __global__ void __launch_bounds__(256) matmul_float64_mma(const double *__restrict__ a, const double *__restrict__ b, double *__restrict__ c, int m, int p, int n)
 {
-    const int bx = blockIdx.x, by = blockIdx.y;
+    const int bx = blockIdx.x, by = blockIdx.y, bz = blockIdx.z;
     const int tx = threadIdx.x;
-    const int jj_lane = tx % 4, a_dim_1_outer = tx % 8, b_dim_1_outer = tx % 32, ii_lane = tx / 4 % 8, a_dim_0_inner = tx / 8, wi = tx / 32 % 2, b_dim_0_inner = tx / 32, wj = tx / 64;
+    const int jj_lane = tx % 4, a_dim_1_outer = tx % 8, b_dim_1_outer = tx % 64, ii_lane = tx / 4 % 8, a_dim_0_inner = tx / 8, wi = tx / 32 % 2, t_div_64 = tx / 64;
     extern __shared__ __align__(16) char shared_memory[];
     double (&a_tile)[3][128][20] = *(double (*)[3][128][20])shared_memory;
-    double (&b_tile)[3][16][68] = *(double (*)[3][16][68])(shared_memory + 61440);
-    if (128 * by + 127 < m && 64 * bx + 63 < n) {
+    double (&b_tile)[3][16][132] = *(double (*)[3][16][132])(shared_memory + 61440);
+    if (128 * by + 127 < m && 512 * bz + 128 * bx + 127 < n) {
         __align__(16) double acc[4][4][2][2];
         #pragma unroll
         for (int mi = 0; mi < 4; ++mi) {
@@ -56,27 +56,27 @@ extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const doubl
         }
         if (2 * a_dim_1_outer + 1 < p) {
             #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 8; ++a_dim_0_outer)
-                cp_async_16(&a_tile[0][16 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 16 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer]);  // fetch_a
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+                cp_async_16(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer]);  // fetch_a
         }
-        if (b_dim_0_inner < p) {
+        if (t_div_64 < p) {
             #pragma unroll
             for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (4 * b_dim_0_outer + b_dim_0_inner < p)
-                    cp_async_16(&b_tile[0][4 * b_dim_0_outer + b_dim_0_inner][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + b_dim_0_inner) * n + 64 * bx + 2 * b_dim_1_outer]);  // fetch_b
+                if (4 * b_dim_0_outer + t_div_64 < p)
+                    cp_async_16(&b_tile[0][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + t_div_64) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
             }
         }
         cp_async_commit();
         if (2 * a_dim_1_outer + 17 < p) {
             #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 8; ++a_dim_0_outer)
-                cp_async_16(&a_tile[1][16 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 16 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer + 16]);  // fetch_a
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+                cp_async_16(&a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer + 16]);  // fetch_a
         }
-        if (b_dim_0_inner + 16 < p) {
+        if (t_div_64 + 16 < p) {
             #pragma unroll
             for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (4 * b_dim_0_outer + b_dim_0_inner + 16 < p)
-                    cp_async_16(&b_tile[1][4 * b_dim_0_outer + b_dim_0_inner][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + b_dim_0_inner + 16) * n + 64 * bx + 2 * b_dim_1_outer]);  // fetch_b
+                if (4 * b_dim_0_outer + t_div_64 + 16 < p)
+                    cp_async_16(&b_tile[1][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + t_div_64 + 16) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
             }
         }
         cp_async_commit();
@@ -85,31 +85,55 @@ extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const doubl
             cp_async_wait<1>();
             __syncthreads();
             #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 8; ++a_dim_0_outer)
-                cp_async_16(&a_tile[(ko + 2) % 3][16 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 16 * a_dim_0_outer + a_dim_0_inner) * p + 16 * ko + 2 * a_dim_1_outer + 32]);  // fetch_a
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+                cp_async_16(&a_tile[(ko + 2) % 3][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 16 * ko + 2 * a_dim_1_outer + 32]);  // fetch_a
             #pragma unroll
             for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
-                cp_async_16(&b_tile[(ko + 2) % 3][4 * b_dim_0_outer + b_dim_0_inner][2 * b_dim_1_outer], &b[(16 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 32) * n + 64 * bx + 2 * b_dim_1_outer]);  // fetch_b
+                cp_async_16(&b_tile[(ko + 2) % 3][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(16 * ko + 4 * b_dim_0_outer + t_div_64 + 32) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
             cp_async_commit();
-            #pragma unroll
-            for (int kk = 0; kk < 2; ++kk) {
+            if (512 * bz + 128 * bx + 32 * t_div_64 + 31 < n) {
                 #pragma unroll
-                for (int mi = 0; mi < 4; ++mi) {
-                    a_frag[kk % 2][mi][0] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane];  // insn
-                    a_frag[kk % 2][mi][1] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane];  // insn
-                    a_frag[kk % 2][mi][2] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane + 4];  // insn
-                    a_frag[kk % 2][mi][3] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane + 4];  // insn
-                }
-                #pragma unroll
-                for (int ni = 0; ni < 4; ++ni) {
-                    b_frag[kk % 2][ni][0] = b_tile[ko % 3][8 * kk + jj_lane][32 * wj + 8 * ni + ii_lane];  // insn
-                    b_frag[kk % 2][ni][1] = b_tile[ko % 3][8 * kk + jj_lane + 4][32 * wj + 8 * ni + ii_lane];  // insn
-                }
-                #pragma unroll
-                for (int mi = 0; mi < 4; ++mi) {
+                for (int kk = 0; kk < 2; ++kk) {
                     #pragma unroll
-                    for (int ni = 0; ni < 4; ++ni)
-                        mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[(kk + 1) % 2][mi], b_frag[(kk + 1) % 2][ni]);  // insn
+                    for (int mi = 0; mi < 4; ++mi) {
+                        a_frag[kk % 2][mi][0] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane];  // insn
+                        a_frag[kk % 2][mi][1] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane];  // insn
+                        a_frag[kk % 2][mi][2] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane + 4];  // insn
+                        a_frag[kk % 2][mi][3] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane + 4];  // insn
+                    }
+                    #pragma unroll
+                    for (int ni = 0; ni < 4; ++ni) {
+                        b_frag[kk % 2][ni][0] = b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane];  // insn
+                        b_frag[kk % 2][ni][1] = b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane];  // insn
+                    }
+                    #pragma unroll
+                    for (int mi = 0; mi < 4; ++mi) {
+                        #pragma unroll
+                        for (int ni = 0; ni < 4; ++ni)
+                            mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[(kk + 1) % 2][mi], b_frag[(kk + 1) % 2][ni]);  // insn
+                    }
+                }
+            } else {
+                #pragma unroll
+                for (int kk = 0; kk < 2; ++kk) {
+                    #pragma unroll
+                    for (int mi = 0; mi < 4; ++mi) {
+                        a_frag[kk % 2][mi][0] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane];  // insn
+                        a_frag[kk % 2][mi][1] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane];  // insn
+                        a_frag[kk % 2][mi][2] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane + 4];  // insn
+                        a_frag[kk % 2][mi][3] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane + 4];  // insn
+                    }
+                    #pragma unroll
+                    for (int ni = 0; ni < 4; ++ni) {
+                        b_frag[kk % 2][ni][0] = 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
+                        b_frag[kk % 2][ni][1] = 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
+                    }
+                    #pragma unroll
+                    for (int mi = 0; mi < 4; ++mi) {
+                        #pragma unroll
+                        for (int ni = 0; ni < 4; ++ni)
+                            mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[(kk + 1) % 2][mi], b_frag[(kk + 1) % 2][ni]);  // insn
+                    }
                 }
             }
         }
@@ -118,14 +142,14 @@ extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const doubl
             __syncthreads();
             if (16 * ko + 2 * a_dim_1_outer + 33 < p) {
                 #pragma unroll
-                for (int a_dim_0_outer = 0; a_dim_0_outer < 8; ++a_dim_0_outer)
-                    cp_async_16(&a_tile[(ko + 2) % 3][16 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 16 * a_dim_0_outer + a_dim_0_inner) * p + 16 * ko + 2 * a_dim_1_outer + 32]);  // fetch_a
+                for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+                    cp_async_16(&a_tile[(ko + 2) % 3][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 16 * ko + 2 * a_dim_1_outer + 32]);  // fetch_a
             }
-            if (16 * ko + b_dim_0_inner + 32 < p) {
+            if (16 * ko + t_div_64 + 32 < p) {
                 #pragma unroll
                 for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                    if (16 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 32 < p)
-                        cp_async_16(&b_tile[(ko + 2) % 3][4 * b_dim_0_outer + b_dim_0_inner][2 * b_dim_1_outer], &b[(16 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 32) * n + 64 * bx + 2 * b_dim_1_outer]);  // fetch_b
+                    if (16 * ko + 4 * b_dim_0_outer + t_div_64 + 32 < p)
+                        cp_async_16(&b_tile[(ko + 2) % 3][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(16 * ko + 4 * b_dim_0_outer + t_div_64 + 32) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
                 }
             }
             cp_async_commit();
@@ -141,8 +165,8 @@ extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const doubl
                     }
                     #pragma unroll
                     for (int ni = 0; ni < 4; ++ni) {
-                        b_frag[kk % 2][ni][0] = b_tile[ko % 3][8 * kk + jj_lane][32 * wj + 8 * ni + ii_lane];  // insn
-                        b_frag[kk % 2][ni][1] = b_tile[ko % 3][8 * kk + jj_lane + 4][32 * wj + 8 * ni + ii_lane];  // insn
+                        b_frag[kk % 2][ni][0] = b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane];  // insn
+                        b_frag[kk % 2][ni][1] = b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane];  // insn
                     }
                     #pragma unroll
                     for (int mi = 0; mi < 4; ++mi) {
@@ -163,8 +187,8 @@ extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const doubl
                     }
                     #pragma unroll
                     for (int ni = 0; ni < 4; ++ni) {
-                        b_frag[kk % 2][ni][0] = 16 * ko + 8 * kk + jj_lane < p ? b_tile[ko % 3][8 * kk + jj_lane][32 * wj + 8 * ni + ii_lane] : 0.0;  // insn
-                        b_frag[kk % 2][ni][1] = 16 * ko + 8 * kk + jj_lane + 4 < p ? b_tile[ko % 3][8 * kk + jj_lane + 4][32 * wj + 8 * ni + ii_lane] : 0.0;  // insn
+                        b_frag[kk % 2][ni][0] = 16 * ko + 8 * kk + jj_lane < p && 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
+                        b_frag[kk % 2][ni][1] = 16 * ko + 8 * kk + jj_lane + 4 < p && 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
                     }
                     #pragma unroll
                     for (int mi = 0; mi < 4; ++mi) {
@@ -187,14 +211,14 @@ extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const doubl
             for (int ni = 0; ni < 4; ++ni) {
                 #pragma unroll
                 for (int ii_reg = 0; ii_reg < 2; ++ii_reg)
-                    *(double2 *)&c[(128 * by + 64 * wi + 16 * mi + 8 * ii_reg + ii_lane) * n + 64 * bx + 32 * wj + 8 * ni + 2 * jj_lane] = *(const double2 *)&acc[mi][ni][ii_reg][0];  // insn
+                    *(double2 *)&c[(128 * by + 64 * wi + 16 * mi + 8 * ii_reg + ii_lane) * n + 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + 2 * jj_lane] = *(const double2 *)&acc[mi][ni][ii_reg][0];  // insn
             }
         }
-    } else {
+    } else if (512 * bz + 128 * bx + 1 < n) {
         __align__(16) double acc[4][4][2][2];
         double a_frag[2][4][4];
         double b_frag[2][4][2];
-        if (64 * bx + 32 * wj + 1 < n && 128 * by + 64 * wi < m) {
+        if (512 * bz + 128 * bx + 32 * t_div_64 + 1 < n && 128 * by + 64 * wi < m) {
             #pragma unroll
             for (int mi = 0; mi < 4; ++mi) {
                 #pragma unroll
@@ -222,31 +246,31 @@ extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const doubl
         }
         if (128 * by + a_dim_0_inner < m && 2 * a_dim_1_outer + 1 < p) {
             #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 8; ++a_dim_0_outer) {
-                if (128 * by + 16 * a_dim_0_outer + a_dim_0_inner < m)
-                    cp_async_16(&a_tile[0][16 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 16 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer]);  // fetch_a
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+                if (128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
+                    cp_async_16(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer]);  // fetch_a
             }
         }
-        if (b_dim_0_inner < p && 64 * bx + 2 * b_dim_1_outer + 1 < n) {
+        if (t_div_64 < p && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n) {
             #pragma unroll
             for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (4 * b_dim_0_outer + b_dim_0_inner < p)
-                    cp_async_16(&b_tile[0][4 * b_dim_0_outer + b_dim_0_inner][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + b_dim_0_inner) * n + 64 * bx + 2 * b_dim_1_outer]);  // fetch_b
+                if (4 * b_dim_0_outer + t_div_64 < p)
+                    cp_async_16(&b_tile[0][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + t_div_64) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
             }
         }
         cp_async_commit();
         if (128 * by + a_dim_0_inner < m && 2 * a_dim_1_outer + 17 < p) {
             #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 8; ++a_dim_0_outer) {
-                if (128 * by + 16 * a_dim_0_outer + a_dim_0_inner < m)
-                    cp_async_16(&a_tile[1][16 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 16 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer + 16]);  // fetch_a
+            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+                if (128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
+                    cp_async_16(&a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer + 16]);  // fetch_a
             }
         }
-        if (b_dim_0_inner + 16 < p && 64 * bx + 2 * b_dim_1_outer + 1 < n) {
+        if (t_div_64 + 16 < p && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n) {
             #pragma unroll
             for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (4 * b_dim_0_outer + b_dim_0_inner + 16 < p)
-                    cp_async_16(&b_tile[1][4 * b_dim_0_outer + b_dim_0_inner][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + b_dim_0_inner + 16) * n + 64 * bx + 2 * b_dim_1_outer]);  // fetch_b
+                if (4 * b_dim_0_outer + t_div_64 + 16 < p)
+                    cp_async_16(&b_tile[1][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + t_div_64 + 16) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
             }
         }
         cp_async_commit();
@@ -255,21 +279,21 @@ extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const doubl
             __syncthreads();
             if (128 * by + a_dim_0_inner < m && 16 * ko + 2 * a_dim_1_outer + 33 < p) {
                 #pragma unroll
-                for (int a_dim_0_outer = 0; a_dim_0_outer < 8; ++a_dim_0_outer) {
-                    if (128 * by + 16 * a_dim_0_outer + a_dim_0_inner < m)
-                        cp_async_16(&a_tile[(ko + 2) % 3][16 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 16 * a_dim_0_outer + a_dim_0_inner) * p + 16 * ko + 2 * a_dim_1_outer + 32]);  // fetch_a
+                for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
+                    if (128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
+                        cp_async_16(&a_tile[(ko + 2) % 3][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 16 * ko + 2 * a_dim_1_outer + 32]);  // fetch_a
                 }
             }
-            if (16 * ko + b_dim_0_inner + 32 < p && 64 * bx + 2 * b_dim_1_outer + 1 < n) {
+            if (16 * ko + t_div_64 + 32 < p && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n) {
                 #pragma unroll
                 for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                    if (16 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 32 < p)
-                        cp_async_16(&b_tile[(ko + 2) % 3][4 * b_dim_0_outer + b_dim_0_inner][2 * b_dim_1_outer], &b[(16 * ko + 4 * b_dim_0_outer + b_dim_0_inner + 32) * n + 64 * bx + 2 * b_dim_1_outer]);  // fetch_b
+                    if (16 * ko + 4 * b_dim_0_outer + t_div_64 + 32 < p)
+                        cp_async_16(&b_tile[(ko + 2) % 3][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(16 * ko + 4 * b_dim_0_outer + t_div_64 + 32) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
                 }
             }
             cp_async_commit();
-            if (64 * bx + 32 * wj + 1 < n && 128 * by + 64 * wi < m) {
-                if (16 * ko + 15 < p && 128 * by + 64 * wi + 63 < m && 64 * bx + 32 * wj + 31 < n) {
+            if (512 * bz + 128 * bx + 32 * t_div_64 + 1 < n && 128 * by + 64 * wi < m) {
+                if (16 * ko + 15 < p && 128 * by + 64 * wi + 63 < m && 512 * bz + 128 * bx + 32 * t_div_64 + 31 < n) {
                     #pragma unroll
                     for (int kk = 0; kk < 2; ++kk) {
                         #pragma unroll
@@ -281,8 +305,8 @@ extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const doubl
                         }
                         #pragma unroll
                         for (int ni = 0; ni < 4; ++ni) {
-                            b_frag[kk % 2][ni][0] = b_tile[ko % 3][8 * kk + jj_lane][32 * wj + 8 * ni + ii_lane];  // insn
-                            b_frag[kk % 2][ni][1] = b_tile[ko % 3][8 * kk + jj_lane + 4][32 * wj + 8 * ni + ii_lane];  // insn
+                            b_frag[kk % 2][ni][0] = b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane];  // insn
+                            b_frag[kk % 2][ni][1] = b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane];  // insn
                         }
                         #pragma unroll
                         for (int mi = 0; mi < 4; ++mi) {
@@ -303,8 +327,8 @@ extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const doubl
                         }
                         #pragma unroll
                         for (int ni = 0; ni < 4; ++ni) {
-                            b_frag[kk % 2][ni][0] = 16 * ko + 8 * kk + jj_lane < p && 64 * bx + 32 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane][32 * wj + 8 * ni + ii_lane] : 0.0;  // insn
-                            b_frag[kk % 2][ni][1] = 16 * ko + 8 * kk + jj_lane + 4 < p && 64 * bx + 32 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane + 4][32 * wj + 8 * ni + ii_lane] : 0.0;  // insn
+                            b_frag[kk % 2][ni][0] = 16 * ko + 8 * kk + jj_lane < p && 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
+                            b_frag[kk % 2][ni][1] = 16 * ko + 8 * kk + jj_lane + 4 < p && 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
                         }
                         #pragma unroll
                         for (int mi = 0; mi < 4; ++mi) {
@@ -316,7 +340,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const doubl
                 }
             }
         }
-        if (64 * bx + 32 * wj + 1 < n && 128 * by + 64 * wi < m) {
+        if (512 * bz + 128 * bx + 32 * t_div_64 + 1 < n && 128 * by + 64 * wi < m) {
             #pragma unroll
             for (int mi = 0; mi < 4; ++mi) {
                 #pragma unroll
@@ -324,18 +348,18 @@ extern "C" __global__ void __launch_bounds__(128) matmul_float64_mma(const doubl
                     mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[1][mi], b_frag[1][ni]);  // insn
             }
         }
-        if (128 * by + 64 * wi + ii_lane < m && 64 * bx + 32 * wj + 2 * jj_lane + 1 < n) {
+        if (128 * by + 64 * wi + ii_lane < m && 512 * bz + 128 * bx + 32 * t_div_64 + 2 * jj_lane + 1 < n) {
             #pragma unroll
             for (int mi = 0; mi < 4; ++mi) {
                 if (128 * by + 64 * wi + 16 * mi + ii_lane < m) {
                     #pragma unroll
                     for (int ni = 0; ni < 4; ++ni) {
-                        if (64 * bx + 32 * wj + 8 * ni + 2 * jj_lane + 1 < n) {
+                        if (512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + 2 * jj_lane + 1 < n) {
                             #pragma unroll
                             for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
                                 const int i = 128 * by + 64 * wi + 16 * mi + 8 * ii_reg + ii_lane;
                                 if (i < m)
-                                    *(double2 *)&c[i * n + 64 * bx + 32 * wj + 8 * ni + 2 * jj_lane] = *(const double2 *)&acc[mi][ni][ii_reg][0];  // insn
+                                    *(double2 *)&c[i * n + 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + 2 * jj_lane] = *(const double2 *)&acc[mi][ni][ii_reg][0];  // insn
                             }
                         }
                     }
