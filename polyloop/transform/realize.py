@@ -209,4 +209,7 @@ def realize_reduction(
         return realize_scan(kernel, insn_id_filter, sweep_iname=force_outer_iname_for_scan)
     if grid is not None:
         kernel = _over_blocks(kernel, insn_id_filter, _Grid(grid), over)
+        chosen = kernel.instructions if insn_id_filter is None else meant(kernel, insn_id_filter, RealizeReduction.name)
+        if not any(instruction.terms for instruction in chosen):  # each block has one term
+            return kernel
     return RealizeReduction(insn_id_filter)(kernel)

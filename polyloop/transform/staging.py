@@ -224,6 +224,7 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     new = plan.inames or tuple(
         kernel.fresh(f"{plan.source}_dim_{number}") for number in range(rank)
     )
+    _found(kernel, plan, _around_itself(plan, footprint, new))
     instruction = _new_instruction(kernel, plan, footprint, new, target)
     if plan.reused(kernel):
         _found(kernel, plan, _too_short(kernel, instruction, new))
@@ -285,6 +286,18 @@ def _components(kernel: LoopKernel, plan: Plan, target: Target, new: Sequence[st
             for name, iname in zip(target.names, new, strict=True):
                 if name in target.elements[axis].names():
                     yield iname
+
+
+def _around_itself(plan: Plan, footprint: Footprint, inames: Sequence[str]) -> Diagnostic | None:
+    """Return that one of *inames* is to run over values, and stands around them already."""
+    for iname in inames:
+        if iname in footprint.outer:
+            return Diagnostic(
+                "name-taken",
+                f"iname '{iname}' is a loop around what is computed ahead, and cannot run over its values as well",
+                hints=(f"sweep '{iname}', so that it is no loop around it, or give a new name",),
+            )
+    return None
 
 
 def _too_short(kernel: LoopKernel, instruction: Instruction, inames: Sequence[str]) -> Diagnostic | None:

@@ -30,6 +30,7 @@ from polyloop.kernel.match import is_glob
 from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, is_lane, parse_tag
 from polyloop.poly.sets import sample_pair
 from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.launch_hint import launch_hint
 from polyloop.transform.skew import skew_hint
 
 __all__ = ["TagInames", "fitting", "parallel_violations", "parse_tags", "tag_inames", "tag_violations"]
@@ -112,6 +113,7 @@ class TagInames(Transform):
         if not found or found[0].code == "parallel-reduction":
             return found
         hints = skew_hint(before, [iname for iname, _ in self.pairs(after)], self._is_free)
+        hints = hints or launch_hint(before, found[0].sites, self._is_free)
         return (replace(found[0], hints=(*hints, *found[0].hints)), *found[1:])
 
     def _is_free(self, kernel: LoopKernel) -> bool:

@@ -512,3 +512,20 @@ def test_uses_inside_of_another_rule_are_replaced() -> None:
     text = pl.generate_code(knl, target=pl.CudaTarget()).device_code
     assert "f_value[tx] + f_value[tx + 2]" in text
     assert text.count("a[i + 16 * ") == text.count("f_value[16 *") * 2
+
+
+def test_a_loop_around_cannot_run_over_the_values_too() -> None:
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        """
+        f(x) := 2*x
+        out[i, j] = f(j + 1)
+        """,
+        [pl.GlobalArg("out", np.int32, shape="n, n"), ...],
+    )
+    text = refused(knl, lambda k: pl.precompute(k, "f", precompute_inames="j"), "name-taken")
+    assert "iname 'j' is a loop around what is computed ahead, and cannot run over its values as well" in text
+    assert "Hint: sweep 'j', so that it is no loop around it, or give a new name" in text
+    swept = pl.precompute(knl, "f", "j", precompute_inames="j", temporary_address_space="global")
+    for n in (1, 2, 5):
+        check(swept, {"out": np.zeros((n, n), np.int32)}, {"out": np.tile(2 * np.arange(1, n + 1), (n, 1))})

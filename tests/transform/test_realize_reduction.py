@@ -112,6 +112,38 @@ def test_rows_of_blocks(grid: str) -> None:
         assert ("blockIdx.z" if ":" in over else "blockIdx.y") in cuda(knl)
 
 
+def summed() -> pl.LoopKernel:
+    return pl.make_kernel(
+        "{[i, k]: 0 <= i < n and 0 <= k < 5}",
+        """
+        x[i] = i              {id=other}
+        y[i] = sum(k, a[k, i])
+        """,
+        [pl.GlobalArg("x, y", F, shape="n"), pl.GlobalArg("a", F, shape="5, n"), ...],
+    )
+
+
+def test_a_term_a_block() -> None:
+    knl = pl.remove_instructions(summed(), "other")
+    knl = pl.realize_reduction(knl, grid="atomics", grid_inames="k")
+    for n in (1, 2, 7):
+        a = np.random.default_rng(n).integers(-4, 5, (5, n)).astype(F)
+        check(knl, {"a": a}, {"y": a.sum(0)})
+
+
+def test_blocks_that_add_to_what_one_loop_begins() -> None:
+    knl = pl.reduce_atomically(summed(), "k")
+    text = refused(knl, lambda k: pl.tag_inames(k, "k:g.0"), "write-race")
+    (hint,) = (line for line in text.splitlines() if "a loop of its own" in line)
+    assert hint == "  Hint: give 'insn' a loop of its own first, and so a launch: " + (
+        'pl.distribute_loops(knl, "i", "id:insn")'
+    )
+    apart = pl.tag_inames(pl.distribute_loops(knl, "i", "id:insn"), "k:g.0")
+    for n in (1, 2, 7):
+        a = np.random.default_rng(n).integers(-4, 5, (5, n)).astype(F)
+        check(apart, {"a": a}, {"x": np.arange(n, dtype=F), "y": a.sum(0)})
+
+
 def test_several_inames_of_the_grid() -> None:
     knl = pl.split_iname(row_blocks(), "part", 2)
     for grid in ("two launches", "atomics"):
