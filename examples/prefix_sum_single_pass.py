@@ -41,12 +41,14 @@ def transformed(warps: int = 4, rounds: int = 16) -> pl.LoopKernel:
 
     knl = pl.split_iname(program(), "m", warps * part, outer_iname="tile_x", outer_tag="g.0")
     knl = tile_of(knl, "m_inner", "x", "vec")
-    # The sum of a tile, and of the tiles before it: that is over blocks.
+    # The sum of a tile, and of the tiles before it, which is over blocks: it is added where results are stored, so that
+    # a block scans its tile before it waits for the blocks before it.
     knl = pl.split_scan(
-        knl, "i", warps * part, outer_iname="tile", outer_tag="g.0", inner_iname="e",
-        sum_name="tile_sum", carry_name="before_tile",
+        knl, "i", warps * part, outer_iname="tile", outer_tag="g.0", inner_iname="place", sum_name="tile_sum",
+        carry_name="before_tile", local_name="scanned", local_iname="e",
     )  # fmt: skip
     knl = tile_of(knl, "j_inner", "tile")
+    knl = tile_of(knl, "place", "b", "vec")
     # The same for each warp's part of the tile, for its rounds, and for its lanes.
     knl = pl.split_scan(
         knl, "e", part, outer_iname="w", outer_tag="l.1", inner_iname="f", sum_name="warp_sum",
@@ -63,11 +65,12 @@ def transformed(warps: int = 4, rounds: int = 16) -> pl.LoopKernel:
         carry_name="before_lane",
     )  # fmt: skip
     knl = pl.tag_inames(knl, "j_local_local_local_inner:unr")
-    # Each thread keeps its elements in registers.
+    # Each thread keeps its elements in registers, and what it has scanned.
+    for extent in (4, 32, rounds):
+        knl = pl.split_array_axis(knl, "scanned", 1, extent)
     for extent in (4, 32, rounds, warps):
         knl = pl.split_array_axis(knl, "x", 0, extent)
-    knl = pl.realize_scan(knl)
-    return pl.buffer_array(knl, "b", ["k"], default_tag="vec")
+    return pl.realize_scan(knl)
 
 
 def inputs(rng: np.random.Generator, n: int) -> dict[str, Any]:

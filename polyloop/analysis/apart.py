@@ -251,6 +251,11 @@ class Lowering:
         nested = self.before[nested_from:]
         del self.before[nested_from:]
         nest = lanes_last(self.kernel, loop_order(all_inames, self.kernel.loop_priority))
+        fixed: Mapping[str, Affine] = {}
+        if expr.start is not None and expr.operation.of_states and not nested:
+            domain, nest, fixed = one_term(reorder(domain, all_inames, nest), nest, expr.inames)
+            all_inames = nest if fixed else all_inames
+            inner, reads = with_values(inner, reads, fixed)
         name = self.names("acc" if partial_of is None else "part")
         variable, shape = self.accumulator_element(name, nest, inames, expr.inames)
         write = access_of(variable, self.visible(inames))
@@ -273,6 +278,7 @@ class Lowering:
             replace(part, number=number, own=expr.inames, joined=joined, partial_of=partial_of)
             for part in (init, update)
         )
+        update = replace(update, fixed=fixed)
         if joined:
             nested = [replace(statement, joined={**joined, **statement.joined}) for statement in nested]
         self.before += [init, *nested, update]
@@ -306,10 +312,7 @@ class Lowering:
         own = tuple(x for x in term.inames if x not in inames)
         domain, fixed = single_values(reorder(term.domain, term.inames, (*nest, *own)), nest, own)
         left = () if fixed else own
-        if fixed:
-            forms = {name: to_expression(form) for name, form in fixed.items()}
-            inner = substitute(inner, forms)
-            reads = [replace(read, indices=_substituted(read.indices, fixed)) for read in reads]
+        inner, reads = with_values(inner, reads, fixed)
         if across := self.across(expr.along, "gl"):
             has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in inames)
             if has_digits or not expr.operation.reassociable:
@@ -498,6 +501,25 @@ def _not_constant(kernel: LoopKernel, instruction: Instruction, iname: str, own:
             )
         ],
     )
+
+
+def one_term(
+    domain: isl.Set, nest: tuple[str, ...], own: Sequence[str]
+) -> tuple[isl.Set, tuple[str, ...], Mapping[str, Affine]]:
+    """Return domain, nest, and values of the inames *own* of a reduction that has one term, which then are no loops."""
+    outer = tuple(x for x in nest if x not in own)
+    left, fixed = single_values(reorder(domain, nest, (*outer, *own)), outer, own)
+    return (left, outer, fixed) if fixed else (domain, nest, {})
+
+
+def with_values(
+    inner: Expression, reads: list[Access], fixed: Mapping[str, Affine]
+) -> tuple[Expression, list[Access]]:
+    """Return a term, and its reads, with values for some inames."""
+    if not fixed:
+        return inner, reads
+    inner = substitute(inner, {name: to_expression(form) for name, form in fixed.items()})
+    return inner, [replace(read, indices=_substituted(read.indices, fixed)) for read in reads]
 
 
 def _substituted(

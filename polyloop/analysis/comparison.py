@@ -7,12 +7,14 @@ from functools import cached_property
 
 import islpy as isl
 import numpy as np
+import pymbolic.primitives as p
 
 from polyloop.analysis.dataflow import Flow, flow_of, is_exact, known_flow, readers_of, writes_of
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.unbuffered import unbuffered
+from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.records import leaf_fields
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Carry, Copy, Partial
@@ -60,6 +62,15 @@ class Comparison:
         """
         return self._counterpart(statement) is None
 
+    def part_of(self, value: Expression) -> tuple[str, int] | None:
+        """Return the reduction of the program that the sum in a variable is a part of, None if it is no such sum."""
+        if not isinstance(value, p.Variable | p.Subscript):
+            return None
+        name = array_name(value)
+        if name in self.kernel.evaluations:
+            return self.part_of(self.kernel.instruction(self.kernel.evaluations[name]).expression)
+        return self.kernel.partials.get(name)
+
     def _counterpart(self, statement: Placed) -> Placed | None:
         lowered = statement.lowered
         origin = lowered.instruction.origin
@@ -94,6 +105,9 @@ class Comparison:
         inames = {*mine.lowered.inames, *mine.lowered.fixed}
         operation = mine.lowered.operation
         assert operation is not None, "an update belongs to a reduction"
+        part = self.part_of(mine.lowered.rhs) if operation.of_states else None
+        if part is not None and part[0] == origin.instruction:
+            return next(c for c in candidates if c.lowered.number == part[1])
         candidates = [c for c in candidates if _has_states(c) == operation.of_states]
         used = {c.name: {x for i in c.lowered.inames for x in origin.forms[i].names()} & inames for c in candidates}
         inside = [c for c in candidates if all(_known(origin.forms[i], inames, mine) for i in c.lowered.inames)]

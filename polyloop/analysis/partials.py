@@ -44,7 +44,7 @@ def partial_obligations(comparison: Comparison) -> Iterator[Obligation]:
     """Yield what has to hold of each reduction that combines the results of partial ones."""
     for statement in comparison.new.statements.values():
         lowered = statement.lowered
-        if isinstance(lowered.instruction.origin, Partial) or lowered.along:
+        if isinstance(lowered.instruction.origin, Partial) or lowered.along or comparison.part_of(lowered.rhs):
             continue  # scan_terms finds the terms of each result
         if lowered.role == "update" and lowered.operation is not None and lowered.operation.of_states:
             name = lowered.write.array

@@ -50,6 +50,7 @@ from polyloop.schedule.copies import without_copies
 from polyloop.schedule.fronts import fronts_of
 from polyloop.schedule.obligations import discharge, obligations, storage_obligations
 from polyloop.schedule.plan import Launch, Product, Schedule, Statement, Storage
+from polyloop.schedule.terms import with_terms_at_once
 from polyloop.schedule.trust import taken_on_trust
 from polyloop.schedule.waits import Wait, reuse_waits, wait_obligations, waits
 from polyloop.transform.spread import assign_auto
@@ -173,6 +174,8 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     proofs += discharge(kernel, [wait_obligations(found_waits, limits)])
     if kernel.partials:
         launches, statements = without_copies(launches, statements, kernel.partials)
+        dtypes = {name: array.dtype for name, array in kernel.arrays().items()}
+        launches, statements = with_terms_at_once(launches, statements, dtypes)
     schedule = Schedule(
         name=kernel.name,
         parameters=kernel.parameters,

@@ -426,6 +426,8 @@ def _split_scan(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     found["inner_length"] = rng.choice((1, 2, 3, 4))
     if rng.random() < 0.3:
         found["carry_iname"] = f"c{rng.randint(0, 9)}"
+    if rng.random() < 0.3:
+        found["local_iname"] = f"e{rng.randint(0, 9)}"
     tag = rng.choice((None, None, "g.0", "l.0"))
     return found if tag is None else {**found, "outer_tag": tag}
 

@@ -25,7 +25,7 @@ from polyloop.kernel.instruction import Copy, Instruction, Partial, Term
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.maps import forms_of
-from polyloop.poly.sets import Row, add_rows, constant_bounds, preimage, project_onto
+from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, preimage, project_onto
 from polyloop.transform.base import iname_violations, new_name_violations
 from polyloop.transform.inames import replace_iname
 from polyloop.transform.remap import remap_inames
@@ -57,6 +57,8 @@ class SplitScan(Splitting):
     sum_name: str | None = None
     carry_name: str | None = None
     within: str | None = None
+    local_name: str | None = None
+    local_iname: str | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(iname_violations(kernel, self.split_iname)):
@@ -68,12 +70,17 @@ class SplitScan(Splitting):
             yield Diagnostic("bad-factor", f"cannot split by {length!r}", hints=hints)
             return
         yield from split_violations(kernel, self.outer, self.inner, (0, 0), self.tags())
-        named = (self.carry_iname, self.sum_name, self.carry_name)
+        named = (self.carry_iname, self.sum_name, self.carry_name, self.local_name, self.local_iname)
         yield from new_name_violations(kernel, [x for x in named if x is not None and x != self.outer])
         if found := tuple(selection_violations(kernel, self.within, self.name, [self.split_iname])):
             yield from found
             return
         yield from self._scan_violations(kernel)
+
+    @property
+    def carries_last(self) -> bool:
+        """Whether each tile is scanned by itself before the sum of those before it is combined with its results."""
+        return self.local_name is not None or self.local_iname is not None
 
     def _scan_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         answers = list(self._answers(kernel))
@@ -197,6 +204,9 @@ class _Split:
             "of sum": kernel.fresh(f"{own}_inner"),
             "of carry": kernel.fresh(f"{own}_outer"),
             "of tile": kernel.fresh(f"{own}_local"),
+            "local": step.local_name or kernel.fresh(f"{target}_local"),
+            "in local": step.local_iname or kernel.fresh(f"{self.scan.sweep}_local"),
+            "of last": kernel.fresh(f"{own}_last"),
         }
         object.__setattr__(self, "names", names)
 
@@ -210,20 +220,18 @@ class _Split:
         else:
             change = parts_of(self.before, scan.sweep, step.inner_length, (step.outer, step.inner))
             moved = remap_inames(self.before, change, [scan.instruction.id])
-        local = self._local(moved)
-        sums, carry = self._sums(), self._carry()
+        results = (self._alone(), self._last(moved)) if step.carries_last else (self._local(moved),)
+        new = (self._sums(), self._carry(), *results)
         instructions: list[Instruction] = []
         for instruction in moved.instructions:
-            if instruction.id == local.id:
-                instructions += [sums, carry, local]
-            else:
-                instructions.append(instruction)
+            instructions += new if instruction.id == scan.instruction.id else (instruction,)
+        temporaries = self._temporaries()
         result = replace(
             moved,
             instructions=tuple(instructions),
-            domains=tuple(self._domains(moved, (sums, carry, local))),
-            temporaries={**moved.temporaries, **self._temporaries()},
-            partials={**moved.partials, **dict.fromkeys((self.names["sum"], self.names["carry"]), self._reduction())},
+            domains=tuple(self._domains(moved, new)),
+            temporaries={**moved.temporaries, **temporaries},
+            partials={**moved.partials, **dict.fromkeys(temporaries, self._reduction())},
             tile_inames=moved.tile_inames | {step.outer},
         )
         return infer_dtypes(result)
@@ -310,6 +318,36 @@ class _Split:
         reads = new.reads | {self.names["carry"]}
         return replace(new, origin=replace(new.origin, forms=forms), reads=reads)
 
+    def _alone(self) -> Instruction:
+        """Return the instruction that scans each tile by itself."""
+        scan = self.scan
+        (own,) = scan.reduction.inames
+        place, inner = self.names["in local"], self.names["of tile"]
+        outer = (*scan.others, self.step.outer)
+        inames = (*outer, place, inner)
+        same = Row(Affine(((self.step.outer, 1), (_TILE, -1))), True)
+        term = self._named(self._terms((*outer, self.step.inner, _PLACE), same), inames)
+        results = self._tiled(scan.instruction.domain, scan.instruction.inames)
+        domain = self._named(project_onto(results, self._results, (*outer, self.step.inner)), inames[:-1])
+        reduction = replace(scan.reduction, inames=(inner,), expr=self._moved(inner), start=None)
+        return self._instruction("local", inames, domain, reduction, term, {own: self._place(inner)}, self.step.outer)
+
+    def _last(self, kernel: LoopKernel) -> Instruction:
+        """Return the instruction that combines the sum of the tiles before with each result of the tile's own scan."""
+        scan, order, place = self.scan, self._results, self.names["of last"]
+        domain = self._tiled(scan.instruction.domain, scan.instruction.inames)
+        dims = (*order, place)
+        term = add_rows(insert_dims(domain, len(order), [place]), dims, [Row(Affine.variable(place), True)])
+        start = self._element("carry", self.step.outer)
+        expr = self._element("local", self.step.outer, self.step.inner)
+        operation = combining(scan.reduction.operation)
+        reduction = replace(scan.reduction, operation=operation, inames=(place,), expr=expr, start=start)
+        new = with_reduction(kernel, scan, Term(dims, term), reduction)
+        own = {x for x in scan.reduction.inames if x not in scan.instruction.inames}
+        forms = {name: form for name, form in new.origin.forms.items() if own.isdisjoint(form.names())}
+        reads = new.reads | {self.names["carry"], self.names["local"]}
+        return replace(new, domain=domain, origin=replace(new.origin, forms=forms), reads=reads)
+
     def _place(self, inner: str) -> Affine:
         return Affine.make([(self.step.outer, self.step.inner_length), (inner, 1)])
 
@@ -321,7 +359,7 @@ class _Split:
 
     def _instruction(
         self, role: str, inames: tuple[str, ...], domain: isl.Set, reduction: Reduction, term: isl.Set,
-        place: dict[str, Affine],
+        place: dict[str, Affine], tile: str = "",
     ) -> Instruction:  # fmt: skip
         old = self.scan.instruction
         (own,) = self.scan.reduction.inames
@@ -329,12 +367,13 @@ class _Split:
         forms = {name: form for name, form in old.origin.forms.items() if gone.isdisjoint(form.names())}
         reference, number = self._reduction()
         origin = Partial(reference, number, {name: form.substitute(place) for name, form in forms.items()})
-        reads = old.reads - {self.scan.sweep} if role == "sum" else frozenset({self.names["sum"]})
+        reads = frozenset({self.names["sum"]}) if role == "carry" else old.reads - {self.scan.sweep}
+        subscripts = (tile, inames[-2]) if tile else (inames[-2],)
         return Instruction(
             id=self.names[role],
             inames=inames[:-1],
             domain=domain,
-            assignee=self._element(role, inames[-2]),
+            assignee=self._element(role, *subscripts),
             expression=reduction,
             origin=origin,
             terms=(Term(inames, term),),
@@ -343,15 +382,16 @@ class _Split:
             reads=reads,
         )
 
-    def _element(self, role: str, tile: str) -> Expression:
-        """Return the element of a new temporary for a tile."""
+    def _element(self, role: str, tile: str, *places: str) -> Expression:
+        """Return the element of a new temporary for a tile, or for some place in it."""
         indices = []
         for name in self.scan.others:
             interval = _interval(self.scan, name)
             assert interval is not None, "extents were checked"
             indices.append(to_expression(Affine.variable(name).add(interval[0], -1)))
         first = (_first(self.scan) or 0) // self.step.inner_length
-        return subscripted(self.names[role], [*indices, to_expression(Affine(((tile, 1),), -first))])
+        indices.append(to_expression(Affine(((tile, 1),), -first)))
+        return subscripted(self.names[role], [*indices, *map(p.Variable, places)])
 
     def _reduction(self) -> tuple[str, int]:
         """Return the reduction of the reference program that the scan is, or is a part of."""
@@ -380,10 +420,11 @@ class _Split:
         first = interval[0].const // length
         shape.append(interval[0].add(interval[1]).add(Affine((), length - 1)).floordiv(length).add(Affine((), -first)))
         extents = tuple(to_expression(extent) if extent.terms else extent.const for extent in shape)
+        shapes = {"sum": extents, "carry": extents}
+        if self.step.carries_last:
+            shapes["local"] = (*extents, length)
         dtype = self._dtype()
-        return {
-            self.names[role]: TemporaryVariable(self.names[role], dtype, extents) for role in ("sum", "carry")
-        }
+        return {self.names[role]: TemporaryVariable(self.names[role], dtype, own) for role, own in shapes.items()}
 
     def _dtype(self) -> np.dtype[np.generic] | None:
         """Return the type in which the reduction accumulates, None if it is not known yet."""
@@ -429,6 +470,8 @@ def split_scan(
     sum_name: str | None = None,
     carry_name: str | None = None,
     within: str | None = None,
+    local_name: str | None = None,
+    local_iname: str | None = None,
 ) -> LoopKernel:
     """Divide a scan into tiles: the sum of each tile, a scan of these sums, and a scan inside of each tile.
 
@@ -445,6 +488,15 @@ def split_scan(
     ``outer_tag="g.0"`` blocks pass the sums on to each other in one launch; with ``carry_iname`` as well, the scan of
     the sums is a loop of its own, between two launches over the tiles.
 
+    With ``local_name="local"`` each tile is scanned by itself, and the sum of those before it comes last, so that a
+    block scans its tile before it waits for other blocks::
+
+        for i_outer: for i_local: local[i_outer, i_local] = sum(j_local, a[16*i_outer + j_local])
+        for i_outer: for i_inner:
+            b[16*i_outer + i_inner] = sum(j_last, local[i_outer, i_inner], start=b_carry[i_outer])    (j_last = 0)
+
+    Divide the last axis of ``local`` as its loop (:func:`polyloop.split_array_axis`), and each thread keeps its part.
+
     Parameters
     ----------
     split_iname
@@ -459,6 +511,9 @@ def split_scan(
         Names of the new temporaries, which are ids of the new instructions too.
     within
         A match expression for the instruction meant, where the loop has several scans.
+    local_name, local_iname
+        A temporary for the scan of each tile by itself, which is the id of its instruction too, and the loop over the
+        results of a tile there; without either, the scan of a tile begins with the sum of the tiles before.
 
     Raises
     ------
@@ -474,5 +529,5 @@ def split_scan(
     """
     return SplitScan(
         split_iname, inner_length, outer_iname, inner_iname, outer_tag, inner_tag, carry_iname, sum_name, carry_name,
-        within,
+        within, local_name, local_iname,
     )(kernel)  # fmt: skip

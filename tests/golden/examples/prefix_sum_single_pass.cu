@@ -39,6 +39,18 @@ static __device__ __forceinline__ float y_exclusive_sum_float32(float x, float *
         before += partial[4 * threadIdx.x + n];
     return before;
 }
+// The sum of x over the threads before this one along threadIdx.x; the whole block calls it.
+static __device__ __forceinline__ float x_exclusive_sum_float32(float x)
+{
+    #pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const float y = __shfl_up_sync(0xffffffff, x, step);
+        if (threadIdx.x >= step)
+            x = y + x;
+    }
+    const float y = __shfl_up_sync(0xffffffff, x, 1);
+    return threadIdx.x == 0 ? 0.0f : y;
+}
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
 static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
 {
@@ -77,18 +89,6 @@ static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int 
     __syncthreads();
     return *before;
 }
-// The sum of x over the threads before this one along threadIdx.x; the whole block calls it.
-static __device__ __forceinline__ float x_exclusive_sum_float32(float x)
-{
-    #pragma unroll
-    for (int step = 1; step < 32; step *= 2) {
-        const float y = __shfl_up_sync(0xffffffff, x, step);
-        if (threadIdx.x >= step)
-            x = y + x;
-    }
-    const float y = __shfl_up_sync(0xffffffff, x, 1);
-    return threadIdx.x == 0 ? 0.0f : y;
-}
 
 // Clears what blocks pass on to each other, and the number of the next block: before each run.
 extern "C" __global__ void __launch_bounds__(256) prefix_sum_single_pass_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
@@ -123,8 +123,8 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                 tile_sum += x[r_tile][k_tile];  // tile_sum
         }
         tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
-        float before_warp = tile_sum;  // before_tile
-        store_float32(before_warp, ticket, totals);  // before_tile
+        float before_tile = tile_sum;  // before_tile
+        store_float32(before_tile, ticket, totals);  // before_tile
         float warp_sum = 0.0f;  // warp_sum
         #pragma unroll
         for (int r_warp = 0; r_warp < 16; ++r_warp) {
@@ -133,11 +133,9 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                 warp_sum += x[r_warp][k_warp];  // warp_sum
         }
         warp_sum = warp_sum_float32(warp_sum);  // warp_sum
-        float part_0 = warp_sum;  // before_warp
-        part_0 = y_exclusive_sum_float32(part_0, partial_0);  // before_warp
-        before_warp = grid_exclusive_sum_float32(before_warp, ticket, totals, before);  // before_tile
-        before_warp += part_0;  // before_warp
-        __align__(16) float b_buf[4];
+        float before_warp = warp_sum;  // before_warp
+        before_warp = y_exclusive_sum_float32(before_warp, partial_0);  // before_warp
+        float scanned[16][4];
         #pragma unroll
         for (int r = 0; r < 16; ++r) {
             float round_sum = 0.0f;  // round_sum
@@ -156,10 +154,19 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
             before_lane += part_1;  // before_lane
             #pragma unroll
             for (int k = 0; k < 4; ++k) {
-                before_lane += x[r][k];  // scan
-                b_buf[k] = before_lane;  // scan
+                before_lane += x[r][k];  // scanned
+                scanned[r][k] = before_lane;  // scanned
             }
-            *(float4 *)&b[8192 * bx + 2048 * ty + 128 * r + 4 * tx] = *(const float4 *)&b_buf[0];  // store_b_buf
+        }
+        before_tile = grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        #pragma unroll
+        for (int r_b = 0; r_b < 16; ++r_b) {
+            float4 b_v;
+            b_v.x = before_tile + scanned[r_b][0];
+            b_v.y = before_tile + scanned[r_b][1];
+            b_v.z = before_tile + scanned[r_b][2];
+            b_v.w = before_tile + scanned[r_b][3];
+            *(float4 *)&b[8192 * bx + 2048 * ty + 128 * r_b + 4 * tx] = b_v;  // scan
         }
     } else {
         __align__(16) float x[16][4];
@@ -192,8 +199,8 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
             }
         }
         tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
-        float before_warp = tile_sum;  // before_tile
-        store_float32(before_warp, ticket, totals);  // before_tile
+        float before_tile = tile_sum;  // before_tile
+        store_float32(before_tile, ticket, totals);  // before_tile
         float warp_sum = 0.0f;  // warp_sum
         if (8192 * bx + 2048 * ty + 4 * tx < n) {
             #pragma unroll
@@ -208,16 +215,13 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
             }
         }
         warp_sum = warp_sum_float32(warp_sum);  // warp_sum
-        float part_0 = 0.0f;  // before_warp
+        float before_warp = 0.0f;  // before_warp
         if (8192 * bx + 2048 * ty < n)
-            part_0 += warp_sum;  // before_warp
-        part_0 = y_exclusive_sum_float32(part_0, partial_0);  // before_warp
-        before_warp = grid_exclusive_sum_float32(before_warp, ticket, totals, before);  // before_tile
-        if (8192 * bx + 2048 * ty < n)
-            before_warp += part_0;  // before_warp
+            before_warp += warp_sum;  // before_warp
+        before_warp = y_exclusive_sum_float32(before_warp, partial_0);  // before_warp
+        float scanned[16][4];
         float lane_sum;
         float before_lane;
-        __align__(16) float b_buf[4];
         #pragma unroll
         for (int r = 0; r < 16; ++r) {
             if (8192 * bx + 128 * r < n) {
@@ -251,18 +255,30 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                     #pragma unroll
                     for (int k = 0; k < 4; ++k) {
                         if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + k < n) {
-                            before_lane += x[r][k];  // scan
-                            b_buf[k] = before_lane;  // scan
+                            before_lane += x[r][k];  // scanned
+                            scanned[r][k] = before_lane;  // scanned
                         }
                     }
                 }
-                if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + 3 < n) {
-                    *(float4 *)&b[8192 * bx + 2048 * ty + 128 * r + 4 * tx] = *(const float4 *)&b_buf[0];  // store_b_buf
+            }
+        }
+        before_tile = grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        if (8192 * bx + 2048 * ty + 4 * tx < n) {
+            #pragma unroll
+            for (int r_b = 0; r_b < 16; ++r_b) {
+                if (8192 * bx + 2048 * ty + 128 * r_b + 4 * tx + 3 < n) {
+                    float4 b_v;
+                    b_v.x = before_tile + scanned[r_b][0];
+                    b_v.y = before_tile + scanned[r_b][1];
+                    b_v.z = before_tile + scanned[r_b][2];
+                    b_v.w = before_tile + scanned[r_b][3];
+                    *(float4 *)&b[8192 * bx + 2048 * ty + 128 * r_b + 4 * tx] = b_v;  // scan
                 } else {
                     #pragma unroll
-                    for (int b_buf_store_0 = 0; b_buf_store_0 < 4; ++b_buf_store_0) {
-                        if (8192 * bx + 2048 * ty + 128 * r + 4 * tx + b_buf_store_0 < n)
-                            b[8192 * bx + 2048 * ty + 128 * r + 4 * tx + b_buf_store_0] = b_buf[b_buf_store_0];  // store_b_buf
+                    for (int k_b = 0; k_b < 4; ++k_b) {
+                        const int i = 8192 * bx + 2048 * ty + 128 * r_b + 4 * tx + k_b;
+                        if (i < n)
+                            b[i] = before_tile + scanned[r_b][k_b];  // scan
                     }
                 }
             }

@@ -1,0 +1,113 @@
+"""Reductions of one term that begin with a value: one assignment of both, as a person would have written.
+
+Scans in tiles combine the sum of the tiles before with each result of the tile's own scan: ``acc = s; acc += x[i];
+b[i] = acc`` is ``b[i] = s + x[i]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.expr.nodes import array_name, targets_of
+from polyloop.expr.rewrite import variables
+from polyloop.kernel.tree import Loop, Node, Run, Tree, runs
+from polyloop.schedule.plan import Launch, Statement
+
+__all__ = ["with_terms_at_once"]
+
+_NODES: Final = {"sum": p.Sum, "product": p.Product}
+_DTypes = Mapping[str, "np.dtype[np.generic] | None"]
+
+
+def with_terms_at_once(
+    launches: Sequence[Launch], statements: Mapping[str, Statement], dtypes: _DTypes
+) -> tuple[tuple[Launch, ...], dict[str, Statement]]:
+    """Return the program with one statement for the beginning, the only term, and the use of a reduction.
+
+    *dtypes* are the types of arrays.
+    """
+    found = dict(statements)
+    return tuple(_joined(launch, found, dtypes) for launch in launches), found
+
+
+@dataclass(frozen=True)
+class _Term:
+    """Neighbours ``acc = start``, ``acc += term`` and ``target = acc``, by their names."""
+
+    begin: str
+    update: str
+    assign: str
+
+
+def _joined(launch: Launch, statements: dict[str, Statement], dtypes: _DTypes) -> Launch:
+    private = {t.name: t.dtype for t in launch.temporaries}
+    for term in list(_terms(launch.tree, statements)):
+        begin, update, assign = (statements[name] for name in (term.begin, term.update, term.assign))
+        total, target = array_name(begin.lhs), array_name(assign.lhs)
+        users = {name for name in runs(launch.tree) if name in statements and total in _names(statements[name])}
+        read = variables(begin.rhs) | variables(update.rhs)
+        same_type = private[total] == private.get(target, dtypes.get(target))
+        if users != {term.begin, term.update, term.assign} or target in read or not same_type:
+            continue
+        assert update.update is not None, f"'{term.update}' is no update"
+        whole = replace(assign, rhs=_NODES[update.update.name]((begin.rhs, update.rhs)))
+        statements[term.assign] = whole
+        tree = _without(launch.tree, {term.begin, term.update})
+        launch = replace(launch, tree=tree, temporaries=tuple(t for t in launch.temporaries if t.name != total))
+    return launch
+
+
+def _terms(tree: Tree, statements: Mapping[str, Statement]) -> Iterator[_Term]:
+    for number, node in enumerate(tree):
+        if isinstance(node, Loop):
+            yield from _terms(node.body, statements)
+        three = [_only(following, statements) for following in tree[number : number + 3]]
+        if len(three) == 3 and None not in three and len({inames for inames, _ in filter(None, three)}) == 1:
+            begin, update, assign = (statement for _, statement in filter(None, three))
+            if _is_term(begin, update, assign):
+                yield _Term(begin.name, update.name, assign.name)
+
+
+def _only(node: Node, statements: Mapping[str, Statement]) -> tuple[tuple[str, ...], Statement] | None:
+    """Return the one statement that *node* is, with the loops of its own around it."""
+    inames: tuple[str, ...] = ()
+    while isinstance(node, Loop) and len(node.body) == 1:
+        inames, node = (*inames, node.iname), node.body[0]
+    return (inames, statements[node.name]) if isinstance(node, Run) and node.name in statements else None
+
+
+def _is_term(begin: Statement, update: Statement, assign: Statement) -> bool:
+    """Return whether three statements begin a reduction with a value, add its only term, and use the result."""
+    three = (begin, update, assign)
+    operation = update.update
+    plain = all(s.atomic is None and s.collective is None and s.product is None and s.step is None for s in three)
+    if not plain or operation is None or begin.update is not None or assign.update is not None:
+        return False
+    if operation.name not in _NODES or operation.fields or operation.combine:
+        return False
+    alike = begin.lhs == update.lhs == assign.rhs and isinstance(begin.rhs, p.Variable | p.Subscript)
+    same = all((s.dims, s.predicates, s.bounds, s.fast) == (begin.dims, begin.predicates, begin.bounds, begin.fast)
+               for s in three)  # fmt: skip
+    return alike and same and all(begin.domain.is_equal(s.domain) for s in (update, assign))
+
+
+def _names(statement: Statement) -> frozenset[str]:
+    parts = (*targets_of(statement.lhs), statement.rhs, *statement.predicates)
+    return frozenset[str]().union(*map(variables, parts))
+
+
+def _without(tree: Tree, names: set[str]) -> Tree:
+    """Return *tree* without the statements *names*, and without the loops that have no others."""
+    out: list[Node] = []
+    for node in tree:
+        if isinstance(node, Loop):
+            if body := _without(node.body, names):
+                out.append(Loop(node.iname, body))
+        elif not (isinstance(node, Run) and node.name in names):
+            out.append(node)
+    return tuple(out)

@@ -1,0 +1,151 @@
+// The sum of x over the 32 threads of the block, on each of them; the whole block calls it.
+static __device__ __forceinline__ float warp_sum_float32(float x)
+{
+    #pragma unroll
+    for (int step = 1; step <= 16; step *= 2)
+        x += __shfl_xor_sync(0xffffffff, x, step);
+    return x;
+}
+// Tells the blocks after this one its own x; every block calls it.
+// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
+// all blocks up to it.
+static __device__ __forceinline__ void store_float32(float x, int block, volatile unsigned long long *totals)
+{
+    if (threadIdx.x == 0 && block > 0)
+        totals[block] = 1ull << 32 | __float_as_uint(x);
+}
+// The sum of x over the threads of the block before this one; the whole block calls it.
+static __device__ __forceinline__ float warp_exclusive_sum_float32(float x)
+{
+    #pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+        const float y = __shfl_up_sync(0xffffffff, x, step);
+        if (threadIdx.x >= step)
+            x = y + x;
+    }
+    const float y = __shfl_up_sync(0xffffffff, x, 1);
+    return threadIdx.x == 0 ? 0.0f : y;
+}
+// The sum of x over the blocks before this one; every block calls it, and has stored its own x.
+static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+{
+    if (threadIdx.x < 32) {
+        if (block > 0)
+            __nanosleep(1500);  // meanwhile blocks before this one look back themselves
+        float earlier = 0.0f;
+        for (int last = block - 1; last >= 0; last -= 32) {
+            const int other = last - threadIdx.x;
+            unsigned long long word;
+            unsigned int whole, unknown;
+            do {
+                word = other < 0 ? 2ull << 32 : totals[other];
+                whole = __ballot_sync(0xffffffff, word >> 32 == 2);
+                unknown = __ballot_sync(0xffffffff, word >> 32 == 0);
+            } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
+            const int end = whole != 0 ? __ffs(whole) - 1 : 31;
+            float y = __uint_as_float((unsigned int)word);
+            #pragma unroll
+            for (int step = 1; step < 32; step *= 2) {
+                const float z = __shfl_down_sync(0xffffffff, y, step);
+                if (threadIdx.x + step <= end)
+                    y = z + y;
+            }
+            earlier = y + earlier;
+            if (whole != 0)
+                break;
+        }
+        if (threadIdx.x == 0) {
+            const float all = earlier + x;
+            totals[block] = 2ull << 32 | __float_as_uint(all);
+            *before = earlier;
+        }
+    }
+    __syncthreads();
+    return *before;
+}
+
+// Clears what blocks pass on to each other, and the number of the next block: before each run.
+extern "C" __global__ void __launch_bounds__(256) tiles_in_registers_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
+{
+    const int i = 256 * blockIdx.x + threadIdx.x;
+    if (i == 0)
+        next_block[0] = 0;
+    totals[i] = 0;
+}
+
+extern "C" __global__ void __launch_bounds__(32) tiles_in_registers(const float *__restrict__ a, float *__restrict__ b, int n, unsigned int *next_block, unsigned long long *totals)
+{
+    __shared__ unsigned int ticket;  // this block's number: those before it have begun
+    if (threadIdx.x == 0)
+        ticket = atomicAdd(next_block, 1);
+    __syncthreads();
+    const int bx = ticket;
+    const int tx = threadIdx.x;
+    __shared__ float before[1];
+    if (128 * bx + 127 < n) {
+        float tile_sum = 0.0f;  // tile_sum
+        for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
+            tile_sum += a[128 * bx + 4 * tx + j_inner_inner];  // tile_sum
+        tile_sum = warp_sum_float32(tile_sum);  // tile_sum
+        float before_tile = tile_sum;  // before_tile
+        store_float32(before_tile, ticket, totals);  // before_tile
+        float thread_sum = 0.0f;  // thread_sum
+        for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
+            thread_sum += a[128 * bx + 4 * tx + j_local_inner];  // thread_sum
+        float before_thread = thread_sum;  // before_thread
+        before_thread = warp_exclusive_sum_float32(before_thread);  // before_thread
+        float local[4];
+        #pragma unroll
+        for (int e_inner = 0; e_inner < 4; ++e_inner) {
+            before_thread += a[128 * bx + 4 * tx + e_inner];  // local
+            local[e_inner] = before_thread;  // local
+        }
+        before_tile = grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        float4 b_v;
+        b_v.x = before_tile + local[0];
+        b_v.y = before_tile + local[1];
+        b_v.z = before_tile + local[2];
+        b_v.w = before_tile + local[3];
+        *(float4 *)&b[128 * bx + 4 * tx] = b_v;  // insn
+    } else {
+        float tile_sum = 0.0f;  // tile_sum
+        for (int j_inner_inner = 0; j_inner_inner < min(4, n - 128 * bx - 4 * tx); ++j_inner_inner)
+            tile_sum += a[128 * bx + 4 * tx + j_inner_inner];  // tile_sum
+        tile_sum = warp_sum_float32(tile_sum);  // tile_sum
+        float before_tile = tile_sum;  // before_tile
+        store_float32(before_tile, ticket, totals);  // before_tile
+        float thread_sum = 0.0f;  // thread_sum
+        for (int j_local_inner = 0; j_local_inner < min(4, n - 128 * bx - 4 * tx); ++j_local_inner)
+            thread_sum += a[128 * bx + 4 * tx + j_local_inner];  // thread_sum
+        float before_thread = 0.0f;  // before_thread
+        if (128 * bx + 4 * tx < n)
+            before_thread += thread_sum;  // before_thread
+        before_thread = warp_exclusive_sum_float32(before_thread);  // before_thread
+        float local[4];
+        if (128 * bx + 4 * tx < n) {
+            #pragma unroll
+            for (int e_inner = 0; e_inner < 4; ++e_inner) {
+                if (128 * bx + 4 * tx + e_inner < n) {
+                    before_thread += a[128 * bx + 4 * tx + e_inner];  // local
+                    local[e_inner] = before_thread;  // local
+                }
+            }
+        }
+        before_tile = grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        if (128 * bx + 4 * tx + 3 < n) {
+            float4 b_v;
+            b_v.x = before_tile + local[0];
+            b_v.y = before_tile + local[1];
+            b_v.z = before_tile + local[2];
+            b_v.w = before_tile + local[3];
+            *(float4 *)&b[128 * bx + 4 * tx] = b_v;  // insn
+        } else {
+            #pragma unroll
+            for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
+                const int i = 128 * bx + 4 * tx + i_inner_inner;
+                if (i < n)
+                    b[i] = before_tile + local[i_inner_inner];  // insn
+            }
+        }
+    }
+}
