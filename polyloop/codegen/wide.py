@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -33,6 +33,7 @@ _BUILT_IN: Final = 4
 """Most components of the language's own vector types, x to w."""
 
 Key: TypeAlias = tuple[str, tuple[Expression, ...]]
+_Element: TypeAlias = tuple[str, tuple[Affine, ...]]
 DType = np.dtype[np.generic]
 
 
@@ -72,27 +73,35 @@ class Plan:
 
         So the neighbours of a stencil are components of the vector that holds its centre.
         """
-        name = array_name(access)
-        vectors = [load for load in self.loads if load.key[0] == name and load.key != (name, access.index_tuple)]
-        if not vectors or (self.store is not None and self.store.key[0] == name):
+        name, indices = array_name(access), access.index_tuple
+        if self.store is not None and self.store.key[0] == name:
             return None
-        own = _forms(access, self.lanes, number)
-        for load in vectors if own is not None else ():
-            for other in range(self.lanes.count):
-                if _forms(load.access, self.lanes, other) == own:
-                    return load.key, other
-        return None
+        forms = _forms(indices, self.lanes)
+        found = self._components.get((name, forms[number])) if forms is not None else None
+        return next((place for place in found or () if place[0] != (name, indices)), None)
 
     def has_part(self, access: p.Subscript) -> bool:
         """Return whether some lane reads a component of a vector by *access*."""
         return any(self.component(access, number) is not None for number in range(self.lanes.count))
 
+    @cached_property
+    def _components(self) -> dict[_Element, list[tuple[Key, int]]]:
+        """Where vectors have elements: which vector, and which component of it."""
+        found: dict[_Element, list[tuple[Key, int]]] = {}
+        for load in self.loads:
+            for number, forms in enumerate(_forms(load.access.index_tuple, self.lanes) or ()):
+                found.setdefault((load.key[0], forms), []).append((load.key, number))
+        return found
 
-def _forms(access: p.Subscript, lanes: Lanes, number: int) -> tuple[Affine, ...] | None:
-    """Return the subscripts of an access in lane *number*, None if they are not affine."""
-    lane = {lanes.iname: Affine((), lanes.low + number)}
-    forms = tuple(form.substitute(lane) for index in access.index_tuple if (form := affine_of(index)) is not None)
-    return forms if len(forms) == len(access.index_tuple) else None
+
+@lru_cache(maxsize=256)
+def _forms(indices: tuple[Expression, ...], lanes: Lanes) -> tuple[tuple[Affine, ...], ...] | None:
+    """Return the subscripts of an access in each lane, None if they are not affine."""
+    forms = [form for index in indices if (form := affine_of(index)) is not None]
+    if len(forms) < len(indices):
+        return None
+    numbers = [{lanes.iname: Affine((), lanes.low + number)} for number in range(lanes.count)]
+    return tuple(tuple([form.substitute(lane) for form in forms]) for lane in numbers)
 
 
 def plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
@@ -149,10 +158,9 @@ def _forget_columns(scope: Scope, statement: Statement, lanes: Lanes) -> None:
                 scope.notes.pop((statement.instruction, _text(scope, access)), None)
 
 
-def _elements(access: p.Subscript, lanes: Lanes) -> set[tuple[str, tuple[Affine, ...]]]:
+def _elements(access: p.Subscript, lanes: Lanes) -> set[_Element]:
     """Return the elements that the lanes access, nothing if they are not affine."""
-    found = (_forms(access, lanes, number) for number in range(lanes.count))
-    return {(array_name(access), forms) for forms in found if forms is not None}
+    return {(array_name(access), forms) for forms in _forms(access.index_tuple, lanes) or ()}
 
 
 def _moved(access: p.Subscript, lanes: Lanes) -> Iterator[p.Subscript]:
