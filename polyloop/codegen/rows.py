@@ -7,7 +7,7 @@ pieces.  Parameters of which a residue is known, ``n = m * q + r``, are written 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import gcd
 from typing import Final, TypeAlias
 
@@ -76,38 +76,6 @@ def rewrite(form: Affine, divisibility: Divisibility) -> Affine:
     return form.substitute(values)
 
 
-class _Reader:
-    """Reads the constraints of one basic set that has divs, or parameters of known residue."""
-
-    def __init__(self, basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility) -> None:
-        names = [*_parameters(basic), *dims]
-        first = len(names) - len(dims)
-        self.columns: list[tuple[isl.dim_type, int, Affine]] = [
-            (PARAM if i < first else SET, i if i < first else i - first, rewrite(Affine.variable(name), divisibility))
-            for i, name in enumerate(names)
-        ]
-        self.count = basic.dim(DIV)
-        for number in range(self.count):
-            self.columns.append((DIV, number, self.floor(basic.get_div(number))))
-
-    def floor(self, aff: isl.Aff) -> Affine:
-        den = aff.get_denominator_val()
-        total = Affine((), aff.get_constant_val().mul(den).to_python())
-        for kind, position, value in self.columns:
-            coefficient = aff.get_coefficient_val(IN if kind == SET else kind, position).mul(den).to_python()
-            if coefficient:
-                total = total.add(value, coefficient)
-        return total.floordiv(den.to_python())
-
-    def row(self, constraint: isl.Constraint) -> Affine:
-        total = Affine((), _number(constraint.get_constant_val()))
-        for kind, position, value in self.columns:
-            coefficient = _number(constraint.get_coefficient_val(kind, position))
-            if coefficient:
-                total = total.add(value, coefficient)
-        return total
-
-
 def _number(value: isl.Val) -> int:
     """Return an integer; ``get_num_si`` is much faster than ``to_python``, and 0 for what has more than 64 bits."""
     return 0 if value.is_zero() else value.get_num_si() or value.to_python()
@@ -144,33 +112,68 @@ def in_order(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def _read(basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility) -> Piece:
+    columns = [rewrite(Affine.variable(name), divisibility) for name in (*_parameters(basic), *dims)]
+    skipped = _definitions(basic, columns) if basic.dim(DIV) else ()
+    form_of = _sums(columns)
     piece: Piece = {}
-    if not divisibility and not basic.dim(DIV):
-        names = [*_parameters(basic), *dims]
-        columns = sorted((name, position) for position, name in enumerate(names))
-        for matrix, is_equality in ((basic.equalities_matrix, True), (basic.inequalities_matrix, False)):
-            for form in _forms(matrix(PARAM, SET, DIV, CONSTANT), columns):
-                put(piece, form)
-                if is_equality:
-                    put(piece, form.scale(-1))
-        return piece
-    reader = _Reader(basic, dims, divisibility)
-    for constraint in basic.get_constraints():
-        if reader.count and constraint.is_div_constraint():
-            continue
-        form = reader.row(constraint)
-        put(piece, form)
-        if constraint.is_equality():
-            put(piece, form.scale(-1))
+    for matrix, is_equality in ((basic.equalities_matrix, True), (basic.inequalities_matrix, False)):
+        for row in _vectors(matrix(PARAM, SET, DIV, CONSTANT)):
+            if row in skipped:
+                continue
+            form = form_of(row)
+            put(piece, form)
+            if is_equality:
+                put(piece, form.scale(-1))
     return piece
 
 
-def _forms(matrix: isl.Mat, columns: Sequence[tuple[str, int]]) -> Iterator[Affine]:
-    """Yield the rows of a matrix, of which the last column is the constant."""
-    read, last = matrix.get_element_val, len(columns)
+def _vectors(matrix: isl.Mat) -> Iterator[tuple[int, ...]]:
+    """Yield the rows of a matrix."""
+    read, columns = matrix.get_element_val, range(matrix.cols())
     for row in range(matrix.rows()):
-        terms = tuple([(name, c) for name, column in columns if (c := _number(read(row, column)))])
-        yield Affine(terms, _number(read(row, last)))
+        yield tuple([0 if (v := read(row, column)).is_zero() else _number(v) for column in columns])
+
+
+def _definitions(basic: isl.BasicSet, columns: list[Affine]) -> set[tuple[int, ...]]:
+    """Append the quotients of *basic* to its columns; return the rows by which ISL defines them."""
+    found: set[tuple[int, ...]] = set()
+    first, count = len(columns), basic.dim(DIV)
+    parameters = basic.dim(PARAM)
+    places = [(PARAM, i) if i < parameters else (IN, i - parameters) for i in range(first)]
+    places += [(DIV, i) for i in range(count)]
+    for number in range(count):
+        aff = basic.get_div(number)
+        denominator = aff.get_denominator_val()
+        den = _number(denominator)
+        row = [_number(aff.get_coefficient_val(*place).mul(denominator)) for place in places]
+        const = _number(aff.get_constant_val().mul(denominator))
+        total = Affine((), const)
+        for coefficient, column in zip(row, columns, strict=False):  # a quotient is one of those before it
+            total = total.add(column, coefficient)
+        columns.append(total.floordiv(den))
+        row[first + number] = -den
+        found |= {(*row, const), (*(-c for c in row), den - 1 - const)}
+    return found
+
+
+def _sums(columns: Sequence[Affine]) -> Callable[[tuple[int, ...]], Affine]:
+    """Return what makes forms of rows of coefficients, one for each column, and a constant."""
+    last = len(columns)
+    atoms = {column.terms[0][0]: i for i, column in enumerate(columns) if len(column.terms) == 1}
+    if len(atoms) == last and all(column == Affine.variable(column.terms[0][0]) for column in columns):
+        order = [(var, atoms[var]) for var, _ in Affine.make(dict.fromkeys(atoms, 1)).terms]
+        return lambda row: Affine(tuple([(var, c) for var, place in order if (c := row[place])]), row[last])
+
+    def total(row: tuple[int, ...]) -> Affine:
+        found, const = dict[Var, int](), row[last]
+        for coefficient, (terms, own) in zip(row, columns, strict=False):
+            if coefficient:
+                const += coefficient * own
+                for var, c in terms:
+                    found[var] = found.get(var, 0) + coefficient * c
+        return Affine.make(found, const)
+
+    return total
 
 
 def pieces_of(statement: Statement, keep: frozenset[str], divisibility: Divisibility) -> tuple[Piece, ...]:
