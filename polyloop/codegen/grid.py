@@ -78,9 +78,11 @@ def grid_axes(
     found = []
     for axis in sorted(all_axes):
         pieces: list[Piece] = []
+        seen: list[tuple[Piece, ...]] = []
         for statement in statements:
-            if axis in statement.dims:
-                pieces += _pieces_on(axis, all_axes, statement, divisibility)
+            if axis in statement.dims and (together := pieces_of(statement, all_axes, divisibility)) not in seen:
+                seen.append(together)
+                pieces += _pieces_on(axis, together, statement, divisibility)
         assert pieces, f"no statement runs over '{axis}'"
         bounds = bounds_of(axis, pieces, context, None)
         assert bounds is not None, f"'{axis}' is unbounded"
@@ -94,10 +96,9 @@ def grid_axes(
 
 
 def _pieces_on(
-    axis: str, all_axes: frozenset[str], statement: Statement, divisibility: Divisibility
+    axis: str, together: tuple[Piece, ...], statement: Statement, divisibility: Divisibility
 ) -> Iterable[Piece]:
-    """Return the projection onto one axis; from that onto all of them if they are independent."""
-    together = pieces_of(statement, all_axes, divisibility)
+    """Return the projection onto one axis; it is that onto all of them, *together*, if they are independent."""
     if any(len(_axes_in(terms)) > 1 for piece in together for terms in piece):
         return pieces_of(statement, frozenset({axis}), divisibility)
     return together

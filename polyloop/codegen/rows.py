@@ -214,15 +214,49 @@ def _memo(statement: Statement) -> dict[object, tuple[Piece, ...]]:
 
 
 def _project(statement: Statement, kept: tuple[str, ...], divisibility: Divisibility) -> tuple[Piece, ...]:
+    exact = len(kept) == len(statement.dims)
+    if not exact and (without := _without_independent(statement, kept, divisibility)) is not None:
+        return without
     domain, dims = projected(statement, kept), kept
     basics = domain.get_basic_sets()
     if len(basics) > 1:
         domain = domain.coalesce()
         basics = domain.get_basic_sets()
-    exact = len(kept) == len(statement.dims)
     if any(basic.dim(DIV) for basic in basics):
         basics = domain.compute_divs().get_basic_sets() if exact else [b.remove_unknown_divs() for b in basics]
     return tuple(in_order(rows_of(basic, dims, divisibility) for basic in basics))
+
+
+def _without_independent(
+    statement: Statement, kept: tuple[str, ...], divisibility: Divisibility
+) -> tuple[Piece, ...] | None:
+    """Return the projection of a convex domain without a look at the dimensions between constants, which no other
+    one depends on: their rows are left out.  None if there are no such dimensions."""
+    whole = pieces_of(statement, frozenset(statement.dims), divisibility)
+    if len(whole) != 1:
+        return None
+    free = _independent(whole[0]).difference(kept)
+    gone = frozenset(dim for dim in statement.dims if dim in free)
+    if not gone:
+        return None
+    if len(gone) + len(kept) < len(statement.dims):
+        whole = pieces_of(statement, gone.union(kept), divisibility)
+        if len(whole) != 1:
+            return None
+    return ({terms: const for terms, const in whole[0].items() if len(terms) > 1 or terms[0][0] not in gone},)
+
+
+def _independent(piece: Piece) -> set[Var]:
+    """Return the names of which rows say nothing but constants between which they lie; these are some."""
+    alone: dict[Var, int] = {}
+    coupled: set[Var] = set()
+    for terms, const in piece.items():
+        if len(terms) == 1 and abs(terms[0][1]) == 1:
+            var = terms[0][0]
+            alone[var] = alone.get(var, 0) + const
+        else:
+            coupled.update(Affine(terms).names())
+    return {var for var, room in alone.items() if type(var) is str and var not in coupled and room >= 0}
 
 
 def projected(statement: Statement, kept: Sequence[str]) -> isl.Set:
