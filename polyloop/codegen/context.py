@@ -47,7 +47,7 @@ def _without_floor(terms: Terms, const: int) -> Iterator[Affine]:
 class Context:
     """A conjunction of rows ``form >= 0``, with the interval of each variable that follows from them."""
 
-    __slots__ = ("_by_terms", "_children", "_failed", "_name_sets", "_named", "_proved", "box", "rows")
+    __slots__ = ("_children", "_failed", "_name_sets", "_named", "_proved", "box", "rows")
 
     def __init__(self) -> None:
         self.rows: dict[Terms, int] = {}
@@ -55,7 +55,6 @@ class Context:
         self._proved: set[Affine] = set()
         self._failed: set[Affine] = set()
         self._children: dict[tuple[Affine, ...], Context] = {}
-        self._by_terms: dict[frozenset[tuple[Var, int]], int] | None = None
         self._named: list[_Named] | None = None
         self._name_sets: set[frozenset[Var]] = set()
 
@@ -71,6 +70,10 @@ class Context:
         child.rows = self.rows.copy()
         child.box = self.box.copy()
         child._proved = self._proved.copy()
+        if self._named is not None:  # with rows that new ones are stronger than: what these show holds all the same
+            added = [_named(*row) for row in new]
+            child._named = [*self._named, *added]
+            child._name_sets = self._name_sets.union([names for names, _, _ in added if names])
         for terms, const in new:
             old = child.rows.get(terms)
             if old is None or const < old:
@@ -204,12 +207,10 @@ class Context:
 
     def _has_multiple(self, terms: dict[Var, int], const: int) -> bool:
         """Return whether an unsorted row, divided by the gcd of its coefficients, is known."""
-        if self._by_terms is None:
-            self._by_terms = {frozenset(known): known_const for known, known_const in self.rows.items()}
         common = gcd(*terms.values())
         if common > 1:
             terms = {var: coefficient // common for var, coefficient in terms.items()}
-        known = self._by_terms.get(frozenset(terms.items()))
+        known = self.rows.get(Affine.make(terms).terms)
         return known is not None and known <= const // common
 
 

@@ -289,13 +289,19 @@ def _shown(scope: Scope, var: str) -> str:
 # {{{ types
 
 
+@lru_cache(maxsize=256)
+def _built_in(dtype: DType, count: int) -> DType | None:
+    """Return the language's own type of vectors of *count* numbers, None if it has none."""
+    return next((v for v in VECTORS.values() if component(v) == dtype and len(v.names or ()) == count), None)
+
+
 def vector_type(scope: Scope, dtype: DType, count: int) -> tuple[str, tuple[str, ...]]:
     """Return the C name of *count* numbers that are moved at once, and how each is called: ``.x``, or nothing.
 
     The language has vectors of 2 and 4 components; others are declared, as a structure with an array ``e``.
     """
     if count <= _BUILT_IN and count * dtype.itemsize <= MOST_BYTES:
-        own = next((v for v in VECTORS.values() if component(v) == dtype and len(v.names or ()) == count), None)
+        own = _built_in(dtype, count)
         if own is not None:
             return scope.ctype(own), tuple(f".{axis}" for axis in own.names or ())
     key = f"vector {dtype.name} {count}"
