@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from operator import is_
+from typing import Any, Final
 
 from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, Group, If, Node, Verbatim, walk
 from polyloop.poly.affine import Affine, Var
@@ -124,7 +125,7 @@ class Indices:
         return self._settled(body, fresh) if self._used else body
 
     def _settled(self, body: Block, fresh: Callable[[str], str | None]) -> Block:
-        nodes = tuple(_with_blocks(node, lambda block: self._settled(block, fresh)) for node in body)
+        nodes = tuple([_with_blocks(node, lambda block: self._settled(block, fresh)) for node in body])
         names: Block = ()
         for position in range(len(nodes) - 1, -1, -1):
             node = nodes[position]
@@ -139,6 +140,8 @@ class Indices:
                 nodes = (*nodes[:position], *_rewritten(nodes[position + 1 :], put, written))
                 if name is not None:
                     names = (replace(node, name=name), *names)
+        if len(nodes) == len(body) and all(map(is_, nodes, body)):
+            return body
         return (*_joined(names), *nodes)
 
     def _named(self, mark: Mark, fresh: Callable[[str], str | None]) -> str | None:
@@ -180,12 +183,13 @@ def _naming(mark: str, name: str) -> Callable[[str], str]:
 
 
 def _with_blocks(node: Node, change: Callable[[Block], Block]) -> Node:
-    """Return *node* with *change* applied to the blocks in it."""
+    """Return *node* with *change* applied to the blocks in it; itself where nothing changes."""
     match node:
         case For(body=body) | Group(body=body):
-            return replace(node, body=change(body))
+            return node if (new := change(body)) is body else replace(node, body=new)
         case If(body=body, orelse=orelse):
-            return replace(node, body=change(body), orelse=change(orelse))
+            new, other = change(body), change(orelse)
+            return node if new is body and other is orelse else replace(node, body=new, orelse=other)
         case _:
             return node
 
@@ -206,29 +210,34 @@ def _texts(block: Iterable[Node]) -> Iterator[str]:
                 yield condition
 
 
-def _rewritten(block: Iterable[Node], put: Callable[[str], str], written: Callable[[str], str]) -> Block:
+def _rewritten(block: Block, put: Callable[[str], str], written: Callable[[str], str]) -> Block:
     """Return *block* with *put* applied to the texts in which an index may stand, *written* to those of a user's."""
-    return tuple(
-        _changed(_with_blocks(node, lambda inner: _rewritten(inner, put, written)), put, written) for node in block
-    )
+    new = [_changed(_with_blocks(node, lambda inner: _rewritten(inner, put, written)), put, written) for node in block]
+    return block if all(map(is_, new, block)) else tuple(new)
 
 
 def _changed(node: Node, put: Callable[[str], str], written: Callable[[str], str]) -> Node:
     match node:
         case Assign(target, _, value):
-            return replace(node, target=put(target), value=put(value))
+            return _with(node, target=put(target), value=put(value))
         case Call(text):
-            return replace(node, text=put(text))
+            return _with(node, text=put(text))
         case Verbatim(constants):
-            return replace(node, constants=tuple((ctype, name, written(value)) for ctype, name, value in constants))
+            changed = tuple((ctype, name, written(value)) for ctype, name, value in constants)
+            return node if changed == constants else replace(node, constants=changed)
         case Declare(value=str(value)):
-            return replace(node, value=put(value))
+            return _with(node, value=put(value))
         case For(start=start, test=test):
-            return replace(node, start=put(start), test=put(test))
+            return _with(node, start=put(start), test=put(test))
         case If(condition):
-            return replace(node, condition=put(condition))
+            return _with(node, condition=put(condition))
         case _:
             return node
+
+
+def _with(node: Any, **texts: str) -> Any:  # noqa: ANN401 - each kind of node has texts of its own
+    """Return *node* with other texts; itself where they are its own."""
+    return node if all(getattr(node, name) == text for name, text in texts.items()) else replace(node, **texts)
 
 
 def _joined(names: Iterable[Node]) -> list[Declare]:

@@ -21,7 +21,7 @@ from polyloop.codegen.copies import waited_for, without_barriers, without_runs
 from polyloop.codegen.indices import Mark
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.parts import constant_names
-from polyloop.codegen.rows import Piece, mentions, negated, pieces_of, tightened
+from polyloop.codegen.rows import Piece, between_constants, mentions, negated, pieces_of, tightened
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tiles import Tile, full_tile, places
 from polyloop.errors import Diagnostic
@@ -51,6 +51,7 @@ class Loops(ABC):
         self.parameters = frozenset(schedule.parameters)
         self.may_peel = True
         self.constants = constant_names(self.statements.values(), scope.split)
+        self.constant_bounds: dict[tuple[str, tuple[str, ...], frozenset[str]], Bounds] = {}
 
     @abstractmethod
     def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
@@ -111,6 +112,9 @@ class Loops(ABC):
         name = node.iname
         keep = self._visible(node.body, known | {name})
         names = tuple(runs(node.body))
+        key = (name, names, keep)
+        if key in self.constant_bounds:
+            return self.constant_bounds[key]
         pieces: list[Piece] = []
         box: Piece = {((name, 1),): 0, ((name, -1),): self.extents[name] - 1} if name in self.extents else {}
         for statement in names:
@@ -121,7 +125,10 @@ class Loops(ABC):
                 pieces.append(box)
         assert pieces, f"no statement in loop '{name}' runs over it"
         stride = stride_of(name, (self.statements[s] for s in names), pieces, keep, self.scope.divisibility)
-        return bounds_of(name, pieces, context, stride)
+        bounds = bounds_of(name, pieces, context, stride)
+        if bounds is not None and all(between_constants(name, piece) for piece in pieces):
+            self.constant_bounds[key] = bounds  # which no context makes any others
+        return bounds
 
     def _loop(self, node: Loop, context: Context, known: frozenset[str]) -> Block:
         name = node.iname

@@ -18,7 +18,18 @@ from polyloop.poly.order import places_of, row_key
 from polyloop.poly.residues import Divisibility
 from polyloop.schedule.plan import Statement
 
-__all__ = ["Divisibility", "Piece", "hull", "in_order", "negated", "pieces_of", "rewrite", "rows_of", "tightened"]
+__all__ = [
+    "Divisibility",
+    "Piece",
+    "between_constants",
+    "hull",
+    "in_order",
+    "negated",
+    "pieces_of",
+    "rewrite",
+    "rows_of",
+    "tightened",
+]
 
 Terms: TypeAlias = tuple[tuple[Var, int], ...]
 Piece: TypeAlias = dict[Terms, int]
@@ -230,8 +241,10 @@ def _project(statement: Statement, kept: tuple[str, ...], divisibility: Divisibi
 def _without_independent(
     statement: Statement, kept: tuple[str, ...], divisibility: Divisibility
 ) -> tuple[Piece, ...] | None:
-    """Return the projection of a convex domain without a look at the dimensions between constants, which no other
-    one depends on: their rows are left out.  None if there are no such dimensions."""
+    """Return the projection of a convex domain in which the rows of independent dimensions are just left out.
+
+    These lie between constants, and nothing else depends on them.  None if there are none.
+    """
     whole = pieces_of(statement, frozenset(statement.dims), divisibility)
     if len(whole) != 1:
         return None
@@ -271,6 +284,16 @@ def projected(statement: Statement, kept: Sequence[str]) -> isl.Set:
             domain = domain.project_out(SET, start, end - start)
         end = start - 1 if start else 0
     return domain
+
+
+def between_constants(name: str, piece: Piece) -> bool:
+    """Return whether all that *piece* says of *name* is between which constants it lies."""
+    for terms in piece:
+        if len(terms) == 1 and terms[0][0] == name:
+            continue
+        if any(var == name or mentions(var, name) for var, _ in terms):
+            return False
+    return True
 
 
 def mentions(var: Var, name: str) -> bool:

@@ -27,7 +27,7 @@ from polyloop.codegen.linear import condition_text
 from polyloop.codegen.matrix import matrix_block
 from polyloop.codegen.passing import passing_call
 from polyloop.codegen.prefix import prefix_call
-from polyloop.codegen.rows import hull
+from polyloop.codegen.rows import Piece, hull
 from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile
 from polyloop.codegen.verbatim import verbatim
@@ -62,6 +62,7 @@ class Walker(LaneLoops):
         super().__init__(scope, schedule, axes, extents)
         self.axes = frozenset(axes)
         self.assignments: dict[tuple[str | int | None, ...], Assign | Call | Verbatim] = {}
+        self.hulls: dict[tuple[tuple[str, ...], frozenset[str]], Piece] = {}
 
     def run(self, tree: Tree, context: Context) -> Block:
         """Return the code of *tree*, with full blocks apart from partial ones where that pays."""
@@ -169,8 +170,14 @@ class Walker(LaneLoops):
         if not names or self._is_tested_inside(nodes):
             return []
         keep = self._visible(nodes, known)
-        common = hull(chain.from_iterable(self._pieces(name, keep) for name in names))
-        rows = [row for terms, const in common.items() if not context.implies(row := Affine(terms, const))]
+        common = self.hulls.get((names, keep))
+        if common is None:
+            common = self.hulls[names, keep] = hull(chain.from_iterable(self._pieces(name, keep) for name in names))
+        have = context.rows
+        rows = [
+            row for terms, const in common.items()
+            if have.get(terms, const + 1) > const and not context.implies(row := Affine(terms, const))
+        ]  # fmt: skip
         if rows and all(isinstance(node, Loop) for node in nodes):
             rows = [row for row in rows if not self._enforced(row, nodes, context, known)]
         return minimal(rows, context)
