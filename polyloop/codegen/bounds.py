@@ -100,11 +100,12 @@ def minimal(rows: Sequence[Affine], context: Context) -> list[Affine]:
 
 def _on(piece: Piece, name: str) -> list[Affine]:
     """Return the rows that bound *name*."""
-    return [
-        Affine(terms, const)
-        for terms, const in piece.items()
-        if any(v == name for v, _ in terms) and not any(mentions(v, name) for v, _ in terms)
-    ]
+    rows = []
+    for terms, const in piece.items():
+        names = [var for var, _ in terms]
+        if name in names and not any(type(var) is not str and mentions(var, name) for var in names):
+            rows.append(Affine(terms, const))
+    return rows
 
 
 def _relaxed(piece: Piece, name: str) -> list[Affine]:

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import is_
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, Group, If, Node, Verbatim, walk
 from polyloop.poly.affine import Affine, Var
 
 __all__ = ["Indices", "Mark", "is_mark"]
+
+_AnyNode = TypeVar("_AnyNode")
 
 _LETTER: Final = "\N{LATIN LETTER ALVEOLAR CLICK}"
 _MARK: Final = re.compile(f"{_LETTER}([0-9]+){_LETTER}")
@@ -235,9 +237,12 @@ def _changed(node: Node, put: Callable[[str], str], written: Callable[[str], str
             return node
 
 
-def _with(node: Any, **texts: str) -> Any:  # noqa: ANN401 - each kind of node has texts of its own
+def _with(node: _AnyNode, **texts: str) -> _AnyNode:
     """Return *node* with other texts; itself where they are its own."""
-    return node if all(getattr(node, name) == text for name, text in texts.items()) else replace(node, **texts)
+    if all(getattr(node, name) == text for name, text in texts.items()):
+        return node
+    changed: _AnyNode = replace(cast("Any", node), **texts)
+    return changed
 
 
 def _joined(names: Iterable[Node]) -> list[Declare]:

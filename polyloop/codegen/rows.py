@@ -291,11 +291,16 @@ def between_constants(name: str, piece: Piece) -> bool:
     for terms in piece:
         if len(terms) == 1 and terms[0][0] == name:
             continue
-        if any(var == name or mentions(var, name) for var, _ in terms):
+        if _is_on(terms, name):
             return False
     return True
 
 
 def mentions(var: Var, name: str) -> bool:
     """Return whether *name* occurs inside the floor *var*."""
-    return isinstance(var, Floor) and any(v == name or mentions(v, name) for v, _ in var.terms)
+    return isinstance(var, Floor) and _is_on(var.terms, name)
+
+
+def _is_on(terms: Terms, name: str) -> bool:
+    """Return whether *name* occurs in *terms*, inside floors too."""
+    return any(var == name or (type(var) is not str and mentions(var, name)) for var, _ in terms)

@@ -18,6 +18,10 @@ from polyloop.expr.nodes import Expression
 __all__ = ["Affine", "Floor", "Var", "affine_of", "to_expression"]
 
 
+_new = tuple.__new__
+"""Makes a named tuple without a look at names and defaults."""
+
+
 class Floor(NamedTuple):
     """``floor((sum(c*v) + const) / den)``; ``terms`` as in :class:`Affine`, ``den`` > 0."""
 
@@ -48,20 +52,20 @@ class Affine(NamedTuple):
         items = [term for term in terms if term[1]]
         if len(items) > 1:
             items.sort(key=_sort_key)
-        return Affine(tuple(items), const)
+        return _new(Affine, (tuple(items), const))
 
     @staticmethod
     def variable(name: Var) -> Affine:
         """Return the form ``name``."""
-        return Affine(((name, 1),), 0)
+        return _new(Affine, (((name, 1),), 0))
 
     def add(self, other: Affine, scale: int = 1) -> Affine:
         """Return ``self + scale * other``."""
         if not other.terms or not scale:
-            return Affine(self.terms, self.const + scale * other.const)
+            return _new(Affine, (self.terms, self.const + scale * other.const))
         if not self.terms:
-            terms = other.terms if scale == 1 else tuple((v, scale * c) for v, c in other.terms)
-            return Affine(terms, self.const + scale * other.const)
+            terms = other.terms if scale == 1 else tuple([(v, scale * c) for v, c in other.terms])
+            return _new(Affine, (terms, self.const + scale * other.const))
         total = dict(self.terms)
         for var, coefficient in other.terms:
             total[var] = total.get(var, 0) + scale * coefficient
@@ -71,7 +75,7 @@ class Affine(NamedTuple):
         """Return ``factor * self``."""
         if factor == 0:
             return Affine((), 0)
-        return Affine(tuple((v, factor * c) for v, c in self.terms), factor * self.const)
+        return _new(Affine, (tuple([(v, factor * c) for v, c in self.terms]), factor * self.const))
 
     def floordiv(self, den: int) -> Affine:
         """Return ``floor(self / den)``, exactly; ``den`` > 0."""
@@ -97,7 +101,7 @@ class Affine(NamedTuple):
             value, coefficient = values[var], terms[0][1]
             if coefficient != 1:
                 value = value.scale(coefficient)
-            return Affine(value.terms, value.const + self.const) if self.const else value
+            return _new(Affine, (value.terms, value.const + self.const)) if self.const else value
         total = Affine((), self.const)
         for var, coefficient in terms:
             if type(var) is str:
@@ -131,7 +135,10 @@ class Affine(NamedTuple):
 
     def coefficient(self, name: str) -> int:
         """Return the coefficient of *name* outside of floors."""
-        return next((c for v, c in self.terms if v == name), 0)
+        for var, coefficient in self.terms:
+            if var == name:
+                return coefficient
+        return 0
 
     def is_constant(self) -> bool:
         """Return whether no variable occurs."""
@@ -142,9 +149,9 @@ def affine_of(expr: Expression) -> Affine | None:
     """Return *expr* as an affine form of its variables, or None if it is not quasi-affine."""
     kind = type(expr)
     if kind is int:
-        return Affine((), expr)
+        return _new(Affine, ((), expr))
     if kind is p.Variable:
-        return Affine(((expr.name, 1),), 0)
+        return _new(Affine, (((expr.name, 1),), 0))
     if kind is p.Sum:
         known = _sums.get(id(expr))
         if known is None:
