@@ -19,7 +19,7 @@ from polyloop.runtime.ccompile import build_library, load_library
 from polyloop.runtime.gpu import GpuModule, resolve_stream
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
-from polyloop.runtime.repeat import PackedCall
+from polyloop.runtime.repeat import Launch, PackedCall
 from polyloop.runtime.views import ArrayKind, ArrayView, HostMemory, call_error
 
 __all__ = ["Backend", "CBackend", "CudaBackend", "make_backend"]
@@ -80,16 +80,11 @@ class CBackend:
         """Return the launches of *binding*, to be repeated as they are while the arrays live: they hold addresses."""
         views = {**binding.views, **workspace}
 
-        def prepared(launch: DeviceLaunch) -> Callable[[int | None], bool]:
-            function = self._functions[launch.name]
+        def prepared(launch: DeviceLaunch) -> Callable[[int], Launch]:
             arguments = [binding.address(name, views[name].pointer) if name in self._arrays
                          else _c_value(binding.scalars[name]) for name in launch.arguments]
-
-            def run(_: int | None) -> bool:
-                function(*arguments)
-                return True
-
-            return run
+            call = functools.partial(self._functions[launch.name], *arguments)
+            return lambda _: call
 
         return PackedCall([prepared(launch) for launch, _ in binding.launches])
 

@@ -314,8 +314,8 @@ class GpuModule:
             launch_kernel(grid, launch.block, parameters, shared, stream.pycuda)
             return
         function = self._raw_functions(loaded)[launch.name]
-        launch_it = _raw().prepared(function, grid, launch.block, shared=shared, parameters=parameters)
-        if not launch_it(stream.handle):
+        launch_it = _raw().prepared(function, grid, launch.block, shared=shared, parameters=parameters)(stream.handle)
+        if not _raw().done(launch_it()):
             raise _other_context(self.program.kernel, "the stream is of another CUDA context than the arrays")
 
     def _raw_functions(self, loaded: _Loaded) -> dict[str, ctypes.c_void_p]:
@@ -334,12 +334,11 @@ class GpuModule:
             functions = self._raw_functions(self._load(context))
             pointers = {name: binding.address(name, view.pointer) for name, view in binding.views.items()}
             pointers |= workspace or {}
-            current = current_handle(views)
             launches = [
                 _raw().prepared(functions[launch.name], grid, launch.block, shared=self._dynamic[launch.name],
-                                parameters=self.pack(launch, pointers, binding), current=current)
+                                parameters=self.pack(launch, pointers, binding))
                 for launch, grid in binding.launches]
-            return PackedCall(launches, current)
+            return PackedCall(launches, current_handle(views), _raw().done)
 
     def run_elsewhere(self, packed: PackedCall, binding: Binding, stream: int | None) -> None:
         """Run *packed* in a thread where the context of its arrays is not current."""

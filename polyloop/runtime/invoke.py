@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Self
 
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.backends import Backend, CudaBackend, make_backend
 from polyloop.runtime.gpu import device_architecture
-from polyloop.runtime.repeat import PackedCall, Repeats
+from polyloop.runtime.repeat import PackedCall, Repeats, Signature
 from polyloop.runtime.resources import Resources, resources
 
 __all__ = ["BoundCall", "CompiledKernel", "load"]
@@ -20,13 +21,43 @@ __all__ = ["BoundCall", "CompiledKernel", "load"]
 _DEFAULT_ARCHITECTURE: Final = "sm_90"
 
 
-@dataclass(eq=False)
-class CompiledKernel:
+def _method(method: weakref.WeakMethod[Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a function that calls a method without keeping its object alive."""
+
+    def call(*arguments: object) -> Any:  # noqa: ANN401
+        found = method()
+        assert found is not None, "a kernel lives as long as it is called"
+        return found(*arguments)
+
+    return call
+
+
+def _unfinished(**_: object) -> Result:
+    raise AssertionError("the kernel is called before it is made")
+
+
+@dataclass(eq=False, repr=False)
+class CompiledKernel(functools.partial[Result]):
     """A kernel that can be called with arrays.
 
     Call it with every argument by keyword.  Integer sizes that are not passed are solved from the
     shapes of the arrays; outputs that are not passed are allocated, in the kind of the inputs.
     The result has every output as an attribute.
+
+    ::
+
+        c = run(a=a, b=b).c
+        run(a=a, b=b, c=c, stream=stream)
+
+    Two keywords are not the kernel's:
+
+    * ``stream``: where to run; a PyCUDA, Torch or CuPy stream, any object with ``__cuda_stream__``, or a handle.  By
+      default the stream that the arrays' library is using.  The call does not wait for the kernel unless NumPy
+      arrays are involved.
+    * ``poison``: fill outputs that are allocated with NaN first; by default as ``POLYLOOP_POISON`` says.
+
+    A call raises :class:`ArgumentError` where the arguments do not fit the kernel (see ``docs/errors.md``), and
+    :class:`CompilerError`, ``no-gpu``, where a CUDA kernel was called and there is no GPU.
 
     Attributes
     ----------
@@ -34,18 +65,45 @@ class CompiledKernel:
         The generated program: source text, launches, arguments.
     """
 
+    # It is a partial, of a function that knows the latest kind of call (see repeat.py), because Python calls those
+    # without a tuple and a dictionary of the arguments; a method ``__call__`` takes 0.3 us more.
+
     program: GeneratedProgram
     architecture: str
     regenerate: Callable[[int], GeneratedProgram] | None = None
-    _small: Backend = field(init=False, repr=False)
-    _large: Backend | None = field(default=None, init=False, repr=False)
-    _repeats: Repeats = field(init=False, repr=False)
+    _small: Backend = field(init=False)
+    _large: Backend | None = field(default=None, init=False)
+    _repeats: Repeats = field(init=False)
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        """Return a partial that does not know yet what to call."""
+        return super().__new__(cls, _unfinished)
 
     def __post_init__(self) -> None:
         self._small = make_backend(self.program, self.architecture)
         arrays = [a for a in self.program.arguments if isinstance(a, ArrayArg)]
-        self._repeats = Repeats(tuple(a.name for a in arrays if a.is_output))
+        names = tuple(a.name for a in self.program.arguments)
+        self._repeats = Repeats(names, tuple(a.name for a in arrays if a.is_output))
         self._may_repeat = not self.program.split and not self._small.binder.layouts
+        # no references to the kernel: it goes when the last one of others does, and with it what is loaded on a GPU
+        self._checked = _method(weakref.WeakMethod(self._call))
+        self._handle = _method(weakref.WeakMethod(self._handle_of))
+        checked: Callable[..., Result] = self._checked
+
+        def entry(*, stream: object = None, poison: bool | None = None, **arguments: object) -> Result:
+            return checked(arguments, stream, poison)
+
+        self._enter(entry)
+
+    def _enter(self, entry: Callable[..., Result]) -> None:
+        """Let calls go to *entry*."""
+        self.__setstate__((entry, (), {}, self.__dict__))  # type: ignore[attr-defined]  # known to pickle
+
+    def __copy__(self) -> CompiledKernel:
+        return self
+
+    def __deepcopy__(self, _: object) -> CompiledKernel:
+        return self
 
     def __repr__(self) -> str:
         names = ", ".join(a.name for a in self.program.arguments)
@@ -80,41 +138,30 @@ class CompiledKernel:
         dynamic = {k.name: k.dynamic_shared_bytes for k in self.program.launches}
         return resources(self.cubin, threads, dynamic)
 
-    def __call__(self, *, stream: object = None, poison: bool | None = None, **arguments: object) -> Result:
-        """Run the kernel.
-
-        Parameters
-        ----------
-        stream
-            Where to run: a PyCUDA, Torch or CuPy stream, any object with ``__cuda_stream__``, or a
-            handle.  By default the stream that the arrays' library is using.  The call does not
-            wait for the kernel unless NumPy arrays are involved.
-        poison
-            Fill outputs that are allocated with NaN first; by default as ``POLYLOOP_POISON`` says.
-        **arguments
-            Arrays and numbers by the names of the kernel.
-
-        Raises
-        ------
-        ArgumentError
-            The arguments do not fit the kernel; see ``docs/errors.md``.
-        CompilerError
-            ``no-gpu``: a CUDA kernel was called where there is no GPU.
-        """
+    def _call(self, arguments: Mapping[str, object], stream: object, poison: bool | None) -> Result:
+        """Run the kernel with arguments that the function entered last does not know."""
         if not poison:
-            handle = None if stream is None else self._small.stream(self.program.kernel, stream)
-            found = self._repeats.latest(arguments, handle)
-            if found is None:
-                found = self._repeats.again(arguments, handle)
-            if found is not None:
-                return found
+            handle = None if stream is None else self._handle_of(stream)
+            known = self._repeats.again(arguments, handle)
+            if known is not None:
+                self._expect(known[1])
+                return known[0]
         backend, binding = self._bind(arguments, poison)
         if binding.launches:
             backend.launch(binding, stream)
             may_repeat = self._may_repeat and not binding.fresh
             if may_repeat and (packed := backend.repeatable(binding)) is not None:
-                self._repeats.remember(arguments, packed)
+                self._expect(self._repeats.remember(arguments, packed))
         return binding.result()
+
+    def _expect(self, signature: Signature | None) -> None:
+        """Let the next calls be compared with *signature* first."""
+        entry = None if signature is None else signature.entry(self._checked, self._handle)
+        if entry is not None:
+            self._enter(entry)
+
+    def _handle_of(self, stream: object) -> int:
+        return self._small.stream(self.program.kernel, stream)
 
     def bind(self, **arguments: object) -> BoundCall:
         """Return the call with these arguments, to be repeated at the cost of the launches alone.
@@ -167,8 +214,11 @@ class CompiledKernel:
         return self._large
 
 
-class BoundCall:
+class BoundCall(functools.partial[Result]):
     """A call of a compiled kernel with its arguments, to be repeated; made by :meth:`CompiledKernel.bind`.
+
+    It takes nothing but ``stream``, by default the stream that the arrays' library is using.
+    :class:`CompilerError`, ``no-stream``, is raised for a stream of a kernel that runs on the CPU.
 
     Attributes
     ----------
@@ -176,29 +226,27 @@ class BoundCall:
         The outputs, the same arrays at each repetition.
     """
 
-    def __init__(
-        self, backend: Backend, binding: Binding, packed: PackedCall, kept: object
-    ) -> None:
-        self.result: Final = binding.result()
-        self._backend, self._binding, self._packed, self._kept = backend, binding, packed, kept
-        self._run = packed.run
+    result: Result
+    _of: GeneratedProgram
+    _kept: object
+
+    def __new__(cls, backend: Backend, binding: Binding, packed: PackedCall, kept: object) -> Self:
+        """Return the call of *packed*; *kept* lives as long as it does."""
+        result, kernel = binding.result(), binding.program.kernel
+
+        def otherwise(stream: object) -> Result:
+            handle = None if stream is None else backend.stream(kernel, stream)
+            if not packed.run(handle):
+                backend.run_elsewhere(packed, binding, handle)
+            return result
+
+        self = super().__new__(cls, packed.repeated(result, otherwise))
+        self.result, self._of, self._kept = result, binding.program, (binding, kept)
+        return self
 
     def __repr__(self) -> str:
-        program = self._binding.program
+        program = self._of
         return f"<call of '{program.kernel}' for {program.target}, with its arguments>"
-
-    def __call__(self, *, stream: object = None) -> Result:
-        """Run the kernel again, by default on the stream that the arrays' library is using.
-
-        Raises
-        ------
-        CompilerError
-            ``no-stream``: a stream for a kernel that runs on the CPU.
-        """
-        handle = None if stream is None else self._backend.stream(self._binding.program.kernel, stream)
-        if not self._run(handle):
-            self._backend.run_elsewhere(self._packed, self._binding, handle)
-        return self.result
 
 
 def load(program: GeneratedProgram, regenerate: Callable[[int], GeneratedProgram] | None = None,

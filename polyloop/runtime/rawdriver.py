@@ -70,12 +70,11 @@ class RawDriver:
 
     def prepared(
         self, function: ctypes.c_void_p, grid: tuple[int, int, int], block: tuple[int, int, int],
-        *, shared: int, parameters: bytes, current: Callable[[], int] | None = None,
-    ) -> Callable[[int | None], bool]:  # fmt: skip
-        """Return what launches on a stream, with packed *parameters* (CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE).
+        *, shared: int, parameters: bytes,
+    ) -> Callable[[int], Callable[[], int]]:  # fmt: skip
+        """Return what gives, for a stream, a launch with packed *parameters*: a function of nothing.
 
-        For the stream None, *current* gives the one to use, by default the default stream.  It returns False, and has
-        done nothing, where another context is current than that of function and stream.
+        It returns the driver's status, which :meth:`done` reads.
 
         Everything that the driver is passed is made once for each stream; ``cuLaunchKernelEx`` takes few arguments, of
         which each one costs (measured: 3.5 us a launch, and 4.2 us by ``cuLaunchKernel``).
@@ -83,25 +82,27 @@ class RawDriver:
         buffer = ctypes.create_string_buffer(parameters, max(1, len(parameters)))
         size = ctypes.c_size_t(len(parameters))
         extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), None)
-        driver = self._library.cuLaunchKernelEx
-        by_stream: dict[int, tuple[object, ...]] = {}
+        driver, kept = self._library.cuLaunchKernelEx, (buffer, size)
+        handle = ctypes.c_void_p.from_param(function.value or 0)
 
-        def launch(stream: int | None, _kept: object = (buffer, size)) -> bool:
-            if stream is None:
-                stream = 0 if current is None else current()
-            try:
-                given = by_stream[stream]
-            except KeyError:
-                config = _LaunchConfig(*grid, *block, shared, stream or None, None, 0)
-                given = by_stream[stream] = (ctypes.byref(config), function, None, extra)
-            status = driver(*given)
-            if not status:
-                return True
-            if status in _NOT_CURRENT:
-                return False
-            raise self._error("cuLaunchKernelEx", status)
+        def on(stream: int) -> Callable[[], int]:
+            config = _LaunchConfig(*grid, *block, shared, stream or None, None, 0)
+            found = functools.partial(driver, ctypes.byref(config), handle, None, ctypes.byref(extra))
+            found.__dict__["kept"] = kept  # the driver reads what extra points at
+            return found
 
-        return launch
+        return on
+
+    def done(self, status: int) -> bool:
+        """Return whether something was launched; it was not where another context is current.
+
+        PyCUDA's error is raised for any other *status* of failure.
+        """
+        if not status:
+            return True
+        if status in _NOT_CURRENT:
+            return False
+        raise self._error("cuLaunchKernelEx", status)
 
     def allow_shared(self, function: ctypes.c_void_p, size: int) -> None:
         """Allow *size* bytes of dynamic shared memory."""

@@ -2,15 +2,17 @@
 
 A call from Python that is checked afresh costs more than most small kernels run for.  What the checks and the packing
 of arguments depend on is of each array its library, type, shape, strides and address, and of each number its type and
-its bits.  For each combination of the former (a *signature*) a function is compiled that compares just these, and looks
-up by the addresses and numbers what is to be launched.  No array is kept alive; an address that another array of the
-same layout has taken over is as good as before.
+its bits.  For each combination of the former (a *signature*) functions are compiled that compare just these, in the way
+that costs least for each library, and look up by addresses, numbers and the stream what is to be launched.  No array is
+kept alive; an address that another array of the same layout has taken over is as good as before.
 """
 # ruff: noqa: ANN401  # arrays of libraries without types
 
 from __future__ import annotations
 
+import keyword
 import struct
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -18,17 +20,23 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from polyloop.runtime.arguments import Result
+from polyloop.runtime.tensors import tensor_check
 
-__all__ = ["MOST_REPEATS", "MOST_SIGNATURES", "PackedCall", "Repeats"]
+__all__ = ["ABSENT", "MOST_REPEATS", "MOST_SIGNATURES", "Launch", "PackedCall", "Repeats", "Signature"]
 
 MOST_REPEATS: Final = 1024
 """Calls that one signature of a kernel remembers."""
 MOST_SIGNATURES: Final = 32
 """Signatures that one kernel remembers."""
+ABSENT: Final = object()
+"""The value of an argument that is not passed."""
 
-Launch: TypeAlias = Callable[[int | None], bool]
-"""Called with the handle of a stream, None for the one that the arrays' library is using; False: nothing was launched,
-because another context is current."""
+Launch: TypeAlias = Callable[[], int | None]
+"""Launches, and returns the status of the driver: nothing was launched where it is true."""
+
+
+def _nothing_is_wrong(status: int) -> bool:
+    raise AssertionError(f"status {status} of functions that have none")
 
 
 class PackedCall:
@@ -36,26 +44,80 @@ class PackedCall:
 
     Attributes
     ----------
-    run
-        Launches everything, as one launch.
+    current
+        Gives the stream that the arrays' library is using; None: it uses the default stream.
     """
 
-    __slots__ = ("run",)
+    __slots__ = ("_by_stream", "_done", "_prepared", "current")
 
-    def __init__(self, launches: Sequence[Launch], stream: Callable[[], int] | None = None) -> None:
-        self.run: Final = launches[0] if len(launches) == 1 else _in_order(tuple(launches), stream)
+    def __init__(
+        self, prepared: Sequence[Callable[[int], Launch]], current: Callable[[], int] | None = None,
+        done: Callable[[int], bool] = _nothing_is_wrong,
+    ) -> None:  # fmt: skip
+        self._prepared, self.current, self._done = tuple(prepared), current, done
+        self._by_stream: dict[int, Launch] = {}
+
+    def on(self, stream: int) -> Launch:
+        """Return what launches everything on *stream*."""
+        found = self._by_stream.get(stream)
+        if found is None:
+            launches = [prepared(stream) for prepared in self._prepared]
+            found = launches[0] if len(launches) == 1 else _in_order(launches, self._done)
+            self._by_stream[stream] = found
+        return found
+
+    def run(self, stream: int | None) -> bool:
+        """Launch everything; False: nothing was launched, because another context is current.
+
+        The stream None is the one that the arrays' library is using.
+        """
+        status = self.on(self.stream() if stream is None else stream)()
+        return not status or self._done(status)
+
+    def repeated(self, result: Result, otherwise: Callable[[object], Result]) -> Callable[..., Result]:
+        """Return a function that launches everything and returns *result*.
+
+        *otherwise* is called where that takes more: on a stream that is passed or was not met before, or where another
+        context is current.
+        """
+        current, launches = self.current, self._by_stream
+        if current is None:
+            launch = self.on(0)
+
+            def on_default(*, stream: object = None) -> Result:
+                return result if stream is None and not launch() else otherwise(stream)
+
+            return on_default
+
+        def on_current(*, stream: object = None) -> Result:
+            if stream is None:
+                known = launches.get(current())
+                if known is not None and not known():
+                    return result
+            return otherwise(stream)
+
+        return on_current
+
+    def stream(self) -> int:
+        """Return the stream that the arrays' library is using."""
+        return 0 if self.current is None else self.current()
 
 
-def _in_order(launches: tuple[Launch, ...], current: Callable[[], int] | None) -> Launch:
-    def run(stream: int | None) -> bool:
-        handle = current() if stream is None and current is not None else stream
+def _in_order(launches: Sequence[Launch], done: Callable[[int], bool]) -> Launch:
+    def run() -> int:
         for number, launch in enumerate(launches):
-            if not launch(handle):
-                assert number == 0, "the context changed between two launches of one call"
-                return False
-        return True
+            status = launch()
+            if status:
+                if number == 0:
+                    return status
+                is_done = done(status)
+                assert is_done, "the context changed between two launches of one call"
+        return 0
 
     return run
+
+
+# {{{ what the checks depend on
 
 
 @dataclass(frozen=True)
@@ -70,20 +132,27 @@ class _Probe:
         The rest: an address, or the bits of a number.
     needed
         What else has to be true; a value of which it is not has no key.
+    owner
+        The attribute whose value has to live for the key to mean anything; "" where the key says it all.
     """
 
     key: str
     layout: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()
+    owner: str = ""
 
 
 _DTYPE_AND_SHAPE: Final = ("{v}.dtype", "{v}.shape")
 _NUMBERS: Final[Mapping[type, _Probe]] = {
     int: _Probe("{v}"),
     bool: _Probe("{v}"),
-    float: _Probe("pack('d', {v})"),  # -0.0 equals 0.0, and has other bits
-    complex: _Probe("pack('dd', {v}.real, {v}.imag)"),
+    float: _Probe("__pack('d', {v})"),  # -0.0 equals 0.0, and has other bits
+    complex: _Probe("__pack('dd', {v}.real, {v}.imag)"),
 }
+
+
+def _library(kind: type) -> tuple[str, str]:
+    return kind.__module__.partition(".")[0], kind.__qualname__
 
 
 def _probe(value: Any) -> _Probe | None:
@@ -91,18 +160,16 @@ def _probe(value: Any) -> _Probe | None:
     kind = type(value)
     if issubclass(kind, np.generic) and not issubclass(kind, np.void):
         return _Probe("{v}.tobytes()")
-    match kind.__module__.partition(".")[0], kind.__qualname__:
+    match _library(kind):
         case "numpy", "ndarray":
             # the address, and whether it is read-only; one without axes may be passed as a number
             return _Probe("{v}.__array_interface__['data']", (*_DTYPE_AND_SHAPE, "{v}.strides"), ("{v}.shape",))
         case "torch", ("Tensor" | "Parameter"):
             return _torch_probe(value)
         case "cupy", "ndarray":
-            rows = _in_rows(value.shape) and getattr(value, "_c_contiguous", False)
-            strides = "{v}._c_contiguous" if rows else "{v}.strides"
-            return _Probe("{v}.data.ptr", (*_DTYPE_AND_SHAPE, strides))
+            return _Probe("{v}.data.ptr", ("{v}.dtype", *_cupy_layout(value)))
         case "pycuda", "GPUArray":
-            return _Probe("int({v}.gpudata)", (*_DTYPE_AND_SHAPE, "{v}.strides"), ("{v}.gpudata is not None",))
+            return _pycuda_probe(value)
     return _NUMBERS.get(kind)
 
 
@@ -110,112 +177,252 @@ def _torch_probe(tensor: Any) -> _Probe:
     strides = "{v}.is_contiguous()" if _in_rows(tensor.shape) and tensor.is_contiguous() else "{v}.stride()"
     # not the views whose memory holds other values than they have; only complex numbers have conjugates
     true = ("not {v}.is_neg()", "not {v}.is_conj()") if tensor.dtype.is_complex else ("not {v}.is_neg()",)
-    return _Probe("{v}.data_ptr()", (*_DTYPE_AND_SHAPE, strides), true)
+    return _Probe("{v}.data_ptr()", (*_DTYPE_AND_SHAPE, "{v}.device", strides), true)
+
+
+def _cupy_layout(array: Any) -> tuple[str, ...]:
+    """Return what tells shape and strides; CuPy makes a new tuple whenever it is asked for either."""
+    if not (_in_rows(array.shape) and getattr(array, "_c_contiguous", False)):
+        return "{v}.shape", "{v}.strides"
+    match len(array.shape):
+        case 1:
+            return "{v}.ndim", "__len({v})", "{v}._c_contiguous"
+        case 2:
+            return "{v}.ndim", "__len({v})", "{v}.size", "{v}._c_contiguous"
+    return "{v}.shape", "{v}._c_contiguous"
+
+
+def _pycuda_probe(array: Any) -> _Probe:
+    """Return the probe of a PyCUDA array; to ask an allocation for its address costs most of a call."""
+    layout = (*_DTYPE_AND_SHAPE, "{v}.strides")
+    kind = type(array.gpudata)
+    if _library(kind)[0] == "pycuda" and "Allocation" in kind.__name__:
+        memory = "({v}__memory := {v}.gpudata)"
+        return _Probe("__id({v}__memory)", (f"__type({memory})", *layout), owner="gpudata")
+    return _Probe("__int({v}.gpudata)", layout, ("{v}.gpudata is not None",))
 
 
 def _in_rows(shape: Sequence[int]) -> bool:
     """Return whether an array of *shape* without gaps can have no strides but those of rows; that takes less to see."""
     return min(shape, default=2) > 1
 
-
-Find: TypeAlias = Callable[[Mapping[str, Any], int | None], Result | None]
-Keep: TypeAlias = Callable[[Mapping[str, Any], PackedCall], bool]
+# }}}
 
 
-def _finds_nothing(_: Mapping[str, Any], __: int | None) -> None:
-    return None
+class Signature:
+    """Calls with arguments of one kind and layout.
+
+    Parameters
+    ----------
+    space
+        The functions compiled for it and all that they use.
+    outputs
+        The names of the arguments that a call returns.
+    owners
+        Arguments, and the attributes of them, that have to live for a key to mean anything.
+    """
+
+    def __init__(self, space: dict[str, Any], outputs: Sequence[str], owners: Sequence[tuple[str, str]]) -> None:
+        self._space, self._outputs, self._owners = space, tuple(outputs), tuple(owners)
+        self._packed: dict[tuple[Any, ...], PackedCall] = {}
+        self._watched: dict[tuple[Any, ...], list[weakref.ref[Any]]] = {}
+        self._launches: dict[tuple[Any, ...], Launch] = {}
+        space["__launches"] = self._launches
+        self._key: Callable[[Mapping[str, Any]], tuple[Any, ...] | None] = space["__key"]
+
+    def entry(
+        self, checked: Callable[..., Result], handle_of: Callable[[object], int]
+    ) -> Callable[..., Result] | None:
+        """Return a function of the kernel's arguments, by their names; None where Python cannot name them.
+
+        Parameters
+        ----------
+        checked
+            Called with all arguments as a mapping, stream and poison, if the call is not known.
+        handle_of
+            Gives the handle of a stream.
+        """
+        self._space |= {"__checked": checked, "__handle_of": handle_of}
+        found: Callable[..., Result] | None = self._space.get("__call")
+        return found
+
+    def again(self, arguments: Mapping[str, Any], stream: int | None) -> Result | None:
+        """Launch the call with *arguments* if it was checked before; None where it was not, or cannot be launched."""
+        key = self._key(arguments)
+        packed = None if key is None else self._packed.get(key)
+        if key is None or packed is None or not packed.run(stream):
+            return None
+        self._ready(key, packed, stream)
+        return Result({name: arguments[name] for name in self._outputs})
+
+    def keep(self, arguments: Mapping[str, Any], packed: PackedCall) -> bool:
+        """Keep *packed* for *arguments*; False: they have another signature."""
+        key = self._key(arguments)
+        if key is None:
+            return False
+        if len(self._packed) >= MOST_REPEATS:
+            for known in (self._packed, self._watched, self._launches):
+                known.clear()
+        me = weakref.ref(self)
+        self._packed[key] = packed
+        self._watched[key] = [weakref.ref(getattr(arguments[name], attribute), lambda _: _forget(me, key))
+                              for name, attribute in self._owners]
+        self._ready(key, packed, None)
+        return True
+
+    def _ready(self, key: tuple[Any, ...], packed: PackedCall, stream: int | None) -> None:
+        """Let the function that :meth:`entry` returns launch *packed* on *stream*."""
+        if len(self._launches) >= MOST_REPEATS:
+            self._launches.clear()
+        handle = packed.stream() if stream is None else stream
+        self._launches[*key, handle] = packed.on(handle)
+
+    def forget(self, key: tuple[Any, ...]) -> None:
+        """Forget a call."""
+        self._packed.pop(key, None)
+        self._watched.pop(key, None)
+        for known in [known for known in list(self._launches) if known[:-1] == key]:
+            self._launches.pop(known, None)
+
+
+def _forget(signature: weakref.ref[Signature], key: tuple[Any, ...]) -> None:
+    found = signature()
+    if found is not None:
+        found.forget(key)
 
 
 class Repeats:
     """The calls of one kernel that were checked before.
 
-    Attributes
+    Parameters
     ----------
-    latest
-        Like :meth:`again`, and looks only at the signature that was met last.
+    names
+        All arguments of the kernel.
+    outputs
+        Those that a call returns.
     """
 
-    __slots__ = ("_outputs", "_signatures", "latest")
+    __slots__ = ("_names", "_outputs", "_signatures")
 
-    def __init__(self, outputs: Sequence[str]) -> None:
-        self._outputs = tuple(outputs)
-        self._signatures: tuple[tuple[Find, Keep], ...] = ()
-        self.latest: Find = _finds_nothing
+    def __init__(self, names: Sequence[str], outputs: Sequence[str]) -> None:
+        self._names, self._outputs = tuple(names), tuple(outputs)
+        self._signatures: tuple[Signature, ...] = ()
 
-    def again(self, arguments: Mapping[str, Any], stream: int | None) -> Result | None:
+    def again(self, arguments: Mapping[str, Any], stream: int | None) -> tuple[Result, Signature] | None:
         """Launch the call with *arguments* if it was checked before; None where it was not, or cannot be launched."""
         for signature in self._signatures:
-            found = signature[0](arguments, stream)
-            if found is not None:
-                self.latest = signature[0]
-                return found
+            result = signature.again(arguments, stream)
+            if result is not None:
+                return result, signature
         return None
 
-    def remember(self, arguments: Mapping[str, Any], packed: PackedCall) -> None:
+    def remember(self, arguments: Mapping[str, Any], packed: PackedCall) -> Signature | None:
         """Keep *packed* for later calls with *arguments*, if these can be told from others."""
-        if any(keep(arguments, packed) for _, keep in self._signatures):
-            return
-        made = _compiled(arguments, self._outputs)
-        if made is not None and made[1](arguments, packed):
-            known = self._signatures if len(self._signatures) < MOST_SIGNATURES else ()
-            self._signatures = (made, *known)
-            self.latest = made[0]
+        for signature in self._signatures:
+            if signature.keep(arguments, packed):
+                return signature
+        made = _compiled(self._names, arguments, self._outputs, packed)
+        if made is None or not made.keep(arguments, packed):
+            return None
+        known = self._signatures if len(self._signatures) < MOST_SIGNATURES else ()
+        self._signatures = (made, *known)
+        return made
+
+
+# {{{ the functions of one signature
 
 
 def _compiled(
-    arguments: Mapping[str, Any], outputs: Sequence[str]
-) -> tuple[Find, Keep] | None:
-    """Return functions that find and keep calls with the signature of *arguments*; None where there is no key."""
-    names = list(arguments)
-    space: dict[str, Any] = {"pack": struct.pack, "Result": Result, "calls": {}, "MOST_REPEATS": MOST_REPEATS}
-    taken, conditions, keys = [], [f"len(given) == {len(names)}"], []
-    for number, (name, value) in enumerate(arguments.items()):
-        probe = _probe(value)
-        if probe is None:
-            return None
-        variable = f"v{number}"
-        space[f"kind{number}"], space[variable] = type(value), value
-        taken.append(f"{variable} = given[{name!r}]")
-        conditions.append(f"type({variable}) is kind{number}")
-        for place, expression in enumerate(probe.layout):
-            text = expression.format(v=variable)
-            constant = f"c{number}_{place}"
-            space[constant] = eval(text, space)  # an expression of this module
-            same = f"{text} is {constant} or " if place == 0 else ""  # types are compared slowly
-            conditions.append(f"({same}{text} == {constant})")
-        conditions += [text.format(v=variable) for text in probe.needed]
-        keys.append(probe.key.format(v=variable))
-        del space[variable]
-    shown = ", ".join(f"{name!r}: v{names.index(name)}" for name in outputs if name in names)
-    source = _TEMPLATE.format(
-        taken="; ".join(taken) or "pass", conditions=" and ".join(conditions), key="".join(f"{key}, " for key in keys),
-        shown=shown,
-    )  # fmt: skip
-    exec(source, space)  # as a dataclass does
-    return space["find"], space["keep"]
+    names: Sequence[str], arguments: Mapping[str, Any], outputs: Sequence[str], packed: PackedCall
+) -> Signature | None:
+    """Return the signature of *arguments*; None where there is no key."""
+    probes = {name: _probe(value) for name, value in arguments.items()}
+    known = {name: probe for name, probe in probes.items() if probe is not None}
+    if len(known) < len(probes):
+        return None
+    space: dict[str, Any] = {
+        "__type": type, "__id": id, "__len": len, "__int": int, "__pack": struct.pack, "__absent": ABSENT,
+        "__new": object.__new__, "__Result": Result, "__current": packed.current,
+    }  # fmt: skip
+    all_names = (*names, *(name for name in arguments if name not in names))
+    can_name = all(_is_free(name) for name in all_names)
+    variables = {name: name if can_name else f"__v{number}" for number, name in enumerate(all_names)}
+    conditions = _conditions(known, {name: (variables[name], arguments[name]) for name in arguments}, space)
+    key = "".join(f"{probe.key.format(v=variables[name])}, " for name, probe in known.items())
+    shown = [name for name in outputs if name in arguments]
+    parts = {
+        "taken": "; ".join(f"{variables[name]} = __given[{name!r}]" for name in arguments) or "pass",
+        "count": len(arguments),
+        "conditions": " and ".join(conditions) or "True",
+        "key": key,
+        "missing": "".join(f" and {name} is __absent" for name in all_names if name not in arguments),
+        "parameters": "".join(f"{name}=__absent, " for name in all_names),
+        "handle": "0" if packed.current is None else "__current()",
+        "shown": ", ".join(f"{name!r}: {variables[name]}" for name in shown),
+        "given": ", ".join(f"({name!r}, {name})" for name in all_names),
+    }
+    exec(_KEY.format(**parts), space)  # as a dataclass does
+    if can_name:
+        exec(_CALL.format(**parts), space)
+    return Signature(space, shown, [(name, probe.owner) for name, probe in known.items() if probe.owner])
 
 
-_TEMPLATE: Final = """
-def find(given, stream):
+def _conditions(
+    probes: dict[str, _Probe], values: Mapping[str, tuple[str, Any]], space: dict[str, Any]
+) -> list[str]:
+    """Return what is true of the arguments of the signature of *values*, by their variables, and of no others.
+
+    What it compares with is put into *space*.  Tensors that PyTorch checks in one call are probed for their addresses
+    only.
+    """
+    conditions = []
+    tensors = {name: value for name, (_, value) in values.items() if _library(type(value))[0] == "torch"}
+    check = tensor_check(tuple(tensors.values())) if tensors else None
+    if check is not None:
+        space["__check"] = check
+        conditions.append(f"__check({', '.join(values[name][0] for name in tensors)})")
+        probes |= {name: _Probe(probes[name].key) for name in tensors}
+    for number, (name, (variable, value)) in enumerate(values.items()):
+        if check is not None and name in tensors:
+            continue
+        space[f"__kind{number}"] = type(value)
+        conditions.append(f"__type({variable}) is __kind{number}")
+        here = space | {variable: value}
+        for place, expression in enumerate(probes[name].layout):
+            text, constant = expression.format(v=variable), f"__c{number}_{place}"
+            space[constant] = eval(text, here)  # an expression of this module
+            same = f"{text} is {constant} or " if text.endswith(".dtype") else ""  # types are compared slowly
+            conditions.append(f"({same}{text} == {constant})" if same else f"{text} == {constant}")
+        conditions += [text.format(v=variable) for text in probes[name].needed]
+    return conditions
+
+
+def _is_free(name: str) -> bool:
+    """Return whether a function of a signature can have a parameter called *name*."""
+    is_name = name.isidentifier() and not keyword.iskeyword(name)
+    return is_name and not name.startswith("__") and name not in {"stream", "poison"}
+
+
+_KEY: Final = """
+def __key(__given):
     try:
         {taken}
     except KeyError:
         return None
-    if {conditions}:
-        known = calls.get(({key}))
-        if known is not None and known(stream):
-            return Result({{{shown}}})
+    if __len(__given) == {count} and {conditions}:
+        return ({key})
     return None
-
-def keep(given, packed):
-    try:
-        {taken}
-    except KeyError:
-        return False
-    if {conditions}:
-        if len(calls) >= MOST_REPEATS:
-            calls.clear()
-        calls[{key}] = packed.run
-        return True
-    return False
 """
+_CALL: Final = """
+def __call(*, {parameters}stream=None, poison=None, **__others):
+    if {conditions}{missing} and not poison and not __others:
+        __launch = __launches.get(({key}{handle} if stream is None else __handle_of(stream)))
+        if __launch is not None and not __launch():
+            __result = __new(__Result)
+            __result._outputs = {{{shown}}}
+            return __result
+    __given = {{name: value for name, value in ({given},) if value is not __absent}}
+    return __checked(__given | __others, stream, poison)
+"""
+
+# }}}

@@ -147,13 +147,16 @@ class FakeRaw:
         return 1, {name: name for name in names}
 
     def prepared(self, function: str, grid: tuple[int, int, int], block: tuple[int, int, int], *, shared: int,
-                 parameters: bytes) -> Callable[[int], bool]:
-        def launch(stream: int) -> bool:
+                 parameters: bytes) -> Callable[[int], Callable[[], int]]:
+        def launch(stream: int) -> int:
             self.calls.append(("launch", function, grid, shared, stream))
             run_axpy(grid, block, parameters)
-            return True
+            return 0
 
-        return launch
+        return lambda stream: lambda: launch(stream)
+
+    def done(self, status: int) -> bool:
+        return status == 0
 
     def synchronize(self, stream: int) -> None:
         self.calls.append(("synchronize", stream))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import functools
+import gc
 import importlib
+import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -16,10 +19,10 @@ import pytest
 
 import polyloop as pl
 from polyloop.errors import ArgumentError, CompilerError
-from polyloop.runtime.arguments import Binder
+from polyloop.runtime.arguments import Binder, Result
 from polyloop.runtime.invoke import CompiledKernel, load
 from polyloop.runtime.rawdriver import RawDriver
-from polyloop.runtime.repeat import MOST_REPEATS, MOST_SIGNATURES, PackedCall, Repeats
+from polyloop.runtime.repeat import MOST_REPEATS, MOST_SIGNATURES, Launch, PackedCall, Repeats, Signature
 from tests.runtime.programs import F4, axpy
 
 X = np.arange(1, 6, dtype=F4)
@@ -109,6 +112,40 @@ def test_no_array_is_kept_alive(run: CompiledKernel) -> None:
 COMPLEX, REAL = (SimpleNamespace(is_complex=is_complex) for is_complex in (True, False))
 
 
+def _entry(signature: Signature, checked: Any) -> Any:
+    handle: Any = int
+    return signature.entry(checked, handle)
+
+
+class _Known:
+    """The calls that are known, found in both ways: by the mapping of arguments, and by a function of their names."""
+
+    def __init__(self, names: Sequence[str], outputs: Sequence[str]) -> None:
+        self.repeats = Repeats(names, outputs)
+
+    def remember(self, given: Mapping[str, Any], packed: PackedCall) -> None:
+        self.repeats.remember(given, packed)
+
+    def again(self, given: Mapping[str, Any], stream: int | None = None) -> Any:
+        found = self._entered(given, stream)
+        if found is not None:
+            return found
+        again = self.repeats.again(given, stream)
+        if again is None:
+            return None
+        assert self._entered(given, stream) is not None, "what was found by the mapping is found by name from now on"
+        return again[0]
+
+    def _entered(self, given: Mapping[str, Any], stream: int | None) -> Any:
+        checked: list[tuple[object, ...]] = []
+        for signature in self.repeats._signatures:
+            found = _entry(signature, lambda *what: checked.append(what))(**given, stream=stream)
+            if found is not None:
+                return found
+        assert all(what == (given, stream, None) for what in checked)
+        return None
+
+
 class _Tensor:
     """What the checks look at of a Torch tensor."""
 
@@ -116,6 +153,7 @@ class _Tensor:
         self._facts = {"data_ptr": 4096, "stride": (3, 1), "is_neg": False, "is_conj": False, **facts}
         self._facts["is_contiguous"] = self._facts["stride"] == (3, 1)
         self.dtype, self.shape = facts.get("dtype", COMPLEX), facts.get("shape", (2, 3))
+        self.device = facts.get("device", "cuda:0")
 
     def __getattr__(self, name: str) -> Callable[[], Any]:
         return lambda: self._facts[name]
@@ -128,7 +166,12 @@ class _Array:
         self.dtype, self.shape = facts.get("dtype", np.dtype(F4)), facts.get("shape", (2, 3))
         self.strides = facts.get("strides", (12, 4))
         self.gpudata = facts.get("pointer", 4096)
-        self.data = SimpleNamespace(ptr=self.gpudata)
+        self.data, self.ndim, self.size = SimpleNamespace(ptr=self.gpudata), len(self.shape), math.prod(self.shape)
+        steps = [4 * math.prod(self.shape[axis + 1:]) for axis in range(self.ndim)]
+        self._c_contiguous = self.strides == tuple(steps)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
 
 
 def _like(base: type, module: str, name: str) -> type:
@@ -139,12 +182,11 @@ Tensor, Cupy, Pycuda = (
     _like(_Tensor, "torch", "Tensor"), _like(_Array, "cupy", "ndarray"), _like(_Array, "pycuda.gpuarray", "GPUArray"))
 
 
-def _noting(seen: list[Any], name: object) -> Callable[[int | None], bool]:
-    def launch(stream: int | None) -> bool:
-        seen.append((name, stream))
-        return True
+def _noting(seen: list[Any], name: object) -> Callable[[int], Launch]:
+    def on(stream: int) -> Launch:
+        return lambda: seen.append((name, stream))
 
-    return launch
+    return on
 
 
 class Derived(Tensor):  # type: ignore[misc, valid-type]
@@ -153,19 +195,22 @@ class Derived(Tensor):  # type: ignore[misc, valid-type]
 
 @pytest.mark.parametrize(("make", "others"), [
     (Tensor, [{"data_ptr": 8192}, {"stride": (1, 2)}, {"is_neg": True}, {"is_conj": True}, {"shape": (3, 2)},
-              {"dtype": REAL}, {"dtype": REAL, "is_neg": True},
+              {"dtype": REAL}, {"dtype": REAL, "is_neg": True}, {"device": "cuda:1"},
               {"shape": (1, 3)}, {"shape": (1, 3), "stride": (9, 1)}]),
-    (Cupy, [{"pointer": 8192}, {"strides": (4, 8)}, {"shape": (3, 2)}, {"dtype": np.dtype(np.float64)}]),
+    (Cupy, [{"pointer": 8192}, {"strides": (4, 8)}, {"shape": (3, 2), "strides": (8, 4)}, {"shape": (3, 2)},
+            {"dtype": np.dtype(np.float64)}, {"shape": (6,), "strides": (4,)}, {"shape": (2,), "strides": (4,)},
+            {"shape": (2, 3, 1), "strides": (12, 4, 4)}, {"shape": (), "strides": ()},
+            {"shape": (5,), "strides": (4,)}, {"shape": (2, 4), "strides": (16, 4)}]),
     (Pycuda, [{"pointer": 8192}, {"strides": (4, 8)}, {"shape": (3, 2)}, {"dtype": np.dtype(np.int32)},
               {"pointer": None}]),
 ])
 def test_everything_that_the_checks_look_at_tells_calls_apart(make: Any, others: list[dict[str, Any]]) -> None:
     launched: list[tuple[int, int | None]] = []
 
-    def launch(number: int) -> Callable[[int | None], bool]:
+    def launch(number: int) -> Callable[[int], Launch]:
         return _noting(launched, number)
 
-    repeats = Repeats(("x",))
+    repeats = _Known(("x", "n"), ("x",))
     first = make()
     assert repeats.again({"x": first, "n": 1}, None) is None
     repeats.remember({"x": first, "n": 1}, PackedCall([launch(0)]))
@@ -174,30 +219,78 @@ def test_everything_that_the_checks_look_at_tells_calls_apart(make: Any, others:
     assert found is not None
     assert found.x is same
     assert repeats.again({"n": 1, "x": same}, 9) is not None  # in another order
-    assert launched == [(0, None), (0, 9)]
+    assert launched == [(0, 0), (0, 9), (0, 9)]
     wrongs: list[dict[str, Any]] = [{"x": make(**other), "n": 1} for other in others]
     wrongs += [{"x": same, "n": True}, {"x": same, "n": 2}, {"x": same}, {"x": same, "n": 1, "m": 1}]
     wrongs += [{"x": same, "n": np.int64(1)}, {"x": same, "m": 1}, {"x": Derived(), "n": 1}, {"x": same, "n": None}]
     for wrong in wrongs:
         assert repeats.again(wrong, None) is None
-    assert len(launched) == 2
+    assert len(launched) == 3
     for number, other in enumerate(others, 1):  # each is remembered beside the others, but for what has no key
         repeats.remember({"x": make(**other), "n": 1}, PackedCall([launch(number)]))
         again = repeats.again({"x": make(**other), "n": 1}, None)
         assert (again is None) == bool({"is_neg", "is_conj"} & other.keys() or other.get("pointer", 1) is None)
-        assert again is None or launched[-1] == (number, None)
+        assert again is None or launched[-1] == (number, 0)
     assert repeats.again({"x": first, "n": 1}, None) is not None
-    assert launched[-1] == (0, None)
+    assert launched[-1] == (0, 0)
 
 
 def test_no_more_is_remembered_than_is_said() -> None:
-    repeats = Repeats(())
+    repeats = Repeats(("n", "x"), ())
+    nothing = PackedCall([lambda _: lambda: 0])
     for number in range(3 * MOST_REPEATS):
-        repeats.remember({"n": number}, PackedCall([lambda _: True]))
+        repeats.remember({"n": number}, nothing)
     assert sum(repeats.again({"n": number}, None) is not None for number in range(3 * MOST_REPEATS)) == MOST_REPEATS
+    for stream in range(2 * MOST_REPEATS):
+        repeats.again({"n": 3 * MOST_REPEATS - 1}, stream)
+    assert len(repeats._signatures[0]._launches) <= MOST_REPEATS
     for number in range(1, 3 * MOST_SIGNATURES):
-        repeats.remember({"x": np.zeros(number)}, PackedCall([lambda _: True]))
+        repeats.remember({"x": np.zeros(number)}, nothing)
         assert len(repeats._signatures) <= MOST_SIGNATURES
+
+
+class _Allocation:
+    """What PyCUDA's arrays have their memory in."""
+
+
+_Allocation.__module__, _Allocation.__name__ = "pycuda._driver", "DeviceAllocation"
+
+
+def test_an_allocation_is_known_as_long_as_it_lives() -> None:
+    seen: list[Any] = []
+    repeats = _Known(("x", "y"), ())
+    first, second = _Allocation(), _Allocation()
+    x, y = Pycuda(pointer=first), Pycuda(pointer=second)
+    repeats.remember({"x": x, "y": y}, PackedCall([_noting(seen, "kept")]))
+    assert repeats.again({"x": x, "y": y}) is not None
+    assert repeats.again({"x": Pycuda(pointer=first), "y": y}) is not None  # a view
+    assert repeats.again({"x": y, "y": x}) is None
+    assert repeats.again({"x": Pycuda(pointer=4096), "y": y}) is None
+    (signature,) = repeats.repeats._signatures
+    gone = weakref.ref(first)
+    x.gpudata = _Allocation()
+    x.data = first = None  # type: ignore[assignment]
+    assert gone() is None, "nothing keeps the memory"
+    assert not signature._packed
+    assert not signature._launches, "another allocation may be at its place"
+    assert repeats.again({"x": x, "y": y}) is None
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("name", ["lambda", "stream", "__n", "type", "calls"])
+def test_arguments_of_any_name_are_found(name: str) -> None:
+    seen: list[Any] = []
+    repeats = Repeats((name, "len"), ("len",))
+    x = X.copy()
+    repeats.remember({name: 1, "len": x}, PackedCall([_noting(seen, name)]))
+    found = repeats.again({name: 1, "len": x}, None)
+    assert found is not None
+    assert found[0]["len"] is x
+    assert repeats.again({name: 2, "len": x}, None) is None
+    entry = _entry(found[1], lambda *_: None)
+    assert (entry is None) == (name in {"lambda", "stream", "__n"})
+    assert entry is None or list(entry(**{name: 1, "len": x}).values()) == [x]
+    assert seen == [(name, 0)] * (1 if entry is None else 2)
 
 
 def test_several_launches_are_made_in_order_on_one_stream() -> None:
@@ -206,30 +299,71 @@ def test_several_launches_are_made_in_order_on_one_stream() -> None:
     assert packed.run(None)
     assert packed.run(3)
     assert seen == [("a", 5), ("b", 5), ("a", 3), ("b", 3)]
-    assert not PackedCall([lambda _: False, _noting(seen, "c")]).run(None)
+    assert not PackedCall([lambda _: lambda: 201, _noting(seen, "c")], done=lambda _: False).run(None)
     assert len(seen) == 4
 
 
-def test_the_driver_gets_the_stream_that_is_current_or_given() -> None:
-    raw, statuses, seen = RawDriver.__new__(RawDriver), [0, 0, 0, 201, 400], list[tuple[int, int | None]]()
+def test_a_bound_call_asks_for_the_stream_and_looks_no_further() -> None:
+    seen: list[Any] = []
+    elsewhere: list[object] = []
+    streams = [5, 5, 6, 6, 7]
+    result = Result({})
+
+    def otherwise(stream: Any) -> Result:
+        elsewhere.append(stream)
+        packed.run(stream)
+        return result
+
+    packed = PackedCall([_noting(seen, "a")], lambda: streams.pop(0))
+    step = packed.repeated(result, otherwise)
+    assert [step(), step(stream=8)] == [result] * 2
+    assert seen == [("a", 5), ("a", 8)]
+    assert elsewhere == [None, 8]
+    step()
+    assert seen[-1] == ("a", 6)
+    assert len(elsewhere) == 2 + 1
+    always = PackedCall([_noting(seen, "b")]).repeated(result, otherwise)
+    assert always() is result
+    assert seen[-1] == ("b", 0)
+    not_current = PackedCall([lambda _: lambda: 201]).repeated(result, lambda _: Result({"elsewhere": 1}))
+    assert "elsewhere" in not_current()
+
+
+def test_the_driver_gets_the_stream_and_its_status_is_read() -> None:
+    raw, statuses, seen = RawDriver.__new__(RawDriver), [0, 0, 201, 400], list[tuple[int, int | None]]()
 
     def launch_kernel(config: Any, *_: object) -> int:
         seen.append((config._obj.grid_x, config._obj.stream))
         return statuses.pop(0)
 
     raw._library = SimpleNamespace(cuLaunchKernelEx=launch_kernel)  # type: ignore[assignment]
-    streams = [0, 6]
-    launch = raw.prepared(ctypes.c_void_p(1), (2, 1, 1), (32, 1, 1), shared=0, parameters=b"12345678",
-                          current=lambda: streams.pop(0))
-    assert [launch(None), launch(None), launch(9), launch(9), launch(0)] == [True, True, True, False, False]
-    assert seen == [(2, None), (2, 6), (2, 9), (2, 9), (2, None)]
+    on = raw.prepared(ctypes.c_void_p(1), (2, 1, 1), (32, 1, 1), shared=0, parameters=b"12345678")
+    launches = [on(stream) for stream in (0, 6, 9, 9)]
+    assert [raw.done(launch()) for launch in launches] == [True, True, False, False]
+    assert seen == [(2, None), (2, 6), (2, 9), (2, 9)]
 
 
 def test_what_has_no_key() -> None:
-    repeats = Repeats(())
+    repeats = _Known(("x", "n"), ())
     for given in ({"x": X, "n": None}, {"x": np.zeros((), F4)}, {"x": [1.0]}):
-        repeats.remember(given, PackedCall([lambda _: True]))
-        assert repeats.again(given, None) is None
+        repeats.remember(given, PackedCall([lambda _: lambda: 0]))
+        assert repeats.again(given) is None
+
+
+def test_a_kernel_goes_with_its_last_reference(run: CompiledKernel) -> None:
+    z = np.empty(5, F4)
+    for step in (run, copy.copy(run), copy.deepcopy(run)):
+        step(alpha=2, x=X, y=X, z=z)
+    kernel = load(axpy("c"))
+    kernel(alpha=2, x=X, y=X, z=z)
+    kernel(alpha=2, x=X, y=X, z=z)
+    seen = weakref.ref(kernel)
+    gc.disable()
+    try:
+        del kernel
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def test_a_bound_call_is_repeated_on_the_same_arrays(run: CompiledKernel, checked: list[str]) -> None:
