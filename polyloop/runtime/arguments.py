@@ -32,21 +32,32 @@ class Result:
     outputs, and ``dict(run(a=a))`` names them.
     """
 
-    __slots__ = ("_outputs",)
+    __slots__ = ("_names", "_values")  # and no __init__: see repeat.py, where one is made at each call
 
-    def __init__(self, outputs: dict[str, Any]) -> None:
-        self._outputs = outputs
+    _names: tuple[str, ...]
+    _values: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, outputs: Mapping[str, Any]) -> Result:
+        """Return the result with *outputs*, by their names."""
+        result = cls()
+        result._names, result._values = tuple(outputs), tuple(outputs.values())
+        return result
+
+    @property
+    def _outputs(self) -> dict[str, Any]:
+        return dict(zip(self._names, self._values, strict=True))
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # an array of any library
-        if name.startswith("_") or name not in self._outputs:
-            raise AttributeError(f"no output '{name}'; outputs: {', '.join(self._outputs)}")
-        return self._outputs[name]
+        if name.startswith("_") or name not in self._names:
+            raise AttributeError(f"no output '{name}'; outputs: {', '.join(self._names)}")
+        return self._values[self._names.index(name)]
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401
         return self._outputs[name]
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._outputs.values())
+        return iter(self._values)
 
     def keys(self) -> KeysView[str]:
         """Return the names of the outputs."""
@@ -61,13 +72,13 @@ class Result:
         return self._outputs.items()
 
     def __contains__(self, name: object) -> bool:
-        return name in self._outputs
+        return name in self._names
 
     def __len__(self) -> int:
-        return len(self._outputs)
+        return len(self._names)
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._outputs]
+        return [*super().__dir__(), *self._names]
 
     def __repr__(self) -> str:
         parts = [f"{name}: {getattr(value, 'dtype', '?')}{tuple(getattr(value, 'shape', ()))}"
@@ -162,7 +173,7 @@ class Binding:
         """Return the outputs."""
         outputs = {arg.name: self.views[arg.name].owner for arg in self.program.arguments
                    if isinstance(arg, ArrayArg) and arg.is_output}
-        return Result(self.joined(outputs, self.wholes))
+        return Result.of(self.joined(outputs, self.wholes))
 
     def joined(self, outputs: Mapping[str, Any], wholes: Mapping[str, Any]) -> dict[str, Any]:
         """Return *outputs* with *wholes* in the places of their parts."""

@@ -241,7 +241,7 @@ def _run(library: ctypes.CDLL, binding: Binding, order: int, seed: int) -> Resul
     arrays = {name: item.array for name, item in guarded.items()}
     outputs = {arg.name: arrays[arg.name] for arg in program.arguments if isinstance(arg, ArrayArg) and arg.is_output}
     wholes = assembled([split for split in program.split if split.name in binding.wholes], arrays)
-    return Result(binding.joined(outputs, wholes))
+    return Result.of(binding.joined(outputs, wholes))
 
 
 def _value(name: str, guarded: Mapping[str, _Guarded], binding: Binding) -> np.ndarray[Any, Any]:

@@ -3,8 +3,9 @@
 A call from Python that is checked afresh costs more than most small kernels run for.  What the checks and the packing
 of arguments depend on is of each array its library, type, shape, strides and address, and of each number its type and
 its bits.  For each combination of the former (a *signature*) functions are compiled that compare just these, in the way
-that costs least for each library, and look up by addresses, numbers and the stream what is to be launched.  No array is
-kept alive; an address that another array of the same layout has taken over is as good as before.
+that costs least for each library, and look up by addresses, numbers and the stream what is to be launched; a call that
+is the same as the one before is not even looked up.  No array is kept alive; an address that another array of the same
+layout has taken over is as good as before.
 """
 # ruff: noqa: ANN401  # arrays of libraries without types
 
@@ -134,12 +135,21 @@ class _Probe:
         What else has to be true; a value of which it is not has no key.
     owner
         The attribute whose value has to live for the key to mean anything; "" where the key says it all.
+    record
+        What is kept to see that the next call has the same; by default the key.
+    same
+        Expressions of ``{r}``, which was kept, that hold for a value that is the same; by default the keys are equal.
+    still
+        What of the layout has to be compared although these hold.
     """
 
     key: str
     layout: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()
     owner: str = ""
+    record: str = ""
+    same: tuple[str, ...] = ()
+    still: tuple[str, ...] = ()
 
 
 _DTYPE_AND_SHAPE: Final = ("{v}.dtype", "{v}.shape")
@@ -167,7 +177,7 @@ def _probe(value: Any) -> _Probe | None:
         case "torch", ("Tensor" | "Parameter"):
             return _torch_probe(value)
         case "cupy", "ndarray":
-            return _Probe("{v}.data.ptr", ("{v}.dtype", *_cupy_layout(value)))
+            return _cupy_probe(value)
         case "pycuda", "GPUArray":
             return _pycuda_probe(value)
     return _NUMBERS.get(kind)
@@ -180,16 +190,17 @@ def _torch_probe(tensor: Any) -> _Probe:
     return _Probe("{v}.data_ptr()", (*_DTYPE_AND_SHAPE, "{v}.device", strides), true)
 
 
-def _cupy_layout(array: Any) -> tuple[str, ...]:
-    """Return what tells shape and strides; CuPy makes a new tuple whenever it is asked for either."""
+def _cupy_probe(array: Any) -> _Probe:
+    """Return the probe of a CuPy array; CuPy makes a new tuple whenever it is asked for shape or strides.
+
+    Of one array nothing can be changed but its shape, and its strides with it; an array without gaps has none.
+    """
     if not (_in_rows(array.shape) and getattr(array, "_c_contiguous", False)):
-        return "{v}.shape", "{v}.strides"
-    match len(array.shape):
-        case 1:
-            return "{v}.ndim", "__len({v})", "{v}._c_contiguous"
-        case 2:
-            return "{v}.ndim", "__len({v})", "{v}.size", "{v}._c_contiguous"
-    return "{v}.shape", "{v}._c_contiguous"
+        return _Probe("{v}.data.ptr", (*_DTYPE_AND_SHAPE, "{v}.strides"))
+    by_axes: dict[int, tuple[str, ...]] = {1: ("{v}.ndim", "__len({v})"), 2: ("{v}.ndim", "__len({v})", "{v}.size")}
+    shape = by_axes.get(len(array.shape), ("{v}.shape",))
+    return _Probe("{v}.data.ptr", ("{v}.dtype", "{v}._c_contiguous", *shape), record="__ref({v})",
+                  same=("{r}() is {v}",), still=shape)
 
 
 def _pycuda_probe(array: Any) -> _Probe:
@@ -198,7 +209,8 @@ def _pycuda_probe(array: Any) -> _Probe:
     kind = type(array.gpudata)
     if _library(kind)[0] == "pycuda" and "Allocation" in kind.__name__:
         memory = "({v}__memory := {v}.gpudata)"
-        return _Probe("__id({v}__memory)", (f"__type({memory})", *layout), owner="gpudata")
+        return _Probe("__id({v}__memory)", (f"__type({memory})", *layout), owner="gpudata", record="__ref({v}__memory)",
+                      same=("__type({v}) is {k}", f"{memory} is not None", "{v}__memory is {r}()"), still=layout)
     return _Probe("__int({v}.gpudata)", layout, ("{v}.gpudata is not None",))
 
 
@@ -253,7 +265,7 @@ class Signature:
         if key is None or packed is None or not packed.run(stream):
             return None
         self._ready(key, packed, stream)
-        return Result({name: arguments[name] for name in self._outputs})
+        return Result.of({name: arguments[name] for name in self._outputs})
 
     def keep(self, arguments: Mapping[str, Any], packed: PackedCall) -> bool:
         """Keep *packed* for *arguments*; False: they have another signature."""
@@ -340,26 +352,33 @@ def _compiled(
     known = {name: probe for name, probe in probes.items() if probe is not None}
     if len(known) < len(probes):
         return None
+    shown = [name for name in outputs if name in arguments]
     space: dict[str, Any] = {
-        "__type": type, "__id": id, "__len": len, "__int": int, "__pack": struct.pack, "__absent": ABSENT,
-        "__new": object.__new__, "__Result": Result, "__current": packed.current,
+        "__type": type, "__id": id, "__len": len, "__int": int, "__ref": weakref.ref, "__pack": struct.pack,
+        "__absent": ABSENT, "__Result": Result, "__outputs": tuple(shown), "__current": packed.current,
+        "__record": None, "__recent": None,
     }  # fmt: skip
     all_names = (*names, *(name for name in arguments if name not in names))
     can_name = all(_is_free(name) for name in all_names)
     variables = {name: name if can_name else f"__v{number}" for number, name in enumerate(all_names)}
-    conditions = _conditions(known, {name: (variables[name], arguments[name]) for name in arguments}, space)
-    key = "".join(f"{probe.key.format(v=variables[name])}, " for name, probe in known.items())
-    shown = [name for name in outputs if name in arguments]
+    conditions, same = _conditions(known, {name: (variables[name], arguments[name]) for name in arguments}, space)
+    if packed.current is not None:
+        same.append("__handle == __current()")
+    records = [probe.record.format(v=variables[name]) or f"__found[{place}]"
+               for place, (name, probe) in enumerate(known.items())]  # fmt: skip
     parts = {
         "taken": "; ".join(f"{variables[name]} = __given[{name!r}]" for name in arguments) or "pass",
         "count": len(arguments),
         "conditions": " and ".join(conditions) or "True",
-        "key": key,
+        "same": " and ".join(same) or "True",
+        "key": "".join(f"{probe.key.format(v=variables[name])}, " for name, probe in known.items()),
         "missing": "".join(f" and {name} is __absent" for name in all_names if name not in arguments),
         "parameters": "".join(f"{name}=__absent, " for name in all_names),
         "handle": "0" if packed.current is None else "__current()",
-        "shown": ", ".join(f"{name!r}: {variables[name]}" for name in shown),
-        "given": ", ".join(f"({name!r}, {name})" for name in all_names),
+        "recorded": "".join(f"__r{number}, " for number in range(len(known))),
+        "records": "".join(f"{record}, " for record in records),
+        "values": "".join(f"{variables[name]}, " for name in shown),
+        "given": "".join(f"({name!r}, {name}), " for name in all_names),
     }
     exec(_KEY.format(**parts), space)  # as a dataclass does
     if can_name:
@@ -369,32 +388,50 @@ def _compiled(
 
 def _conditions(
     probes: dict[str, _Probe], values: Mapping[str, tuple[str, Any]], space: dict[str, Any]
-) -> list[str]:
+) -> tuple[list[str], list[str]]:
     """Return what is true of the arguments of the signature of *values*, by their variables, and of no others.
 
-    What it compares with is put into *space*.  Tensors that PyTorch checks in one call are probed for their addresses
-    only.
+    The second list holds for arguments that are the same as those of which was kept what they are compared with here.
+    What both compare with beside that is put into *space*.  Tensors that PyTorch checks in one call are probed for
+    their addresses only.
     """
-    conditions = []
+    conditions, same = [], []
     tensors = {name: value for name, (_, value) in values.items() if _library(type(value))[0] == "torch"}
     check = tensor_check(tuple(tensors.values())) if tensors else None
     if check is not None:
         space["__check"] = check
         conditions.append(f"__check({', '.join(values[name][0] for name in tensors)})")
+        same.append(conditions[0])
         probes |= {name: _Probe(probes[name].key) for name in tensors}
     for number, (name, (variable, value)) in enumerate(values.items()):
-        if check is not None and name in tensors:
-            continue
-        space[f"__kind{number}"] = type(value)
-        conditions.append(f"__type({variable}) is __kind{number}")
-        here = space | {variable: value}
-        for place, expression in enumerate(probes[name].layout):
-            text, constant = expression.format(v=variable), f"__c{number}_{place}"
-            space[constant] = eval(text, here)  # an expression of this module
-            same = f"{text} is {constant} or " if text.endswith(".dtype") else ""  # types are compared slowly
-            conditions.append(f"({same}{text} == {constant})" if same else f"{text} == {constant}")
-        conditions += [text.format(v=variable) for text in probes[name].needed]
-    return conditions
+        probe, kind = probes[name], f"__kind{number}"
+        space[kind] = type(value)
+        equal = _equal(probe.layout, number, (variable, value), space)
+        here = [*equal.values(), *(text.format(v=variable) for text in probe.needed)]
+        if check is None or name not in tensors:
+            here = [f"__type({variable}) is {kind}", *here]
+        conditions += here
+        if probe.same:
+            same += [text.format(v=variable, r=f"__r{number}", k=kind) for text in probe.same]
+            same += [equal[text] for text in probe.still]
+        else:
+            same += [*here, f"{probe.key.format(v=variable)} == __r{number}"]
+    return conditions, same
+
+
+def _equal(
+    layout: Sequence[str], number: int, argument: tuple[str, Any], space: dict[str, Any]
+) -> dict[str, str]:
+    """Return, for each expression of a layout, that it has the value that it has now, which is put into *space*."""
+    variable, value = argument
+    found = {}
+    here = space | {variable: value}
+    for place, expression in enumerate(layout):
+        text, constant = expression.format(v=variable), f"__c{number}_{place}"
+        space[constant] = eval(text, here)  # an expression of this module
+        same = f"{text} is {constant} or " if text.endswith(".dtype") else ""  # types are compared slowly
+        found[expression] = f"({same}{text} == {constant})" if same else f"{text} == {constant}"
+    return found
 
 
 def _is_free(name: str) -> bool:
@@ -413,15 +450,30 @@ def __key(__given):
         return ({key})
     return None
 """
+# A record is written and read whole: other threads may call meanwhile.  It is made of a call that came twice in a row.
 _CALL: Final = """
 def __call(*, {parameters}stream=None, poison=None, **__others):
-    if {conditions}{missing} and not poison and not __others:
-        __launch = __launches.get(({key}{handle} if stream is None else __handle_of(stream)))
-        if __launch is not None and not __launch():
-            __result = __new(__Result)
-            __result._outputs = {{{shown}}}
-            return __result
-    __given = {{name: value for name, value in ({given},) if value is not __absent}}
+    global __recent, __record
+    if not poison and not __others{missing}:
+        if __record is not None and stream is None:
+            {recorded}__handle, __launch = __record
+            if {same} and not __launch():
+                __result = __Result()
+                __result._names = __outputs
+                __result._values = ({values})
+                return __result
+        if {conditions}:
+            __found = ({key}{handle} if stream is None else __handle_of(stream))
+            __launch = __launches.get(__found)
+            if __launch is not None and not __launch():
+                if __found == __recent and stream is None:
+                    __record = ({records}__found[-1], __launch)
+                __recent = __found
+                __result = __Result()
+                __result._names = __outputs
+                __result._values = ({values})
+                return __result
+    __given = {{name: value for name, value in ({given}) if value is not __absent}}
     return __checked(__given | __others, stream, poison)
 """
 

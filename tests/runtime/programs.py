@@ -8,6 +8,7 @@ import numpy as np
 from pymbolic import var
 from pymbolic.primitives import Comparison
 
+import polyloop as pl
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import ArrayArg, ValueArg
@@ -119,3 +120,18 @@ def reverse(barrier: str = "__syncthreads();", extra: str = "") -> GeneratedProg
     launch = DeviceLaunch("reverse", (N // 64, 1, 1), (64, 1, 1), 256, ("a", "b", "n"))
     return GeneratedProgram("reverse", "cuda", source, (launch,),
                             (array("a", [N]), array("b", [N], inp=False, out=True), ValueArg("n", I4)))
+
+
+def steps() -> pl.LoopKernel:
+    """Two launches on CUDA, with a workspace between them."""
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i, j < n}",
+        """
+        <> t[i] = 2*u[i] {id=first}
+        v[j] = t[n - 1 - j] + 1 {id=second}
+        """,
+        [pl.GlobalArg("u, v", F4, shape="n"), pl.TemporaryVariable("t", shape="n", address_space="global"), ...],
+        name="steps",
+    )
+    return pl.tag_inames(pl.split_iname(pl.split_iname(knl, "i", 32), "j", 32),
+                         "i_outer:g.0, j_outer:g.0, i_inner:l.0, j_inner:l.0")

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import copy
 import ctypes
-import functools
 import gc
-import importlib
 import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +20,7 @@ from polyloop.runtime.arguments import Binder, Result
 from polyloop.runtime.invoke import CompiledKernel, load
 from polyloop.runtime.rawdriver import RawDriver
 from polyloop.runtime.repeat import MOST_REPEATS, MOST_SIGNATURES, Launch, PackedCall, Repeats, Signature
-from tests.runtime.programs import F4, axpy
+from tests.runtime.programs import F4, axpy, steps
 
 X = np.arange(1, 6, dtype=F4)
 
@@ -220,6 +217,9 @@ def test_everything_that_the_checks_look_at_tells_calls_apart(make: Any, others:
     assert found.x is same
     assert repeats.again({"n": 1, "x": same}, 9) is not None  # in another order
     assert launched == [(0, 0), (0, 9), (0, 9)]
+    for _ in range(3):  # and when the one before was the same
+        assert repeats.again({"x": same, "n": 1}, None) is not None
+    del launched[3:]
     wrongs: list[dict[str, Any]] = [{"x": make(**other), "n": 1} for other in others]
     wrongs += [{"x": same, "n": True}, {"x": same, "n": 2}, {"x": same}, {"x": same, "n": 1, "m": 1}]
     wrongs += [{"x": same, "n": np.int64(1)}, {"x": same, "m": 1}, {"x": Derived(), "n": 1}, {"x": same, "n": None}]
@@ -235,6 +235,65 @@ def test_everything_that_the_checks_look_at_tells_calls_apart(make: Any, others:
     assert launched[-1] == (0, 0)
 
 
+class _Allocation:
+    """What PyCUDA's arrays have their memory in."""
+
+
+_Allocation.__module__, _Allocation.__name__ = "pycuda._driver", "DeviceAllocation"
+
+
+@pytest.mark.parametrize("make", [Tensor, Cupy, Pycuda])
+def test_the_call_before_is_not_looked_up(make: Any) -> None:
+    seen: list[Any] = []
+    repeats = _Known(("x",), ("x",))
+    x, y = make(), make(data_ptr=8192, pointer=8192)
+    repeats.remember({"x": x}, PackedCall([_noting(seen, "x")]))
+    repeats.remember({"x": y}, PackedCall([_noting(seen, "y")]))
+    for value in (x, x, x, y, x, y, y, y, x):
+        assert repeats.again({"x": value}).x is value
+    assert [name for name, _ in seen] == list("xxxyxyyyx")
+    (signature,) = repeats.repeats._signatures
+    for _ in range(3):
+        repeats.again({"x": x})
+    signature._launches.clear()
+    assert repeats.again({"x": x}) is not None
+    assert not signature._launches
+    gone = weakref.ref(x)
+    del x, value
+    assert gone() is None
+
+
+@pytest.mark.parametrize(("make", "changes"), [
+    (Pycuda, [{"gpudata": 8192}, {"gpudata": None}, {"shape": (3, 2)}, {"strides": (4, 8)},
+              {"dtype": np.dtype(np.int32)}]),
+    (Cupy, [{"shape": (3, 2), "ndim": 2}, {"shape": (6,), "ndim": 1}, {"shape": (2, 3, 1), "ndim": 3},
+            {"shape": (2, 4), "ndim": 2, "size": 8}]),
+    (Tensor, [{"shape": (3, 2)}, {"dtype": REAL}, {"device": "cuda:1"}]),
+])
+def test_an_array_that_changes_in_place_is_another(make: Any, changes: Sequence[Mapping[str, Any]]) -> None:
+    repeats = _Known(("x",), ())
+    memory = _Allocation()
+    for change in changes:
+        x = make(pointer=memory)
+        repeats.remember({"x": x}, PackedCall([lambda _: lambda: 0]))
+        for _ in range(4):
+            assert repeats.again({"x": x}) is not None
+        for name, value in change.items():
+            setattr(x, name, value)
+        assert repeats.again({"x": x}) is None, change
+
+
+def test_memory_that_is_gone_is_not_the_memory_of_an_array_without_any() -> None:
+    repeats = _Known(("x",), ())
+    x = Pycuda(pointer=_Allocation())
+    repeats.remember({"x": x}, PackedCall([lambda _: lambda: 0]))
+    for _ in range(4):
+        assert repeats.again({"x": x}) is not None
+    x.gpudata = None
+    x.data = None
+    assert repeats.again({"x": x}) is None
+
+
 def test_no_more_is_remembered_than_is_said() -> None:
     repeats = Repeats(("n", "x"), ())
     nothing = PackedCall([lambda _: lambda: 0])
@@ -247,13 +306,6 @@ def test_no_more_is_remembered_than_is_said() -> None:
     for number in range(1, 3 * MOST_SIGNATURES):
         repeats.remember({"x": np.zeros(number)}, nothing)
         assert len(repeats._signatures) <= MOST_SIGNATURES
-
-
-class _Allocation:
-    """What PyCUDA's arrays have their memory in."""
-
-
-_Allocation.__module__, _Allocation.__name__ = "pycuda._driver", "DeviceAllocation"
 
 
 def test_an_allocation_is_known_as_long_as_it_lives() -> None:
@@ -307,7 +359,7 @@ def test_a_bound_call_asks_for_the_stream_and_looks_no_further() -> None:
     seen: list[Any] = []
     elsewhere: list[object] = []
     streams = [5, 5, 6, 6, 7]
-    result = Result({})
+    result = Result.of({})
 
     def otherwise(stream: Any) -> Result:
         elsewhere.append(stream)
@@ -325,7 +377,7 @@ def test_a_bound_call_asks_for_the_stream_and_looks_no_further() -> None:
     always = PackedCall([_noting(seen, "b")]).repeated(result, otherwise)
     assert always() is result
     assert seen[-1] == ("b", 0)
-    not_current = PackedCall([lambda _: lambda: 201]).repeated(result, lambda _: Result({"elsewhere": 1}))
+    not_current = PackedCall([lambda _: lambda: 201]).repeated(result, lambda _: Result.of({"elsewhere": 1}))
     assert "elsewhere" in not_current()
 
 
@@ -380,24 +432,9 @@ def test_a_bound_call_is_repeated_on_the_same_arrays(run: CompiledKernel, checke
     assert error.value.codes == ("no-stream",)
 
 
-def _steps() -> pl.LoopKernel:
-    """Two launches on CUDA, with a workspace between them."""
-    knl = pl.make_kernel(
-        "{[i, j]: 0 <= i, j < n}",
-        """
-        <> t[i] = 2*u[i] {id=first}
-        v[j] = t[n - 1 - j] + 1 {id=second}
-        """,
-        [pl.GlobalArg("u, v", F4, shape="n"), pl.TemporaryVariable("t", shape="n", address_space="global"), ...],
-        name="steps",
-    )
-    return pl.tag_inames(pl.split_iname(pl.split_iname(knl, "i", 32), "j", 32),
-                         "i_outer:g.0, j_outer:g.0, i_inner:l.0, j_inner:l.0")
-
-
 def test_a_bound_call_keeps_its_workspace() -> None:
     u = np.arange(70, dtype=F4)
-    step = pl.compile(_steps(), pl.CTarget()).bind(u=u)
+    step = pl.compile(steps(), pl.CTarget()).bind(u=u)
     for number in range(2):
         u += number
         np.testing.assert_array_equal(step().v, 2 * u[::-1] + 1)
@@ -405,143 +442,6 @@ def test_a_bound_call_keeps_its_workspace() -> None:
 
 def test_a_large_workspace_lives_as_long_as_a_call() -> None:
     u = np.arange(1 << 20, dtype=F4)  # of a size that goes back to the system as soon as it is released
-    kernel = pl.compile(_steps(), pl.CTarget())
+    kernel = pl.compile(steps(), pl.CTarget())
     for _ in range(2):
         np.testing.assert_array_equal(kernel(u=u).v, 2 * u[::-1] + 1)
-
-
-# {{{ on a GPU
-
-
-@pytest.mark.gpu
-def test_gpu_repeated_calls_of_each_library() -> None:
-    kernel = pl.compile(_steps(), pl.CudaTarget())
-    torch: Any = importlib.import_module("torch")
-    cupy: Any = importlib.import_module("cupy")
-    for make in (lambda values: torch.as_tensor(values, device="cuda"), cupy.asarray):
-        u, v = make(np.arange(70, dtype=F4)), make(np.zeros(70, F4))
-        plain = load_axpy()
-        for number in range(4):
-            u += number
-            kernel(u=u, v=v)
-            assert bool((v == 2 * u[list(range(69, -1, -1))] + 1).all())
-            z = plain(alpha=2.0, x=u, y=v).z
-            plain(alpha=3.0, x=u, y=v, z=z)
-            assert bool((z == 3 * u + v).all())
-
-
-def load_axpy() -> CompiledKernel:
-    return load(axpy("cuda"))
-
-
-@pytest.mark.gpu
-def test_gpu_repeated_calls_follow_the_stream_of_torch() -> None:
-    torch = pytest.importorskip("torch")
-    plain = load_axpy()
-    n = 1 << 22
-    x = torch.ones(n, device="cuda")
-    y, z = torch.zeros_like(x), torch.zeros_like(x)
-    plain(alpha=2.0, x=x, y=y, z=z)
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(20):
-            x.add_(1)
-            plain(alpha=2.0, x=x, y=y, z=z)
-    side.synchronize()
-    assert bool((z == 42).all())
-    x.fill_(3)
-    torch.cuda.synchronize()
-    plain(alpha=2.0, x=x, y=y, z=z, stream=side)
-    side.synchronize()
-    assert bool((z == 6).all())
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("bound", [False, True])
-def test_gpu_calls_are_captured_in_a_graph(bound: bool) -> None:
-    torch: Any = pytest.importorskip("torch")
-    plain = load_axpy()
-    x = torch.ones(1000, device="cuda")
-    y, z = torch.zeros_like(x), torch.zeros_like(x)
-    plain(alpha=2.0, x=x, y=y, z=z)
-    arguments: dict[str, Any] = {"alpha": 2.0, "x": x, "y": y, "z": z}
-    step: Callable[[], object] = plain.bind(**arguments) if bound else functools.partial(plain, **arguments)
-    graph: Any = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-        y.copy_(z)
-        step()
-    for value in (1, 5):
-        x.fill_(value)
-        y.fill_(0)
-        graph.replay()
-        torch.cuda.synchronize()
-        assert bool((z == 4 * value).all())
-
-
-@pytest.mark.gpu
-def test_gpu_a_bound_call_with_a_workspace_is_captured() -> None:
-    torch: Any = pytest.importorskip("torch")
-    u = torch.arange(70, dtype=torch.float32, device="cuda")
-    step = pl.compile(_steps(), pl.CudaTarget()).bind(u=u)
-    step()
-    graph: Any = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    u += 5
-    graph.replay()
-    torch.cuda.synchronize()
-    assert bool((step.result.v == 2 * u.flip(0) + 1).all())
-    with pytest.raises(ArgumentError) as error:
-        load_axpy().bind(alpha=2.0, x=X, y=X)
-    assert error.value.codes == ("wrong-device",)
-
-
-@pytest.mark.gpu
-def test_gpu_calls_are_repeated_where_another_context_is_current() -> None:
-    torch: Any = pytest.importorskip("torch")
-    driver: Any = importlib.import_module("pycuda.driver")
-    x = torch.arange(100, dtype=torch.float32, device="cuda")
-    z = torch.zeros_like(x)
-    plain = load_axpy()
-    arguments: dict[str, Any] = {"alpha": 2.0, "x": x, "y": x, "z": z}
-    step = plain.bind(**arguments)
-    plain(**arguments)
-
-    calls: tuple[Callable[[], object], ...] = (step, functools.partial(plain, **arguments))
-
-    def both() -> None:
-        for call in calls:
-            z.zero_()
-            torch.cuda.synchronize()
-            call()
-            torch.cuda.synchronize()
-            assert bool((z == 3 * x).all())
-
-    with ThreadPoolExecutor(1) as other:
-        other.submit(both).result()
-    context = driver.Device(0).make_context()
-    try:
-        step()
-        plain(**arguments)
-    finally:
-        context.pop()
-        context.detach()
-    both()
-
-
-@pytest.mark.gpu
-def test_gpu_lazy_views_of_torch_are_refused() -> None:
-    torch = pytest.importorskip("torch")
-    plain = load_axpy()
-    x = torch.ones(10, dtype=torch.complex64, device="cuda").conj().imag[::1]
-    values = torch.view_as_real(torch.ones(10, dtype=torch.complex64, device="cuda"))[:, 1].contiguous()
-    z = torch.zeros_like(values)
-    plain(alpha=2.0, x=values, y=values, z=z)
-    assert x.is_neg()
-    with pytest.raises(ArgumentError) as error:
-        plain(alpha=2.0, x=x, y=values, z=z)
-    assert "wrong-type" in error.value.codes
-
-# }}}
