@@ -83,7 +83,7 @@ def _agrees(seed: int) -> bool:
         except pl.PolyloopError:
             assert step is not STEPS[0], f"seed {seed}: the program itself is refused"
             continue
-        result = run(**{name: value.copy() for name, value in given.items()})  # type: ignore[arg-type]
+        result = run(**{name: value.copy() for name, value in given.items()})
         for name, value in expected.items():
             np.testing.assert_array_equal(result[name], value, err_msg=f"seed {seed}: {name}\n{_program(seed)}")
     return True

@@ -376,4 +376,4 @@ def test_products_on_a_gpu(via: str, stages: int, tile: int) -> None:
     for size in [(128, 128, 1), (128, 128, 16), (129, 257, 33), (256, 384, 512), (300, 200, 1000)]:
         arrays, expected = matrices(*size)
         for _ in range(3):
-            np.testing.assert_array_equal(run(**arrays).c, expected["c"])  # type: ignore[arg-type]
+            np.testing.assert_array_equal(run(**arrays).c, expected["c"])
