@@ -195,9 +195,11 @@ class Context:
                 if remain in self._name_sets and self._has_multiple(_difference(wanted, known), const - known_const):
                     return True
                 continue
-            left = _difference(wanted, known)
+            times = _times(wanted, known)
+            left = _difference(wanted, known, times)
             if len(left) > size:
                 continue
+            known_const *= times
             least = self.low(left.items(), const - known_const)
             if least is not None and least >= 0:
                 return True
@@ -214,11 +216,20 @@ class Context:
         return known is not None and known <= const // common
 
 
-def _difference(wanted: dict[Var, int], known: Terms) -> dict[Var, int]:
-    """Return the coefficients of ``wanted - known``."""
+def _times(wanted: dict[Var, int], known: Terms) -> int:
+    """Return how often *known* is a part of *wanted*, in all of its variables; 1 if it is not."""
+    var, coefficient = known[0]
+    times = wanted.get(var, 0) // coefficient
+    if times > 1 and all(wanted.get(var) == times * coefficient for var, coefficient in known):
+        return times
+    return 1
+
+
+def _difference(wanted: dict[Var, int], known: Terms, times: int = 1) -> dict[Var, int]:
+    """Return the coefficients of ``wanted - times * known``."""
     left = wanted.copy()
     for var, coefficient in known:
-        value = left.get(var, 0) - coefficient
+        value = left.get(var, 0) - times * coefficient
         if value:
             left[var] = value
         else:

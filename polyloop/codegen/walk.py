@@ -45,6 +45,11 @@ __all__ = ["Walker"]
 _NONE: Final = frozenset[str]()
 
 
+def _counts(nodes: Tree) -> bool:
+    """Return whether threads that have nothing else to do come to a barrier among *nodes*."""
+    return any(isinstance(node, Barrier) and node.group is not None for node in nodes)
+
+
 class Walker(LaneLoops):
     """Generates the body of one function.
 
@@ -79,6 +84,9 @@ class Walker(LaneLoops):
             full = self._full(tile, self._without_lanes(tree), context)
             if full:
                 clean = self.block(tree, context.add(full), self.axes)
+                guard = [] if _counts(tree) else self._guard(tree, context, self.axes)
+                if all(map(context.add(guard).implies, full)):
+                    return self._guarded(full, clean, context)  # other blocks have nothing to do
                 self.may_peel = False
                 partial = self.block(tree, context, self.axes)
                 self.may_peel = True
@@ -89,7 +97,7 @@ class Walker(LaneLoops):
 
     def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
         """Return the code of *nodes*; *known* are the variables with a value here."""
-        counts = any(isinstance(node, Barrier) and node.group is not None for node in nodes)
+        counts = _counts(nodes)
         guard = [] if counts else self._guard(nodes, context, known)
         inside = context.add(guard)
         live = [node for node in nodes if not isinstance(node, Barrier)]

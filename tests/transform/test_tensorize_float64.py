@@ -33,12 +33,14 @@ def program(
     )  # fmt: skip
 
 
-def tiles(rows: int = 16, depth: int = 8, **given: Any) -> pl.LoopKernel:
+def tiles(rows: int = 16, depth: int = 8, group: int = 1, **given: Any) -> pl.LoopKernel:
     """Return a product in blocks of 32 by 16, two warps of 16 by 16, and the tiles of an instruction."""
     knl = pl.split_iname(program(**given), "i", 32, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = pl.split_iname(knl, "i_block", 16, outer_iname="w", inner_iname="i_warp", outer_tag="l/32")
     knl = pl.split_iname(knl, "i_warp", rows, outer_iname="mi", inner_iname="ii", outer_tag="unr")
-    knl = pl.split_iname(knl, "j", 16, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
+    knl = pl.split_iname(knl, "j", 16, outer_iname="bx", inner_iname="j_block", outer_tag="g.0" if group == 1 else None)
+    if group > 1:
+        knl = pl.split_iname(knl, "bx", group, outer_tag="g.2", inner_tag="g.0")
     knl = pl.split_iname(knl, "j_block", 8, outer_iname="ni", inner_iname="jj", outer_tag="unr")
     knl = pl.split_iname(knl, "k", 32, outer_iname="ko", inner_iname="k_block")
     knl = pl.split_iname(knl, "k_block", depth, outer_iname="kk", inner_iname="ki", outer_tag="unr")
@@ -82,6 +84,17 @@ def test_the_text(golden: Golden) -> None:
     edges = pl.generate_code(product(ahead=False, stages=2), target=SM90).device_code
     assert "ldmatrix" not in edges
     assert ": 0.0" in edges
+
+
+def test_blocks_that_a_group_does_not_fill_do_nothing() -> None:
+    """Of a group of 4 columns of blocks, those that there are are full: one text, without conditions on columns."""
+    whole = "m >= 1 and m mod 32 = 0 and n >= 1 and n mod 16 = 0 and p >= 1 and p mod 32 = 0"
+    program = pl.generate_code(product(group=4, assumptions=whole), target=SM90)
+    tests = [line.strip() for line in program.device_code.splitlines() if "< n" in line]
+    assert tests == ["if (64 * bz + 16 * bx + 15 < n) {"]
+    given = arguments(32, 48, 32)
+    for result in run_on_fibres(program, given, orders=("random",)).values():
+        np.testing.assert_allclose(result["c"], given["a"] @ given["b"], rtol=1e-13, atol=1e-15)
 
 
 def test_single_precision_comes_in_at_the_results_alone() -> None:

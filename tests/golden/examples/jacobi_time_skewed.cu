@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(128) jacobi_time_skewed(float *u, i
                 __syncthreads();
             }
         }
-        for (int s_outer = max(t_outer / 16, s_outer_full); s_outer < (8 * t_outer + n + 5) / 128 + 1; ++s_outer) {
+        for (int s_outer = s_outer_full; s_outer < (8 * t_outer + n + 5) / 128 + 1; ++s_outer) {
             for (int t_inner = max(0, 128 * s_outer - 8 * t_outer - n + 2); t_inner < min(8, 128 * s_outer - 8 * t_outer + 127); ++t_inner) {
                 const int i = 128 * s_outer + tx - 8 * t_outer - t_inner;
                 if (i >= 1 && i + 1 < n)

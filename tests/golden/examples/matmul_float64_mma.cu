@@ -91,49 +91,25 @@ extern "C" __global__ void __launch_bounds__(256) matmul_float64_mma(const doubl
             for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
                 cp_async_16(&b_tile[(ko + 2) % 3][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(16 * ko + 4 * b_dim_0_outer + t_div_64 + 32) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
             cp_async_commit();
-            if (512 * bz + 128 * bx + 32 * t_div_64 + 31 < n) {
+            #pragma unroll
+            for (int kk = 0; kk < 2; ++kk) {
                 #pragma unroll
-                for (int kk = 0; kk < 2; ++kk) {
-                    #pragma unroll
-                    for (int mi = 0; mi < 4; ++mi) {
-                        a_frag[kk % 2][mi][0] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane];  // insn
-                        a_frag[kk % 2][mi][1] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane];  // insn
-                        a_frag[kk % 2][mi][2] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane + 4];  // insn
-                        a_frag[kk % 2][mi][3] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane + 4];  // insn
-                    }
-                    #pragma unroll
-                    for (int ni = 0; ni < 4; ++ni) {
-                        b_frag[kk % 2][ni][0] = b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane];  // insn
-                        b_frag[kk % 2][ni][1] = b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane];  // insn
-                    }
-                    #pragma unroll
-                    for (int mi = 0; mi < 4; ++mi) {
-                        #pragma unroll
-                        for (int ni = 0; ni < 4; ++ni)
-                            mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[(kk + 1) % 2][mi], b_frag[(kk + 1) % 2][ni]);  // insn
-                    }
+                for (int mi = 0; mi < 4; ++mi) {
+                    a_frag[kk % 2][mi][0] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane];  // insn
+                    a_frag[kk % 2][mi][1] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane];  // insn
+                    a_frag[kk % 2][mi][2] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane + 4];  // insn
+                    a_frag[kk % 2][mi][3] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane + 4];  // insn
                 }
-            } else {
                 #pragma unroll
-                for (int kk = 0; kk < 2; ++kk) {
+                for (int ni = 0; ni < 4; ++ni) {
+                    b_frag[kk % 2][ni][0] = b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane];  // insn
+                    b_frag[kk % 2][ni][1] = b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane];  // insn
+                }
+                #pragma unroll
+                for (int mi = 0; mi < 4; ++mi) {
                     #pragma unroll
-                    for (int mi = 0; mi < 4; ++mi) {
-                        a_frag[kk % 2][mi][0] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane];  // insn
-                        a_frag[kk % 2][mi][1] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane];  // insn
-                        a_frag[kk % 2][mi][2] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane + 4];  // insn
-                        a_frag[kk % 2][mi][3] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane + 4];  // insn
-                    }
-                    #pragma unroll
-                    for (int ni = 0; ni < 4; ++ni) {
-                        b_frag[kk % 2][ni][0] = 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
-                        b_frag[kk % 2][ni][1] = 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
-                    }
-                    #pragma unroll
-                    for (int mi = 0; mi < 4; ++mi) {
-                        #pragma unroll
-                        for (int ni = 0; ni < 4; ++ni)
-                            mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[(kk + 1) % 2][mi], b_frag[(kk + 1) % 2][ni]);  // insn
-                    }
+                    for (int ni = 0; ni < 4; ++ni)
+                        mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[(kk + 1) % 2][mi], b_frag[(kk + 1) % 2][ni]);  // insn
                 }
             }
         }
@@ -187,8 +163,8 @@ extern "C" __global__ void __launch_bounds__(256) matmul_float64_mma(const doubl
                     }
                     #pragma unroll
                     for (int ni = 0; ni < 4; ++ni) {
-                        b_frag[kk % 2][ni][0] = 16 * ko + 8 * kk + jj_lane < p && 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
-                        b_frag[kk % 2][ni][1] = 16 * ko + 8 * kk + jj_lane + 4 < p && 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
+                        b_frag[kk % 2][ni][0] = 16 * ko + 8 * kk + jj_lane < p ? b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
+                        b_frag[kk % 2][ni][1] = 16 * ko + 8 * kk + jj_lane + 4 < p ? b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
                     }
                     #pragma unroll
                     for (int mi = 0; mi < 4; ++mi) {

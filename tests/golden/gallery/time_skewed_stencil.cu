@@ -12,7 +12,7 @@ extern "C" __global__ void time_skewed_stencil(int *__restrict__ a, int steps, i
                 }
             }
         }
-        for (int i_outer = max(t_outer / 2, i_outer_full); i_outer < (4 * t_outer + n + 3) / 8 + 1; ++i_outer) {
+        for (int i_outer = i_outer_full; i_outer < (4 * t_outer + n + 3) / 8 + 1; ++i_outer) {
             for (int t_inner = max(0, 8 * i_outer - 4 * t_outer - n); t_inner < min(4, 8 * i_outer - 4 * t_outer + 7); ++t_inner) {
                 const int t = 4 * t_outer + t_inner;
                 for (int i_inner = max(0, 4 * t_outer + t_inner - 8 * i_outer + 1); i_inner < min(8, 4 * t_outer + n + t_inner - 8 * i_outer + 1); ++i_inner) {
