@@ -199,11 +199,11 @@ class Context:
             left = _difference(wanted, known, times)
             if len(left) > size:
                 continue
-            known_const *= times
-            least = self.low(left.items(), const - known_const)
+            rest = const - times * known_const
+            least = self.low(left.items(), rest)
             if least is not None and least >= 0:
                 return True
-            if left and self._has_multiple(left, const - known_const):
+            if left and self._has_multiple(left, rest):
                 return True
         return False
 
