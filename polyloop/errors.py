@@ -247,10 +247,12 @@ class KernelError(PolyloopError):
 class TransformError(PolyloopError):
     """A transform was refused; the kernel it was called on is unchanged.
 
-    ``transform`` is the refused value, where there was one: what it would have made can be looked at.
+    ``transform`` is the refused value, where there was one, and ``before`` the kernel that it was applied to (of
+    functions that apply several, one in between): what it would have made can be looked at.
     """
 
     transform: object = None
+    before: object = None
 
 
 class VerificationError(PolyloopError):

@@ -273,9 +273,12 @@ class _Exploration:
         self.tally.refused[f"{'schedule' if step is None else step.name}: {finding.code}"] += 1
         if finding.code not in REASONED:
             return
-        transform = getattr(refused, "transform", None)
+        transform, before = getattr(refused, "transform", None), getattr(refused, "before", None)
         try:
-            after = transform.rewrite(kernel) if isinstance(transform, Transform) else assign_auto(kernel)
+            if isinstance(transform, Transform) and isinstance(before, LoopKernel):
+                after = transform.rewrite(before)
+            else:
+                after = assign_auto(kernel)
             if finding.witness is not None:
                 self.witness(after, finding.code, finding.witness, refused, step)
             else:

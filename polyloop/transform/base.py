@@ -135,7 +135,7 @@ class Transform(ABC):
 
     def _refusal(self, kernel: LoopKernel, found: tuple[Diagnostic, ...]) -> TransformError:
         error = TransformError(self.name, kernel.name, [with_history(kernel.trace, finding) for finding in found])
-        error.transform = self
+        error.transform, error.before = self, kernel
         return error
 
 
