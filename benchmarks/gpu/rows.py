@@ -189,12 +189,12 @@ ROWS: Final = (
     ),
     Case(
         "prefix sum, one pass",
-        lambda: prefix_sum_single_pass.transformed(rounds=24),
+        lambda: prefix_sum_single_pass.transformed(warps=8, rounds=24),
         ({"n": _ELEMENTS},),
-        {"n": 12291},
+        {"n": 24579},
         lambda sizes, rng: {"a": rng.integers(-9, 9, sizes["n"]).astype(F)},
         _expected_scan,
         lambda sizes: 8 * sizes["n"],
-        min_blocks=4,
+        min_blocks=2,
     ),
 )

@@ -52,7 +52,7 @@ _BITS: Final[Mapping[str, tuple[str, str]]] = {
 _CLEARING: Final = 256
 """Threads of a block that clears words, of which there are a multiple of as many."""
 _WARP: Final = 32
-_PAUSE: Final = 1500
+_PAUSE: Final = 2000
 """How long a block waits before it looks back [ns]: looking takes bandwidth, and later there is less to look at."""
 
 

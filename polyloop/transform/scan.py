@@ -108,8 +108,10 @@ def _not_over_blocks(kernel: LoopKernel, scan: Scan) -> str:
         return f"each block passes on one total, and '{scan.instruction.id}' runs along {others} as well"
     if len(axes) > 1:
         return f"blocks are numbered along one axis, and the kernel has {', '.join(sorted(axes))}"
-    if not isinstance(scan.instruction.origin, Partial):
-        return "each result would be a block of its own"
+    axis = axis_name(kernel.tag(scan.sweep))
+    beside = (x for i in kernel.instructions if i.id != scan.instruction.id for x in i.inames)
+    if all(axis_name(kernel.tag(x)) != axis for x in beside):
+        return "each result would be a block of its own, which does nothing else"
     return ""
 
 

@@ -209,7 +209,12 @@ def test_what_blocks_cannot_scan() -> None:
         "  Hint: give the scan of the sums a loop of its own: pl.split_scan(..., carry_iname='c')"
     )
     knl = pl.tag_inames(prefix(), "i:g.0")
-    refused(knl, pl.realize_scan, "parallel-scan")
+    assert refused(knl, pl.realize_scan, "parallel-scan") == (
+        "realize_scan on kernel 'prefix': the blocks along 'i' cannot scan over what 'insn' combines [parallel-scan]\n"
+        "  b[i] = sum(j, a[j])                                  (line 1, instruction 'insn')\n"
+        "  Note: each result would be a block of its own, which does nothing else\n"
+        "  Hint: divide the scan before: pl.split_scan(knl, 'i', 256, outer_tag='g.0')"
+    )
     beside = pl.make_kernel(
         "{[i, j, p, q]: 0 <= i, p, q < n and 0 <= j <= i}",
         "b[i] = sum(j, a[j])\nc[p, q] = 1",
@@ -225,6 +230,37 @@ def test_what_blocks_cannot_scan() -> None:
     refused(pl.tag_inames(beside, "p:g.1"), in_one_launch, "parallel-scan")
     knl = prefix("b[i] = reduce(ordered(sum), j, a[j])")
     refused(knl, lambda k: pl.split_scan(k, "i", 4, outer_tag="g.0"), "ordered-reduction")
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_a_scan_over_blocks_written_by_hand(exclusive: bool) -> None:
+    """Sums of tiles, what is before each or up to it, and the tiles, as instructions of the program itself."""
+    knl = pl.make_kernel(
+        [
+            "[m] -> {[u, k]: 0 <= u < m and 0 <= k < 32}",
+            "[m] -> {[t]: 0 <= t < m}",
+            f"[t] -> {{[v]: 0 <= v {'<' if exclusive else '<='} t}}",
+            "{[i, j]: 0 <= i < 32 and 0 <= j <= i}",
+        ],
+        """
+        <> total[u] = sum(k, a[32*u + k])
+        <> others[t] = sum(v, total[v])
+        b[32*t + i] = others[t] + sum(j, a[32*t + j])
+        """,
+        [pl.GlobalArg("a, b", F, shape="32*m"), ...],
+        name="by_hand",
+    )
+    knl = pl.tag_inames(knl, {"u": "g.0", "k": "l.0", "t": "g.0", "i": "l.0"})
+    knl = pl.realize_scan(knl)
+    assert [launch.name for launch in pl.generate_code(knl, target=pl.CudaTarget()).launches] == [
+        "by_hand_clear", "by_hand",
+    ]  # fmt: skip
+    for m in (0, 1, 2, 5, 40):
+        (a,) = vectors(32 * m, 1)
+        tiles = a.reshape(m, 32)
+        ends = np.cumsum(tiles.sum(1))
+        others = ends - tiles.sum(1) if exclusive else ends
+        check(knl, {"a": a}, {"b": (others[:, None] + np.cumsum(tiles, 1)).astype(F).reshape(-1)})
 
 
 def probe(text: str, before: int) -> GeneratedProgram:

@@ -40,7 +40,7 @@ static __device__ __forceinline__ int grid_exclusive_sum_int32(int x, int block,
 {
     if (threadIdx.x < 32) {
         if (block > 0)
-            __nanosleep(1500);  // meanwhile blocks before this one look back themselves
+            __nanosleep(2000);  // meanwhile blocks before this one look back themselves
         int earlier = 0;
         for (int last = block - 1; last >= 0; last -= 32) {
             const int other = last - threadIdx.x;

@@ -13,7 +13,7 @@ static __device__ __forceinline__ double grid_exclusive_sum_float64(double x, in
 {
     if (threadIdx.x == 0) {
         if (block > 0)
-            __nanosleep(1500);  // meanwhile blocks before this one look back themselves
+            __nanosleep(2000);  // meanwhile blocks before this one look back themselves
         double earlier = 0.0;
         for (int other = block - 1; other >= 0; --other) {
             unsigned int word;

@@ -75,7 +75,7 @@ static __device__ __forceinline__ value_flag grid_exclusive_segmented_sum(value_
 {
     if (threadIdx.x < 32) {
         if (block > 0)
-            __nanosleep(1500);  // meanwhile blocks before this one look back themselves
+            __nanosleep(2000);  // meanwhile blocks before this one look back themselves
         value_flag earlier = make_value_flag(0.0f, false);
         for (int last = block - 1; last >= 0; last -= 32) {
             const int other = last - threadIdx.x;

@@ -31,7 +31,7 @@ static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int 
 {
     if (threadIdx.x < 32) {
         if (block > 0)
-            __nanosleep(1500);  // meanwhile blocks before this one look back themselves
+            __nanosleep(2000);  // meanwhile blocks before this one look back themselves
         float earlier = 0.0f;
         for (int last = block - 1; last >= 0; last -= 32) {
             const int other = last - threadIdx.x;
