@@ -15,7 +15,8 @@ from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, 
 from polyloop.codegen.context import Context
 from polyloop.codegen.copies import start_text
 from polyloop.codegen.expressions import Expressions
-from polyloop.codegen.linear import condition_text
+from polyloop.codegen.filled import copied_rows_of_lanes
+from polyloop.codegen.linear import condition_text, union_text
 from polyloop.codegen.loops import Loops
 from polyloop.codegen.rows import negated, tightened
 from polyloop.codegen.scope import Scope
@@ -78,6 +79,8 @@ class LaneLoops(Loops):
     ) -> Block:
         """Return a loop over lanes: full vectors at once where that is possible, the rest lane by lane."""
         plan = self._plan(node)
+        if plan is not None and self._is_filled_by_lane(node, plan, context):
+            return self._unrolled(node, bounds, context, inside, inner)
         full = None if plan is None else self._full_rows(plan, node, context)
         if plan is None or full is None:
             if plan is not None:
@@ -92,6 +95,21 @@ class LaneLoops(Loops):
         rest = context.add([negated(full[0])]) if len(full) == 1 else context
         by_lane = self._lane_by_lane(node, bounds, rest, rest.add(bounds.facts), inner)
         return (If(condition_text(full, self.scope, context).text, wide, by_lane, self._reads(full), True),)
+
+    def _is_filled_by_lane(self, node: Loop, plan: Plan, context: Context) -> bool:
+        """Return whether the lanes of a copy that stores zeros elsewhere have to copy or store each by itself."""
+        assert isinstance(node.body[0], Run), "a plan is made for one statement"
+        statement = self.statements[node.body[0].name]
+        if statement.copied is None:
+            return False
+        copies, store = self.scope.language.copies, plan.store
+        if statement.step is not CopyStep.START or copies is None or store is None:
+            return True
+        if len(plan.loads) != 1 or statement.rhs is not plan.loads[0].access or plan.loads[0].dtype != store.dtype:
+            return True
+        if store.dtype.itemsize * plan.lanes.count not in copies.starts:
+            return True
+        return copied_rows_of_lanes(self.scope, statement, plan.lanes, context) is None
 
     def _plan(self, node: Loop) -> Plan | None:
         """Return the wide accesses in a loop over lanes, None if there are none."""
@@ -210,7 +228,12 @@ class LaneLoops(Loops):
         assert plan.store is not None, "a copy stores what it loads"
         size = plan.store.dtype.itemsize * plan.lanes.count
         (source, reads), (target, writes) = (self._place(wide, context) for wide in (plan.loads[0], plan.store))
-        text = start_text(self.scope, target, source, size)
+        condition = None
+        if statement.copied is not None:
+            cases = copied_rows_of_lanes(self.scope, statement, plan.lanes, context)
+            assert cases is not None, "it was found that all lanes copy, or none"
+            condition = union_text(cases, self.scope, context) if all(cases) else None
+        text = start_text(self.scope, target, source, size, condition)
         return None if text is None else Call(text, statement.instruction, reads | writes)
 
     def _place(self, wide: Wide, context: Context) -> tuple[str, frozenset[str]]:
