@@ -26,7 +26,7 @@ import pymbolic.primitives as p
 
 from polyloop.analysis.copies import copy_pairs
 from polyloop.analysis.dataflow import writers_of
-from polyloop.analysis.filled import extended_to, is_filled, unawaited, whole_copies, whole_products
+from polyloop.analysis.filled import Whole, extended_to, passed_on, unawaited, whole_copies, whole_products
 from polyloop.analysis.infer import accumulator_dtypes
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
@@ -91,28 +91,28 @@ def at_edges(placement: Placement) -> Edges:
 
 def _with_phantoms(placement: Placement, copies: Mapping[str, Placed]) -> Edges | None:
     """Return the program with its phantoms, those of *copies* among them, None if nothing is gained."""
-    products = whole_products(placement, copies)
+    passing = passed_on(placement, copies)
+    products = whole_products(placement, copies, passing)
+    tiles = {**copies, **passing, **products}
+    gains = [s for name, s in products.items() if not _is_same(s, placement.statements[name]) and _gains(placement, s)]
     plain = {
         name: extended
         for name, placed in placement.statements.items()
-        if _is_plain(placement, placed) and (extended := _extended(placement, placed)) is not None
+        if name not in tiles and _is_plain(placement, placed)
+        if (extended := _extended(placement, placed)) is not None
     }
-    gains = [placed for name, placed in products.items() if not _is_same(placed, placement.statements[name])]
     if not gains and not any(_pays(placement, placed) for placed in plain.values()):
         return None
     plain = {name: s for name, s in plain.items() if _is_confined(placement, placement.statements[name], s)}
-    cleared = _defined(placement, plain, copies)
-    if copies:
-        used = {read for placed in (*plain.values(), *products.values()) for read in _read_arrays(placed)}
-        copies = {name: placed for name, placed in copies.items() if placed.lowered.write.array in used}
+    cleared = _defined(placement, plain, tiles)
     if not gains and not any(_pays(placement, placed) for placed in plain.values()):
         return None
-    wide = {**plain, **copies, **products}
+    wide = {**plain, **tiles}
     lowered = {name: placed.lowered for name, placed in wide.items()}
     program = replace(placement.program, statements={**placement.program.statements, **lowered})
     statements = {**placement.statements, **wide}
     found = replace(placement, program=program, statements=statements, phantoms=frozenset(wide))
-    if not _is_ordered(found) or not is_filled(placement, found, copies, products):
+    if not _is_ordered(found) or not Whole(copies, passing, products).changes_nothing(placement, found):
         return None
     late = frozenset(
         start.name for arrival, (start,) in copy_pairs(found)
@@ -143,6 +143,10 @@ def edge_obligations(placement: Placement) -> Iterator[Obligation]:
         says = f"what {names} do for elements that nobody wants touches no element of the program"
         by = "elements written and read, and writes in the same iteration of the loops around both"
         yield Obligation(Claim.VALUES, "phantoms", says, by, tuple)
+
+
+def _gains(placement: Placement, placed: Placed) -> bool:
+    return placed.lowered.instruction.matrix is not None or _pays(placement, placed)
 
 
 def _pays(placement: Placement, placed: Placed) -> bool:

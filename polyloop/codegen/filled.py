@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from polyloop.analysis.contiguity import Lanes
+from polyloop.codegen.bounds import minimal
 from polyloop.codegen.context import Context
 from polyloop.codegen.rows import pieces_of, tightened
 from polyloop.codegen.scope import Scope
@@ -22,10 +23,12 @@ def copied_rows(scope: Scope, statement: Statement, context: Context) -> Cases:
     """Return the conditions under which *statement* copies, as far as *context* does not imply them."""
     assert statement.copied is not None, f"'{statement.name}' copies wherever it runs"
     copying = replace(statement, domain=statement.copied, copied=None)
-    return [
+    pieces = pieces_of(copying, frozenset(statement.dims), scope.divisibility)
+    found = [
         [row for terms, const in piece.items() if not context.implies(row := Affine(terms, const))]
-        for piece in pieces_of(copying, frozenset(statement.dims), scope.divisibility)
+        for piece in pieces
     ]
+    return [minimal(rows, context) for rows in found]
 
 
 def copied_rows_of_lanes(scope: Scope, statement: Statement, lanes: Lanes, context: Context) -> Cases | None:

@@ -26,6 +26,7 @@ from polyloop.codegen.copies import group_text, start_text
 from polyloop.codegen.filled import copied_rows
 from polyloop.codegen.lanes import LaneLoops, merged
 from polyloop.codegen.linear import condition_text, conjunction, union_text
+from polyloop.codegen.literals import literal
 from polyloop.codegen.matrix import matrix_block
 from polyloop.codegen.passing import passing_call
 from polyloop.codegen.prefix import prefix_call
@@ -34,6 +35,7 @@ from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile
 from polyloop.codegen.verbatim import verbatim
 from polyloop.errors import Diagnostic
+from polyloop.expr.dtypes import is_half
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Unroll, Vectorize
@@ -261,9 +263,11 @@ class Walker(LaneLoops):
         condition = union_text(cases, self.scope, context)
         if statement.step is CopyStep.START and (start := self._start(statement, context, condition)) is not None:
             return (start,)
-        inside = context.add(cases[0]) if len(cases) == 1 else context
-        zero = self._new_assign(replace(statement, rhs=0, step=None), context)
-        return (If(condition.text, (self._new_assign(replace(statement, step=None), inside),), (zero,)),)
+        copy = self._new_assign(replace(statement, step=None), context)
+        assert isinstance(copy, Assign), "a copy is an assignment"
+        _, _, dtype = self.expressions.target(statement.lhs, context)
+        zero = f"{self.scope.ctype(dtype)}{{}}" if is_half(dtype) else literal(self.scope, 0, dtype).text
+        return (replace(copy, value=f"{condition.text} ? {copy.value} : {zero}"),)
 
     def _refuse_divergence(self, statement: Statement, cases: Iterable[Iterable[Affine]]) -> None:
         """Raise an error if not all threads reach a statement that they execute together."""
