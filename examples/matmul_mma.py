@@ -3,7 +3,7 @@
 Blocks of 64 by 64 elements, four warps of 32 by 32; the next tiles are on their way by asynchronous copies, and rows
 of tiles are padded so that `ldmatrix` finds each of 8 rows in other banks.  Copies store zeros where a tile reaches
 beyond its matrix, so that all blocks have one text.  How many elements they move at once follows from what the lengths
-of rows are multiples of; `transformed` is for multiples of 8, and `matmul_mma_any.py` chooses.
+of rows are multiples of; `transformed` is for multiples of 8, and `matmul_mma_any_size.py` chooses.
 `benchmarks/gpu/precisions.py` has the larger blocks that large matrices ask for.
 """
 
@@ -51,7 +51,8 @@ def on_tensor_cores(
 ) -> pl.LoopKernel:
     """Return a product in blocks of some rows, columns and terms, by an intrinsic that adds up *depth* terms.
 
-    Tiles are copied *vec* elements at a time: asynchronously, if these are 4 bytes at least.  Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.
+    Tiles are copied *vec* elements at a time: asynchronously, if these are 4 bytes at least.  Blocks run down the rows,
+    *group* columns of blocks at a time: what these read stays in the cache.
     """
     (rows, columns, terms), (height, width) = block, warp
     high = rows // height
@@ -71,9 +72,11 @@ def on_tensor_cores(
     knl = pl.prioritize_loops(knl, "ko, kk, mi, ni")
     knl = pl.tensorize(knl, "insn", intrinsic, ahead=ahead)
     # tiles in shared memory, copied some elements at a time
-    lanes = vec if vec > 1 else None
-    knl = pl.add_prefetch(knl, "a", "wi, mi, ii_lane, ii_reg, kk, ki", temporary_name="a_tile", pad=depth // 2, vec=lanes)
+    pad, lanes = depth // 2, vec if vec > 1 else None
+    knl = pl.add_prefetch(knl, "a", "wi, mi, ii_lane, ii_reg, kk, ki", temporary_name="a_tile", pad=pad, vec=lanes)
     knl = pl.add_prefetch(knl, "b", "wj, ni, jj_lane, jj_reg, kk, ki", temporary_name="b_tile", pad=8, vec=lanes)
+    if vec == 1:
+        knl = pl.tag_inames(knl, "jj_reg:unr", force=True)  # which are stored one by one, too
     if vec * 32 // depth < 4:
         return pl.pipeline(knl, "ko", stages=2, via="registers")
     return pl.pipeline(knl, "ko", stages=stages, via="cp.async")

@@ -9,6 +9,9 @@ too, as *phantoms*, where
   other phantoms, earlier in the same iteration of the loops around both; or that storage begins with zeros;
 * it computes by ``+``, ``-``, ``*`` and ``/`` on floating-point numbers, which no value can stop or send elsewhere.
 
+Copies from global memory, what passes on what they copied, and sums of that are a matter of their own, with more to
+gain (:mod:`polyloop.analysis.filled`).
+
 Then every instance of the program sees what it saw before: all elements that it touches are touched by the same
 instances, in the same order.  What phantoms and other threads do to one element is kept apart by barriers as everything
 else is: races are looked for in the program with its phantoms.
@@ -78,18 +81,22 @@ class Edges:
 
 @memoised
 def at_edges(placement: Placement) -> Edges:
-    """Return the program in which blocks at an edge compute as others do, where a reduction in a loop gains by it."""
+    """Return the program in which blocks at an edge compute as others do, where a reduction in a loop gains by it.
+
+    What copies from global memory is let run for whole tiles, if that is right, and best until the end of their loop.
+    """
     try:
         with with_budget(min(budget(), _OPERATIONS)), limited():
             for beyond in (True, False):
-                if (copies := whole_copies(placement, beyond=beyond)) and (found := _with_phantoms(placement, copies)):
+                copies = whole_copies(placement, beyond=beyond)
+                if copies and (found := _with_phantoms(placement, copies, "beyond" if beyond else "filled")):
                     return found
             return _with_phantoms(placement, {}) or Edges(placement)
     except NoAnswer:
         return Edges(placement)
 
 
-def _with_phantoms(placement: Placement, copies: Mapping[str, Placed]) -> Edges | None:
+def _with_phantoms(placement: Placement, copies: Mapping[str, Placed], attempt: str = "") -> Edges | None:
     """Return the program with its phantoms, those of *copies* among them, None if nothing is gained."""
     passing = passed_on(placement, copies)
     products = whole_products(placement, copies, passing)
@@ -111,8 +118,8 @@ def _with_phantoms(placement: Placement, copies: Mapping[str, Placed]) -> Edges 
     lowered = {name: placed.lowered for name, placed in wide.items()}
     program = replace(placement.program, statements={**placement.program.statements, **lowered})
     statements = {**placement.statements, **wide}
-    found = replace(placement, program=program, statements=statements, phantoms=frozenset(wide))
-    if not _is_ordered(found) or not Whole(copies, passing, products).changes_nothing(placement, found):
+    found = replace(placement, program=program, statements=statements, phantoms=frozenset(wide), attempt=attempt)
+    if not Whole(copies, passing, products).changes_nothing(placement, found) or not _is_ordered(found):
         return None
     late = frozenset(
         start.name for arrival, (start,) in copy_pairs(found)
@@ -137,11 +144,15 @@ def _is_ordered(placement: Placement) -> bool:
 
 def edge_obligations(placement: Placement) -> Iterator[Obligation]:
     """Yield, where blocks at an edge compute as others do, that this changes nothing: it was found to be so."""
-    found = at_edges(placement).placement.phantoms
+    edges = at_edges(placement)
+    found, filled = edges.placement.phantoms, edges.filled
     if found:
         names = ", ".join(repr(name) for name in sorted(found))
         says = f"what {names} do for elements that nobody wants touches no element of the program"
         by = "elements written and read, and writes in the same iteration of the loops around both"
+        if filled:
+            says = f"what {names} do besides is seen by nobody, or adds products of zeros"
+            by = "dataflow from copies, and the zeros that they store where there is nothing to copy"
         yield Obligation(Claim.VALUES, "phantoms", says, by, tuple)
 
 

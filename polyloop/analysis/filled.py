@@ -159,8 +159,10 @@ def _is_copy(placement: Placement, placed: Placed) -> bool:
     if source not in kernel.temporaries and writers_of(placement, source):
         return False
     has_own = temporary.base_storage is None and temporary.initializer is None and not temporary.is_shuffled
-    is_same = temporary.dtype is not None and temporary.dtype == kernel.arrays()[source].dtype
-    return has_own and is_same and is_number(temporary.dtype) and is_exact(placement, temporary.name)
+    dtype = temporary.dtype
+    if not has_own or dtype is None or dtype != kernel.arrays()[source].dtype or not is_number(dtype):
+        return False
+    return is_exact(placement, temporary.name)
 
 
 def whole_products(

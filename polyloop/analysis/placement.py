@@ -155,6 +155,7 @@ class Placement:
     statements: Mapping[str, Placed]
     spaces: Mapping[str, AddressSpace]
     phantoms: frozenset[str] = frozenset()  # statements with instances outside of their domains: analysis/edges.py
+    attempt: str = ""  # and which instances, where several kinds were tried
 
 
 def _error(kernel: LoopKernel, *found: Diagnostic) -> VerificationError:

@@ -33,8 +33,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(const float *
     cp_async_16_zfill(&a_fetch[1][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer + 16], 64 * by + a_dim_0 < m && 4 * a_dim_1_outer + 19 < p);  // fetch_a
     cp_async_16_zfill(&b_fetch[1][b_dim_0][4 * b_dim_1_outer], &b[(b_dim_0 + 16) * n + 64 * bx + 4 * b_dim_1_outer], b_dim_0 + 16 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n);  // fetch_b
     cp_async_commit();
-    const int k_outer_full = p / 16;
-    for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
+    for (int k_outer = 0; k_outer < (p + 12) / 16; ++k_outer) {
         cp_async_wait<1>();
         __syncthreads();
         cp_async_16_zfill(&a_fetch[(k_outer + 2) % 3][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 16 * k_outer + 4 * a_dim_1_outer + 32], 64 * by + a_dim_0 < m && 16 * k_outer + 4 * a_dim_1_outer + 35 < p);  // fetch_a
@@ -49,26 +48,6 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(const float *
                 acc[i_inner_inner][1] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.y;  // insn
                 acc[i_inner_inner][2] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.z;  // insn
                 acc[i_inner_inner][3] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.w;  // insn
-            }
-        }
-    }
-    for (int k_outer = k_outer_full; k_outer < (p + 12) / 16; ++k_outer) {
-        cp_async_wait<1>();
-        __syncthreads();
-        cp_async_16_zfill(&a_fetch[(k_outer + 2) % 3][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 16 * k_outer + 4 * a_dim_1_outer + 32], 64 * by + a_dim_0 < m && 16 * k_outer + 4 * a_dim_1_outer + 35 < p);  // fetch_a
-        cp_async_16_zfill(&b_fetch[(k_outer + 2) % 3][b_dim_0][4 * b_dim_1_outer], &b[(16 * k_outer + b_dim_0 + 32) * n + 64 * bx + 4 * b_dim_1_outer], 16 * k_outer + b_dim_0 + 32 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n);  // fetch_b
-        cp_async_commit();
-        #pragma unroll
-        for (int k_inner = 0; k_inner < 16; ++k_inner) {
-            if (16 * k_outer + k_inner < p) {
-                #pragma unroll
-                for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
-                    const float4 b_fetch_v = *(const float4 *)&b_fetch[k_outer % 3][k_inner][4 * tx];
-                    acc[i_inner_inner][0] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.x;  // insn
-                    acc[i_inner_inner][1] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.y;  // insn
-                    acc[i_inner_inner][2] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.z;  // insn
-                    acc[i_inner_inner][3] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.w;  // insn
-                }
             }
         }
     }

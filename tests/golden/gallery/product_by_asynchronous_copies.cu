@@ -35,42 +35,22 @@ extern "C" __global__ void __launch_bounds__(64) product_by_asynchronous_copies(
     cp_async_commit();
     #pragma unroll
     for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-        cp_async_4_zfill(&a_fetch[1][8 * a_dim_0_outer + ty][tx], &a[(32 * by + 8 * a_dim_0_outer + ty) * n + tx + 8], n >= 9 && 32 * by + 8 * a_dim_0_outer + ty < n && tx + 8 < n);  // fetch_a
+        cp_async_4_zfill(&a_fetch[1][8 * a_dim_0_outer + ty][tx], &a[(32 * by + 8 * a_dim_0_outer + ty) * n + tx + 8], 32 * by + 8 * a_dim_0_outer + ty < n && tx + 8 < n);  // fetch_a
     #pragma unroll
     for (int b_dim_1_outer = 0; b_dim_1_outer < 4; ++b_dim_1_outer)
-        cp_async_4_zfill(&b_fetch[1][ty][8 * b_dim_1_outer + tx], &b[(ty + 8) * n + 32 * bx + 8 * b_dim_1_outer + tx], n >= 9 && ty + 8 < n && 32 * bx + 8 * b_dim_1_outer + tx < n);  // fetch_b
+        cp_async_4_zfill(&b_fetch[1][ty][8 * b_dim_1_outer + tx], &b[(ty + 8) * n + 32 * bx + 8 * b_dim_1_outer + tx], ty + 8 < n && 32 * bx + 8 * b_dim_1_outer + tx < n);  // fetch_b
     cp_async_commit();
-    const int ko_full = n / 8;
-    for (int ko = 0; ko < ko_full; ++ko) {
+    for (int ko = 0; ko < (n + 7) / 8; ++ko) {
         cp_async_wait<1>();
         __syncthreads();
         #pragma unroll
         for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-            cp_async_4_zfill(&a_fetch[(ko + 2) % 3][8 * a_dim_0_outer + ty][tx], &a[(32 * by + 8 * a_dim_0_outer + ty) * n + 8 * ko + tx + 16], 8 * ko + 16 < n && 32 * by + 8 * a_dim_0_outer + ty < n && 8 * ko + tx + 16 < n);  // fetch_a
+            cp_async_4_zfill(&a_fetch[(ko + 2) % 3][8 * a_dim_0_outer + ty][tx], &a[(32 * by + 8 * a_dim_0_outer + ty) * n + 8 * ko + tx + 16], 32 * by + 8 * a_dim_0_outer + ty < n && 8 * ko + tx + 16 < n);  // fetch_a
         #pragma unroll
         for (int b_dim_1_outer = 0; b_dim_1_outer < 4; ++b_dim_1_outer)
-            cp_async_4_zfill(&b_fetch[(ko + 2) % 3][ty][8 * b_dim_1_outer + tx], &b[(8 * ko + ty + 16) * n + 32 * bx + 8 * b_dim_1_outer + tx], 8 * ko + 16 < n && 8 * ko + ty + 16 < n && 32 * bx + 8 * b_dim_1_outer + tx < n);  // fetch_b
+            cp_async_4_zfill(&b_fetch[(ko + 2) % 3][ty][8 * b_dim_1_outer + tx], &b[(8 * ko + ty + 16) * n + 32 * bx + 8 * b_dim_1_outer + tx], 8 * ko + ty + 16 < n && 32 * bx + 8 * b_dim_1_outer + tx < n);  // fetch_b
         cp_async_commit();
         for (int ki = 0; ki < 8; ++ki) {
-            #pragma unroll
-            for (int ir = 0; ir < 4; ++ir) {
-                #pragma unroll
-                for (int jr = 0; jr < 4; ++jr)
-                    acc[ir][jr] += a_fetch[ko % 3][4 * ty + ir][ki] * b_fetch[ko % 3][ki][4 * tx + jr];  // insn
-            }
-        }
-    }
-    for (int ko = ko_full; ko < (n + 7) / 8; ++ko) {
-        cp_async_wait<1>();
-        __syncthreads();
-        #pragma unroll
-        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-            cp_async_4_zfill(&a_fetch[(ko + 2) % 3][8 * a_dim_0_outer + ty][tx], &a[(32 * by + 8 * a_dim_0_outer + ty) * n + 8 * ko + tx + 16], 8 * ko + 16 < n && 32 * by + 8 * a_dim_0_outer + ty < n && 8 * ko + tx + 16 < n);  // fetch_a
-        #pragma unroll
-        for (int b_dim_1_outer = 0; b_dim_1_outer < 4; ++b_dim_1_outer)
-            cp_async_4_zfill(&b_fetch[(ko + 2) % 3][ty][8 * b_dim_1_outer + tx], &b[(8 * ko + ty + 16) * n + 32 * bx + 8 * b_dim_1_outer + tx], 8 * ko + 16 < n && 8 * ko + ty + 16 < n && 32 * bx + 8 * b_dim_1_outer + tx < n);  // fetch_b
-        cp_async_commit();
-        for (int ki = 0; ki < n - 8 * ko; ++ki) {
             #pragma unroll
             for (int ir = 0; ir < 4; ++ir) {
                 #pragma unroll
