@@ -268,11 +268,12 @@ def _bounds(home: Domain, iname: str, assumptions: isl.Set) -> tuple[int | None,
     """Return the least and the greatest value of *iname* in its domain, 0 and 0 if that is empty."""
     key = (iname, id(assumptions))
     if key not in home.known_bounds:
-        domain = home.set.intersect_params(assumptions)
-        found = (0, 0) if domain.is_empty() else constant_bounds(domain, home.inames.index(iname))
-        home.known_bounds[key] = (*found, assumptions)
-    least, most, _ = home.known_bounds[key]
-    return least, most
+        if id(assumptions) not in home.assumed:
+            domain = home.set.intersect_params(assumptions)
+            home.assumed[id(assumptions)] = (assumptions, domain, domain.is_empty())
+        _, domain, is_empty = home.assumed[id(assumptions)]
+        home.known_bounds[key] = (0, 0) if is_empty else constant_bounds(domain, home.inames.index(iname))
+    return home.known_bounds[key]
 
 
 def _is_bounded(kernel: LoopKernel, home: Domain, iname: str) -> bool:

@@ -227,8 +227,26 @@ def project_onto(domain: isl.Set, dims: Sequence[str], keep: Sequence[str]) -> i
 def reorder(domain: isl.Set, dims: Sequence[str], order: Sequence[str]) -> isl.Set:
     """Return *domain* with its dimensions permuted from *dims* to *order*, and named so."""
     if tuple(dims) != tuple(order):
-        forms = [Affine.variable(name) for name in order]
-        domain = map_from_forms(isl.Set.universe(domain.get_space()), dims, forms).intersect_domain(domain).range()
+        key = (id(domain), (*dims,), (*order,))
+        known = _reordered.get(key)
+        if known is None:
+            if len(_reordered) >= _RECENT:
+                _reordered.clear()
+            known = _reordered[key] = (domain, _named(_permuted(domain, dims, order), order))
+        return known[1]
+    return _named(domain, order)
+
+
+_reordered: dict[tuple[int, tuple[str, ...], tuple[str, ...]], tuple[isl.Set, isl.Set]] = {}
+"""Sets in other orders by their identity, with which they are kept: each step looks at what those before it left."""
+
+
+def _permuted(domain: isl.Set, dims: Sequence[str], order: Sequence[str]) -> isl.Set:
+    forms = [Affine.variable(name) for name in order]
+    return _map_from_forms(isl.Set.universe(domain.get_space()), dims, forms).intersect_domain(domain).range()
+
+
+def _named(domain: isl.Set, order: Sequence[str]) -> isl.Set:
     for position, name in enumerate(order):
         if domain.get_dim_name(SET, position) != name:
             domain = domain.set_dim_name(SET, position, name)
