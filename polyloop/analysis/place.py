@@ -100,6 +100,8 @@ def _shapes(kernel: LoopKernel) -> Mapping[str, object]:
 def _place_statement(
     kernel: LoopKernel, statement: Lowered, axes: Axes, spaces: Mapping[str, AddressSpace]
 ) -> Placed:
+    if len(statement.writes) == 1:
+        return place_statement(kernel, statement, axes, spaces[statement.writes[0].array])
     homes = {write.array: spaces[write.array] for write in statement.writes}
     found = {name: place_statement(kernel, statement, axes, space) for name, space in homes.items()}
     if len(set(found.values())) > 1:

@@ -62,9 +62,11 @@ class Domain:
     inames: tuple[str, ...]
     set: isl.Set
     known_bounds: dict[tuple[str, int], tuple[int | None, int | None]] = field(default_factory=dict, init=False)
-    """Constant bounds of inames under assumptions, once somebody asked; these are kept in ``assumed``."""
-    assumed: dict[int, tuple[isl.Set, isl.Set, bool]] = field(default_factory=dict, init=False)
-    """By the identity of assumptions: these, the set under them, and whether that is empty."""
+    """Constant bounds of inames under assumptions, by the identity of these, once somebody asked."""
+    assumed: dict[int, tuple[isl.Set, bool]] = field(default_factory=dict, init=False)
+    """The set under assumptions, and whether it is empty, likewise."""
+    assumptions: dict[int, isl.Set] = field(default_factory=dict, init=False)
+    """The assumptions, which are kept with their identity."""
 
 
 @quick
@@ -210,7 +212,7 @@ class LoopKernel:
 
     def argument(self, name: str) -> Argument | None:
         """Return the argument called *name*, or None."""
-        return next((argument for argument in self.arguments if argument.name == name), None)
+        return _arguments(self).get(name)
 
     def tag(self, iname: str) -> InameTag:
         """Return how *iname* runs; a plain loop unless tagged."""
@@ -251,6 +253,11 @@ _SEQUENTIAL: Final = Sequential()
 def _axes(kernel: LoopKernel) -> Mapping[str, str]:
     found = {iname: axis_name(tag) for iname, tag in kernel.iname_tags.items()}
     return {iname: axis for iname, axis in found.items() if axis is not None}
+
+
+@memoised
+def _arguments(kernel: LoopKernel) -> Mapping[str, Argument]:
+    return {argument.name: argument for argument in reversed(kernel.arguments)}
 
 
 @memoised

@@ -8,6 +8,7 @@ given by the caller, because ISL's own dimension names are decoration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import gcd
 from typing import Final, NamedTuple, TypeAlias
 
@@ -59,6 +60,11 @@ class Row(NamedTuple):
 
 def parameter_space(parameters: Sequence[str]) -> isl.Set:
     """Return the universe over *parameters* alone, the space that all sets are aligned to."""
+    return _parameter_space(tuple(parameters))
+
+
+@lru_cache(maxsize=64)
+def _parameter_space(parameters: tuple[str, ...]) -> isl.Set:
     return isl.Set(f"[{', '.join(parameters)}] -> {{ : }}")
 
 
