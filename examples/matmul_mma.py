@@ -1,10 +1,8 @@
 """A matrix product of bfloat16 on tensor cores: warps add up tiles of 16 by 8 by 16 with `mma.sync` (sm_80 and later).
 
 Blocks of 64 by 64 elements, four warps of 32 by 32; the next tiles are on their way by asynchronous copies, and rows
-of tiles are padded so that `ldmatrix` finds each of 8 rows in other banks.  Copies store zeros where a tile reaches
-beyond its matrix, so that all blocks have one text.  How many elements they move at once follows from what the lengths
-of rows are multiples of; `transformed` is for multiples of 8, and `matmul_mma_any_size.py` chooses.
-`benchmarks/gpu/precisions.py` has the larger blocks that large matrices ask for.
+of tiles are padded so that `ldmatrix` finds each of 8 rows in other banks.  Rows have a multiple of 8 elements.
+`benchmarks/gpu/products.py` has the larger blocks that large matrices ask for.
 """
 
 from typing import Any
@@ -48,11 +46,13 @@ def on_tensor_cores(
     group: int = 1,
     *,
     ahead: bool = False,
+    spread: bool = False,
 ) -> pl.LoopKernel:
     """Return a product in blocks of some rows, columns and terms, by an intrinsic that adds up *depth* terms.
 
-    Tiles are copied *vec* elements at a time: asynchronously, if these are 4 bytes at least.  Blocks run down the rows,
-    *group* columns of blocks at a time: what these read stays in the cache.
+    Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.  With *ahead*,
+    operands come into registers while the terms before are added up; with *spread*, the copies of the next tiles are
+    started in equal shares at each step of *depth* terms, for which tiles have to divide the number of terms.
     """
     (rows, columns, terms), (height, width) = block, warp
     high = rows // height
@@ -71,19 +71,24 @@ def on_tensor_cores(
     knl = pl.split_iname(knl, "k_block", depth, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     knl = pl.prioritize_loops(knl, "ko, kk, mi, ni")
     knl = pl.tensorize(knl, "insn", intrinsic, ahead=ahead)
-    # tiles in shared memory, copied some elements at a time
-    pad, lanes = depth // 2, vec if vec > 1 else None
-    knl = pl.add_prefetch(knl, "a", "wi, mi, ii_lane, ii_reg, kk, ki", temporary_name="a_tile", pad=pad, vec=lanes)
-    knl = pl.add_prefetch(knl, "b", "wj, ni, jj_lane, jj_reg, kk, ki", temporary_name="b_tile", pad=8, vec=lanes)
-    if vec == 1:
-        knl = pl.tag_inames(knl, "jj_reg:unr", force=True)  # which are stored one by one, too
-    if vec * 32 // depth < 4:
-        return pl.pipeline(knl, "ko", stages=2, via="registers")
-    return pl.pipeline(knl, "ko", stages=stages, via="cp.async")
+    # tiles in shared memory, copied 16 bytes at a time
+    knl = pl.add_prefetch(knl, "a", "wi, mi, ii_lane, ii_reg, kk, ki", temporary_name="a_tile", pad=vec, vec=vec)
+    knl = pl.add_prefetch(knl, "b", "wj, ni, jj_lane, jj_reg, kk, ki", temporary_name="b_tile", pad=8, vec=vec)
+    knl = pl.pipeline(knl, "ko", stages=stages, via="cp.async")
+    if not spread:
+        return knl
+    threads, steps = 32 * high * (columns // width), terms // depth
+    for array, length in (("a", rows), ("b", columns)):
+        share = length * terms // (vec * threads * steps)
+        knl = pl.split_iname(
+            knl, f"{array}_dim_0_outer", share, outer_iname=f"{array}_step", inner_iname=f"{array}_share",
+            outer_tag="unr", inner_tag="unr", do_tagged_check=False,
+        )  # fmt: skip
+    return pl.rename_inames(knl, "a_step, b_step", "kk", existing_ok=True)
 
 
-def transformed(multiple: int = 8) -> pl.LoopKernel:
-    return on_tensor_cores(program(multiple=multiple), "mma_m16n8k16_bf16", depth=16, vec=multiple)
+def transformed() -> pl.LoopKernel:
+    return on_tensor_cores(program(), "mma_m16n8k16_bf16", depth=16, vec=8)
 
 
 def inputs(rng: np.random.Generator, m: int, n: int, p: int) -> dict[str, Any]:

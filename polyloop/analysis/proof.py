@@ -8,11 +8,10 @@ once for each kernel, within ISL's budget, and its :class:`Proof` is kept: trans
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from time import perf_counter
-from types import TracebackType
 from weakref import WeakKeyDictionary
 
 from polyloop.analysis.lowering import Access, Lowered
@@ -37,8 +36,6 @@ class Claim(Enum):
     RACES = "races"
     BARRIERS = "barriers"
     BOUNDS = "bounds"
-
-    __hash__ = object.__hash__  # each is one object
 
     @property
     def is_about_values(self) -> bool:
@@ -144,28 +141,8 @@ def findings(kernel: LoopKernel, obligations: Iterable[Obligation]) -> Iterator[
             yield from prove(kernel, obligation).found
 
 
-class _Within:
-    """See :func:`within_budget`."""
-
-    def __init__(self, kernel: LoopKernel, says: str) -> None:
-        self.kernel = kernel
-        self.says = says
-        self.question = limited()
-
-    def __enter__(self) -> None:
-        self.question.__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, failure: BaseException | None, at: TracebackType | None
-    ) -> None:
-        try:
-            self.question.__exit__(kind, failure, at)
-        except NoAnswer as error:
-            problem = _not_proven(self.says, error)
-            raise VerificationError("schedule", self.kernel.name, [problem]) from error
-
-
-def within_budget(kernel: LoopKernel, says: str) -> AbstractContextManager[None]:
+@contextmanager
+def within_budget(kernel: LoopKernel, says: str) -> Iterator[None]:
     """Find out what code generation depends on; *says* is the question as a claim.
 
     Raises
@@ -173,7 +150,11 @@ def within_budget(kernel: LoopKernel, says: str) -> AbstractContextManager[None]
     VerificationError
         ``not-proven``, if ISL gave up.
     """
-    return _Within(kernel, says)
+    try:
+        with limited():
+            yield
+    except NoAnswer as error:
+        raise VerificationError("schedule", kernel.name, [_not_proven(says, error)]) from error
 
 
 _WAY_OUT = ('if it holds for a reason that ISL does not find: pl.unchecked(knl, "that reason")',)

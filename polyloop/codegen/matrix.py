@@ -78,7 +78,7 @@ class _Printer:
         if self.tensor.role in {"first", "last"}:
             yield from self.first() if self.tensor.role == "first" else self.last()
             return
-        if self.is_full:
+        if self.is_full or self.tensor.role == "products":
             yield from self.tile()
             return
         partial = tuple(self.tile())
@@ -129,18 +129,17 @@ class _Printer:
     def tile(self) -> Iterator[Node]:
         """Yield the loops that both operands depend on, around everything else."""
         body: list[Node] = []
-        is_step = self.tensor.role == "step"
-        now = before = ""
-        if is_step:
-            step = next(x for x, _ in self.both if (x, _) in self.a.loops)
-            var = self.scope.variable(step)
+        role, now, before = self.tensor.role, "", ""
+        if role != "all":
+            var = self.scope.variable(self.tensor.step)
             now, before = f"[{var} % 2]", f"[({var} + 1) % 2]"
-        for operand in (self.a, self.b):
+        for operand in (self.a, self.b) if role != "products" else ():
             loops, name = self.own_loops(operand), self.fragment(operand.name)
-            if not is_step:
+            if role == "all":
                 body.append(Declare(self.register, name, (*(n for _, n in loops), self.count(operand))))
             body += self.loads(operand, name + now, loops, self.count(operand))
-        body += self.products(before)
+        if role != "loads":
+            body += self.products(before)
         yield from self.nested(self.both, body)
 
     def first(self) -> Iterator[Node]:
@@ -377,7 +376,8 @@ class _Printer:
             name = self.scope.record_helpers[key] = self.scope.names.fresh(wish)
             result, _, parameters = lines[0].partition(" (")
             head = f"{self.scope.language.helper} {result} {name}({parameters}"
-            self.scope.helpers[key] = "\n".join([head, "{", *(f"    {line}" for line in lines[1:]), "}"])
+            body = (line if line.startswith("#") else f"    {line}" for line in lines[1:])
+            self.scope.helpers[key] = "\n".join([head, "{", *body, "}"])
         return name
 
     def helper(self) -> str:
@@ -429,7 +429,12 @@ class _Printer:
         if not conversion:
             return "__float_as_uint"
         kind = conversion.split(".")[-2]
-        body = ["unsigned int r;", f'asm("{conversion} %0, %1;" : "=r"(r) : "f"(x));', "return r;"]
+        body = [f'asm("{conversion} %0, %1;" : "=r"(r) : "f"(x));']
+        if self.intrinsic.newer:
+            capability, newer = self.intrinsic.newer
+            other = body[0].replace(conversion, newer)
+            body = [f"#if __CUDA_ARCH__ >= {10 * capability}", other, "#else", *body, "#endif"]
+        body = ["unsigned int r;", *body, "return r;"]
         return self.define(f"to_{kind}", ["unsigned int (float x)", *body])
 
     # }}}

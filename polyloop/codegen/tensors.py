@@ -22,6 +22,7 @@ from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import array_name
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.intrinsic import WARP
 from polyloop.kernel.tags import InameTag, Unroll, Vectorize
 from polyloop.kernel.tree import Loop, Run, Tree, runs
@@ -180,10 +181,17 @@ def _ahead(
     assert tensor is not None, f"'{name}' is no matrix instruction"
     operands = [Operand(x, tensor) for x in "ab"]
     steps = [(x, n) for x, n in tensor.loops if all((x, n) in operand.loops for operand in operands)]
-    if len(steps) != 1 or steps[0][1] % 2:
-        raise CodegenError("generate_code", schedule.name, [_no_steps(statement, steps)])
     array = array_name(statement.lhs)
     (start,) = (x for x, s in statements.items() if s.update is None and array_name(s.lhs) == array and x in runs(tree))
+    common = [x for x, y in zip(_nest(tree, name), _nest(tree, start), strict=False) if x == y]
+    around = [] if steps else [x for x in _step_around(tree, statement, operands, schedule) if x[0] not in common]
+    steps = steps or around
+    if len(steps) != 1 or steps[0][1] % 2:
+        raise CodegenError("generate_code", schedule.name, [_no_steps(statement, steps)])
+    if around:
+        statement = _in_each(statement, *around[0])
+    assert statement.tensor is not None, f"'{name}' is no matrix instruction"
+    tensor = replace(statement.tensor, step=steps[0][0])
     taken = {argument.name for argument in schedule.arguments} | set(schedule.tables) | {array}
     taken |= {t.name for launch in schedule.launches for t in launch.temporaries}
     taken |= {dim for other in statements.values() for dim in other.dims}
@@ -197,14 +205,65 @@ def _ahead(
         shape = (2, *loops, count)
         dtype = np.dtype(np.float64 if tensor.product.intrinsic.is_double else np.uint32)
         storages.append(Storage(wish, dtype, shape, AddressSpace.PRIVATE))
-    common = [x for x, y in zip(_nest(tree, name), _nest(tree, start), strict=False) if x == y]
     gone = [dim for dim in statement.dims if dim[1:2] != "." and dim not in common]
     domain, dims = _without(statement, gone)
     for role in ("first", "last"):
         own = replace(tensor, role=role, fragments=fragments)
         statements[f"{name} {role}"] = replace(statement, name=f"{name} {role}", dims=dims, domain=domain, tensor=own)
     statements[name] = replace(statement, tensor=replace(tensor, role="step", fragments=fragments))
-    return _around(tree, name, common)
+    return _around(_loads_apart(tree, name, statements), name, common)
+
+
+def _loads_apart(tree: Tree, name: str, statements: dict[str, Statement]) -> Tree:
+    """Return *tree* with the loads of a step ahead of copies that are started in it: these are issued meanwhile.
+
+    What such a copy writes is read by nobody before it has arrived, so not by these loads.
+    """
+    out: list[TreeNode] = []
+    for number, node in enumerate(tree):
+        if isinstance(node, Loop) and name in runs((node,)):
+            out.append(Loop(node.iname, _loads_apart(node.body, name, statements)))
+        elif node == Run(name) and number and all(_starts(other, statements) for other in tree[:number]):
+            tensor = statements[name].tensor
+            assert tensor is not None, f"'{name}' is no matrix instruction"
+            parts = {f"{name} loads": "loads", name: "products"}
+            for part, role in parts.items():
+                statements[part] = replace(statements[name], name=part, tensor=replace(tensor, role=role))
+            out = [Run(f"{name} loads"), *out, node]
+        else:
+            out.append(node)
+    return tuple(out)
+
+
+def _starts(node: TreeNode, statements: Mapping[str, Statement]) -> bool:
+    """Return whether a node does nothing but start copies."""
+    match node:
+        case Run(name):
+            return statements[name].step is CopyStep.START
+        case Loop(_, body):
+            return all(_starts(other, statements) for other in body)
+        case _:
+            return False
+
+
+def _step_around(
+    tree: Tree, statement: Statement, operands: Iterable[Operand], schedule: Schedule
+) -> list[tuple[str, int]]:
+    """Return the unrolled loop around a statement and others, if both operands depend on it."""
+    loop = next(reversed(_nest(tree, statement.name)), "")
+    is_step = all(loop in variables(operand.element) for operand in operands)
+    extent = _extent(statement, loop) if is_step and isinstance(schedule.loop_tags.get(loop), Unroll) else None
+    return [] if extent is None else [(loop, extent)]
+
+
+def _in_each(statement: Statement, loop: str, extent: int) -> Statement:
+    """Return a statement for every iteration of a loop: elements that no term has are loaded as zeros."""
+    assert statement.tensor is not None, f"'{statement.name}' is no matrix instruction"
+    position = statement.dims.index(loop)
+    domain = insert_dims(statement.domain.project_out(_SET, position, 1), position, [loop])
+    domain = domain.lower_bound_val(_SET, position, 0).upper_bound_val(_SET, position, extent - 1)
+    tensor = replace(statement.tensor, boxes={**statement.tensor.boxes, loop: extent})
+    return replace(statement, domain=domain, tensor=tensor)
 
 
 def _fresh(wish: str, taken: Collection[str]) -> str:

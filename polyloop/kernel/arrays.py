@@ -25,8 +25,6 @@ class AddressSpace(Enum):
     LOCAL = "local"
     GLOBAL = "global"
 
-    __hash__ = object.__hash__  # each is one object
-
     def __str__(self) -> str:
         return self.value
 

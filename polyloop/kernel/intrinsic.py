@@ -64,6 +64,8 @@ class MatrixIntrinsic:
         or 64 for float64.
     conversion
         A PTX instruction that turns an element, a float, into what the instruction takes; empty for none.
+    newer
+        A compute capability, and the conversion that devices have from it on; empty for none.
     capability
         The least compute capability, 80 for sm_80.
     """
@@ -77,6 +79,7 @@ class MatrixIntrinsic:
     instruction: str
     conversion: str = ""
     capability: int = 80
+    newer: tuple[int, str] | tuple[()] = ()
 
     def meaning(self) -> str:
         """Return the domain and the instruction of the kernel that the instruction is."""
@@ -291,6 +294,7 @@ INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
         MatrixIntrinsic(
             "mma_m16n8k8_tf32", (16, 8, 8), _A_16X8, _B_8X8, _D_16X8, np.dtype(np.float32),
             "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", conversion="cvt.rna.tf32.f32",
+            newer=(90, "cvt.rn.tf32.f32"),
         ),
         _of_doubles(8, 4, 80), _of_doubles(16, 4, 90), _of_doubles(16, 8, 90), _of_doubles(16, 16, 90),
     )

@@ -190,13 +190,9 @@ def axis_name(tag: InameTag) -> str | None:
 
 def is_thread(tag: InameTag) -> bool:
     """Return whether the values of an iname are on different threads of a block."""
-    return isinstance(tag, _THREADS)
+    return isinstance(tag, LocalAxis | ThreadDigit)
 
 
 def is_lane(tag: InameTag) -> bool:
     """Return whether the values of an iname are lanes: run side by side, one statement after the other."""
-    return isinstance(tag, _LANES)
-
-
-_THREADS: Final = (LocalAxis, ThreadDigit)
-_LANES: Final = (Interleave, Vectorize)
+    return isinstance(tag, Interleave | Vectorize)

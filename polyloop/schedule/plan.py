@@ -62,9 +62,12 @@ class Tensor:
     boxes
         Extents of all dimensions that are not conditions any more.
     role
-        What the statement does of it: everything, or, with operands loaded ahead, the beginning, each step, or the end.
+        What the statement does of it: everything, or, with operands loaded ahead, the beginning, each step or its loads
+        or its products, or the end.
     fragments
         Names of the registers of a and b that are kept from one step to the next.
+    step
+        The unrolled loop of which each iteration is such a step.
     """
 
     original: Statement
@@ -73,6 +76,7 @@ class Tensor:
     boxes: Mapping[str, int]
     role: str = "all"
     fragments: Mapping[str, str] = field(default_factory=dict)
+    step: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +139,6 @@ class Statement:
     """The matrix instruction that carries it out, where the language has it."""
     tensor: Tensor | None = None
     """What it was, once code generation has made it a statement of whole warps."""
-    copied: isl.Set | None = None
-    """Of a copy: the instances that copy, if the others store zeros."""
-    is_awaited: bool = True
-    """Of the start of an asynchronous copy: whether there is an arrival for all of them."""
 
 
 @dataclass(frozen=True)

@@ -107,6 +107,39 @@ def test_the_text_of_operands_that_are_loaded_ahead(golden: Golden) -> None:
     agrees(knl, *arguments(BF16, 32, 32, 64))
 
 
+def spread(dtype: Any = BF16, **given: Any) -> pl.LoopKernel:
+    """Return a product of which each step starts its share of the copies."""
+    knl = product(dtype, 3, ahead=True, **given)
+    return pl.rename_inames(knl, "a_dim_0_outer, b_dim_0_outer", "kk", existing_ok=True)
+
+
+def test_the_text_of_copies_that_are_started_in_each_step(golden: Golden) -> None:
+    whole = "m >= 1 and m mod 32 = 0 and n >= 1 and n mod 32 = 0 and p >= 1 and p mod 32 = 0"
+    knl = spread(assumptions=whole)
+    golden("golden/tensorize_steps.cu", cuda(knl))
+    same_after_replay(program(assumptions=whole), knl)
+    for terms in (32, 96, 128):
+        agrees(knl, *arguments(BF16, 32, 64, terms))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", NAMES)
+def test_numbers_of_copies_that_are_started_in_each_step(dtype: Any) -> None:
+    knl = spread(dtype)
+    for size in (*SIZES, (33, 40, 72), (64, 32, 96)):
+        agrees(knl, *arguments(dtype, *size))
+
+
+def test_loads_stay_behind_what_is_no_start_of_a_copy() -> None:
+    whole = "m >= 1 and m mod 32 = 0 and n >= 1 and n mod 32 = 0 and p >= 1 and p mod 32 = 0"
+    knl = product(BF16, 1, ahead=True, assumptions=whole)
+    knl = pl.pipeline(knl, "ko", stages=2)
+    knl = pl.rename_inames(knl, "a_dim_0_outer, b_dim_0_outer", "kk", existing_ok=True)
+    loop = cuda(knl).split("for (int kk = 0;")[2]
+    assert loop.index("fetch_a") < loop.index("ldmatrix_x4")
+    agrees(knl, *arguments(BF16, 32, 32, 96))
+
+
 def test_two_products_that_are_loaded_ahead() -> None:
     text = f"{PRODUCT} {{id=one}}\nd[i, j] = c[i, j] + sum(l, a[i, l]*b[l, j]) {{id=two}}"
     knl = pl.make_kernel(
