@@ -54,6 +54,8 @@ _CLEARING: Final = 256
 _WARP: Final = 32
 _PAUSE: Final = 2000
 """How long a block waits before it looks back [ns]: looking takes bandwidth, and later there is less to look at."""
+_SLEEPS: Final = 70
+"""The least compute capability of which threads can pause."""
 
 
 @dataclass(frozen=True)
@@ -281,11 +283,11 @@ class _LookBack(ThreadScan):
         if any(size > 1 for size in self.sizes[1:]):
             thread = "thread"
             yield f"const int thread = {self.number()[1:-1]};"
-        body = [
-            "if (block > 0)",
-            f"    __nanosleep({_PAUSE});  // meanwhile blocks before this one look back themselves",
-            f"{ctype} earlier = {self.neutral()};",
-        ]
+        body = []
+        if self.scope.language.capability >= _SLEEPS:
+            pause = f"    __nanosleep({_PAUSE});  // meanwhile blocks before this one look back themselves"
+            body += ["if (block > 0)", pause]
+        body.append(f"{ctype} earlier = {self.neutral()};")
         body += self.warp(thread) if is_warp else self.one_by_one()
         result = [f"const {ctype} all = {self.expression('earlier', 'x')};", *self.stored("all", 2)]
         result.append(f"*before = {'earlier' if exclusive else 'all'};")

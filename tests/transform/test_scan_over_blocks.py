@@ -70,6 +70,12 @@ def test_a_block_does_first_what_needs_no_other_block() -> None:
     assert places == sorted(places)
 
 
+def test_devices_whose_threads_cannot_pause() -> None:
+    knl = in_one_launch(prefix(), 128, 4)
+    texts = [pl.generate_code(knl, target=pl.CudaTarget(arch)).device_code for arch in ("sm_60", "sm_70", "sm_90")]
+    assert ["__nanosleep(" in text for text in texts] == [False, True, True]
+
+
 def test_what_other_blocks_see_stays_where_it_is() -> None:
     """A store to global memory, and what reads it in a later launch, do not pass the place where blocks wait."""
     knl = pl.make_kernel(
