@@ -17,6 +17,7 @@ from polyloop.analysis.lowering import lower
 from polyloop.analysis.scans import Scan, find_scans
 from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
+from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.operations import combining
 from polyloop.expr.rewrite import substitute
@@ -70,12 +71,32 @@ class SplitScan(Splitting):
             yield Diagnostic("bad-factor", f"cannot split by {length!r}", hints=hints)
             return
         yield from split_violations(kernel, self.outer, self.inner, (0, 0), self.tags())
-        named = (self.carry_iname, self.sum_name, self.carry_name, self.local_name, self.local_iname)
-        yield from new_name_violations(kernel, [x for x in named if x is not None and x != self.outer])
+        yield from self._name_violations(kernel)
         if found := tuple(selection_violations(kernel, self.within, self.name, [self.split_iname])):
             yield from found
             return
         yield from self._scan_violations(kernel)
+
+    @property
+    def given_names(self) -> dict[str, list[str]]:
+        """The new names that the user gave besides those of the two loops, by what they name."""
+        carry = None if self.carry_iname == self.outer else self.carry_iname
+        found = {"iname": (carry, self.local_iname), "temporary": (self.sum_name, self.carry_name, self.local_name)}
+        return {kind: [name for name in names if name is not None] for kind, names in found.items()}
+
+    def _name_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        given = self.given_names
+        for kind, found in given.items():
+            yield from (problem for name in found if (problem := check_identifier(name, kind)) is not None)
+        names = [name for found in given.values() for name in found]
+        yield from new_name_violations(kernel, names)
+        ids = {i.id for i in kernel.instructions}
+        for name in (name for name in given["temporary"] if name in ids):
+            hints = ("choose another name, which is the id of the new instruction, too",)
+            yield Diagnostic("name-taken", f"an instruction is already called '{name}'", hints=hints)
+        names += {self.outer, self.inner}
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            yield Diagnostic("name-taken", f"two new names are '{name}'", hints=("choose another one for one of them",))
 
     @property
     def carries_last(self) -> bool:
@@ -198,16 +219,24 @@ class _Split:
         kernel, step = self.before, self.step
         target = self.scan.instruction.target
         (own,) = self.scan.reduction.inames
+        taken = {step.outer, step.inner, *(name for names in step.given_names.values() for name in names)}
+
+        def fresh(wish: str) -> str:
+            name = kernel.fresh(wish, taken)
+            taken.add(name)
+            return name
+
         names = {
-            "sum": step.sum_name or kernel.fresh(f"{target}_sum"),
-            "carry": step.carry_name or kernel.fresh(f"{target}_carry"),
-            "of sum": kernel.fresh(f"{own}_inner"),
-            "of carry": kernel.fresh(f"{own}_outer"),
-            "of tile": kernel.fresh(f"{own}_local"),
-            "local": step.local_name or kernel.fresh(f"{target}_local"),
-            "in local": step.local_iname or kernel.fresh(f"{self.scan.sweep}_local"),
-            "of last": kernel.fresh(f"{own}_last"),
+            "sum": step.sum_name or fresh(f"{target}_sum"),
+            "carry": step.carry_name or fresh(f"{target}_carry"),
+            "of sum": fresh(f"{own}_inner"),
+            "of carry": fresh(f"{own}_outer"),
+            "of tile": fresh(f"{own}_local"),
         }
+        if step.carries_last:
+            names["local"] = step.local_name or fresh(f"{target}_local")
+            names["in local"] = step.local_iname or fresh(f"{self.scan.sweep}_local")
+            names["of last"] = fresh(f"{own}_last")
         object.__setattr__(self, "names", names)
 
     def kernel(self) -> LoopKernel:

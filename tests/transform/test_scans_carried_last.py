@@ -148,6 +148,12 @@ def test_where_the_greatest_so_far_stands() -> None:
     check(knl, {"a": a}, {"best": np.array([a[: i + 1].argmax() for i in range(300)], np.int32)})
 
 
+def test_a_given_name_that_another_would_have_had() -> None:
+    knl = pl.split_scan(prefix(), "i", 4, inner_iname="j_local", local_name="b_sum", local_iname="j_inner")
+    (a,) = vectors(9, 1)
+    check(pl.realize_scan(knl), {"a": a}, {"b": np.cumsum(a)})
+
+
 def test_rows_an_expression_and_another_user() -> None:
     knl = pl.make_kernel(
         ["{[r]: 0 <= r < m}", INCLUSIVE],
@@ -203,6 +209,15 @@ def test_three_launches() -> None:
 def test_refusals() -> None:
     assert refused(prefix(), lambda k: pl.split_scan(k, "i", 4, local_name="a"), "name-taken")
     assert refused(prefix(), lambda k: pl.split_scan(k, "i", 4, local_iname="j"), "name-taken")
+    for twice in (
+        lambda k: pl.split_scan(k, "i", 4, sum_name="s", local_name="s"),
+        lambda k: pl.split_scan(k, "i", 4, inner_iname="k", local_iname="k"),
+        lambda k: pl.split_scan(k, "i", 4, local_name="e", local_iname="e"),
+        lambda k: pl.split_scan(k, "i", 4, carry_name="c", carry_iname="c"),
+    ):
+        refused(prefix(), twice, "name-taken")
+    refused(prefix(), lambda k: pl.split_scan(k, "i", 4, local_name="insn"), "name-taken")  # the id of the scan
+    refused(prefix(), lambda k: pl.split_scan(k, "i", 4, local_name="1s"), "bad-identifier")
     ordered = prefix("b[i] = reduce(ordered(sum), j, a[j])")
     assert refused(ordered, lambda k: pl.split_scan(k, "i", 4, local_name="s"), "ordered-reduction")
 
