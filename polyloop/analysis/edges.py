@@ -114,7 +114,7 @@ def edge_obligations(placement: Placement) -> Iterator[Obligation]:
         names = ", ".join(repr(name) for name in sorted(found))
         says = f"what {names} do for elements that nobody wants touches no element of the program"
         by = "elements written and read, and writes in the same iteration of the loops around both"
-        yield Obligation(Claim.VALUES, "phantoms", says, by, tuple)
+        yield Obligation(Claim.VALUES, "phantoms", says, by, tuple, found)
 
 
 def _pays(placement: Placement, placed: Placed) -> bool:

@@ -26,7 +26,7 @@ from polyloop.frozen import quick, replace
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.order import Item, build_tree
-from polyloop.kernel.tags import is_lane
+from polyloop.kernel.tags import is_lane, placing
 from polyloop.kernel.tree import paths, with_collectives
 
 __all__ = ["Access", "Accumulator", "Lowered", "Program", "loop_order", "lower"]
@@ -161,7 +161,7 @@ def _contexts(kernel: LoopKernel) -> dict[tuple[tuple[str, ...], ...], tuple[Has
 
 def _found_context(kernel: LoopKernel, nests: Iterable[tuple[str, ...]]) -> tuple[Hashable, ...]:
     inames = dict.fromkeys(x for nest in nests for x in nest)
-    tags = tuple(kernel.tag(iname) for iname in inames)
+    tags = tuple(placing(kernel.tag(iname)) for iname in inames)
     chains = (tuple(x for x in chain if x in inames) for chain in kernel.loop_priority)
     priority = frozenset(chain for chain in chains if len(chain) > 1)
     return (kernel.parameters, exact_parameters(kernel), priority, tags, id(kernel.substitutions))

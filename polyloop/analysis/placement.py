@@ -39,7 +39,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.domains import bound_variables, shared_domain, without_bound_variables
 from polyloop.kernel.instruction import Copy, Instruction, Partial
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
-from polyloop.kernel.tags import LocalAxis, ThreadDigit
+from polyloop.kernel.tags import LocalAxis, ThreadDigit, placing
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import (
     Row,
@@ -103,6 +103,8 @@ class Placed:
     """Instances that may make an access under conditions, likewise."""
     known_indices: dict[int, tuple[Access, tuple[Affine | None, ...]]] = field(default_factory=dict, init=False)
     """Subscripts in terms of ``dims``, likewise; the access is kept with its identity."""
+    intervals: dict[str, tuple[int | None, int | None]] = field(default_factory=dict, init=False)
+    """Least and greatest values of dimensions, likewise."""
 
     @property
     def name(self) -> str:
@@ -129,20 +131,16 @@ class Placed:
         return found
 
 
+    def interval(self, dim: str) -> tuple[int | None, int | None]:
+        """Return the least and the greatest value of a dimension, None where that varies."""
+        if dim not in self.intervals:
+            self.intervals[dim] = constant_bounds(self.domain, self.dims.index(dim))
+        return self.intervals[dim]
+
     def extent(self, dim: str) -> int | None:
         """Return how many values lie between the least and the greatest one of a dimension, None if that varies."""
-        known = _extents(self)
-        if dim not in known:
-            low, high = constant_bounds(self.domain, self.dims.index(dim))
-            known[dim] = None if low is None or high is None else max(0, high - low + 1)
-        return known[dim]
-
-
-@memoised
-def _extents(statement: Placed) -> dict[str, int | None]:
-    """Return where it is kept how many values the dimensions of a statement have."""
-    del statement
-    return {}
+        low, high = self.interval(dim)
+        return None if low is None or high is None else max(0, high - low + 1)
 
 
 @quick
@@ -310,7 +308,7 @@ def _known_place(kernel: LoopKernel, statement: Lowered, axes: Axes, space: Addr
         for axis in axes.all
         if axis not in used and (space is AddressSpace.GLOBAL or (space is AddressSpace.LOCAL and axis in axes.local))
     )
-    tags = tuple(kernel.tag(iname) for iname in statement.inames)
+    tags = tuple(placing(kernel.tag(iname)) for iname in statement.inames)
     key = (axes.key, owned, tags, bound_axes(kernel, statement.bounds), id(kernel.assumptions))
     known = _placements(statement)
     if key not in known:

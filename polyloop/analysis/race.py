@@ -274,8 +274,8 @@ def _across_blocks(
 def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed, b: Access) -> frozenset[str]:
     """Return axes on which two accesses to one cell must have the same index, as the forms show at once.
 
-    That is so for an axis that both use alone as a subscript, and for all axes of a mixed-radix subscript such
-    as ``16*g.0 + l.0`` with ``l.0 < 16``.
+    That is so for an axis that both use alone as a subscript, and for all axes of a subscript that is a sum of digits,
+    such as ``16*g.0 + l.0`` with ``l.0 < 16``.
     """
     space = placement.spaces[a.array]
     found: set[str] = set()
@@ -283,22 +283,35 @@ def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed
         found.update(placement.axes.group)
     for x, y in zip(first.indices(a), second.indices(b), strict=True):
         if x is not None and x == y:
-            found |= _mixed_radix(x, placement.axes)
+            found |= _determined(x, first, second, placement.axes)
     if by_whole_warps(placement, first, a) is not None or by_whole_warps(placement, second, b) is not None:
         found -= lane_axes(placement).keys()
     return frozenset(found)
 
 
-def _mixed_radix(form: Affine, axes: Axes) -> frozenset[str]:
-    """Return the axes of *form* if equal values of it imply equal values of all of them."""
-    span = 1
-    names = []
-    for var, coefficient in sorted(form.terms, key=lambda term: abs(term[1])):
-        if not isinstance(var, str) or var not in axes.all or coefficient < span:
+def _determined(form: Affine, first: Placed, second: Placed, axes: Axes) -> frozenset[str]:
+    """Return the axes in *form* if equal values of it, in two statements, imply equal values of all its variables.
+
+    So it is where each coefficient is greater than what all before it can change the sum by (:mod:`poly.radix`).
+    """
+    change = 0
+    digits = sorted(form.terms, key=lambda term: abs(term[1]))
+    for number, (var, coefficient) in enumerate(digits):
+        if not isinstance(var, str) or abs(coefficient) <= change:
             return frozenset()
-        extent = axes.local.get(var)
-        names.append(var)
-        if extent is None and len(names) < len(form.terms):
-            return frozenset()
-        span += coefficient * ((extent or 1) - 1)
-    return frozenset(names)
+        if number < len(digits) - 1:
+            extent = axes.local.get(var) or _extent(var, first, second)
+            if extent is None:
+                return frozenset()
+            change += abs(coefficient) * (extent - 1)
+    return form.names().intersection(axes.all)
+
+
+def _extent(dim: str, first: Placed, second: Placed) -> int | None:
+    """Return how many values lie between the least and the greatest one in both statements, None if that varies."""
+    if dim not in first.dims or dim not in second.dims:
+        return None
+    (low, high), (least, most) = first.interval(dim), second.interval(dim)
+    if low is None or high is None or least is None or most is None:
+        return None
+    return max(1, max(high, most) - min(low, least) + 1)

@@ -23,6 +23,7 @@ __all__ = [
     "is_lane",
     "is_thread",
     "parse_tag",
+    "placing",
 ]
 
 
@@ -191,6 +192,11 @@ def axis_name(tag: InameTag) -> str | None:
 def is_thread(tag: InameTag) -> bool:
     """Return whether the values of an iname are on different threads of a block."""
     return isinstance(tag, LocalAxis | ThreadDigit)
+
+
+def placing(tag: InameTag) -> InameTag | None:
+    """Return what *tag* says of threads and lanes: None for loops that run in order, however they are printed."""
+    return None if isinstance(tag, Sequential | Unroll | UnrollHint) else tag
 
 
 def is_lane(tag: InameTag) -> bool:

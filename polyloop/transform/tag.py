@@ -15,6 +15,7 @@ from polyloop.analysis.lowering import Lowered
 from polyloop.analysis.passing import passing_violations
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
+from polyloop.analysis.proof import share_proofs
 from polyloop.analysis.race import Need, races, shared_arrays
 from polyloop.analysis.scans import carried_violations
 from polyloop.analysis.uniform import divergent_reductions
@@ -27,7 +28,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.instruction import Term, may_group
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.match import is_glob
-from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, is_lane, parse_tag
+from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, is_lane, parse_tag, placing
 from polyloop.poly.sets import sample_pair
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.launch_hint import launch_hint
@@ -106,7 +107,11 @@ class TagInames(Transform):
             tag = parse_tag(text)
             if tag is not None and iname in kernel.inames:
                 tags[iname] = tag
-        return replace(kernel, iname_tags=tags)
+        result = replace(kernel, iname_tags=tags)
+        has_matrices = any(instruction.matrix is not None for instruction in kernel.instructions)
+        if not has_matrices and all(placing(kernel.tag(x)) == placing(result.tag(x)) for x in tags):
+            share_proofs(kernel, result)  # only how loops are printed differs
+        return result
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         found = tuple(parallel_violations(after, self.pairs(after)))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.analysis import race
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.race import Need, needs, races, shared_arrays
@@ -122,3 +123,23 @@ def test_what_no_barrier_can_keep_apart_is_found_without_the_rest(monkeypatch: p
             with suppress(pl.PolyloopError):
                 knl = getattr(pl, name)(knl, **DRAWERS[name](rng, knl))
     assert min(counts.values()) > 10
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sums_of_digits_determine_their_axes_as_isl_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    steps = rng.sample([1, 2, 3, 4, 8, 12, 16, 32, 64], 3)
+    index = " + ".join(f"{step}*{name}" for step, name in zip(steps, rng.sample("ijk", 3), strict=True))
+    sizes = [rng.choice([2, 3, 4, 8]) for _ in range(2)]
+    knl = pl.make_kernel(
+        f"{{[i, j, k]: 0 <= i < n and 0 <= j < {sizes[0]} and 0 <= k < {sizes[1]}}}",
+        f"for i, j, k\n  a[{index}] = i {{id=one}}\n  b[i] = b[i] + a[{index}] {{id=two, dep=one}}\nend",
+        [pl.GlobalArg("a", np.float32, shape="2048*n"), pl.GlobalArg("b", np.float32, shape="n"), ...],
+        assumptions="n >= 1",
+    )
+    knl = pl.unchecked(knl, "races are looked at")
+    knl = pl.tag_inames(pl.split_iname(knl, "i", 4), {"i_outer": "g.0", "i_inner": "l.0", "j": "l.1"})
+    found = [(need.scope, need.conflict.loop) for need in needs(place(knl), "a")]
+    monkeypatch.setattr(race, "_determined", lambda *_: frozenset())
+    fresh = pl.tag_inames(knl, {"k": "unr"})
+    assert [(need.scope, need.conflict.loop) for need in needs(place(fresh), "a")] == found

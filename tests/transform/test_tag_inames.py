@@ -6,6 +6,12 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.analysis.comparison import Comparison
+from polyloop.analysis.lanes import with_lanes
+from polyloop.analysis.legality import order_obligations
+from polyloop.analysis.place import place
+from polyloop.analysis.proof import Obligation, prove
+from polyloop.analysis.values import value_obligations
 from tests.transform.checking import check, cuda, refused, same_after_replay, vectors
 from tests.transform.kernels import (
     F,
@@ -55,6 +61,24 @@ def test_the_method_is_the_function() -> None:
 @pytest.mark.parametrize("tag", ["for", "ord", "unr_hint", "unr_hint.3"])
 def test_a_loop_may_stay_a_loop(tag: str) -> None:
     check_blur(pl.tag_inames(pl.split_iname(blur(), "i", 16), {"i_inner": tag}), (3, 18, 50))
+
+
+def _obligations(knl: pl.LoopKernel) -> list[Obligation]:
+    comparison = Comparison(with_lanes(knl))
+    return [*value_obligations(comparison), *order_obligations(comparison)]
+
+
+def test_how_a_loop_is_printed_changes_no_proof() -> None:
+    base = pl.split_iname(on_threads(matmul()), "k", 4)
+    known = [prove(base, obligation) for obligation in _obligations(base)]
+    hinted = pl.tag_inames(base, "k_outer:unr_hint.2, k_inner:unr")
+    assert [prove(hinted, obligation) for obligation in _obligations(hinted)] == known
+    assert all(a is b for a, b in zip(known, (prove(hinted, o) for o in _obligations(hinted)), strict=True))
+    own = place(base).statements
+    assert all(own[name] is statement for name, statement in place(hinted).statements.items())
+    lanes = pl.tag_inames(base, "k_inner:ilp")
+    assert place(lanes).statements.keys() != own.keys()
+    assert all(a is not b for a, b in zip(known, (prove(lanes, o) for o in _obligations(lanes)), strict=False))
 
 
 def test_a_tag_can_be_replaced() -> None:
