@@ -7,6 +7,7 @@ where the value goes through a temporary that has no axis for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -31,13 +32,15 @@ __all__ = ["number_violations"]
 
 def number_violations(comparison: Comparison, statement: Placed, access: Access) -> Iterator[Diagnostic]:
     """Yield that a read of a temporary that a transform made sees a value for other values of the inames around it."""
-    yield from _violations(comparison, statement, (statement, access), identity(statement))
+    yield from _violations(comparison, ((statement, identity(statement)),), (statement, access))
 
 
-def _violations(
-    comparison: Comparison, user: Placed, read: tuple[Placed, Access], relation: isl.Map
-) -> Iterator[Diagnostic]:
-    """Yield as :func:`number_violations` for *user*, whose value comes through *read*, to which *relation* leads."""
+_Steps: TypeAlias = tuple[tuple[Placed, isl.Map], ...]
+"""What a value goes through on its way back from the user, the first of them: each with the relation to the last."""
+
+
+def _violations(comparison: Comparison, steps: _Steps, read: tuple[Placed, Access]) -> Iterator[Diagnostic]:
+    """Yield as :func:`number_violations` for the first of *steps*, whose value comes through *read* in the last."""
     statement, access = read
     filler = comparison.kernel.evaluations.get(access.array)
     if filler is None or not _has_numbers(comparison, access.array):
@@ -47,13 +50,18 @@ def _violations(
     names = _numbers(comparison.kernel, comparison.kernel.instruction(filler))
     for source, link in sources:
         if names:
-            yield from _compared(user, source, relation.apply_range(link), names)
+            yield from _compared(_onward(steps, link), source, names)
     for lowered, inner in comparison.new.program.leaves(filler):
         if inner.array in comparison.kernel.evaluations:
             inside = comparison.new.statements[lowered.name]
             for source, link in sources:
                 step = link if source is inside else link.apply_range(evaluated(source, inside))
-                yield from _violations(comparison, user, (inside, inner), relation.apply_range(step))
+                further = (*_onward(steps, step), (inside, identity(inside)))
+                yield from _violations(comparison, further, (inside, inner))
+
+
+def _onward(steps: _Steps, link: isl.Map) -> _Steps:
+    return tuple((step, relation.apply_range(link)) for step, relation in steps)
 
 
 def _has_numbers(comparison: Comparison, array: str) -> bool:
@@ -87,35 +95,46 @@ def _numbers(kernel: LoopKernel, instruction: Instruction) -> frozenset[str]:
     return frozenset(found) & {*instruction.inames}
 
 
-def _compared(user: Placed, source: Placed, pairs: isl.Map, names: frozenset[str]) -> Iterator[Diagnostic]:
-    """Yield that *source* has a value for other inames than *user* has, in one of *pairs* of their instances."""
+def _compared(steps: _Steps, source: Placed, names: frozenset[str]) -> Iterator[Diagnostic]:
+    """Yield that *source* has a value for other inames than the user has, the first of the *steps* to it.
+
+    The value is a function of *names* beside the elements that are read.  An iname that the user does not have is the
+    right one where it selects the element that is written, at the source or at a step that has the same.
+    """
+    user, pairs = steps[0]
     mine, its = user.lowered.instruction.origin, source.lowered.instruction.origin
     if not isinstance(its, Evaluation) or not isinstance(mine, Copy | Partial):
         return
     here, there = _forms(user, mine.forms), _forms(source, its.forms)
     covered: set[str] = set()
-    equal: list[tuple[str, Affine, Affine]] = []
+    equal: list[tuple[str, Placed, isl.Map, Affine, Affine]] = []
     for name in here.keys() & there.keys():
         used = its.forms[name].names()
         if used & names:
             covered |= used
-            equal.append((min(used & names), here[name], there[name]))
-    if not names <= covered:  # the same iteration of the loops that both are in
-        inside = {x for form in source.lowered.write.indices if form is not None for x in form.names()}
-        around = [x for x in source.lowered.inames if x not in inside]
-        if lost := [x for x in around if x not in user.lowered.inames]:
-            yield _other_number(user, source, lost[0], ())
+            equal.append((min(used & names), user, pairs, here[name], there[name]))
+    for x in sorted(names - covered - _selecting(source)):
+        known = (user, pairs) if x in user.lowered.inames else None
+        known = known or next((one for one in steps[1:] if x in _selecting(one[0])), None)
+        if known is None:
+            yield _other_number(user, source, x, ())
             return
-        equal += [(x, _form(user, x), _form(source, x)) for x in around]
-    for iname, left, right in equal:
-        same = map_from_forms(user.domain, user.dims, [left])
+        equal.append((x, *known, _form(known[0], x), _form(source, x)))
+    for iname, step, relation, left, right in equal:
+        same = map_from_forms(step.domain, step.dims, [left])
         same = same.apply_range(map_from_forms(source.domain, source.dims, [right]).reverse())
-        wrong = pairs.subtract(same)
+        wrong = relation.subtract(same)
         if not wrong.is_empty():
-            at, other = pair(wrong, user, source)
-            note = f"instance {instance(user, at)} would have what instance {instance(source, other)} computes"
+            at, other = pair(wrong, step, source)
+            note = f"instance {instance(step, at)} would have what instance {instance(source, other)} computes"
             yield _other_number(user, source, iname, (note,))
             return
+
+
+def _selecting(placed: Placed) -> frozenset[str]:
+    """Return the inames in the subscripts of what an instance writes."""
+    indices = placed.lowered.write.indices
+    return frozenset(x for form in indices if form is not None for x in form.names())
 
 
 def _forms(placed: Placed, forms: Mapping[str, Affine]) -> dict[str, Affine]:

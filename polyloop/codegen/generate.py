@@ -39,7 +39,7 @@ from polyloop.codegen.passing import (
 from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
 from polyloop.codegen.regions import sequential_tree
-from polyloop.codegen.registers import IndexedArray, indexed_arrays
+from polyloop.codegen.registers import IndexedArray, indexed_arrays, queue_notes
 from polyloop.codegen.rows import hull, in_order, rows_of
 from polyloop.codegen.scope import Names, Scope
 from polyloop.codegen.shuffles import shared_shuffles
@@ -220,8 +220,8 @@ class _Program:
             workspace=self.workspace,
             split=tuple(self.split.values()),
             alignments=tuple((name, most) for name, most in self.aligned.items() if name in self.arrays),
-            indexed=self._indexed_arrays(),
-            notes=tuple((instruction, note) for (instruction, _), note in self.notes.items()),
+            indexed=(indexed := self._indexed_arrays()),
+            notes=(*((instruction, note) for (instruction, _), note in self.notes.items()), *queue_notes(indexed)),
             checks=(*assumption_checks(self.schedule.assumptions), *map(condition_check, self.schedule.conditions)),
             index_checks=self._index_checks(),
             index_bits=self.index_bits,

@@ -6,20 +6,22 @@ Whether the compiler made numbers of the others, by unrolling loops of its own a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
+from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import accesses, variables
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tags import InameTag, Unroll, Vectorize
 from polyloop.kernel.tree import runs
+from polyloop.poly.affine import affine_of
 from polyloop.schedule.plan import Launch, Statement
 
-__all__ = ["IndexedArray", "indexed_arrays"]
+__all__ = ["IndexedArray", "indexed_arrays", "queue_notes"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class IndexedArray:
         What its subscripts depend on when the program runs.
     unrolled
         Unrolled loops that alone subscript it elsewhere, as they do an array that is meant to be in registers.
+    turns
+        The loop that takes its places in turns, and their number; None where a loop unrolled by that number does.
     """
 
     launch: str
@@ -45,6 +49,7 @@ class IndexedArray:
     instruction: str
     varying: tuple[str, ...]
     unrolled: tuple[str, ...]
+    turns: tuple[str, int] | None = None
 
 
 def indexed_arrays(
@@ -58,15 +63,43 @@ def indexed_arrays(
         varying: dict[str, None] = {}
         unrolled: dict[str, None] = {}
         first: tuple[str, str] | None = None
+        turns: tuple[str, int] | None = None
         for statement, access in _accesses(used, storage.name):
             names = [name for index in access.index_tuple for name in sorted(variables(index))]
             left = [name for name in names if not isinstance(loop_tags.get(name), Unroll | Vectorize)]
             unrolled.update(dict.fromkeys(names if not left else ()))
             varying.update(dict.fromkeys(left))
-            if left and first is None:
+            here = next(filter(None, (_in_turns(index, left) for index in access.index_tuple)), None)
+            if left and (first is None or (here is not None and turns is None)):
                 first = (show(access), statement.instruction)
+            turns = turns or here
         if first is not None:
-            yield IndexedArray(launch.name, storage.name, storage.nbytes, *first, (*varying,), (*unrolled,))
+            yield IndexedArray(launch.name, storage.name, storage.nbytes, *first, (*varying,), (*unrolled,), turns)
+
+
+def _in_turns(index: Expression, varying: Sequence[str]) -> tuple[str, int] | None:
+    """Return the loop that changes the place that *index* takes in turns, and the number of places; None without."""
+    if not isinstance(index, p.Remainder) or not isinstance(index.denominator, int):
+        return None
+    form = affine_of(index.numerator)
+    steps = dict.fromkeys(variables(index), 1) if form is None else dict(form.terms)
+    moving = [name for name in varying if steps.get(name, 0) % index.denominator]
+    return (moving[0], index.denominator) if moving else None
+
+
+def queue_notes(arrays: Iterable[IndexedArray]) -> Iterator[tuple[str, Diagnostic]]:
+    """Yield a warning for each queue of a thread of which the places are not known when it is compiled, by its name."""
+    for array in arrays:
+        if array.turns is None:
+            continue
+        loop, places = array.turns
+        yield array.name, Diagnostic(
+            "queue-not-unrolled",
+            f"the {places} places of '{array.name}' are taken in turns by loop '{loop}', so they cannot be registers",
+            (f"'{array.instruction}' accesses {array.element}: local memory, unless the compiler unrolls by itself",),
+            (f'unroll by the number of places: pl.split_iname(knl, "{loop}", {places}, inner_tag="unr"), or let '
+             f"'{array.name}' be shared",),
+        )  # fmt: skip
 
 
 def _accesses(statements: list[Statement], array: str) -> Iterator[tuple[Statement, p.Subscript]]:

@@ -43,7 +43,8 @@ def local_memory(
             plain = sum(array.nbytes for array in found if not array.unrolled or not _loops(array))
             for array in found:
                 if not array.unrolled or not _loops(array):
-                    warnings.append((array.name, _indexed("local-array", array)))
+                    if array.turns is None:  # otherwise generate_code warned of it
+                        warnings.append((array.name, _indexed("local-array", array)))
                 elif kept > plain:
                     errors.append(_indexed("register-array", array))
         if image.local_bytes > kept:

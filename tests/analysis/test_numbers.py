@@ -87,3 +87,31 @@ def test_rules(rule: str, use: str, value: Callable[..., float]) -> None:
         refused(knl, lambda k: pl.duplicate_inames(k, "i", f"id:{new.id}"), "copy-wrong-element")
     else:
         check(pl.duplicate_inames(knl, "i", f"id:{new.id}"), given, {"y": y})
+
+
+@pytest.mark.parametrize("via", ["shared", "registers"])
+@pytest.mark.parametrize(("rule", "use", "value"), [
+    ("f(p) := x[p + k]*p", "f(i) + f(i + 1)", lambda x, i, k: x[i + k] * i + x[i + k + 1] * (i + 1)),
+    ("f(p) := x[p + k]*k", "f(i) + f(i + 1)", lambda x, i, k: (x[i + k] + x[i + k + 1]) * k),
+    ("f(p, q) := x[p + q]*q", "f(i, k) + f(i, k + 1)", lambda x, i, k: x[i + k] * k + x[i + k + 1] * (k + 1)),
+])  # fmt: skip
+def test_values_for_the_next_iteration(via: str, rule: str, use: str, value: Callable[..., float]) -> None:
+    """The lane that keeps a value in a register is no iname of what uses it, and selects the element that it fills."""
+    knl = pl.make_kernel(
+        "{[k, i]: 0 <= k < m and 0 <= i < n}",
+        f"{rule}\ny[k, i] = {use}",
+        [pl.GlobalArg("x", F, shape="m + n + 1"), pl.GlobalArg("y", F, shape="m, n"), ...],
+        name="next",
+        assumptions="m >= 1 and n >= 1",
+    )
+    knl = pl.prioritize_loops(pl.split_iname(knl, "i", 32, outer_tag="g.0", inner_tag="l.0"), "k")
+    knl = pl.pipeline(pl.precompute(knl, "f", ["i_inner"], default_tag="l.auto"), "k", via=via)
+    for m, n in ((1, 1), (3, 32), (4, 70)):
+        x = np.arange(m + n + 1, dtype=F)
+        y = np.array([[value(x, i, k) for i in range(n)] for k in range(m)], F)
+        check(knl, {"x": x, "m": m, "n": n}, {"y": y})
+    if "q" not in rule and "*k" in rule:
+        loop = next(i.inames for i in knl.instructions if i.id == "compute_f")
+        assert "k" in loop
+        text = refused(knl, lambda k: pl.duplicate_inames(k, "k", "id:insn"), "copy-wrong-element")
+        assert "it depends on 'k" in text or "another element" in text

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -377,3 +378,32 @@ def test_products_on_a_gpu(via: str, stages: int, tile: int) -> None:
         arrays, expected = matrices(*size)
         for _ in range(3):
             np.testing.assert_array_equal(run(**arrays).c, expected["c"])
+
+
+def queue() -> pl.LoopKernel:
+    """Each thread goes down a column with the values of three planes."""
+    data = [pl.GlobalArg("x", F, shape="n + 2, 40"), pl.GlobalArg("y", F, shape="n, 40"), ...]
+    text = "y[k, i] = x[k, i] + 2*x[k+1, i] + x[k+2, i]"
+    knl = pl.make_kernel("{[k, i]: 0 <= k < n and 0 <= i < 40}", text, data, name="columns", assumptions="n >= 1")
+    knl = pl.prioritize_loops(pl.tag_inames(knl, "i:l.0"), "k")
+    return pl.pipeline(pl.add_prefetch(knl, "x", [], default_tag=None), "k", stages=1, window=0)
+
+
+@pytest.mark.parametrize(("length", "loop"), [(None, "k"), (2, "k_outer"), (4, "k_outer"), (3, None), (6, None)])
+def test_a_queue_in_registers_is_unrolled_by_its_places(length: int | None, loop: str | None) -> None:
+    knl = queue() if length is None else pl.split_iname(queue(), "k", length, inner_tag="unr")
+    if loop is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            cuda(knl)
+        return
+    with pytest.warns(pl.PolyloopWarning, match="queue-not-unrolled") as caught:
+        cuda(knl)
+    (told,) = caught
+    assert f"the 3 places of 'x_fetch' are taken in turns by loop '{loop}'" in str(told.message)
+    hint = f'pl.split_iname(knl, "{loop}", 3, inner_tag="unr")'
+    assert hint in str(told.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cuda(pl.split_iname(knl, loop, 3, inner_tag="unr"))  # what the hint says
+        pl.generate_code(knl, target=pl.CTarget())
