@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mixes = {}
     for name in options.names or CASES:
         case = CASES[name]
-        run = pl.compile(case.build(), target=pl.CudaTarget(min_blocks=case.min_blocks))
+        run = pl.compile(case.build(), target=case.target)
         for launch in run.program.launches:
             found, threads = run.resources[launch.name], launch.block[0] * launch.block[1] * launch.block[2]
             shared = found.shared_bytes + launch.dynamic_shared_bytes

@@ -1,4 +1,4 @@
-"""Layer norm of each row, a block a row: a row is read once, as `float4`, and stays in the registers of the threads."""
+"""Layer norm of each row, two rows a block: a row is read once, as `float4`, and stays in the threads' registers."""
 
 from typing import Any
 
@@ -32,17 +32,19 @@ def program(columns: int = 4096) -> pl.LoopKernel:
     )
 
 
-def in_registers(knl: pl.LoopKernel, threads: int, *held: str) -> pl.LoopKernel:
-    """Return *knl* with a block a row, vectors along it, and what *held* names in the registers of the threads."""
+def in_registers(knl: pl.LoopKernel, threads: int, *held: str, rows: int = 1) -> pl.LoopKernel:
+    """Return *knl* with blocks of *rows* rows, vectors along them, and what *held* names in registers of threads."""
     knl = pl.split_iname(knl, "k", 4, outer_iname="part", inner_iname="lane", inner_tag="vec")
     knl = pl.split_iname(knl, "part", threads, outer_iname="step", outer_tag="unr", inner_iname="t", inner_tag="l.0")
     for name in held:  # [step, thread, lane], of which each thread has its own
         knl = pl.split_array_axis(pl.split_array_axis(knl, name, 0, 4), name, 0, threads)
-    return pl.tag_inames(knl, "i:g.0")
+    if rows == 1:
+        return pl.tag_inames(knl, "i:g.0")
+    return pl.split_iname(knl, "i", rows, outer_tag="g.0", inner_tag="l.1")
 
 
-def transformed(columns: int = 4096, threads: int = 512) -> pl.LoopKernel:
-    return in_registers(program(columns), threads, "row", "away")
+def transformed(columns: int = 4096, threads: int = 256, rows: int = 2) -> pl.LoopKernel:
+    return in_registers(program(columns), threads, "row", "away", rows=rows)
 
 
 def inputs(rng: np.random.Generator, m: int) -> dict[str, Any]:

@@ -32,6 +32,7 @@ def program(columns: int = 4096) -> pl.LoopKernel:
         [pl.GlobalArg("x, y", np.float32, shape=f"m, {columns}"), ...],
         name="softmax_halves",
         assumptions="m >= 1",
+        precision="fast",
     )
 
 

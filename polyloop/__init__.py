@@ -105,6 +105,7 @@ if TYPE_CHECKING:
     from polyloop.transform.precompute import precompute
     from polyloop.transform.prefetch import add_prefetch
     from polyloop.transform.privatize import privatize_temporaries_with_inames, unprivatize_temporaries_with_inames
+    from polyloop.transform.read_once import read_once
     from polyloop.transform.realize import realize_reduction
     from polyloop.transform.recipe import Recipe
     from polyloop.transform.reduction import split_reduction_inward, split_reduction_outward
@@ -254,6 +255,7 @@ __all__ = [
     "prioritize_loops",
     "privatize_temporaries_with_inames",
     "product",
+    "read_once",
     "realize_reduction",
     "realize_scan",
     "record",

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 import polyloop as pl
+from polyloop.target.base import Target
 
 __all__ = ["GIB", "Arrays", "Case", "F", "Random", "sampled", "wide"]
 
@@ -43,8 +44,9 @@ class Case:
         What does the operations, as :meth:`polyloop.kernel.devices.Device.rate` calls it.
     rtol
         Largest error relative to the largest value.
-    min_blocks
-        Blocks that a multiprocessor is to have room for; 0 leaves it to the compiler.
+    min_blocks, full_blocks
+        Blocks that a multiprocessor is to have room for, 0 leaves it to the compiler; whether full blocks have a text
+        of their own.
     """
 
     name: str
@@ -58,6 +60,12 @@ class Case:
     unit: str = "float32"
     rtol: float = 1e-5
     min_blocks: int = 0
+    full_blocks: bool = True
+
+    @property
+    def target(self) -> Target:
+        """What it is compiled for."""
+        return pl.CudaTarget(min_blocks=self.min_blocks, full_blocks=self.full_blocks)
 
 
 def wide(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

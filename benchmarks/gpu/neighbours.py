@@ -58,6 +58,7 @@ NEIGHBOURS: Final = (
         _expected_stencil,
         lambda sizes: 8 * sizes["m"] * sizes["n"] ** 2,
         rtol=1e-4,
-        min_blocks=6,
+        min_blocks=8,
+        full_blocks=False,
     ),
 )

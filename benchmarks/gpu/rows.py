@@ -9,7 +9,7 @@ import numpy as np
 
 import polyloop as pl
 from benchmarks.gpu.case import Arrays, Case, F, sampled, wide
-from examples import layer_norm_registers, prefix_sum, prefix_sum_single_pass, softmax_halves
+from examples import layer_norm_registers, prefix_sum, prefix_sum_single_pass, row_sums, softmax, softmax_halves
 
 __all__ = ["ROWS"]
 
@@ -35,21 +35,6 @@ def _short_rows(columns: int) -> pl.LoopKernel:
     return pl.split_iname(knl, "i_inner", 256 // (columns // 4), inner_tag="l.1", outer_tag="ilp")
 
 
-def _middling_rows(columns: int) -> pl.LoopKernel:
-    """Return sums by a warp a row, all of its vectors in flight."""
-    knl = pl.split_iname(_sums(columns), "j", 128, outer_tag="ilp")
-    knl = pl.split_iname(knl, "j_inner", 4, outer_tag="l.0", inner_tag="vec")
-    return pl.split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.1")
-
-
-def _long_rows(columns: int) -> pl.LoopKernel:
-    """Return sums by a block of 256 threads a row, with 16 vectors of each thread in flight."""
-    knl = pl.tag_inames(_sums(columns), "i:g.0")
-    knl = pl.split_iname(knl, "j", 16384)
-    knl = pl.split_iname(knl, "j_inner", 1024, outer_tag="ilp")
-    return pl.split_iname(knl, "j_inner_inner", 4, outer_tag="l.0", inner_tag="vec")
-
-
 def _rows(columns: int) -> Callable[[Mapping[str, int], np.random.Generator], dict[str, Any]]:
     return lambda sizes, rng: {"a": rng.random((sizes["m"], columns), F)}
 
@@ -71,32 +56,16 @@ def _sums_case(columns: int, recipe: Callable[[int], pl.LoopKernel]) -> Case:
     )
 
 
-def _threads(columns: int) -> int:
-    """Return the threads of a row: each has 8 elements in registers, or more where a block has no more threads."""
-    return min(1024, max(32, columns // 8))
-
-
 def _softmax(columns: int) -> pl.LoopKernel:
-    knl = pl.make_kernel(
-        f"{{[i, k]: 0 <= i < m and 0 <= k < {columns}}}",
-        """
-        for i
-            <> row[k] = x[i, k]
-            <> top = max(k, row[k])
-            <> power[k] = exp(row[k] - top)
-            <> scale = 1/sum(k, power[k])
-            y[i, k] = power[k]*scale
-        end
-        """,
-        [pl.GlobalArg("x, y", F, shape=f"m, {columns}"), ...],
-        name=f"softmax_{columns}",
-        assumptions="m >= 1",
-    )
-    return layer_norm_registers.in_registers(knl, _threads(columns), "row", "power")
+    if columns == _WIDEST:
+        return softmax_halves.transformed(_WIDEST, 1024)
+    return softmax.transformed(columns, *{1024: (128, 1), 4096: (256, 2), 16384: (1024, 1)}[columns])
 
 
 def _layer_norm(columns: int) -> pl.LoopKernel:
-    return layer_norm_registers.transformed(columns, min(512, _threads(columns)))
+    if columns == _WIDEST:
+        return _wide_norm()
+    return layer_norm_registers.transformed(columns, *{1024: (128, 1), 4096: (256, 2), 16384: (512, 1)}[columns])
 
 
 def _wide_norm() -> pl.LoopKernel:
@@ -145,26 +114,27 @@ def _normal_rows(columns: int, *more: str) -> Callable[[Mapping[str, int], np.ra
 
 def _normalized(columns: int) -> tuple[Case, Case]:
     sizes = ({"m": _ELEMENTS // columns},)
-    softmax = Case(
+    powers = Case(
         f"softmax of {columns}",
-        lambda: softmax_halves.transformed(_WIDEST, 1024) if columns == _WIDEST else _softmax(columns),
+        lambda: _softmax(columns),
         sizes,
         {"m": 3},
         _normal_rows(columns),
         _expected_softmax,
         lambda sizes: 8 * sizes["m"] * columns,
+        min_blocks=2 if columns == 4096 else 0,
     )
     norm = Case(
         f"layer norm of {columns}",
-        lambda: _wide_norm() if columns == _WIDEST else _layer_norm(columns),
+        lambda: _layer_norm(columns),
         sizes,
         {"m": 3},
         _normal_rows(columns, "gamma", "beta"),
         _expected_norm,
         lambda sizes: 8 * sizes["m"] * columns,
-        min_blocks=2 if _threads(columns) == 1024 and columns < _WIDEST else 0,
+        min_blocks=2 if columns in (4096, 16384) else 0,
     )
-    return softmax, norm
+    return powers, norm
 
 
 def _expected_scan(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
@@ -175,8 +145,8 @@ def _expected_scan(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]
 
 ROWS: Final = (
     _sums_case(32, _short_rows),
-    _sums_case(1024, _middling_rows),
-    _sums_case(16384, _long_rows),
+    _sums_case(1024, lambda columns: row_sums.transformed(columns, 32, 8)),
+    _sums_case(16384, row_sums.transformed),
     *(case for columns in _WIDTHS for case in _normalized(columns)),
     Case(
         "prefix sum",

@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(names: Sequence[str], commit: str, save: Path | None) -> Run:
     """Measure the cases called *names*; what is done is kept in the file *save*."""
     kernels = {name: CASES[name].build() for name in names}
-    targets = {name: pl.CudaTarget(min_blocks=CASES[name].min_blocks) for name in names}
+    targets = {name: CASES[name].target for name in names}
     texts = [pl.generate_code(kernels[name], target=targets[name]).device_code for name in names]
     compile_all(texts, device_architecture())
     device = Device()

@@ -180,7 +180,10 @@ class Expressions(Addresses):
 
     def _subscript(self, expr: p.Subscript, want: DType | None) -> Text:
         assert isinstance(expr.aggregate, p.Variable), f"subscript of '{expr.aggregate}'"
-        return self._widened(expr, self._leaf(expr))
+        text = self._leaf(expr)
+        if self.scope.is_read_once(expr.aggregate.name) and (expr.aggregate.name, expr.index_tuple) not in self.held:
+            text = Text(self.scope.language.load_once.format(pointer=f"&{text.text}"))
+        return self._widened(expr, text)
 
     # }}}
     # {{{ arithmetic

@@ -237,7 +237,9 @@ class LaneLoops(Loops):
         place, reads = self._place(wide, context)
         if wide.is_element:
             return place.removeprefix("&"), reads
-        ctype, _ = vector_type(self.scope, wide.dtype, lanes.count)
+        ctype, parts = vector_type(self.scope, wide.dtype, lanes.count)
+        if const and parts and self.scope.is_read_once(array_name(wide.access)):
+            return self.scope.language.load_once.format(pointer=f"({const}{ctype} *){place}"), reads
         return f"*({const}{ctype} *){place}", reads
 
     def _computed(self, statement: Statement, plan: Plan, context: Context, var: str) -> Block:

@@ -152,6 +152,10 @@ class Language:
     capability: int = 0
     """Compute capability, which says what matrix instructions there are."""
     results: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    full_blocks: bool = True
+    """Whether blocks inside of arrays have a text of their own, without tests."""
+    load_once: str = ""
+    """Load through ``{pointer}`` that caches need not keep, for numbers of 4 and 8 bytes and vectors of these."""
 
     @property
     def has_axes(self) -> bool:

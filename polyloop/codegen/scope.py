@@ -57,6 +57,9 @@ class Names:
         self.taken.add(name)
         return name
 
+_LEAST_ONCE: Final = 4
+"""Smallest number that is loaded by itself past the caches [bytes]."""
+
 
 @dataclass(eq=False)
 class Scope:
@@ -126,6 +129,13 @@ class Scope:
     notes: dict[tuple[str, str], Diagnostic] = field(default_factory=dict)
     value_dtypes: Mapping[str, np.dtype[np.generic]] = field(default_factory=dict)
     indices: Indices = field(default_factory=Indices)
+
+    def is_read_once(self, name: str) -> bool:
+        """Return whether elements of an array are loaded so that caches need not keep them."""
+        array = self.arrays.get(name)
+        if array is None or not array.is_read_once or array.dtype is None or name in self.split:
+            return False
+        return bool(self.language.load_once) and array.dtype.kind in "iuf" and array.dtype.itemsize >= _LEAST_ONCE
 
     @property
     def index_dtype(self) -> np.dtype[np.generic]:

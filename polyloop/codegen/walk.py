@@ -78,7 +78,7 @@ class Walker(LaneLoops):
 
     def _blocks(self, tree: Tree, context: Context) -> Block:
         groups = frozenset(axis for axis in self.axes if axis[0] == "g")
-        if groups and self.schedule.phantoms.isdisjoint(runs(tree)):
+        if groups and self.scope.language.full_blocks and self.schedule.phantoms.isdisjoint(runs(tree)):
             lanes = frozenset(x for x, tag in self.schedule.loop_tags.items() if isinstance(tag, Vectorize))
             tile = Tile(groups, groups, has_barrier(tree), lanes)
             full = self._full(tile, self._without_lanes(tree), context)

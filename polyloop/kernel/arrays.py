@@ -54,6 +54,8 @@ class ArrayArg:
         Whether no instruction may write it.
     dim_names
         Names of the axes, by which transforms may be told about them.
+    is_read_once
+        Whether caches may drop its elements first, because hardly any is read again.
     """
 
     name: str
@@ -68,6 +70,7 @@ class ArrayArg:
     alignment: int | None = None
     is_constant: bool = False
     dim_names: tuple[str, ...] | None = None
+    is_read_once: bool = False
 
     @property
     def is_packed(self) -> bool:

@@ -27,6 +27,8 @@ class Target:
         Architecture that the code is compiled for, such as ``"sm_90"``; empty for the C target.
     min_blocks
         How many blocks a multiprocessor is to hold at least; 0 says nothing.
+    full_blocks
+        Whether blocks inside of arrays have a text of their own, without the tests of those at their ends.
     """
 
     name: str
@@ -34,11 +36,13 @@ class Target:
     limits: DeviceLimits
     arch: str = ""
     min_blocks: int = 0
+    full_blocks: bool = True
 
     @property
     def spelling(self) -> str:
         """The call that makes this target."""
         more = f", min_blocks={self.min_blocks}" if self.min_blocks else ""
+        more += "" if self.full_blocks else ", full_blocks=False"
         return f"pl.CudaTarget({self.arch!r}{more})" if self.arch else "pl.CTarget()"
 
     def __repr__(self) -> str:

@@ -96,6 +96,7 @@ CUDA_LANGUAGE: Final = Language(
     block_barrier="__syncthreads();",
     warp_barrier="__syncwarp();",
     shuffle="__shfl_sync({mask}, {value}, {lane})",
+    load_once="__ldcs({pointer})",
     unroll="#pragma unroll",
     unroll_hint="#pragma unroll",
     unroll_by="#pragma unroll {count}",
@@ -133,10 +134,10 @@ CUDA_LANGUAGE: Final = Language(
 
 
 @cache
-def _language(arch: str, min_blocks: int) -> Language:
+def _language(arch: str, min_blocks: int, *, full_blocks: bool) -> Language:
     """Return the language for devices of architecture *arch*, with what a block of theirs can have.
 
-    Kernels are to leave room for *min_blocks* blocks, if that is not 0.
+    Kernels are to leave room for *min_blocks* blocks, if that is not 0, and to have a text for *full_blocks*.
     """
     limits = replace(_LIMITS, shared_bytes=_SHARED_KIB.get(arch, 48) * 1024)
     bounds = f"__launch_bounds__({{threads}}, {min_blocks})" if min_blocks else CUDA_LANGUAGE.launch_bounds
@@ -144,10 +145,13 @@ def _language(arch: str, min_blocks: int) -> Language:
     digits = "".join(c for c in arch if c.isdigit())
     capability = int(digits or 0)
     language = replace(CUDA_LANGUAGE, limits=limits, copies=copies, launch_bounds=bounds, capability=capability)
+    language = replace(language, full_blocks=full_blocks)
     return replace(language, warp_reductions=_WARP_REDUCTIONS) if digits and capability < _AMPERE else language
 
 
-def CudaTarget(arch: str = "sm_90", *, min_blocks: int = 0) -> Target:  # noqa: N802 - reads as the class
+def CudaTarget(  # noqa: N802 - reads as the class
+    arch: str = "sm_90", *, min_blocks: int = 0, full_blocks: bool = True
+) -> Target:
     """Return the CUDA target.
 
     Parameters
@@ -157,6 +161,10 @@ def CudaTarget(arch: str = "sm_90", *, min_blocks: int = 0) -> Target:  # noqa: 
     min_blocks
         How many blocks of a kernel a multiprocessor is to hold at least: the compiler uses no more registers than that
         leaves to each thread, and spills what it cannot hold.  0 leaves the choice to the compiler.
+    full_blocks
+        Whether blocks that lie inside of the arrays have a text of their own, without the tests of those at the ends.
+        In one text for both (False) a test stands before each part of an unrolled loop: the compiler has no more loads
+        on their way than it passed tests, and takes fewer registers.
 
     Raises
     ------
@@ -167,6 +175,6 @@ def CudaTarget(arch: str = "sm_90", *, min_blocks: int = 0) -> Target:  # noqa: 
         hint = "min_blocks=2 asks for room for two blocks, 0 for nothing"
         raise CodegenError("CudaTarget", None, [Diagnostic(
             "bad-min-blocks", f"min_blocks={min_blocks!r} is no number of blocks", (), (hint,))])
-    language = _language(arch.rstrip("af"), min_blocks)
+    language = _language(arch.rstrip("af"), min_blocks, full_blocks=full_blocks)
     assert language.limits is not None, "the CUDA language has limits"
-    return Target("cuda", language, language.limits, arch, min_blocks)
+    return Target("cuda", language, language.limits, arch, min_blocks, full_blocks)

@@ -373,6 +373,10 @@ def _axis_names(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"ary_names": name, "dim_names": [f"axis{number}" for number in range(len(arrays[name].shape or ()))]}
 
 
+def _read_once(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    return {"ary_names": rng.choice(list(kernel.arrays()))}
+
+
 def _collect(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"var_name": _temporaries(rng, kernel)[0]} | ({"vary_by_axes": [0]} if rng.random() < 0.3 else {})
 
@@ -478,6 +482,7 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "rename_inames": _same_name,
     "rename_inames_in_batch": _batch,
     "replace_instruction_ids": _ids,
+    "read_once": _read_once,
     "reverse": _one_iname("iname"),
     "save_and_reload_temporaries": _nothing,
     "set_argument_order": _order,

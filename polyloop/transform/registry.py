@@ -51,6 +51,7 @@ _HOMES: Final[Mapping[str, str]] = {
     "precompute": "precompute",
     "prioritize_loops": "reorder",
     "privatize_temporaries_with_inames": "privatize",
+    "read_once": "read_once",
     "realize_reduction": "realize",
     "realize_scan": "scan",
     "reduce_atomically": "atomically",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import polyloop as pl
+from examples import stencil_3d_vectors
+from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.runtime.resources import resources
 from tests.transform.test_pipeline import product
@@ -16,6 +19,23 @@ def test_room_for_several_blocks_can_be_asked_for() -> None:
     assert target == pl.CudaTarget("sm_80", min_blocks=3) != pl.CudaTarget("sm_80")
     assert "__launch_bounds__(64, 3) product(" in pl.generate_code(product(), target=target).device_code
     assert "__launch_bounds__(64) product(" in pl.generate_code(product(), target=pl.CudaTarget("sm_80")).device_code
+
+
+def test_blocks_at_the_ends_can_share_the_text_of_those_inside() -> None:
+    target = pl.CudaTarget("sm_80", full_blocks=False)
+    assert str(target) == "pl.CudaTarget('sm_80', full_blocks=False)"
+    assert target != pl.CudaTarget("sm_80")
+    knl = stencil_3d_vectors.transformed()
+    program = pl.generate_code(knl, target=target)
+    one, two = program.device_code, pl.generate_code(knl, target=pl.CudaTarget("sm_80")).device_code
+    assert two.count("for (int i_inner") == 2 * one.count("for (int i_inner")
+    assert "4 * bz + 5 < m" in two
+    assert "4 * bz + 5 < m" not in one
+    for m, n in ((3, 4), (6, 12), (7, 128)):
+        arrays = stencil_3d_vectors.inputs(np.random.default_rng(m), m, n)
+        wanted = stencil_3d_vectors.expected(**arrays)
+        for order, found in run_on_fibres(program, arrays).items():
+            np.testing.assert_allclose(found.v, wanted["v"], rtol=1e-4, atol=1e-5, err_msg=order)
 
 
 @pytest.mark.parametrize("count", [-1, 1.5, "2", True])

@@ -1,4 +1,4 @@
-// The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
+// The sum of x over the 512 threads of the block, on each of them; the whole block calls it.
 static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
 {
     #pragma unroll
@@ -7,28 +7,28 @@ static __device__ __forceinline__ float block_sum_float32(float x, float *partia
     if (threadIdx.x % 32 == 0)
         partial[threadIdx.x / 32] = x;
     __syncthreads();
-    x = partial[0];
+    x = partial[threadIdx.x % 16];
     #pragma unroll
-    for (int n = 1; n < 8; ++n)
-        x += partial[n];
+    for (int step = 1; step <= 8; step *= 2)
+        x += __shfl_xor_sync(0xffffffff, x, step);
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(256) row_sums(const float *__restrict__ x, float *__restrict__ y, int n)
+extern "C" __global__ void __launch_bounds__(512) row_sums(const float *__restrict__ a, float *__restrict__ y, int m)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    __shared__ float partial[8];
-    float acc = 0.0f;
+    __shared__ float partial[16];
+    float acc = 0.0f;  // insn_1
+    __align__(16) float row[8][4];
     #pragma unroll
-    for (int step = 0; step < 16; ++step) {
-        const float4 x_v = *(const float4 *)&x[bx * 16384 + 1024 * step + 4 * tx];
-        acc += x_v.x;
-        acc += x_v.y;
-        acc += x_v.z;
-        acc += x_v.w;
+    for (int step = 0; step < 8; ++step) {
+        *(float4 *)&row[step][0] = __ldcs((const float4 *)&a[bx * 16384 + 2048 * step + 4 * tx]);  // insn
+        #pragma unroll
+        for (int lane = 0; lane < 4; ++lane)
+            acc += row[step][lane];  // insn_1
     }
-    acc = block_sum_float32(acc, partial);
+    acc = block_sum_float32(acc, partial);  // insn_1
     if (tx == 0)
-        y[bx] = acc;
+        y[bx] = acc;  // insn_1
 }

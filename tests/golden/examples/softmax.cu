@@ -1,71 +1,80 @@
-// The greatest x over the 256 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_max_float32(float x, float *partial)
+// The greatest x over the 256 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
+static __device__ __forceinline__ float max_over_x_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
         x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, step));
     if (threadIdx.x % 32 == 0)
-        partial[threadIdx.x / 32] = x;
+        partial[8 * threadIdx.y + threadIdx.x / 32] = x;
     __syncthreads();
-    x = partial[0];
+    x = partial[8 * threadIdx.y];
     #pragma unroll
     for (int n = 1; n < 8; ++n)
-        x = fmaxf(x, partial[n]);
+        x = fmaxf(x, partial[8 * threadIdx.y + n]);
     return x;
 }
-// The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+// The sum of x over the 256 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
+static __device__ __forceinline__ float sum_over_x_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
         x += __shfl_xor_sync(0xffffffff, x, step);
     if (threadIdx.x % 32 == 0)
-        partial[threadIdx.x / 32] = x;
+        partial[8 * threadIdx.y + threadIdx.x / 32] = x;
     __syncthreads();
-    x = partial[0];
+    x = partial[8 * threadIdx.y];
     #pragma unroll
     for (int n = 1; n < 8; ++n)
-        x += partial[n];
+        x += partial[8 * threadIdx.y + n];
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(256) softmax(const float *__restrict__ x, float *__restrict__ y, int n)
+extern "C" __global__ void __launch_bounds__(512) softmax(const float *__restrict__ x, float *__restrict__ y, int m)
 {
     const int bx = blockIdx.x;
-    const int tx = threadIdx.x;
-    __shared__ float partial[8];
-    __shared__ float partial_0[8];
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    const int i = 2 * bx + ty;
+    __shared__ float partial[16];
+    __shared__ float partial_0[16];
     float acc = -__int_as_float(0x7f800000);  // insn_1
     __align__(16) float row[4][4];
-    #pragma unroll
-    for (int step = 0; step < 4; ++step) {
-        *(float4 *)&row[step][0] = *(const float4 *)&x[bx * 4096 + 1024 * step + 4 * tx];  // insn
+    if (i < m) {
         #pragma unroll
-        for (int lane = 0; lane < 4; ++lane)
-            acc = fmaxf(acc, row[step][lane]);  // insn_1
+        for (int step = 0; step < 4; ++step) {
+            *(float4 *)&row[step][0] = *(const float4 *)&x[i * 4096 + 1024 * step + 4 * tx];  // insn
+            #pragma unroll
+            for (int lane = 0; lane < 4; ++lane)
+                acc = fmaxf(acc, row[step][lane]);  // insn_1
+        }
     }
-    acc = block_max_float32(acc, partial);  // insn_1
-    float top = acc;  // insn_1
+    acc = max_over_x_float32(acc, partial);  // insn_1
+    float top;
+    if (i < m)
+        top = acc;  // insn_1
     float acc_0 = 0.0f;  // insn_3
     float power[4][4];
-    #pragma unroll
-    for (int step = 0; step < 4; ++step) {
+    if (i < m) {
         #pragma unroll
-        for (int lane = 0; lane < 4; ++lane)
-            power[step][lane] = expf(row[step][lane] - top);  // insn_2
-        #pragma unroll
-        for (int lane = 0; lane < 4; ++lane)
-            acc_0 += power[step][lane];  // insn_3
+        for (int step = 0; step < 4; ++step) {
+            #pragma unroll
+            for (int lane = 0; lane < 4; ++lane)
+                power[step][lane] = expf(row[step][lane] - top);  // insn_2
+            #pragma unroll
+            for (int lane = 0; lane < 4; ++lane)
+                acc_0 += power[step][lane];  // insn_3
+        }
     }
-    acc_0 = block_sum_float32(acc_0, partial_0);  // insn_3
-    float total = acc_0;  // insn_3
-    #pragma unroll
-    for (int step = 0; step < 4; ++step) {
-        float4 y_v;
-        y_v.x = power[step][0] / total;
-        y_v.y = power[step][1] / total;
-        y_v.z = power[step][2] / total;
-        y_v.w = power[step][3] / total;
-        *(float4 *)&y[bx * 4096 + 1024 * step + 4 * tx] = y_v;  // insn_4
+    acc_0 = sum_over_x_float32(acc_0, partial_0);  // insn_3
+    if (i < m) {
+        float scale = 1.0f / acc_0;  // insn_3
+        #pragma unroll
+        for (int step = 0; step < 4; ++step) {
+            float4 y_v;
+            y_v.x = power[step][0] * scale;
+            y_v.y = power[step][1] * scale;
+            y_v.z = power[step][2] * scale;
+            y_v.w = power[step][3] * scale;
+            *(float4 *)&y[i * 4096 + 1024 * step + 4 * tx] = y_v;  // insn_4
+        }
     }
 }

@@ -55,12 +55,12 @@ extern "C" __global__ void __launch_bounds__(256) softmax_halves(const float *__
     for (int step = 0; step < 2; ++step) {
         #pragma unroll
         for (int lane = 0; lane < 4; ++lane)
-            low[step][lane] = expf(low[step][lane] - top);  // insn_3
+            low[step][lane] = __expf(low[step][lane] - top);  // insn_3
         float4 high_v = *(const float4 *)&high[step][tx][0];
-        high_v.x = expf(high_v.x - top);
-        high_v.y = expf(high_v.y - top);
-        high_v.z = expf(high_v.z - top);
-        high_v.w = expf(high_v.w - top);
+        high_v.x = __expf(high_v.x - top);
+        high_v.y = __expf(high_v.y - top);
+        high_v.z = __expf(high_v.z - top);
+        high_v.w = __expf(high_v.w - top);
         *(float4 *)&high[step][tx][0] = high_v;  // insn_4
         const float4 high_v_0 = *(const float4 *)&high[step][tx][0];
         acc_0 += low[step][0] + high_v_0.x;  // insn_5
@@ -69,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(256) softmax_halves(const float *__
         acc_0 += low[step][3] + high_v_0.w;  // insn_5
     }
     acc_0 = block_sum_float32(acc_0, partial_0);  // insn_5
-    float scale = 1.0f / acc_0;  // insn_5
+    float scale = __fdividef(1.0f, acc_0);  // insn_5
     #pragma unroll
     for (int step = 0; step < 2; ++step) {
         float4 y_v;
