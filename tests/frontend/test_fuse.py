@@ -238,7 +238,9 @@ def test_layouts_that_are_read_off_the_arrays_follow_them() -> None:
 
 def test_every_part_of_an_instruction_is_renamed() -> None:
     """A new field of ``Instruction`` has to be thought of in ``polyloop.frontend.renamed``."""
-    array = "name dtype shape strides order is_input is_output dim_tags offset alignment is_constant dim_names"
+    array = (
+        "name dtype shape strides order is_input is_output dim_tags offset alignment is_constant dim_names is_read_once"
+    )
     assert {field.name for field in fields(ArrayArg)} == set(array.split())
     whole = (
         "name parameters assumptions domains instructions arguments temporaries substitutions iname_tags loop_priority "

@@ -65,6 +65,14 @@ def test_what_is_written_or_no_argument_is_refused(golden: Golden) -> None:
     golden("messages/read_once.txt", "\n".join(texts))
 
 
+def test_arrays_that_become_one_stay_so_if_all_are() -> None:
+    data = [pl.GlobalArg("a, b, y", np.float32, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = a[i] + b[i]", data, name="both")
+    for names, count in (("a", 0), ("a, b", 2)):
+        joined = pl.concatenate_arrays(pl.read_once(knl, names), ["a", "b"], "ab")
+        assert cuda(joined).count("__ldcs(&ab[") == count
+
+
 @pytest.mark.nvrtc
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_nvrtc_takes_it(arch: str) -> None:
