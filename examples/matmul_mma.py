@@ -47,12 +47,14 @@ def on_tensor_cores(
     *,
     ahead: bool = False,
     spread: bool = False,
+    swizzled: bool = False,
 ) -> pl.LoopKernel:
     """Return a product in blocks of some rows, columns and terms, by an intrinsic that adds up *depth* terms.
 
     Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.  With *ahead*,
     operands come into registers while the terms before are added up; with *spread*, the copies of the next tiles are
-    started in equal shares at each step of *depth* terms, for which tiles have to divide the number of terms.
+    started in equal shares at each step of *depth* terms.  With *swizzled*, tiles that ldmatrix reads are not padded:
+    rows that begin 16 bytes off cut the sectors of 32 bytes that come from memory, and these then come twice.
     """
     (rows, columns, terms), (height, width) = block, warp
     high = rows // height
@@ -72,8 +74,13 @@ def on_tensor_cores(
     knl = pl.prioritize_loops(knl, "ko, kk, mi, ni")
     knl = pl.tensorize(knl, "insn", intrinsic, ahead=ahead)
     # tiles in shared memory, copied 16 bytes at a time
-    knl = pl.add_prefetch(knl, "a", "wi, mi, ii_lane, ii_reg, kk, ki", temporary_name="a_tile", pad=vec, vec=vec)
-    knl = pl.add_prefetch(knl, "b", "wj, ni, jj_lane, jj_reg, kk, ki", temporary_name="b_tile", pad=8, vec=vec)
+    whole = {"a_tile", "b_tile"} if vec == 8 else {"a_tile"}  # tiles that ldmatrix reads
+    whole = whole if swizzled else set()
+    pads = {"a_tile": vec, "b_tile": 8} | dict.fromkeys(whole, 0)
+    swept = {"a_tile": "wi, mi, ii_lane, ii_reg, kk, ki", "b_tile": "wj, ni, jj_lane, jj_reg, kk, ki"}
+    for tile, sweep in swept.items():
+        knl = pl.add_prefetch(knl, tile[0], sweep, temporary_name=tile, pad=pads[tile], vec=vec)
+        knl = pl.swizzle(knl, tile) if tile in whole else knl
     knl = pl.pipeline(knl, "ko", stages=stages, via="cp.async")
     if not spread:
         return knl

@@ -87,20 +87,22 @@ class BankConflicts:
         return f"{start}{self.turns:.3g} times as long as without conflicts (at worst {self.worst} words of one bank)"
 
 
-def bank_conflicts(kernel: LoopKernel) -> tuple[BankConflicts, ...]:
-    """Return the conflicts of each access of shared memory, in the order of the program."""
+def bank_conflicts(kernel: LoopKernel, array: str | None = None) -> tuple[BankConflicts, ...]:
+    """Return the conflicts of each access of shared memory, or of one array there, in the order of the program."""
     with within_budget(kernel, "the bank conflicts of shared arrays"):
         placement = place(kernel)
-        return tuple(_all(placement))
+        return tuple(_all(placement, array))
 
 
-def _all(placement: Placement) -> Iterator[BankConflicts]:
+def _all(placement: Placement, array: str | None) -> Iterator[BankConflicts]:
     temporaries = placement.program.kernel.temporaries
     for placed in placement.statements.values():
         seen: set[tuple[str, tuple[Affine | None, ...], bool]] = set()
         for access in placed.lowered.accesses:
             is_write = placed.lowered.is_write(access)
             key = (access.array, access.indices, is_write)
+            if array is not None and access.array != array:
+                continue
             if placement.spaces.get(access.array) is AddressSpace.LOCAL and key not in seen:
                 seen.add(key)
                 if temporaries[access.array].is_shuffled:

@@ -11,7 +11,7 @@ from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.place import place
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.swizzle import Swizzle as Layout
 from polyloop.kernel.swizzle import swizzle_problem
 from polyloop.transform.base import Transform
@@ -41,8 +41,16 @@ def get_bank_conflicts(kernel: LoopKernel, array: str | None = None) -> tuple[Ba
     Threads are counted one by one, in full tiles.  An access of which data decides about a subscript says so in
     ``unknown``.
     """
-    found = bank_conflicts(with_lanes(assign_auto(kernel)))
-    return tuple(entry for entry in found if array is None or entry.array == array)
+    known = _known_conflicts(kernel)
+    if array not in known:
+        known[array] = bank_conflicts(with_lanes(assign_auto(kernel)), array)
+    return known[array]
+
+
+@memoised
+def _known_conflicts(kernel: LoopKernel) -> dict[str | None, tuple[BankConflicts, ...]]:
+    del kernel
+    return {}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from examples import matmul_mma
 from polyloop.errors import CodegenError
 from polyloop.kernel.intrinsic import INTRINSICS, parts_of
 from polyloop.runtime.fibres import run_on_fibres
@@ -127,6 +128,18 @@ def test_the_text_of_copies_that_are_started_in_each_step(golden: Golden) -> Non
 def test_numbers_of_copies_that_are_started_in_each_step(dtype: Any) -> None:
     knl = spread(dtype)
     for size in (*SIZES, (33, 40, 72), (64, 32, 96)):
+        agrees(knl, *arguments(dtype, *size))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [BF16, np.float32])
+def test_numbers_of_the_example_with_everything_that_large_products_ask_for(dtype: Any) -> None:
+    depth, vec, terms = (16, 8, 64) if dtype is BF16 else (8, 4, 32)
+    knl = matmul_mma.on_tensor_cores(
+        matmul_mma.program(dtype, np.float32, vec), NAMES[dtype], depth, vec, (64, 64, terms), (32, 32), 3, 2,
+        ahead=True, spread=True, swizzled=True,
+    )  # fmt: skip
+    for size in ((1, 8, 8), (65, 72, 40), (100, 200, 264)):
         agrees(knl, *arguments(dtype, *size))
 
 
