@@ -5,8 +5,9 @@ for the first and the last.  Whole rows are stored, so that vectors begin where 
 part of the boundary, values stay what they are in ``u``.  Stores of rows without their ends would leave sectors of 32
 bytes that are written in part, which the memory has to read first.
 
-It runs fastest with room for 8 blocks on a multiprocessor, and one text for full blocks and those at the ends:
-``pl.CudaTarget(min_blocks=8, full_blocks=False)``.
+It is meant for 8 blocks on a multiprocessor, and one text for full blocks and those at the ends,
+``pl.CudaTarget(min_blocks=8, full_blocks=False)``: then it takes 32 registers, and the compiler has all loads of a
+plane on their way ahead of the first sum, which is why the one that comes last from memory is added last.
 """
 
 from typing import Any
@@ -26,7 +27,7 @@ def program() -> pl.LoopKernel:
         column(z, x) := u[z, j, x]
         left := column(i, k - 1) if k % 4 > 0 else u[i, j, k - 1] if k > 0 else 0
         right := column(i, k + 1) if k % 4 < 3 else u[i, j, k + 1] if k < n - 1 else 0
-        around := column(i - 1, k) + column(i + 1, k) + u[i, j - 1, k] + u[i, j + 1, k] + left + right
+        around := u[i, j - 1, k] + u[i, j + 1, k] + left + right + column(i - 1, k) + column(i + 1, k)
         for i, j, k
             <> sum = around - 6*column(i, k)    {id=sum}
             v[i, j, k] = sum if k > 0 and k < n - 1 else column(i, k)    {id=store}

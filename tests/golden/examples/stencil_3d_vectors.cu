@@ -13,10 +13,10 @@ extern "C" __global__ void __launch_bounds__(256) stencil_3d_vectors(const float
             if (i_inner >= 0) {
                 const float4 u_v = *(const float4 *)&u[i * n * n + (j - 1) * n + 128 * bx + 4 * tx];
                 const float4 u_v_0 = *(const float4 *)&u[i * n * n + (j + 1) * n + 128 * bx + 4 * tx];
-                sum[0] = queue[i_inner % 3][0] + queue[(i_inner + 2) % 3][0] + u_v.x + u_v_0.x + (128 * bx + 4 * tx > 0 ? u[i * n * n + j * n + 128 * bx + 4 * tx - 1] : 0.0f) + queue[(i_inner + 1) % 3][1] - 6.0f * queue[(i_inner + 1) % 3][0];  // sum
-                sum[1] = queue[i_inner % 3][1] + queue[(i_inner + 2) % 3][1] + u_v.y + u_v_0.y + queue[(i_inner + 1) % 3][0] + queue[(i_inner + 1) % 3][2] - 6.0f * queue[(i_inner + 1) % 3][1];  // sum
-                sum[2] = queue[i_inner % 3][2] + queue[(i_inner + 2) % 3][2] + u_v.z + u_v_0.z + queue[(i_inner + 1) % 3][1] + queue[(i_inner + 1) % 3][3] - 6.0f * queue[(i_inner + 1) % 3][2];  // sum
-                sum[3] = queue[i_inner % 3][3] + queue[(i_inner + 2) % 3][3] + u_v.w + u_v_0.w + queue[(i_inner + 1) % 3][2] + (128 * bx + 4 * tx + 3 < n - 1 ? u[i * n * n + j * n + 128 * bx + 4 * tx + 4] : 0.0f) - 6.0f * queue[(i_inner + 1) % 3][3];  // sum
+                sum[0] = u_v.x + u_v_0.x + (128 * bx + 4 * tx > 0 ? u[i * n * n + j * n + 128 * bx + 4 * tx - 1] : 0.0f) + queue[(i_inner + 1) % 3][1] + queue[i_inner % 3][0] + queue[(i_inner + 2) % 3][0] - 6.0f * queue[(i_inner + 1) % 3][0];  // sum
+                sum[1] = u_v.y + u_v_0.y + queue[(i_inner + 1) % 3][0] + queue[(i_inner + 1) % 3][2] + queue[i_inner % 3][1] + queue[(i_inner + 2) % 3][1] - 6.0f * queue[(i_inner + 1) % 3][1];  // sum
+                sum[2] = u_v.z + u_v_0.z + queue[(i_inner + 1) % 3][1] + queue[(i_inner + 1) % 3][3] + queue[i_inner % 3][2] + queue[(i_inner + 2) % 3][2] - 6.0f * queue[(i_inner + 1) % 3][2];  // sum
+                sum[3] = u_v.w + u_v_0.w + queue[(i_inner + 1) % 3][2] + (128 * bx + 4 * tx + 3 < n - 1 ? u[i * n * n + j * n + 128 * bx + 4 * tx + 4] : 0.0f) + queue[i_inner % 3][3] + queue[(i_inner + 2) % 3][3] - 6.0f * queue[(i_inner + 1) % 3][3];  // sum
                 float4 v_v;
                 v_v.x = 128 * bx + 4 * tx > 0 ? sum[0] : queue[(i_inner + 1) % 3][0];
                 v_v.y = sum[1];
@@ -36,10 +36,10 @@ extern "C" __global__ void __launch_bounds__(256) stencil_3d_vectors(const float
                 if (i_inner >= 0) {
                     const float4 u_v = *(const float4 *)&u[i * n * n + (j - 1) * n + 128 * bx + 4 * tx];
                     const float4 u_v_0 = *(const float4 *)&u[i * n * n + (j + 1) * n + 128 * bx + 4 * tx];
-                    sum[0] = queue[i_inner % 3][0] + queue[(i_inner + 2) % 3][0] + u_v.x + u_v_0.x + (128 * bx + 4 * tx > 0 ? u[i * n * n + j * n + 128 * bx + 4 * tx - 1] : 0.0f) + queue[(i_inner + 1) % 3][1] - 6.0f * queue[(i_inner + 1) % 3][0];  // sum
-                    sum[1] = queue[i_inner % 3][1] + queue[(i_inner + 2) % 3][1] + u_v.y + u_v_0.y + queue[(i_inner + 1) % 3][0] + queue[(i_inner + 1) % 3][2] - 6.0f * queue[(i_inner + 1) % 3][1];  // sum
-                    sum[2] = queue[i_inner % 3][2] + queue[(i_inner + 2) % 3][2] + u_v.z + u_v_0.z + queue[(i_inner + 1) % 3][1] + queue[(i_inner + 1) % 3][3] - 6.0f * queue[(i_inner + 1) % 3][2];  // sum
-                    sum[3] = queue[i_inner % 3][3] + queue[(i_inner + 2) % 3][3] + u_v.w + u_v_0.w + queue[(i_inner + 1) % 3][2] + (128 * bx + 4 * tx + 3 < n - 1 ? u[i * n * n + j * n + 128 * bx + 4 * tx + 4] : 0.0f) - 6.0f * queue[(i_inner + 1) % 3][3];  // sum
+                    sum[0] = u_v.x + u_v_0.x + (128 * bx + 4 * tx > 0 ? u[i * n * n + j * n + 128 * bx + 4 * tx - 1] : 0.0f) + queue[(i_inner + 1) % 3][1] + queue[i_inner % 3][0] + queue[(i_inner + 2) % 3][0] - 6.0f * queue[(i_inner + 1) % 3][0];  // sum
+                    sum[1] = u_v.y + u_v_0.y + queue[(i_inner + 1) % 3][0] + queue[(i_inner + 1) % 3][2] + queue[i_inner % 3][1] + queue[(i_inner + 2) % 3][1] - 6.0f * queue[(i_inner + 1) % 3][1];  // sum
+                    sum[2] = u_v.z + u_v_0.z + queue[(i_inner + 1) % 3][1] + queue[(i_inner + 1) % 3][3] + queue[i_inner % 3][2] + queue[(i_inner + 2) % 3][2] - 6.0f * queue[(i_inner + 1) % 3][2];  // sum
+                    sum[3] = u_v.w + u_v_0.w + queue[(i_inner + 1) % 3][2] + (128 * bx + 4 * tx + 3 < n - 1 ? u[i * n * n + j * n + 128 * bx + 4 * tx + 4] : 0.0f) + queue[i_inner % 3][3] + queue[(i_inner + 2) % 3][3] - 6.0f * queue[(i_inner + 1) % 3][3];  // sum
                     float4 v_v;
                     v_v.x = 128 * bx + 4 * tx > 0 ? sum[0] : queue[(i_inner + 1) % 3][0];
                     v_v.y = sum[1];
