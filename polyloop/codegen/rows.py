@@ -129,7 +129,7 @@ def _read(basic: isl.BasicSet, dims: Sequence[str], divisibility: Divisibility) 
     piece: Piece = {}
     for matrix, is_equality in ((basic.equalities_matrix, True), (basic.inequalities_matrix, False)):
         for row in _vectors(matrix(PARAM, SET, DIV, CONSTANT)):
-            if row in skipped:
+            if not is_equality and row in skipped:  # an equality says more: that there is no remainder
                 continue
             form = form_of(row)
             put(piece, form)
