@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from polyloop.errors import Diagnostic, TuningError
 from polyloop.runtime.invoke import CompiledKernel
-from polyloop.tuning.measure import Interval
+from polyloop.tuning.measure import LEAST_SAMPLES, Interval
 from polyloop.tuning.space import Choice, shown
 
 __all__ = ["Outcome", "Trial", "Tuned"]
@@ -82,7 +83,10 @@ class Tuned:
     @property
     def compiled(self) -> CompiledKernel:
         """The fastest kernel, compiled."""
-        assert self._load is not None, "a result that was read from JSON has no programs: build(**found.best)"
+        if self._load is None:
+            hints = ("pl.compile(build(**found.best))", "or pl.replay(pl.trace_from_json(found.trace), program)")
+            message = "a result that was read from JSON has no programs"
+            raise TuningError("tune", None, [Diagnostic("no-programs", message, (), hints)])
         return self._load()
 
     def ready(self, load: Callable[[], CompiledKernel]) -> Tuned:
@@ -122,7 +126,10 @@ class Tuned:
             assert trial.time is not None
             registers = "" if trial.registers is None else f", {trial.registers} registers"
             reach = max(trial.time.high - trial.time.median, trial.time.median - trial.time.low)
-            lines.append(f"{trial.time.median * 1e6:12.2f} us +- {reach * 1e6:.2f}  {shown(trial.choice)}{registers}")
+            sure = f"+- {reach * 1e6:.2f}"
+            if trial.time.samples < LEAST_SAMPLES:
+                sure = f"in {trial.time.samples} sample{'s' * (trial.time.samples > 1)}, too few to be sure"
+            lines.append(f"{trial.time.median * 1e6:12.2f} us {sure}  {shown(trial.choice)}{registers}")
         for trial in self.trials:
             if trial.time is None:
                 why = f": {trial.why}" if trial.why else ""

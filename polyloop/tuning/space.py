@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -39,12 +39,15 @@ class Space:
     conditions: tuple[Condition, ...] = ()
 
     def __post_init__(self) -> None:
-        problems = [
-            Diagnostic("empty-space", f"'{name}' has no values to choose from", (), (f"give '{name}' a value",))
-            for name, values in self.values.items()
-            if not values
-        ]
+        if not isinstance(self.values, Mapping):
+            hint = 'pass the values of each name: {"tile": [16, 32], "unroll": [1, 4]}'
+            raise _error(Diagnostic("bad-space", f"{self.values!r} is not a space of choices", (), (hint,)))
+        problems = [problem for name, values in self.values.items() for problem in _value_problems(name, values)]
         for condition in self.conditions:
+            if not callable(condition):
+                hint = "a condition is a function of names of the space: lambda tile, unroll: tile % unroll == 0"
+                problems.append(Diagnostic("bad-space", f"{condition!r} is not a condition", (), (hint,)))
+                continue
             names = inspect.signature(condition).parameters
             problems += [unknown_name("choice", name, self.values) for name in names if name not in self.values]
         if problems:
@@ -59,12 +62,14 @@ class Space:
 
     def drawn(self, seed: int, most: int | None) -> list[dict[str, Value]]:
         """Return the choices in a random order, which *seed* decides, *most* of them."""
+        if most is not None and most < 1:
+            raise _error(Diagnostic("empty-space", f"most={most} leaves no choice to try", (), ("try one at least",)))
         found = list(self)
         random.Random(seed).shuffle(found)
         if not found:
-            raise TuningError("tune", None, [Diagnostic(
+            raise _error(Diagnostic(
                 "empty-space", "no combination of values meets the conditions",
-                (f"there are {self.count()} combinations",), ("loosen a condition, or add values",))])  # fmt: skip
+                (f"there are {self.count()} combinations",), ("loosen a condition, or add values",)))  # fmt: skip
         return found if most is None else found[:most]
 
     def count(self) -> int:
@@ -73,3 +78,29 @@ class Space:
         for values in self.values.values():
             number *= len(values)
         return number
+
+
+def _error(problem: Diagnostic) -> TuningError:
+    return TuningError("tune", None, [problem])
+
+
+def _value_problems(name: str, values: object) -> Iterator[Diagnostic]:
+    """Yield why *values* are not what *name* can be."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        message = f"the values of '{name}' are {values!r}, which is no list"
+        yield Diagnostic("bad-space", message, (), (f'"{name}": [{values!r}] leaves no choice but this',))
+        return
+    known: list[object] = []
+    for value in values:
+        if value is not None and type(value) not in {bool, int, float, str}:
+            more = getattr(value, "item", None)
+            hint = f"pass {more()!r}" if callable(more) else "pass a name or a number; build can look up what it means"
+            note = "results are kept as JSON, which holds numbers, texts, true, false and null"
+            message = f"'{name}' cannot be {value!r}, of type {type(value).__name__}"
+            yield Diagnostic("bad-space", message, (note,), (hint,))
+        elif value in known:
+            message = f"'{name}' has the value {value!r} twice"
+            yield Diagnostic("bad-space", message, (), ("leave one out: 1, 1.0 and True are equal",))
+        known.append(value)
+    if not known:
+        yield Diagnostic("empty-space", f"'{name}' has no values to choose from", (), (f"give '{name}' a value",))

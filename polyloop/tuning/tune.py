@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import inspect
 import json
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Final, TypeAlias
@@ -51,7 +52,7 @@ def tune(
     space: Mapping[str, Sequence[Value]],
     args: Arguments | Sequence[Arguments],
     *,
-    conditions: Sequence[Condition] = (),
+    conditions: Condition | Sequence[Condition] = (),
     target: Target | None = None,
     seed: int = 0,
     most: int | None = None,
@@ -103,8 +104,8 @@ def tune(
     progress
         Whether to show a bar, with the package ``tqdm``.
     remember
-        Whether to keep the result on disk, and to return one that is there: of the same programs, sizes, device and
-        compilers.
+        Whether to keep the result on disk, and to return one that is there: of the same programs, sizes, device,
+        compilers, seconds and precision.
 
     Returns
     -------
@@ -114,21 +115,25 @@ def tune(
     Raises
     ------
     TuningError
-        ``empty-space``; ``nothing-to-measure``: no choice could be built and compiled; ``no-progress-bar``.
+        ``empty-space``, ``bad-space``, ``unknown-choice``; ``bad-build``: it cannot be called with a choice, or returns
+        no kernel; ``no-arguments``; ``nothing-to-measure``: no choice could be built and compiled; ``no-progress-bar``.
     """
-    choices = Space(space, tuple(conditions)).drawn(seed, most)
+    sets = _sets(args)
+    choices = Space(space, (conditions,) if callable(conditions) else tuple(conditions)).drawn(seed, most)
+    _check_build(build, choices[0])
     trials, programs = _built(build, choices, target)
-    sets = [args] if isinstance(args, Mapping) else list(args)
     arch = None
     if any(found.program.target == "cuda" for found in programs):
         arch = (target.arch if target is not None and target.arch else None) or device_architecture() or "sm_90"
-    key = _key(programs, sets, arch)
+    key = _key(programs, sets, arch, (seconds, precision))
+    order = {shown(choice): number for number, choice in enumerate(choices)}
     if remember and (known := _remembered(key)) is not None:
+        timed = [trial for trial in known.trials if shown(trial.choice) in order and trial.outcome not in _CUT]
+        known = Tuned(tuple(sorted((*trials, *timed), key=lambda trial: order[shown(trial.choice)])), seed, known.trace)
         return known.ready(lambda: _compiled(programs, known.best, arch))
     with _bar(len(programs), "compile", progress) as step:
         compile_all([found.program.device_code for found in programs], arch, jobs, step)
     trials += _measured(programs, sets, arch, seconds, precision, progress)
-    order = {shown(choice): number for number, choice in enumerate(choices)}
     result = Tuned(tuple(sorted(trials, key=lambda trial: order[shown(trial.choice)])), seed)
     if not any(trial.time is not None for trial in trials):
         raise TuningError("tune", None, [_nothing(trials)])
@@ -136,6 +141,31 @@ def tune(
     if remember:
         _remember(key, result)
     return result.ready(lambda: _compiled(programs, result.best, arch))
+
+
+_CUT: Final = frozenset({Outcome.REFUSED, Outcome.TOO_LARGE})
+
+
+def _sets(args: object) -> list[Arguments]:
+    """Return the sets of arguments that *args* are."""
+    found = [args] if isinstance(args, Mapping) else list(args) if isinstance(args, Iterable) else []
+    wrong = [one for one in found if not isinstance(one, Mapping)]
+    if wrong or not found:
+        message = f"{(wrong or [args])[0]!r}"[:80] + " is not what a kernel can be called with"
+        hint = 'pass the arguments by their names, {"x": x, "n": 100}, or several of these in a list'
+        raise TuningError("tune", None, [Diagnostic("no-arguments", message, (), (hint,))])
+    return found
+
+
+def _check_build(build: Build, choice: Choice) -> None:
+    """Refuse a function that cannot be called with a choice."""
+    try:
+        inspect.signature(build).bind(**choice)
+    except TypeError as error:
+        hint = f"let it be a function of {', '.join(choice) or 'nothing'}, and put what it lacks into the space"
+        raise TuningError("tune", None, [Diagnostic(
+            "bad-build", f"build cannot be called with the choice {shown(choice)}", (str(error),), (hint,),
+        )]) from None  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +186,12 @@ def _built(
     found: list[_Candidate] = []
     for choice in choices:
         try:
-            kernel = build(**choice)
+            kernel = _made(build, choice)
             said = target_of(kernel, target)
             chosen = said if said is not None else (CudaTarget() if gpu_available()[0] else CTarget())
             program = generate_code(kernel, chosen)
+        except TuningError:
+            raise
         except PolyloopError as error:
             first = error.found[0]
             cut.append(Trial(choice, Outcome.REFUSED, f"{first.message} [{first.code}]"))
@@ -175,6 +207,15 @@ def _built(
 
         found.append(_Candidate(choice, kernel, program, regenerate))
     return cut, found
+
+
+def _made(build: Build, choice: Choice) -> LoopKernel:
+    found: object = build(**choice)
+    if not isinstance(found, LoopKernel):
+        raise TuningError("tune", None, [Diagnostic(
+            "bad-build", f"build returns no kernel but {type(found).__name__} for {shown(choice)}", (),
+            ("return the transformed kernel",))])  # fmt: skip
+    return found
 
 
 def _registers(kernel: LoopKernel, target: Target) -> int:
@@ -278,14 +319,16 @@ def _nothing(trials: Sequence[Trial]) -> Diagnostic:
 # {{{ what is known from before
 
 
-def _key(candidates: Sequence[_Candidate], sets: Sequence[Arguments], arch: str | None) -> CacheKey:
-    """Return what a result is a function of: programs, arguments, device and versions."""
+def _key(
+    candidates: Sequence[_Candidate], sets: Sequence[Arguments], arch: str | None, effort: tuple[float, float]
+) -> CacheKey:
+    """Return what a result is a function of: programs, arguments, device, versions, time and precision of the race."""
     programs = sorted(
         [shown(candidate.choice), hashlib.sha256(candidate.program.device_code.encode()).hexdigest()]
         for candidate in candidates
     )
     given = [[[name, *_described(value)] for name, value in sorted(one.items())] for one in sets]
-    text = json.dumps({"programs": programs, "arguments": given})
+    text = json.dumps({"programs": programs, "arguments": given, "effort": effort})
     return CacheKey("tuning", text, _device(arch), ())
 
 

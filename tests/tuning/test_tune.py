@@ -18,8 +18,8 @@ import polyloop as pl
 from polyloop.errors import TuningError
 from polyloop.runtime.ccompile import build_library
 from polyloop.runtime.gpu import gpu_available
-from polyloop.tuning.measure import interval, race
-from polyloop.tuning.report import Outcome
+from polyloop.tuning.measure import Interval, interval, race
+from polyloop.tuning.report import Outcome, Trial
 from polyloop.tuning.space import Space
 from polyloop.tuning.worker import compile_all
 
@@ -101,6 +101,88 @@ def test_refusals(space: Any, conditions: Any, text: str) -> None:
     with pytest.raises(TuningError) as error:
         pl.tune(build, space, arguments(), conditions=conditions)
     assert str(error.value).startswith(text)
+
+
+@pytest.mark.parametrize(("change", "text"), [
+    ({"space": [1, 2]}, "tune: [1, 2] is not a space of choices [bad-space]\n  Hint: pass the values of each name: "),
+    ({"space": {"order": "rows"}}, "tune: the values of 'order' are 'rows', which is no list [bad-space]\n"
+                                   "  Hint: \"order\": ['rows'] leaves no choice but this"),
+    ({"space": {"tile": 4}}, "tune: the values of 'tile' are 4, which is no list [bad-space]"),
+    ({"space": {"tile": [np.int64(4)]}}, "tune: 'tile' cannot be np.int64(4), of type int64 [bad-space]\n"
+                                         "  Note: results are kept as JSON, which holds numbers, texts, true, "
+                                         "false and null\n"
+                                         "  Hint: pass 4"),
+    ({"space": {"tile": [4, 8, 4]}}, "tune: 'tile' has the value 4 twice [bad-space]"),
+    ({"space": {"tile": [1, True]}}, "tune: 'tile' has the value True twice [bad-space]"),
+    ({"conditions": ["tile > 2"]}, "tune: 'tile > 2' is not a condition [bad-space]"),
+    ({"most": 0}, "tune: most=0 leaves no choice to try [empty-space]"),
+    ({"args": []}, "tune: [] is not what a kernel can be called with [no-arguments]"),
+    ({"args": [3]}, "tune: 3 is not what a kernel can be called with [no-arguments]"),
+    ({"space": {"order": ["rows"]}}, "tune: build cannot be called with the choice order='rows' [bad-build]\n"
+                                     "  Note: missing a required argument: 'tile'"),
+    ({"space": {"order": ["rows"], "tile": [4], "w": [1]}}, "tune: build cannot be called with the choice "
+                                                            "order='rows', tile=4, w=1 [bad-build]"),
+    ({"build": lambda order, tile: None}, "tune: build returns no kernel but NoneType for order='"),
+])  # fmt: skip
+def test_what_is_wrong_is_said_before_anything_is_compiled(
+    change: dict[str, Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polyloop.tuning.tune.compile_all", None)
+    given: dict[str, Any] = {"build": build, "space": {"order": ["rows"], "tile": [4, 8]}, "args": arguments()}
+    with pytest.raises(TuningError) as error:
+        pl.tune(**given | {"target": pl.CTarget()} | change)
+    assert str(error.value).startswith(text)
+
+
+def test_results_belong_to_programs_device_versions_and_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = arguments()
+    space: dict[str, list[Any]] = {"order": ["rows"], "tile": [4, 16]}
+    races: list[int] = []
+
+    def raced(calls: list[object], *_: object, **__: object) -> list[Interval]:
+        races.append(1)
+        return [interval([1e-6 * (number + 1)] * 8) for number in range(len(calls))]
+
+    monkeypatch.setattr("polyloop.tuning.tune.race", raced)
+    options: dict[str, Any] = {"target": pl.CTarget(), "jobs": 1}
+    first = pl.tune(build, space, given, **options)
+    assert [trial.time.samples for trial in first.trials if trial.time] == [8, 8]
+    for same in (space, {**space, "tile": [16, 4]}, {**space, "tile": [4, 16, 0]}):  # what is refused has no program
+        found = pl.tune(build, same, given, **options)
+        assert len(races) == 1
+        assert found.best == first.best
+        assert len(found.trials) == len(same["tile"])
+    changes: list[dict[str, Any]] = [{"seconds": 5}, {"precision": 0.1}, {"remember": False}]
+    for number, change in enumerate(changes, 2):
+        pl.tune(build, space, given, **options, **change)
+        assert len(races) == number
+    monkeypatch.setattr("polyloop.tuning.tune.find_compiler", lambda _: "another compiler")
+    pl.tune(build, space, given, **options)
+    assert len(races) == 5
+    pl.tune(build, {"order": ["rows"], "tile": [4, 16, 32]}, given, **options)
+    assert len(races) == 6
+
+
+def test_the_same_seed_tries_the_same_choices_in_the_same_order() -> None:
+    given = arguments(8)
+    options: dict[str, Any] = {"target": pl.CTarget(), "jobs": 1, "seconds": 0.1, "remember": False, "most": 3}
+    first, again, other = (pl.tune(build, {"order": ["rows"], "tile": [2, 4, 8, 16, 32]}, given, seed=seed, **options)
+                           for seed in (3, 3, 4))  # fmt: skip
+    assert [t.choice for t in first.trials] == [t.choice for t in again.trials] != [t.choice for t in other.trials]
+    assert (first.seed, other.seed) == (3, 4)
+    assert len(first.trials) == 3
+
+
+def test_a_result_from_json_says_how_to_get_at_its_kernel() -> None:
+    trial = Trial({"tile": 4}, Outcome.TIMED, "", interval([2e-6]))
+    with pytest.raises(TuningError) as error:
+        _ = pl.Tuned.from_json(pl.Tuned((trial,), 0).to_json()).compiled
+    assert str(error.value) == (
+        "tune: a result that was read from JSON has no programs [no-programs]\n"
+        "  Hint: pl.compile(build(**found.best))\n"
+        "  Hint: or pl.replay(pl.trace_from_json(found.trace), program)"
+    )
+    assert str(pl.Tuned((trial,), 0)).strip() == "2.00 us in 1 sample, too few to be sure  tile=4"
 
 
 def test_nothing_to_measure_says_why() -> None:
