@@ -90,6 +90,11 @@ def _val(number: int) -> isl.Val:
     return found
 
 
+def _number(value: isl.Val) -> int:
+    """Return an integer of ISL's; what fits into a C long needs no text for it, and what does not is said to be 0."""
+    return 0 if value.is_zero() else value.get_num_si() or value.to_python()
+
+
 _LONG: Final = 1 << 31
 """What fits into a C long on every platform."""
 
@@ -309,10 +314,10 @@ def rows_of(basic: isl.BasicSet, dims: Sequence[str]) -> tuple[Row, ...]:
         groups: tuple[tuple[isl.dim_type, Sequence[Var]], ...] = ((PARAM, parameters), (SET, dims), (DIV, divs))
         for kind, names in groups:
             for position, name in enumerate(names):
-                value = constraint.get_coefficient_val(kind, position).to_python()
+                value = _number(constraint.get_coefficient_val(kind, position))
                 if value:
                     terms[name] = terms.get(name, 0) + value
-        form = Affine.make(terms, constraint.get_constant_val().to_python())
+        form = Affine.make(terms, _number(constraint.get_constant_val()))
         rows.append(Row(form, True) if constraint.is_equality() else Row(gcd_normal(form), False))
     places = places_of(dims)
     keys = [row_key(form.terms, form.const, places, is_equality=is_equality) for form, is_equality in rows]
@@ -326,19 +331,19 @@ def floor_of(aff: isl.Aff, parameters: Sequence[str], dims: Sequence[str], divs:
     groups: tuple[tuple[isl.dim_type, Sequence[Var]], ...] = ((PARAM, parameters), (IN, dims), (DIV, divs))
     for kind, names in groups:
         for position, name in enumerate(names):
-            value = aff.get_coefficient_val(kind, position).mul(den).to_python()
+            value = _number(aff.get_coefficient_val(kind, position).mul(den))
             if value:
                 terms[name] = value
-    form = Affine.make(terms, aff.get_constant_val().mul(den).to_python())
-    return Floor(form.terms, form.const, den.to_python())
+    form = Affine.make(terms, _number(aff.get_constant_val().mul(den)))
+    return Floor(form.terms, form.const, _number(den))
 
 
 def constant_bounds(domain: isl.Set, position: int) -> tuple[int | None, int | None]:
     """Return the least and greatest value of a dimension over all parameters, None where unbounded."""
     low, high = domain.dim_min_val(position), domain.dim_max_val(position)
     return (
-        low.to_python() if low.is_int() else None,
-        high.to_python() if high.is_int() else None,
+        _number(low) if low.is_int() else None,
+        _number(high) if high.is_int() else None,
     )
 
 
@@ -364,8 +369,8 @@ def bounding_interval(domain: isl.Set, position: int, dims: Sequence[str]) -> tu
             continue
         offset = Affine.variable(name).add(rest, -1)
         top = domain.max_val(form_to_aff(offset, ls, dims))
-        if top.is_int() and (best is None or top.to_python() + 1 < best[1]):
-            best = (rest, top.to_python() + 1)
+        if top.is_int() and (best is None or _number(top) + 1 < best[1]):
+            best = (rest, _number(top) + 1)
     return best
 
 
