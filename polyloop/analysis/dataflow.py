@@ -249,7 +249,8 @@ def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: 
     """Return whether *other* may write the element between *writer* and *reader* in one iteration of their loops.
 
     What runs in between stands inside of all loops that both share, from the step with the writer on to the step with
-    the reader, and runs in the same iteration of these loops.
+    the reader, and runs in the same iteration of these loops.  What an instance of the reader writes itself, it writes
+    after it has read.
     """
     if other is writer:
         return False
@@ -274,6 +275,8 @@ def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: 
     pairs = left.apply_range(right.reverse())
     for loop in loops:
         pairs = pairs.equate(_IN, reader.dims.index(loop), _OUT, other.dims.index(loop))
+    if other is reader:
+        return not pairs.is_subset(lex_relation(pairs.get_space(), [(n, n) for n in range(len(reader.dims))], None))
     return not pairs.is_empty()
 
 
