@@ -158,21 +158,32 @@ def _decide(kernel: LoopKernel, old: Placement, variable: str) -> bool:
 # {{{ the reference program
 
 
-def _accesses(statement: Placed, variable: str) -> list[Access]:
-    return [access for access in (*statement.lowered.writes, *statement.lowered.reads) if access.array == variable]
+@memoised
+def _by_array(lowered: Lowered) -> dict[str, list[Access]]:
+    """Return the accesses of a statement, writes first, by what they access."""
+    found: dict[str, list[Access]] = {}
+    for access in (*lowered.writes, *lowered.reads):
+        found.setdefault(access.array, []).append(access)
+    return found
+
+
+def _accesses(statement: Placed, variable: str) -> Sequence[Access]:
+    return _by_array(statement.lowered).get(variable, ())
+
+
+@memoised
+def _plain(lowered: Lowered) -> frozenset[str]:
+    """Return the variables whose accesses in a statement are plain: each happens, to an element that is known."""
+    if lowered.bounds or lowered.atomic is not None or lowered.instruction.is_c:
+        return frozenset()
+    written = {write.array for write in lowered.writes} if lowered.is_conditional else set[str]()
+    written.update(write.array for write in lowered.writes if write.fields)
+    plain = (name for name, own in _by_array(lowered).items() if all(a.domain is None and a.is_affine() for a in own))
+    return frozenset(plain) - written
 
 
 def _is_plain(statement: Placed, variable: str) -> bool:
-    lowered = statement.lowered
-    is_writer = any(write.array == variable for write in lowered.writes)
-    return (
-        not (lowered.is_conditional and is_writer)
-        and not lowered.bounds
-        and lowered.atomic is None
-        and not lowered.instruction.is_c
-        and not any(write.fields for write in lowered.writes_to(variable))
-        and all(a.domain is None and a.is_affine() for a in _accesses(statement, variable))
-    )
+    return variable in _plain(statement.lowered)
 
 
 def _home(old: Placement, variable: str) -> _Home | None:
