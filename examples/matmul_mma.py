@@ -1,8 +1,10 @@
 """A matrix product of bfloat16 on tensor cores: warps add up tiles of 16 by 8 by 16 with `mma.sync` (sm_80 and later).
 
 Blocks of 64 by 64 elements, four warps of 32 by 32; the next tiles are on their way by asynchronous copies, and rows
-of tiles are padded so that `ldmatrix` finds each of 8 rows in other banks.  Rows have a multiple of 8 elements.
-`benchmarks/gpu/products.py` has the larger blocks that large matrices ask for.
+of tiles are padded so that `ldmatrix` finds each of 8 rows in other banks.  Copies store zeros where a tile reaches
+beyond its matrix, so that all blocks have one text.  How many elements they move at once follows from what the lengths
+of rows are multiples of; `transformed` is for multiples of 8, and `matmul_mma_any_size.py` chooses.
+`benchmarks/gpu/precisions.py` has the larger blocks that large matrices ask for.
 """
 
 from typing import Any
@@ -51,10 +53,11 @@ def on_tensor_cores(
 ) -> pl.LoopKernel:
     """Return a product in blocks of some rows, columns and terms, by an intrinsic that adds up *depth* terms.
 
-    Blocks run down the rows, *group* columns of blocks at a time: what these read stays in the cache.  With *ahead*,
-    operands come into registers while the terms before are added up; with *spread*, the copies of the next tiles are
-    started in equal shares at each step of *depth* terms.  With *swizzled*, tiles that ldmatrix reads are not padded:
-    rows that begin 16 bytes off cut the sectors of 32 bytes that come from memory, and these then come twice.
+    Tiles are copied *vec* elements at a time: asynchronously, if these are 4 bytes at least.  Blocks run down the rows,
+    *group* columns of blocks at a time: what these read stays in the cache.  With *ahead*, operands come into registers
+    while the terms before are added up; with *spread*, the copies of the next tiles are started in equal shares at each
+    step of *depth* terms.  With *swizzled*, tiles that ldmatrix reads are not padded: rows that begin 16 bytes off cut
+    the sectors of 32 bytes that come from memory, and these then come twice.
     """
     (rows, columns, terms), (height, width) = block, warp
     high = rows // height
@@ -73,14 +76,19 @@ def on_tensor_cores(
     knl = pl.split_iname(knl, "k_block", depth, outer_iname="kk", inner_iname="ki", outer_tag="unr")
     knl = pl.prioritize_loops(knl, "ko, kk, mi, ni")
     knl = pl.tensorize(knl, "insn", intrinsic, ahead=ahead)
-    # tiles in shared memory, copied 16 bytes at a time
-    whole = {"a_tile", "b_tile"} if vec == 8 else {"a_tile"}  # tiles that ldmatrix reads
+    # tiles in shared memory, copied some elements at a time
+    whole = {"a_tile", "b_tile"} if depth == 16 else {"a_tile"}  # tiles that ldmatrix reads
     whole = whole if swizzled else set()
-    pads = {"a_tile": vec, "b_tile": 8} | dict.fromkeys(whole, 0)
+    pads = {"a_tile": depth // 2, "b_tile": 8} | dict.fromkeys(whole, 0)
     swept = {"a_tile": "wi, mi, ii_lane, ii_reg, kk, ki", "b_tile": "wj, ni, jj_lane, jj_reg, kk, ki"}
     for tile, sweep in swept.items():
-        knl = pl.add_prefetch(knl, tile[0], sweep, temporary_name=tile, pad=pads[tile], vec=vec)
+        lanes = vec if vec > 1 else None
+        knl = pl.add_prefetch(knl, tile[0], sweep, temporary_name=tile, pad=pads[tile], vec=lanes)
         knl = pl.swizzle(knl, tile) if tile in whole else knl
+    if vec == 1:
+        knl = pl.tag_inames(knl, "jj_reg:unr", force=True)  # which are stored one by one, too
+    if vec * 32 // depth < 4:
+        return pl.pipeline(knl, "ko", stages=2, via="registers")
     knl = pl.pipeline(knl, "ko", stages=stages, via="cp.async")
     if not spread:
         return knl
@@ -94,8 +102,8 @@ def on_tensor_cores(
     return pl.rename_inames(knl, "a_step, b_step", "kk", existing_ok=True)
 
 
-def transformed() -> pl.LoopKernel:
-    return on_tensor_cores(program(), "mma_m16n8k16_bf16", depth=16, vec=8)
+def transformed(multiple: int = 8) -> pl.LoopKernel:
+    return on_tensor_cores(program(multiple=multiple), "mma_m16n8k16_bf16", depth=16, vec=multiple)
 
 
 def inputs(rng: np.random.Generator, m: int, n: int, p: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from time import perf_counter
+from time import process_time
 
 import islpy as isl
 import numpy as np
@@ -66,10 +66,12 @@ def test_footprints_of_a_tiled_product() -> None:
 
 def test_a_product_is_counted_quickly() -> None:
     pl.get_op_map(_matmul())
-    knl = _matmul()
-    begin = perf_counter()
-    pl.get_op_map(knl)
-    assert perf_counter() - begin < 0.25  # 10 ms on an idle core
+    times = []
+    for knl in (_matmul(), _matmul(), _matmul()):
+        begin = process_time()
+        pl.get_op_map(knl)
+        times.append(process_time() - begin)
+    assert min(times) < 0.25  # 10 ms on an idle core
 
 
 def test_a_warp_that_reads_one_element_counts_once() -> None:

@@ -196,6 +196,8 @@ def initial_reads(
             flow = flow_of(placement, array, sinks, [s for s, write in writes if write.covers(field)])
         else:
             flow = reference_flow(placement, array)
+        if flow.is_direct:
+            continue
         for (statement, access), initial in zip(flow.reads, flow.initial, strict=True):
             if not initial.is_empty():
                 yield statement, access, initial

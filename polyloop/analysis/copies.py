@@ -28,7 +28,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import constant_bounds, map_from_forms, project_onto
 
-__all__ = ["Arrival", "arrivals", "copy_obligations"]
+__all__ = ["Arrival", "arrivals", "copy_link", "copy_obligations", "copy_pairs", "copy_violations"]
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -46,23 +46,24 @@ class Arrival:
 def arrivals(placement: Placement) -> list[Arrival]:
     """Return the asynchronous copies of a kernel of which :func:`copy_obligations` hold."""
     found = []
-    for arrival, starts in _pairs(placement):
+    for arrival, starts in copy_pairs(placement):
         (start,) = starts
-        found.append(Arrival(start, arrival, _pending(placement, start, arrival, _link(placement, start, arrival)[0])))
+        link, _ = copy_link(placement, start, arrival)
+        found.append(Arrival(start, arrival, _pending(placement, start, arrival, link)))
     return found
 
 
 def copy_obligations(placement: Placement) -> Iterator[Obligation]:
     """Yield what has to hold of asynchronous copies."""
-    for arrival, starts in _pairs(placement):
+    for arrival, starts in copy_pairs(placement):
         name = arrival.lowered.write.array
         says = f"what is waited for in '{arrival.lowered.instruction.id}' was started before, by the same thread"
         by = "dataflow from starts to arrivals"
-        find = partial(_violations, placement, arrival, starts)
+        find = partial(copy_violations, placement, arrival, starts)
         yield Obligation(Claim.VALUES, f"'{name}' on its way", says, by, find)
 
 
-def _pairs(placement: Placement) -> Iterator[tuple[Placed, Sequence[Placed]]]:
+def copy_pairs(placement: Placement) -> Iterator[tuple[Placed, Sequence[Placed]]]:
     """Yield each arrival, with the starts of copies into its array."""
     steps = [(s, s.lowered.instruction.step) for s in placement.statements.values()]
     for arrival, step in steps:
@@ -71,7 +72,7 @@ def _pairs(placement: Placement) -> Iterator[tuple[Placed, Sequence[Placed]]]:
             yield arrival, [s for s, at in steps if at is CopyStep.START and s.lowered.write.array == array]
 
 
-def _link(placement: Placement, start: Placed, arrival: Placed) -> tuple[isl.Map, isl.Set]:
+def copy_link(placement: Placement, start: Placed, arrival: Placed) -> tuple[isl.Map, isl.Set]:
     """Return ``{ arrival -> last start of a copy into its element }``, and arrivals without one."""
     known = _links(placement)
     if (start, arrival) not in known:
@@ -81,7 +82,7 @@ def _link(placement: Placement, start: Placed, arrival: Placed) -> tuple[isl.Map
 
 @memoised
 def _links(placement: Placement) -> dict[tuple[Placed, Placed], tuple[isl.Map, isl.Set]]:
-    """Return where it is kept what :func:`_link` found: proofs and waits ask for the same."""
+    """Return where it is kept what :func:`copy_link` found: proofs and waits ask for the same."""
     del placement
     return {}
 
@@ -97,7 +98,8 @@ def _found_link(placement: Placement, start: Placed, arrival: Placed) -> tuple[i
     return link, initial
 
 
-def _violations(placement: Placement, arrival: Placed, starts: Sequence[Placed]) -> Iterator[Diagnostic]:
+def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Placed]) -> Iterator[Diagnostic]:
+    """Yield what is wrong with an asynchronous copy."""
     array = arrival.lowered.write.array
     site = (arrival.lowered.instruction.site(),)
     if placement.spaces[array] is not AddressSpace.LOCAL:
@@ -118,7 +120,7 @@ def _violations(placement: Placement, arrival: Placed, starts: Sequence[Placed])
         )
         return
     (start,) = starts
-    link, initial = _link(placement, start, arrival)
+    link, initial = copy_link(placement, start, arrival)
     looking_at(arrival, start)
     if not initial.is_empty():
         at, _ = pair(initial.identity(), arrival, arrival)

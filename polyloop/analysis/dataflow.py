@@ -97,7 +97,7 @@ def _by_array(placement: Placement) -> tuple[dict[str, list[Placed]], dict[str, 
     writers: dict[str, list[Placed]] = {}
     reads: dict[str, list[tuple[Placed, Access]]] = {}
     for statement in placement.statements.values():
-        for name in dict.fromkeys(write.array for write in statement.lowered.writes):
+        for name in dict.fromkeys([write.array for write in statement.lowered.writes]):
             writers.setdefault(name, []).append(statement)
         for access in statement.lowered.reads:
             reads.setdefault(access.array, []).append((statement, access))
@@ -125,11 +125,15 @@ def _known_exact(placement: Placement) -> dict[str, bool]:
 
 def _is_exact(placement: Placement, array: str) -> bool:
     writes, readers = writes_of(placement, array), readers_of(placement, array)
-    if not all(access.is_affine() for _, access in (*writes, *readers)):
-        return False
-    if any(writer.lowered.atomic is not None for writer, _ in writes):
-        return False
-    if not any(writer.lowered.is_conditional for writer, _ in writes):
+    is_sure = True
+    for _, access in (*writes, *readers):
+        if not access.is_affine():
+            return False
+    for writer, _ in writes:
+        if writer.lowered.atomic is not None:
+            return False
+        is_sure = is_sure and not writer.lowered.is_conditional
+    if is_sure:
         return True
     return len(writes) == 1 and all(_follows(placement, *writes[0], reader, access) for reader, access in readers)
 
@@ -185,8 +189,8 @@ def flow_of(
     writers = writers_of(placement, array) if sources is None else list(sources)
     if not reads or not writers:
         return Flow(reads, ((),) * len(reads), tuple(s.domain_of(a) for s, a in reads))
-    plain = all(len(writer.lowered.writes_to(array)) == 1 for writer in writers)
-    if len(writers) <= _FEW and plain and (sources is None or not any(w.lowered.is_conditional for w in writers)):
+    plain = len(writers) <= _FEW and all(len(writer.lowered.writes_to(array)) == 1 for writer in writers)
+    if plain and (sources is None or not any(w.lowered.is_conditional for w in writers)):
         return _mostly_direct(placement, array, reads, writers)
     return _computed(placement, array, reads, writers, frozenset(writer.name for writer in writers))
 
@@ -200,16 +204,19 @@ def _mostly_direct(
 ) -> Flow:
     """Return the dataflow from *writers*, each with one write; ISL is asked about reads for which it is not plain."""
     direct = [_direct_among(placement, writers, reader, access) for reader, access in reads]
+    if None not in direct:
+        nothing = tuple([_nothing(placement, reader.domain) for reader, _ in reads])
+        return Flow(reads, tuple([(link,) for link in direct if link is not None]), nothing, is_direct=True)
     rest = tuple(read for read, link in zip(reads, direct, strict=True) if link is None)
     names = frozenset(writer.name for writer in writers)
-    computed = _computed(placement, array, rest, writers, names) if rest else Flow((), (), ())
+    computed = _computed(placement, array, rest, writers, names)
     others = iter(zip(computed.sources, computed.initial, strict=True))
     sources, initial = [], []
     for (reader, _), link in zip(reads, direct, strict=True):
         own, unwritten = ((link,), _nothing(placement, reader.domain)) if link is not None else next(others)
         sources.append(own)
         initial.append(unwritten)
-    return Flow(reads, tuple(sources), tuple(initial), is_direct=not rest)
+    return Flow(reads, tuple(sources), tuple(initial))
 
 
 def _nothing(placement: Placement, domain: isl.Set) -> isl.Set:
@@ -235,11 +242,12 @@ def _direct_among(
     That is so for a writer with :func:`_direct` if no other one writes the element in between.
     """
     for writer in writers:
-        if not common_loops(placement, writer, reader)[1]:
+        loops, earlier = common_loops(placement, writer, reader)
+        if not earlier:
             continue
-        if any(_may_intervene(placement, writer, other, reader, access) for other in writers):
+        if any(_may_intervene(placement, writer, other, reader, access) for other in writers if other is not writer):
             continue
-        link = _direct(placement, writer, reader, access)
+        link = _direct(placement, writer, reader, access, loops)
         if link is not None:
             return writer, link
     return None
@@ -252,8 +260,6 @@ def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: 
     the reader, and runs in the same iteration of these loops.  What an instance of the reader writes itself, it writes
     after it has read.
     """
-    if other is writer:
-        return False
     places = placement.program.places
     first, last, place = places[writer.name], places[reader.name], places[other.name]
     depth = 0
@@ -384,15 +390,14 @@ def _computed(
     return Flow(reads, tuple(tuple(entry) for entry in found), tuple(initial))
 
 
-def _direct(placement: Placement, writer: Placed, reader: Placed, access: Access) -> isl.Map | None:
+def _direct(
+    placement: Placement, writer: Placed, reader: Placed, access: Access, loops: tuple[str, ...]
+) -> isl.Map | None:
     """Return the flow from *writer*, as if it were the only one, where it is plain to see, None otherwise.
 
-    That is so where every instance read was written earlier in the same iteration of the loops that both share, by
-    one instance: no other write of it can come in between.
+    That is so where every instance read was written earlier in the same iteration of the *loops* that both share, by
+    one instance: no other write of it can come in between.  The writer stands before the reader inside of them.
     """
-    loops, earlier = common_loops(placement, writer, reader)
-    if not earlier:
-        return None
     write = writer.lowered.writes_to(access.array)[0]
     looking_at(reader, access, writer, write)
     space = placement.spaces[access.array]

@@ -9,6 +9,9 @@ too, as *phantoms*, where
   other phantoms, earlier in the same iteration of the loops around both; or that storage begins with zeros;
 * it computes by ``+``, ``-``, ``*`` and ``/`` on floating-point numbers, which no value can stop or send elsewhere.
 
+Copies from global memory, what passes on what they copied, and sums of that are a matter of their own, with more to
+gain (:mod:`polyloop.analysis.filled`).
+
 Then every instance of the program sees what it saw before: all elements that it touches are touched by the same
 instances, in the same order.  What phantoms and other threads do to one element is kept apart by barriers as everything
 else is: races are looked for in the program with its phantoms.
@@ -24,10 +27,12 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.analysis.copies import copy_pairs
 from polyloop.analysis.dataflow import writers_of
+from polyloop.analysis.filled import Whole, extended_to, passed_on, unawaited, whole_copies, whole_products
 from polyloop.analysis.infer import accumulator_dtypes
 from polyloop.analysis.lowering import Access, Lowered
-from polyloop.analysis.placement import Placed, Placement, common_loops, place_statement, storage_map
+from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
 from polyloop.analysis.proof import Claim, Obligation
 from polyloop.analysis.race import needs, shared_arrays
 from polyloop.errors import VerificationError
@@ -35,7 +40,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import children
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable, ValueArg
-from polyloop.kernel.instruction import Evaluation
+from polyloop.kernel.instruction import CopyStep, Evaluation
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tags import GroupAxis, Sequential, UnrollHint, axis_name
 from polyloop.kernel.tree import Scope
@@ -62,35 +67,65 @@ class Edges:
         The program in which the statements ``phantoms`` have more instances; the same one if nothing is gained.
     cleared
         Private temporaries that have to begin with zeros.
+    filled
+        Copies whose phantoms store zeros.
+    unawaited
+        Those starts of asynchronous copies of which nobody waits for some.
     """
 
     placement: Placement
     cleared: frozenset[str] = frozenset()
+    filled: frozenset[str] = frozenset()
+    unawaited: frozenset[str] = frozenset()
 
 
 @memoised
 def at_edges(placement: Placement) -> Edges:
-    """Return the program in which blocks at an edge compute as others do, where a reduction in a loop gains by it."""
-    wide = {
-        name: extended
-        for name, placed in placement.statements.items()
-        if _is_plain(placement, placed) and (extended := _extended(placement, placed)) is not None
-    }
-    if not any(_pays(placement, placed) for placed in wide.values()):
-        return Edges(placement)
+    """Return the program in which blocks at an edge compute as others do, where a reduction in a loop gains by it.
+
+    What copies from global memory is let run for whole tiles, if that is right, and best until the end of their loop.
+    """
     try:
         with with_budget(min(budget(), _OPERATIONS)), limited():
-            wide = {name: s for name, s in wide.items() if _is_confined(placement, placement.statements[name], s)}
-            cleared = _defined(placement, wide)
+            for beyond in (True, False):
+                copies = whole_copies(placement, beyond=beyond)
+                if copies and (found := _with_phantoms(placement, copies, "beyond" if beyond else "filled")):
+                    return found
+            return _with_phantoms(placement, {}) or Edges(placement)
     except NoAnswer:
         return Edges(placement)
-    if not any(_pays(placement, placed) for placed in wide.values()):
-        return Edges(placement)
+
+
+def _with_phantoms(placement: Placement, copies: Mapping[str, Placed], attempt: str = "") -> Edges | None:
+    """Return the program with its phantoms, those of *copies* among them, None if nothing is gained."""
+    passing = passed_on(placement, copies)
+    products = whole_products(placement, copies, passing)
+    tiles = {**copies, **passing, **products}
+    gains = [s for name, s in products.items() if not _is_same(s, placement.statements[name]) and _gains(placement, s)]
+    plain = {
+        name: extended
+        for name, placed in placement.statements.items()
+        if name not in tiles and _is_plain(placement, placed)
+        if (extended := _extended(placement, placed)) is not None
+    }
+    if not gains and not any(_pays(placement, placed) for placed in plain.values()):
+        return None
+    plain = {name: s for name, s in plain.items() if _is_confined(placement, placement.statements[name], s)}
+    cleared = _defined(placement, plain, tiles)
+    if not gains and not any(_pays(placement, placed) for placed in plain.values()):
+        return None
+    wide = {**plain, **tiles}
     lowered = {name: placed.lowered for name, placed in wide.items()}
     program = replace(placement.program, statements={**placement.program.statements, **lowered})
     statements = {**placement.statements, **wide}
-    found = replace(placement, program=program, statements=statements, phantoms=frozenset(wide))
-    return Edges(found, frozenset(cleared)) if _is_ordered(found) else Edges(placement)
+    found = replace(placement, program=program, statements=statements, phantoms=frozenset(wide), attempt=attempt)
+    if not Whole(copies, passing, products).changes_nothing(placement, found) or not _is_ordered(found):
+        return None
+    late = frozenset(
+        start.name for arrival, (start,) in copy_pairs(found)
+        if start.name in copies and not unawaited(found, start, arrival).is_empty()
+    )  # fmt: skip
+    return Edges(found, frozenset(cleared), frozenset(copies), late)
 
 
 def _is_ordered(placement: Placement) -> bool:
@@ -109,12 +144,20 @@ def _is_ordered(placement: Placement) -> bool:
 
 def edge_obligations(placement: Placement) -> Iterator[Obligation]:
     """Yield, where blocks at an edge compute as others do, that this changes nothing: it was found to be so."""
-    found = at_edges(placement).placement.phantoms
+    edges = at_edges(placement)
+    found, filled = edges.placement.phantoms, edges.filled
     if found:
         names = ", ".join(repr(name) for name in sorted(found))
         says = f"what {names} do for elements that nobody wants touches no element of the program"
         by = "elements written and read, and writes in the same iteration of the loops around both"
-        yield Obligation(Claim.VALUES, "phantoms", says, by, tuple, found)
+        if filled:
+            says = f"what {names} do besides is seen by nobody, or adds products of zeros"
+            by = "dataflow from copies, and the zeros that they store where there is nothing to copy"
+        yield Obligation(Claim.VALUES, "phantoms", says, by, tuple, (found, edges.placement.attempt))
+
+
+def _gains(placement: Placement, placed: Placed) -> bool:
+    return placed.lowered.instruction.matrix is not None or _pays(placement, placed)
 
 
 def _pays(placement: Placement, placed: Placed) -> bool:
@@ -132,7 +175,7 @@ def _is_plain(placement: Placement, placed: Placed) -> bool:
     lowered = placed.lowered
     if lowered.role not in {"plain", "init", "update"} or len(lowered.writes) != 1 or lowered.is_conditional:
         return False
-    if lowered.instruction.matrix is not None:  # its loads know the terms, and give zeros at edges
+    if lowered.instruction.matrix is not None:  # analysis/filled.py
         return False
     if lowered.atomic or lowered.across or lowered.along or lowered.fixed or lowered.instruction.step:
         return False
@@ -187,10 +230,11 @@ def _extended(placement: Placement, placed: Placed) -> Placed | None:
     """Return *placed* for all that the blocks with an instance of it have room for, None if that is nothing more."""
     kernel, lowered = placement.program.kernel, placed.lowered
     wide = _wide(kernel, lowered)
-    if wide is None or not _is_inside(placement, replace(lowered, domain=wide)):
-        return None
-    statement = replace(lowered, domain=wide, exact=wide)
-    return place_statement(kernel, statement, placement.axes, placement.spaces[lowered.write.array])
+    return None if wide is None else extended_to(placement, placed, wide, lowered.accesses)
+
+
+def _is_same(wide: Placed, placed: Placed) -> bool:
+    return bool(wide.domain.is_subset(placed.domain))
 
 
 def _wide(kernel: LoopKernel, lowered: Lowered) -> isl.Set | None:
@@ -205,22 +249,6 @@ def _wide(kernel: LoopKernel, lowered: Lowered) -> isl.Set | None:
     to_blocks = map_from_forms(isl.Set.universe(domain.get_space()), inames, [Affine.variable(x) for x in blocks])
     wide = whole.intersect(to_blocks.intersect_range(project_onto(domain, inames, blocks)).domain())
     return None if wide.is_subset(domain) else wide.coalesce()
-
-
-def _is_inside(placement: Placement, lowered: Lowered) -> bool:
-    """Return whether all that *lowered* touches lies in its arrays, whose extents are constant."""
-    for access in lowered.accesses:
-        temporary = placement.program.kernel.temporaries.get(access.array)
-        shape = placement.program.accumulators[access.array].shape if temporary is None else temporary.shape or ()
-        forms = [form for form in access.indices if form is not None]
-        touched = map_from_forms(lowered.domain, lowered.inames, forms).range()
-        for axis, extent in enumerate(shape):
-            if type(extent) is not int:
-                return False
-            least, most = touched.dim_min_val(axis), touched.dim_max_val(axis)
-            if not (least.is_int() and most.is_int()) or least.to_python() < 0 or most.to_python() >= extent:
-                return False
-    return True
 
 
 def _is_confined(placement: Placement, placed: Placed, wide: Placed) -> bool:
@@ -241,16 +269,16 @@ def _is_confined(placement: Placement, placed: Placed, wide: Placed) -> bool:
 # {{{ values that phantoms read
 
 
-def _defined(placement: Placement, wide: dict[str, Placed]) -> set[str]:
+def _defined(placement: Placement, wide: dict[str, Placed], copies: Mapping[str, Placed]) -> set[str]:
     """Take from *wide* what would read elements that nobody wrote; return the temporaries that begin with zeros."""
-    cleared: set[str] = set()
     while True:
-        cleared = {name for name in _read(wide) if _is_fetched(placement, wide, name)}
+        read = {array for placed in wide.values() for array in _read_arrays(placed)}
+        cleared = {name for name in read if _is_fetched(placement, wide, name)}
         bad = [
             name
             for name, placed in wide.items()
             if not all(
-                access.array in cleared or _is_written(placement, wide, placed, access)
+                access.array in cleared or _is_written(placement, {**wide, **copies}, placed, access)
                 for access in placed.lowered.reads
             )
         ]
@@ -260,9 +288,8 @@ def _defined(placement: Placement, wide: dict[str, Placed]) -> set[str]:
             del wide[name]
 
 
-def _read(wide: Mapping[str, Placed]) -> Iterator[str]:
-    for placed in wide.values():
-        yield from (access.array for access in placed.lowered.reads)
+def _read_arrays(placed: Placed) -> Iterator[str]:
+    yield from (access.array for access in placed.lowered.reads)
 
 
 def _is_fetched(placement: Placement, wide: Mapping[str, Placed], array: str) -> bool:
@@ -283,7 +310,9 @@ def _is_written(placement: Placement, wide: Mapping[str, Placed], reader: Placed
     for original in writers_of(placement, access.array):
         writer = wide.get(original.name, original)
         loops, earlier = common_loops(placement, writer, reader)
-        if not earlier or writer.lowered.is_conditional or writer.lowered.instruction.step is not None:
+        step = writer.lowered.instruction.step
+        is_there = step is None or (step is CopyStep.ARRIVAL and writer is not original)
+        if not earlier or writer.lowered.is_conditional or not is_there:
             continue
         looking_at(reader, access, writer, writer.lowered.write)
         space = placement.spaces[access.array]

@@ -100,6 +100,8 @@ def _shapes(kernel: LoopKernel) -> Mapping[str, object]:
 def _place_statement(
     kernel: LoopKernel, statement: Lowered, axes: Axes, spaces: Mapping[str, AddressSpace]
 ) -> Placed:
+    if len(statement.writes) == 1:
+        return place_statement(kernel, statement, axes, spaces[statement.writes[0].array])
     homes = {write.array: spaces[write.array] for write in statement.writes}
     found = {name: place_statement(kernel, statement, axes, space) for name, space in homes.items()}
     if len(set(found.values())) > 1:
@@ -212,11 +214,13 @@ class _Meant:
         if (this, this) in self.equal or any(a == b and self._is_digit(axis, a) for a, b in self.equal):
             return True
         pairs = self.find()
-        i, j = self.writer.dims.index(axis), self.reader.dims.index(axis)
-        if pairs.is_subset(isl.Map.universe(pairs.get_space()).equate(_IN, i, _OUT, j)):
-            return True
-        return bool(pairs.range().is_subset(pairs.equate(_IN, i, _OUT, j).range()))
-
+        key = (id(pairs), self.writer.dims.index(axis), self.reader.dims.index(axis))
+        known = _agreeing.get(key)
+        if known is None:
+            if len(_agreeing) >= _MOST:
+                _agreeing.clear()
+            known = _agreeing[key] = (pairs, _agree(pairs, *key[1:]))
+        return known[1]
 
     def _is_digit(self, axis: str, form: Affine) -> bool:
         """Return whether *axis* is the same on both sides wherever *form* is: both are sums of the same digits."""
@@ -228,6 +232,30 @@ class _Meant:
         bounds = [constant_bounds(side.domain, side.dims.index(dim)) for side in (self.writer, self.reader)]
         lows, highs = zip(*bounds, strict=True)
         return None if None in lows or None in highs else max(0, max(highs) - min(lows) + 1)
+
+
+_MOST: Final = 256
+_agreeing: dict[tuple[int, int, int], tuple[isl.Map, bool]] = {}
+"""What :func:`_agree` found, by the identity of the pairs, which are kept, and the two places of the axis."""
+_meeting: dict[tuple[int, int], tuple[isl.Map, isl.Map, isl.Map]] = {}
+"""Pairs of instances with one image, by the identity of both relations, which are kept: most steps leave them alone."""
+
+
+def _agree(pairs: isl.Map, i: int, j: int) -> bool:
+    """Return whether each reader meets a writer whose dimension *i* is the same as its dimension *j*."""
+    if pairs.is_subset(isl.Map.universe(pairs.get_space()).equate(_IN, i, _OUT, j)):
+        return True
+    return bool(pairs.range().is_subset(pairs.equate(_IN, i, _OUT, j).range()))
+
+
+def _met(first: isl.Map, second: isl.Map) -> isl.Map:
+    """Return the pairs of an instance of the one and of the other that have one image."""
+    known = _meeting.get((id(first), id(second)))
+    if known is None:
+        if len(_meeting) >= _MOST:
+            _meeting.clear()
+        known = _meeting[id(first), id(second)] = (first, second, first.apply_range(second.reverse()))
+    return known[2]
 
 
 def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> Iterator[_Meant]:
@@ -351,6 +379,6 @@ def _meetings(left: Placed, write: Access, right: Placed, read: Access, *, by_el
     @cache
     def find() -> isl.Map:
         first = map_from_forms(left.domain, left.dims, a)
-        return first.apply_range(map_from_forms(right.domain_of(read), right.dims, b).reverse())
+        return _met(first, map_from_forms(right.domain_of(read), right.dims, b))
 
     return _Meant(left, right, equal, find)

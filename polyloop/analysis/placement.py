@@ -12,23 +12,19 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import prod
+from typing import TypeAlias
 
 import islpy as isl
 
 from polyloop.analysis.axes import Axes, axis_twice, axis_unbounded
+from polyloop.analysis.digit_parts import digit_bound, with_digit_parts
 from polyloop.analysis.digits import (
     Digit,
     DigitView,
-    combined_digit,
     digit_form,
     digit_of,
-    digit_of_terms,
-    elementary,
     gaps,
-    no_digit,
-    open_digit,
     place_value_problem,
-    threads_combine,
 )
 from polyloop.analysis.lane_axes import bound_axes, with_warps
 from polyloop.analysis.lowering import Access, Lowered, Program
@@ -115,7 +111,8 @@ class Placed:
         """Return the subscripts of *access* in terms of ``dims``."""
         known = self.known_indices.get(id(access))
         if known is None:
-            found = tuple(None if form is None else form.substitute(self.forms) for form in access.indices)
+            forms = self.forms
+            found = tuple([None if form is None else form.substitute(forms) for form in access.indices])
             known = self.known_indices[id(access)] = (access, found)
         return known[1]
 
@@ -153,6 +150,7 @@ class Placement:
     statements: Mapping[str, Placed]
     spaces: Mapping[str, AddressSpace]
     phantoms: frozenset[str] = frozenset()  # statements with instances outside of their domains: analysis/edges.py
+    attempt: str = ""  # and which instances, where several kinds were tried
 
 
 def _error(kernel: LoopKernel, *found: Diagnostic) -> VerificationError:
@@ -190,7 +188,7 @@ def axes_of(kernel: LoopKernel) -> Axes:
             least, most = _bounds(homes[iname], iname, kernel.assumptions)
             tag = kernel.tag(iname)
             if isinstance(tag, ThreadDigit):
-                digits[iname] = (tag, _digit_bound(kernel, iname, tag, (least, most), instruction), instruction)
+                digits[iname] = (tag, digit_bound(kernel, iname, tag, (least, most), instruction), instruction)
                 continue
             if least is None or (axis[0] == "g" and most is None and not _is_bounded(kernel, homes[iname], iname)):
                 raise _error(kernel, axis_unbounded(kernel, homes[iname], iname, axis, instruction))
@@ -202,74 +200,20 @@ def axes_of(kernel: LoopKernel) -> Axes:
     first = {axis: low[axis] if low[axis] < 0 or axis[0] == "l" else 0 for axis in low}
     local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
     local = with_warps(kernel.name, local, [kernel.tag(iname) for iname in done])
-    return _with_parts(kernel, Axes(group, local, first), digits) if digits else Axes(group, local, first)
-
-
-def _with_parts(
-    kernel: LoopKernel, axes: Axes, digits: Mapping[str, tuple[ThreadDigit, int, Instruction]]
-) -> Axes:
-    """Return *axes* with thread axes of which every digit of the thread number is a sum."""
-    local = _with_digits(kernel, dict(axes.local), digits)
-    sizes = {axis: size for axis, size in local.items() if size is not None}
-    iname, (tag, _, instruction) = next(iter(digits.items()))
-    if len(sizes) < len(local):
-        raise _error(kernel, open_digit(iname, tag, min(local.keys() - sizes.keys()), instruction))
-    if (combined := threads_combine(kernel)) is not None:
-        raise _error(kernel, combined_digit(combined, iname))
-    found = [digit for tag, _, _ in digits.values() if (digit := digit_of(tag, sizes)) is not None]
-    first = dict.fromkeys(local, 0) | dict(axes.first)
-    return Axes(axes.group, elementary(sizes, found) or local, first, local)
-
-
-def _with_digits(
-    kernel: LoopKernel, local: dict[str, int | None], digits: Mapping[str, tuple[ThreadDigit, int, Instruction]]
-) -> dict[str, int | None]:
-    """Return the extents of the thread axes, of which *digits* of the thread number are given, too."""
-    sizes = {axis: size for axis, size in local.items() if size is not None}
-    if not digits or len(sizes) < len(local):
-        return local
-    if not sizes:
-        threads = max(tag.stride * (tag.extent or most + 1) for tag, most, _ in digits.values())
-        return {"l.0": threads}
-    threads = prod(sizes.values())
-    for iname, (tag, most, instruction) in digits.items():
-        if tag.stride * (most + 1) > threads + tag.stride - 1:
-            problem = Diagnostic(
-                "bad-digit",
-                f"iname '{iname}' is tagged '{tag}' and has {most + 1} values, for which the block is too small",
-                (f"the thread axes make blocks of {' x '.join(map(str, sizes.values()))} threads",),
-                ("tag longer inames with the thread axes, or all inames on threads as digits",),
-                sites=(instruction.site(),),
-            )
-            raise _error(kernel, problem)
-    return local
-
-
-def _digit_bound(
-    kernel: LoopKernel,
-    iname: str,
-    tag: ThreadDigit,
-    bounds: tuple[int | None, int | None],
-    instruction: Instruction,
-) -> int:
-    """Return the greatest value of an iname that is a digit of the thread number."""
-    least, most = bounds
-    if iname not in instruction.inames:
-        raise _error(kernel, digit_of_terms(iname, tag, instruction))
-    if least is None or most is None or least < 0 or (tag.extent is not None and most >= tag.extent):
-        raise _error(kernel, no_digit(iname, tag, bounds, instruction))
-    return most
+    return with_digit_parts(kernel, Axes(group, local, first), digits) if digits else Axes(group, local, first)
 
 
 def _bounds(home: Domain, iname: str, assumptions: isl.Set) -> tuple[int | None, int | None]:
     """Return the least and the greatest value of *iname* in its domain, 0 and 0 if that is empty."""
     key = (iname, id(assumptions))
     if key not in home.known_bounds:
-        domain = home.set.intersect_params(assumptions)
-        found = (0, 0) if domain.is_empty() else constant_bounds(domain, home.inames.index(iname))
-        home.known_bounds[key] = (*found, assumptions)
-    least, most, _ = home.known_bounds[key]
-    return least, most
+        if id(assumptions) not in home.assumed:
+            home.assumptions[id(assumptions)] = assumptions
+            domain = home.set.intersect_params(assumptions)
+            home.assumed[id(assumptions)] = (domain, domain.is_empty())
+        domain, is_empty = home.assumed[id(assumptions)]
+        home.known_bounds[key] = (0, 0) if is_empty else constant_bounds(domain, home.inames.index(iname))
+    return home.known_bounds[key]
 
 
 def _is_bounded(kernel: LoopKernel, home: Domain, iname: str) -> bool:
@@ -302,6 +246,20 @@ def _places_in(kernel: LoopKernel) -> dict[tuple[Lowered, AddressSpace, int], tu
 
 def _known_place(kernel: LoopKernel, statement: Lowered, axes: Axes, space: AddressSpace) -> Placed:
     """Return a statement on its threads, as a kernel before this one may have placed it."""
+    keys, asked = _keys(kernel), (statement.inames, space, statement.bounds, id(axes))
+    if asked not in keys:
+        keys[asked] = (axes, *_key(kernel, statement, axes, space))
+    _, owned, key = keys[asked]
+    known = _placements(statement)
+    if key not in known:
+        known[key] = (kernel.assumptions, _place_statement(kernel, statement, axes, owned))
+    return known[key][1]
+
+
+def _key(
+    kernel: LoopKernel, statement: Lowered, axes: Axes, space: AddressSpace
+) -> tuple[frozenset[str], tuple[Hashable, ...]]:
+    """Return the axes whose first thread owns what a statement writes, and a key for :func:`_placements`."""
     used = {kernel.axis(iname) for iname in statement.inames}
     owned = frozenset(
         axis
@@ -309,11 +267,20 @@ def _known_place(kernel: LoopKernel, statement: Lowered, axes: Axes, space: Addr
         if axis not in used and (space is AddressSpace.GLOBAL or (space is AddressSpace.LOCAL and axis in axes.local))
     )
     tags = tuple(placing(kernel.tag(iname)) for iname in statement.inames)
-    key = (axes.key, owned, tags, bound_axes(kernel, statement.bounds), id(kernel.assumptions))
-    known = _placements(statement)
-    if key not in known:
-        known[key] = (kernel.assumptions, _place_statement(kernel, statement, axes, owned))
-    return known[key][1]
+    return owned, (axes.key, owned, tags, bound_axes(kernel, statement.bounds), id(kernel.assumptions))
+
+
+_Keys: TypeAlias = dict[
+    tuple[tuple[str, ...], AddressSpace, tuple[str, ...], int],
+    tuple[Axes, frozenset[str], tuple[Hashable, ...]],
+]
+
+
+@memoised
+def _keys(kernel: LoopKernel) -> _Keys:
+    """Return where it is kept what :func:`_key` found, which statements with the same loops have in common."""
+    del kernel
+    return {}
 
 
 @memoised
@@ -498,9 +465,11 @@ def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[t
     """Return the loops that two statements share, and whether the first stands before the second inside them."""
     a, b = placement.program.places[first.name], placement.program.places[second.name]
     depth = 0
-    while depth < min(len(a), len(b)) and a[depth] == b[depth]:
+    for one, other in zip(a, b, strict=False):
+        if one != other:
+            break
         depth += 1
-    loops = tuple(x for x in a[:depth] if isinstance(x, str))
+    loops = tuple([x for x in a[:depth] if type(x) is str])
     if first is second:
         return loops, False
     x, y = a[depth], b[depth]

@@ -8,10 +8,11 @@ once for each kernel, within ISL's budget, and its :class:`Proof` is kept: trans
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
 from time import perf_counter
+from types import TracebackType
 from weakref import WeakKeyDictionary
 
 from polyloop.analysis.lowering import Access, Lowered
@@ -36,6 +37,8 @@ class Claim(Enum):
     RACES = "races"
     BARRIERS = "barriers"
     BOUNDS = "bounds"
+
+    __hash__ = object.__hash__  # each is one object
 
     @property
     def is_about_values(self) -> bool:
@@ -141,8 +144,28 @@ def findings(kernel: LoopKernel, obligations: Iterable[Obligation]) -> Iterator[
             yield from prove(kernel, obligation).found
 
 
-@contextmanager
-def within_budget(kernel: LoopKernel, says: str) -> Iterator[None]:
+class _Within:
+    """See :func:`within_budget`."""
+
+    def __init__(self, kernel: LoopKernel, says: str) -> None:
+        self.kernel = kernel
+        self.says = says
+        self.question = limited()
+
+    def __enter__(self) -> None:
+        self.question.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, at: TracebackType | None
+    ) -> None:
+        try:
+            self.question.__exit__(kind, failure, at)
+        except NoAnswer as error:
+            problem = _not_proven(self.says, error)
+            raise VerificationError("schedule", self.kernel.name, [problem]) from error
+
+
+def within_budget(kernel: LoopKernel, says: str) -> AbstractContextManager[None]:
     """Find out what code generation depends on; *says* is the question as a claim.
 
     Raises
@@ -150,11 +173,7 @@ def within_budget(kernel: LoopKernel, says: str) -> Iterator[None]:
     VerificationError
         ``not-proven``, if ISL gave up.
     """
-    try:
-        with limited():
-            yield
-    except NoAnswer as error:
-        raise VerificationError("schedule", kernel.name, [_not_proven(says, error)]) from error
+    return _Within(kernel, says)
 
 
 _WAY_OUT = ('if it holds for a reason that ISL does not find: pl.unchecked(knl, "that reason")',)

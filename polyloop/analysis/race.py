@@ -101,7 +101,7 @@ def race_obligations(placement: Placement) -> Iterator[Obligation]:
 def _obligation(placement: Placement, array: str) -> Obligation:
     by = "pairs of accesses to one element on different threads, by loop and scope"
     find = partial(_races, placement, array)
-    return Obligation(Claim.RACES, f"'{array}'", _says(array), by, find, placement.phantoms)
+    return Obligation(Claim.RACES, f"'{array}'", _says(array), by, find, (placement.phantoms, placement.attempt))
 
 
 def _says(array: str) -> str:

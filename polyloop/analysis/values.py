@@ -442,7 +442,7 @@ def _same_condition(to_reference: isl.Map, leaf: _Leaf, original: Placed, wanted
 def _reference_instances(statement: Placed, leaf: _Leaf, original: Placed) -> isl.Map | None:
     """Return ``{ [instance -> path to the leaf] -> instance of the reference statement }``.
 
-    Loop inames follow from the reading statement, inames of reductions from the last step that runs over them; None
+    Loop inames follow from the reading statement, inames of reductions from the step that collects their terms; None
     where no step knows an iname.
     """
     known = _known_inames(statement, original)
@@ -457,8 +457,13 @@ def _reference_instances(statement: Placed, leaf: _Leaf, original: Placed) -> is
 
 
 def _reduced(leaf: _Leaf, iname: str) -> Affine | None:
-    """Return the iname of a reduction that is computed ahead, as a form of the path to *leaf*."""
-    for (step, _), names in zip(reversed(leaf.steps), reversed(leaf.names), strict=True):
+    """Return the iname of a reduction that is computed ahead, as a form of the path to *leaf*.
+
+    What collects terms says which it collects; what it reads may be computed for any of them that have the same value,
+    and is asked only where nothing on the path collects terms over the iname.
+    """
+    steps = [(step, names) for (step, _), names in zip(reversed(leaf.steps), reversed(leaf.names), strict=True)]
+    for step, names in sorted(steps, key=lambda pair: pair[0].lowered.role != "update"):
         origin = step.lowered.instruction.origin
         form = origin.forms.get(iname) if isinstance(origin, Evaluation) else None
         if form is not None and form.names() <= {*step.lowered.inames, *parameters_of(step.domain)}:

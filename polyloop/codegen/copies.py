@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from polyloop.codegen.scope import Scope
+from polyloop.codegen.scope import Scope, Text
 from polyloop.expr.nodes import array_name
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tree import Barrier, Group, Loop, Node, Run, Tree, runs
@@ -65,7 +65,21 @@ def without_starts(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
 
 
 def with_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
-    """Return *tree* with the ends of groups of copies behind their starts, and waits in the place of arrivals."""
+    """Return *tree* with the ends of groups of copies behind their starts, and waits in the place of arrivals.
+
+    Behind a loop that starts copies which nobody waits for in it, all of them are waited for.
+    """
+    out: list[Node] = []
+    for node in _in_groups(tree, statements):
+        out.append(node)
+        late = [name for name in runs((node,)) if not statements[name].is_awaited]
+        if late and isinstance(node, Loop):
+            arrivals = frozenset(waited_for((node,)))
+            out.append(Barrier(BarrierScope.THREAD, group=Group(0, arrivals)))
+    return tuple(out)
+
+
+def _in_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
     if all(statements[name].step is None for name in runs(tree)):
         return tree
     steps = [_steps(node, statements) for node in tree]
@@ -78,7 +92,7 @@ def with_groups(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
         if arriving:
             out.append(_wait(statements, arriving))
         out += [
-            Loop(part.iname, with_groups(part.body, statements)) if isinstance(part, Loop) else part
+            Loop(part.iname, _in_groups(part.body, statements)) if isinstance(part, Loop) else part
             for part in without_runs((node,), arriving)
         ]
         if arrived.intersection(steps[number][CopyStep.START]):
@@ -131,11 +145,14 @@ def group_text(scope: Scope, group: Group) -> str:
     return f"{name}<{group.pending}>();" if group.arrivals else f"{name}();"
 
 
-def start_text(scope: Scope, target: str, source: str, size: int) -> str | None:
-    """Return the call that starts a copy of *size* bytes from one address to another, None if there is none."""
+def start_text(scope: Scope, target: str, source: str, size: int, condition: Text | None = None) -> str | None:
+    """Return the call that starts a copy of *size* bytes from one address to another, None if there is none.
+
+    With *condition*, it copies where that holds, and stores zeros elsewhere.
+    """
     copies = scope.language.copies
-    name = None if copies is None else copies.starts.get(size)
-    if name is None:
+    if copies is None or size not in copies.starts:
         return None
+    name = (copies.starts if condition is None else copies.fills)[size]
     scope.define(name)
-    return f"{name}({target}, {source})"
+    return f"{name}({target}, {source})" if condition is None else f"{name}({target}, {source}, {condition.text})"

@@ -535,9 +535,9 @@ def _foreign_words(schedule: Schedule, target: str) -> frozenset[str]:
 def _helper_names(language: Language) -> frozenset[str]:
     """Return the names of functions and types that a program in *language* may define or call."""
     helpers = {f"{operation}_{dtype}" for operation in OPERATIONS for dtype in language.types}
-    copies = () if language.copies is None else (*language.copies.starts.values(), language.copies.commit)
-    waits = () if language.copies is None else (language.copies.wait,)
-    return frozenset({*helpers, *language.types.values(), *language.functions.values(), *copies, *waits})
+    known = language.copies
+    copies = () if known is None else (*known.starts.values(), *known.fills.values(), known.commit, known.wait)
+    return frozenset({*helpers, *language.types.values(), *language.functions.values(), *copies})
 
 
 def _completed(argument: Argument, index_dtype: np.dtype[np.generic]) -> Argument:

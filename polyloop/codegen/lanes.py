@@ -8,17 +8,18 @@ from dataclasses import replace
 from itertools import chain, count
 from typing import TypeAlias
 
-from polyloop.analysis.contiguity import Lanes, element_reads
+from polyloop.analysis.contiguity import MOST_BYTES, Lanes, element_reads
 from polyloop.codegen.bounds import Bounds, minimal
 from polyloop.codegen.branches import one_rest
 from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, Verbatim
 from polyloop.codegen.context import Context
 from polyloop.codegen.copies import start_text
 from polyloop.codegen.expressions import Expressions
-from polyloop.codegen.linear import condition_text
+from polyloop.codegen.filled import copied_rows_of_lanes
+from polyloop.codegen.linear import condition_text, union_text
 from polyloop.codegen.loops import Loops
 from polyloop.codegen.rows import negated, tightened
-from polyloop.codegen.scope import Scope
+from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.wide import Key, Plan, Wide, plan_of, vector_type
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import CText, array_name, targets_of
@@ -78,6 +79,8 @@ class LaneLoops(Loops):
     ) -> Block:
         """Return a loop over lanes: full vectors at once where that is possible, the rest lane by lane."""
         plan = self._plan(node)
+        if plan is not None and self._is_filled_by_lane(node, plan, context):
+            return self._unrolled(node, bounds, context, inside, inner)
         full = None if plan is None else self._full_rows(plan, node, context)
         if plan is None or full is None:
             if plan is not None:
@@ -95,6 +98,28 @@ class LaneLoops(Loops):
         rest = context.add([negated(full[0])]) if len(full) == 1 else context
         by_lane = self._lane_by_lane(node, bounds, rest, rest.add(bounds.facts), inner)
         return (If(condition_text(full, self.scope, context).text, wide, by_lane, self._reads(full), True),)
+
+    def _is_filled_by_lane(self, node: Loop, plan: Plan, context: Context) -> bool:
+        """Return whether the lanes of a copy that stores zeros elsewhere have to copy or store each by itself."""
+        assert isinstance(node.body[0], Run), "a plan is made for one statement"
+        statement = self.statements[node.body[0].name]
+        if statement.copied is None:
+            return False
+        if not self._is_copied(statement, plan):
+            return True
+        copies, store = self.scope.language.copies, plan.store
+        assert store is not None, "a copy stores what it loads"
+        if statement.step is CopyStep.START:
+            is_known = copies is not None and store.dtype.itemsize * plan.lanes.count in copies.starts
+        else:
+            is_known = store.dtype.itemsize * plan.lanes.count <= MOST_BYTES
+        return not is_known or copied_rows_of_lanes(self.scope, statement, plan.lanes, context) is None
+
+    def _is_copied(self, statement: Statement, plan: Plan) -> bool:
+        """Return whether a statement copies a vector, and does nothing else."""
+        store = plan.store
+        is_copy = store is not None and len(plan.loads) == 1 and statement.rhs is plan.loads[0].access
+        return is_copy and store is not None and plan.loads[0].dtype == store.dtype
 
     def _plan(self, node: Loop) -> Plan | None:
         """Return the wide accesses in a loop over lanes, None if there are none."""
@@ -203,22 +228,33 @@ class LaneLoops(Loops):
     def _copied(self, statement: Statement, plan: Plan, context: Context) -> Block:
         """Return a copy of a vector as one assignment; nothing if the statement does more than copy."""
         store = plan.store
-        is_copy = store is not None and len(plan.loads) == 1 and statement.rhs is plan.loads[0].access
-        if not is_copy or store is None or plan.loads[0].dtype != store.dtype:
+        if store is None or not self._is_copied(statement, plan):
             return ()
         self.scope.values[plan.lanes.iname] = plan.lanes.low
         if statement.step is CopyStep.START and (start := self._started(statement, plan, context)) is not None:
             return (start,)
         value, reads = self._element(plan.loads[0], plan.lanes, context, "const ")
+        if (condition := self._copied_where(statement, plan, context)) is not None:
+            ctype, _ = vector_type(self.scope, store.dtype, plan.lanes.count)
+            value = f"{condition.text} ? {value} : {ctype}{{}}"
         target, writes = self._element(store, plan.lanes, context)
         return (Assign(target, "=", value, statement.instruction, next(iter(writes), None), reads),)
+
+    def _copied_where(self, statement: Statement, plan: Plan, context: Context) -> Text | None:
+        """Return under which condition a vector is copied that otherwise consists of zeros, None if it always is."""
+        if statement.copied is None:
+            return None
+        cases = copied_rows_of_lanes(self.scope, statement, plan.lanes, context)
+        assert cases is not None, "it was found that all lanes copy, or none"
+        return union_text(cases, self.scope, context) if all(cases) else None
 
     def _started(self, statement: Statement, plan: Plan, context: Context) -> Call | None:
         """Return the start of an asynchronous copy of a vector, None if none of its size exists."""
         assert plan.store is not None, "a copy stores what it loads"
         size = plan.store.dtype.itemsize * plan.lanes.count
         (source, reads), (target, writes) = (self._place(wide, context) for wide in (plan.loads[0], plan.store))
-        text = start_text(self.scope, target, source, size)
+        condition = self._copied_where(statement, plan, context)
+        text = start_text(self.scope, target, source, size, condition)
         return None if text is None else Call(text, statement.instruction, reads | writes)
 
     def _place(self, wide: Wide, context: Context) -> tuple[str, frozenset[str]]:

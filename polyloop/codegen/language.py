@@ -32,11 +32,15 @@ class Copies:
     ----------
     starts
         ``f(to, from)`` for each number of bytes.
+    fills
+        ``f(to, from, condition)`` for the same numbers: where the condition does not hold, *from* is no address of
+        anything, and zeros are stored.
     commit, wait
         ``f()`` ends a group of copies, ``f<pending>()`` waits for all groups but the last ones.
     """
 
     starts: Mapping[int, str]
+    fills: Mapping[int, str]
     commit: str
     wait: str
 

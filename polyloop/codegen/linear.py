@@ -16,7 +16,15 @@ from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.expr.nodes import Expression
 from polyloop.poly.affine import Affine, Floor, Var, affine_of
 
-__all__ = ["condition_text", "form_order", "form_text", "is_index_arithmetic", "join_terms"]
+__all__ = [
+    "condition_text",
+    "conjunction",
+    "form_order",
+    "form_text",
+    "is_index_arithmetic",
+    "join_terms",
+    "union_text",
+]
 
 A = TypeVar("A")
 _RANK: Final = {"g": 0, "l": 2}
@@ -211,6 +219,28 @@ def condition_text(rows: Iterable[Affine], scope: Scope, context: Context) -> Te
         else:
             parts.append(_inequality_text(row, scope, context))
     return Text(" && ".join(parts), 3 if len(parts) > 1 else 8)
+
+
+def union_text(cases: Sequence[Sequence[Affine]], scope: Scope, context: Context) -> Text:
+    """Return that all rows of at least one of *cases* hold."""
+    common = [row for row in cases[0] if all(row in case for case in cases)]
+    texts = [condition_text(common, scope, context)] if common else []
+    rests = [[row for row in case if row not in common] for case in cases]
+    if all(rests):
+        inside = context.add(common)
+        parts = [condition_text(rest, scope, inside) for rest in rests]
+        if len(parts) == 1:
+            texts.append(parts[0])
+        else:
+            texts.append(Text(" || ".join(part.within(4) for part in parts), 2))
+    return texts[0] if len(texts) == 1 else Text(conjunction(texts), 3)
+
+
+def conjunction(parts: Sequence[Text]) -> str:
+    """Return all of several conditions."""
+    if len(parts) == 1:
+        return parts[0].text
+    return " && ".join(part.within(3) for part in parts)
 
 
 def _of_all_lanes(row: Affine, context: Context) -> Affine:

@@ -8,6 +8,7 @@ larger than the domain; that costs a test further inside, never a wrong result.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -22,8 +23,10 @@ from polyloop.codegen.collective import collective_call
 from polyloop.codegen.combine import compound, updated
 from polyloop.codegen.context import Context
 from polyloop.codegen.copies import group_text, start_text
+from polyloop.codegen.filled import copied_rows
 from polyloop.codegen.lanes import LaneLoops, merged
-from polyloop.codegen.linear import condition_text
+from polyloop.codegen.linear import condition_text, conjunction, union_text
+from polyloop.codegen.literals import literal
 from polyloop.codegen.matrix import matrix_block
 from polyloop.codegen.passing import passing_call
 from polyloop.codegen.prefix import prefix_call
@@ -32,6 +35,7 @@ from polyloop.codegen.scope import Scope, Text
 from polyloop.codegen.tiles import Tile
 from polyloop.codegen.verbatim import verbatim
 from polyloop.errors import Diagnostic
+from polyloop.expr.dtypes import is_half
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Unroll, Vectorize
@@ -235,7 +239,7 @@ class Walker(LaneLoops):
         cases = self._unknown_rows(statement, context)
         if statement.tensor is not None:
             block = matrix_block(self.expressions, statement, context)
-            return (If(self._union_text(cases, context).text, block),) if all(cases) else block
+            return (If(union_text(cases, self.scope, context).text, block),) if all(cases) else block
         if statement.collective is not None and all(cases):
             self._refuse_divergence(statement, cases)
         self.scope.fast = statement.fast
@@ -243,13 +247,27 @@ class Walker(LaneLoops):
         inside = context.add(cases[0]) if len(cases) == 1 else context
         conditions = []
         if all(cases):
-            conditions.append(self._union_text(cases, context))
+            conditions.append(union_text(cases, self.scope, context))
         conditions += [self.expressions.value(part, inside) for part in statement.predicates]
         reads = frozenset(self.expressions.reads).union(self._reads(chain.from_iterable(cases)))
-        assign = self._assign(statement, inside)
+        body = (self._assign(statement, inside),) if statement.copied is None else self._filled(statement, inside)
         if not conditions:
-            return (assign,)
-        return (If(_conjunction(conditions), (assign,), (), reads),)
+            return body
+        return (If(conjunction(conditions), body, (), reads),)
+
+    def _filled(self, statement: Statement, context: Context) -> Block:
+        """Return a copy that stores zeros where there is nothing to copy."""
+        cases = copied_rows(self.scope, statement, context)
+        if not all(cases):
+            return (self._new_assign(statement, context),)
+        condition = union_text(cases, self.scope, context)
+        if statement.step is CopyStep.START and (start := self._start(statement, context, condition)) is not None:
+            return (start,)
+        copy = self._new_assign(replace(statement, step=None), context)
+        assert isinstance(copy, Assign), "a copy is an assignment"
+        _, _, dtype = self.expressions.target(statement.lhs, context)
+        zero = f"{self.scope.ctype(dtype)}{{}}" if is_half(dtype) else literal(self.scope, 0, dtype).text
+        return (replace(copy, value=f"{condition.text} ? {copy.value} : {zero}"),)
 
     def _refuse_divergence(self, statement: Statement, cases: Iterable[Iterable[Affine]]) -> None:
         """Raise an error if not all threads reach a statement that they execute together."""
@@ -270,20 +288,6 @@ class Walker(LaneLoops):
             [row for terms, const in piece.items() if not context.implies(row := Affine(terms, const))]
             for piece in self._pieces(statement.name, frozenset(statement.dims))
         ]
-
-    def _union_text(self, cases: Sequence[Sequence[Affine]], context: Context) -> Text:
-        """Return that at least one of *cases* holds."""
-        common = [row for row in cases[0] if all(row in case for case in cases)]
-        texts = [condition_text(common, self.scope, context)] if common else []
-        rests = [[row for row in case if row not in common] for case in cases]
-        if all(rests):
-            inside = context.add(common)
-            parts = [condition_text(rest, self.scope, inside) for rest in rests]
-            if len(parts) == 1:
-                texts.append(parts[0])
-            else:
-                texts.append(Text(" || ".join(part.within(4) for part in parts), 2))
-        return texts[0] if len(texts) == 1 else Text(_conjunction(texts), 3)
 
     def _assign(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
         """Return the assignment of a statement; the copies of one in full and partial tiles are often the same."""
@@ -326,19 +330,13 @@ class Walker(LaneLoops):
         return Assign(target, operator, value, statement.instruction, writes, reads, "", is_constant)
 
 
-    def _start(self, statement: Statement, context: Context) -> Call | None:
+    def _start(self, statement: Statement, context: Context, condition: Text | None = None) -> Call | None:
         """Return the start of an asynchronous copy of one element, None if none of its size exists."""
         self.expressions.reads = set()
         source = self.expressions.element(statement.rhs, context)
         target, name, dtype = self.expressions.target(statement.lhs, context)
-        text = start_text(self.scope, f"&{target}", f"&{source}", dtype.itemsize)
+        text = start_text(self.scope, f"&{target}", f"&{source}", dtype.itemsize, condition)
         if text is None or self.scope.dtypes.get(array_name(statement.rhs)) != dtype:
             return None
         return Call(text, statement.instruction, frozenset((*self.expressions.reads, name)))
 
-
-def _conjunction(parts: Sequence[Text]) -> str:
-    """Return all of several conditions."""
-    if len(parts) == 1:
-        return parts[0].text
-    return " && ".join(part.within(3) for part in parts)

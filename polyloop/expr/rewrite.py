@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import pymbolic.primitives as p
 
@@ -16,8 +16,10 @@ from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.nodes import CText, Expression, Lookup, Record, Reduction, Shared, Targets, Terms, TypeCast, negate
 
 __all__ = [
+    "Appearances",
     "Rule",
     "accesses",
+    "appearances",
     "calls",
     "children",
     "expand_rules",
@@ -265,14 +267,55 @@ def _variables(expr: Expression) -> frozenset[str]:
     return frozenset(found)
 
 
+class Appearances(NamedTuple):
+    """The names in an expression as they appear, those that are subscripted, and those inside of subscripts."""
+
+    names: tuple[str, ...]
+    subscripted: frozenset[str]
+    inside: frozenset[str]
+
+
+_appearances: dict[int, tuple[Expression, Appearances]] = {}
+"""What :func:`appearances` found, by the identity of expressions, which are kept with it."""
+
+
+def appearances(expr: Expression) -> Appearances:
+    """Return the names in *expr* from left to right, an array before what subscripts it, each once."""
+    known = _appearances.get(id(expr))
+    if known is None:
+        if len(_appearances) >= _RECENT:
+            _appearances.clear()
+        names: dict[str, None] = {}
+        subscripted, inside = set[str](), set[str]()
+        stack = [expr]
+        while stack:
+            node = stack.pop()
+            kind = type(node)
+            if kind is p.Variable:
+                names[node.name] = None
+            elif kind is p.Subscript:
+                names[node.aggregate.name] = None
+                subscripted.add(node.aggregate.name)
+                inside.update(*map(variables, node.index_tuple))
+            stack.extend(reversed(children(node)))
+        known = _appearances[id(expr)] = (expr, Appearances((*names,), frozenset(subscripted), frozenset(inside)))
+    return known[1]
+
+
 def free_variables(expr: Expression) -> frozenset[str]:
     """Return the names that are read, less the reduction inames inside their reductions."""
+    if not reductions(expr):
+        return variables(expr)
+    return _free_variables(expr)
+
+
+def _free_variables(expr: Expression) -> frozenset[str]:
     if type(expr) is p.Variable:
         return frozenset((expr.name,))
     kind: type = type(expr)
     found: set[str] = {expr.aggregate.name} if kind is p.Subscript else set()
     for child in children(expr):
-        found |= free_variables(child)
+        found |= _free_variables(child)
     return frozenset(found.difference(expr.inames) if type(expr) is Reduction else found)
 
 

@@ -25,6 +25,8 @@ class AddressSpace(Enum):
     LOCAL = "local"
     GLOBAL = "global"
 
+    __hash__ = object.__hash__  # each is one object
+
     def __str__(self) -> str:
         return self.value
 

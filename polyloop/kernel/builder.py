@@ -435,6 +435,8 @@ def term_domains(
     domains: Sequence[Domain], inames: tuple[str, ...], domain: isl.Set, expanded: Expression, space: isl.Set
 ) -> tuple[Term, ...]:
     """Return the iteration domain of each reduction in *expanded*, inside an instruction over *inames*."""
+    if not reductions(expanded):
+        return ()
     terms: list[Term] = []
 
     def visit(expr: Expression, dims: tuple[str, ...], around: isl.Set) -> None:
@@ -474,9 +476,12 @@ def _built(
     uses = Counter(iname for draft in drafts for iname in draft.inames)
     built = {}
     over = cache(lambda nest: domain_for(kernel.domains, nest, space))
+    nested = cache(lambda own, written: nest_order(own, written, kernel.loop_priority, uses, position, outside))
+    forms = cache(lambda inames: {x: Affine.variable(x) for x in inames})
+    bounded = cache(lambda nest: frozenset(bound_variables(over(nest), kernel.parameters)))
     for draft in drafts:
         parsed = draft.parsed
-        nest = nest_order(draft.inames, parsed.for_inames, kernel.loop_priority, uses, position, outside)
+        nest = nested(draft.inames, parsed.for_inames)
         domain = over(nest)
         predicates = []
         for predicate in parsed.predicates:
@@ -489,14 +494,15 @@ def _built(
                 domain = narrowed
         terms = term_domains(kernel.domains, nest, domain, draft.expanded, space)
         bound = {iname for reduction in reductions(draft.expanded) for iname in reduction.inames}
-        reads = variables(draft.expanded) - bound
+        reads = variables(draft.expanded).difference(bound, nest)
         for element in map(element_of, targets_of(parsed.assignee)):
             if isinstance(element, p.Subscript):
                 reads = reads.union(*map(variables, element.index_tuple))
         for predicate in predicates:
             reads |= variables(predicate)
-        for used in (domain, *(term.domain for term in terms)):
-            reads |= {*bound_variables(used, kernel.parameters)}
+        reads |= bounded(nest) if domain is over(nest) else {*bound_variables(domain, kernel.parameters)}
+        for term in terms:
+            reads |= {*bound_variables(term.domain, kernel.parameters)}
         if predicates and any(targets_of(parsed.assignee, name) for name in bounds.names):
             raise _conditional_bound(draft)
         built[draft.id] = Instruction(
@@ -505,7 +511,7 @@ def _built(
             domain=domain,
             assignee=parsed.assignee,
             expression=parsed.expression,
-            origin=Copy(draft.id, {x: Affine.variable(x) for x in (*nest, *sorted(bound))}),
+            origin=Copy(draft.id, forms((*nest, *sorted(bound)))),
             terms=terms,
             predicates=tuple(predicates),
             tags=frozenset(parsed.tags),

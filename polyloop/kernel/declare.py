@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import KernelError, unknown_name
 from polyloop.expr.nodes import Expression, array_name, element_of, targets_of
-from polyloop.expr.rewrite import children, substitute, variables
+from polyloop.expr.rewrite import appearances, substitute, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.domain_text import parse_domain
@@ -83,24 +83,26 @@ def read_data(
     arguments: list[Argument] = []
     temporaries: dict[str, TemporaryVariable] = {}
     infer_rest = kernel_data is None
+    named: set[str] = set()
     for entry in kernel_data or ():
         if entry is ... or entry == "...":
             infer_rest = True
             continue
         for item in expand_data(entry, defaults):
-            if item.name in temporaries or any(item.name == other.name for other in arguments):
+            if item.name in temporaries or item.name in named:
                 message = f"'{item.name}' is declared twice in kernel_data"
                 raise fail("name-taken", message, hints=("drop one of them",))
             if isinstance(item, TemporaryVariable):
                 temporaries[item.name] = item
             else:
+                named.add(item.name)
                 arguments.append(item)
     for statement in statements:
         if not statement.declared:
             continue
         name = array_name(statement.assignee)
         known = temporaries.get(name)
-        if any(argument.name == name for argument in arguments):
+        if name in named:
             message = f"temporary '{name}' has the name of an argument"
             raise fail("name-taken", message, site=site_of(statement), hints=("rename it",))
         subscripted = isinstance(element_of(statement.assignee), p.Subscript)
@@ -133,7 +135,7 @@ def check_parameters(
     """
     known = {name for piece in pieces for name in parameters_of(piece.set)} | found
     known |= {argument.name for argument in arguments if isinstance(argument, ValueArg)}
-    known |= {name for argument in arguments for name in _size_names(argument)}
+    known |= _size_names(arguments).keys()
     used = {*parameters_of(condition)} if condition is not None else set()
     for name in (*sorted(used), *fixed):
         if name not in known:
@@ -187,7 +189,7 @@ def complete_arguments(
             complete.append(ArrayArg(name, shape=shape, strides=shape, order=defaults.order, offset=offset))
         else:
             complete.append(ValueArg(name))
-    sizes = [name for argument in arguments for name in _size_names(argument) if name not in known]
+    sizes = [name for name in _size_names(arguments) if name not in known]
     complete.extend(ValueArg(name) for name in dict.fromkeys((*sizes, *parameters)) if name not in known)
     return tuple(complete)
 
@@ -198,36 +200,33 @@ def _names_in_order(drafts: Sequence[Draft]) -> tuple[dict[str, Draft], set[str]
     order: dict[str, Draft] = {}
     for draft in drafts:
         for expr in (draft.parsed.assignee, draft.expanded, *draft.parsed.predicates):
-            for name in _in_order(expr, subscripted):
+            found = appearances(expr)
+            subscripted |= found.subscripted
+            for name in found.names:
                 order.setdefault(name, draft)
     return order, subscripted
 
 
-def _size_names(argument: Argument) -> list[str]:
-    return [name for part in _layout_parts(argument) for name in sorted(variables(part))]
+def _size_names(arguments: Iterable[Argument]) -> dict[str, None]:
+    """Return the names in shapes, strides and offsets, in order, as keys."""
+    found: dict[str, None] = {}
+    seen: set[tuple[int, ...]] = set()
+    for argument in arguments:
+        if isinstance(argument, ArrayArg):
+            parts = (argument.shape, argument.strides, argument.dim_tags, argument.offset)
+            key = tuple(map(id, parts))  # what is declared together has its layout in common
+            if key not in seen:
+                seen.add(key)
+                found.update((name, None) for part in _layout_parts(argument) for name in sorted(variables(part)))
+    return found
 
 
-def _layout_parts(argument: Argument) -> list[Expression]:
+def _layout_parts(argument: ArrayArg) -> list[Expression]:
     """Return the expressions in the shape, the strides and the offset of an array."""
-    if not isinstance(argument, ArrayArg):
-        return []
     tags = argument.dim_tags if isinstance(argument.dim_tags, tuple) and argument.strides is None else ()
     parts = [*(argument.shape or ()), *(argument.strides or ())]
     parts += [tag.stride for tag in tags if isinstance(tag, Strided) and tag.stride is not None]
     return parts if isinstance(argument.offset, Auto) else [*parts, argument.offset]
-
-
-def _in_order(expr: Expression, subscripted: set[str]) -> Iterable[str]:
-    """Yield the names in *expr* as they appear, noting which are subscripted."""
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, p.Variable):
-            yield node.name
-        elif isinstance(node, p.Subscript):
-            subscripted.add(array_name(node))
-            yield array_name(node)
-        stack.extend(reversed(children(node)))
 
 
 def order_parameters(
@@ -239,30 +238,22 @@ def order_parameters(
     """
     found = dict.fromkeys(parameters)
     values = {argument.name: argument.dtype for argument in arguments if isinstance(argument, ValueArg)}
-    for argument in arguments:
-        found.update((name, None) for name in _size_names(argument) if name in values)
+    found.update((name, None) for name in _size_names(arguments) if name in values)
     integers = {name for name, dtype in values.items() if dtype is not None and dtype.name in _PARAMETER_TYPES}
     open_names = {name for name, dtype in values.items() if dtype is None}
     for draft in drafts:
         inside, tested = _subscript_names(draft), set[str]()
         for predicate in draft.parsed.predicates:
             tested |= variables(predicate)
-        wanted = integers & (inside | tested) | open_names & inside
-        found.update((name, None) for name in values if name in wanted)
+        if wanted := integers & (inside | tested) | open_names & inside:
+            found.update((name, None) for name in values if name in wanted)
     return tuple(found)
 
 
 _PARAMETER_TYPES: Final = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"})
 
 
-def _subscript_names(draft: Draft) -> set[str]:
+def _subscript_names(draft: Draft) -> frozenset[str]:
     """Return the names that occur in subscripts of a statement."""
-    found: set[str] = set()
-    stack = [draft.parsed.assignee, draft.expanded, *draft.parsed.predicates]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, p.Subscript):
-            for index in node.index_tuple:
-                found |= variables(index)
-        stack.extend(children(node))
-    return found
+    parts = (draft.parsed.assignee, draft.expanded, *draft.parsed.predicates)
+    return frozenset[str]().union(*[appearances(part).inside for part in parts])

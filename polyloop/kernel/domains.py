@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Final
 
 import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
-from polyloop.kernel.kernel import Domain, LoopKernel, memoised
+from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows, rows_of
 
@@ -66,20 +67,21 @@ def shared_domain(
 ) -> isl.Set:
     """Return what *find* makes of *domain*: for each of the statements that share it the same set.
 
-    What was found before counts where *decided* is the same, which is all that *find* uses besides *kernel*.
+    What was found before, for another kernel too, counts where *decided* is the same, which is all that *find* uses
+    besides the assumptions of *kernel*.
     """
-    known = _shared_domains(kernel)
-    key = (id(domain), decided)
-    if key not in known:
-        known[key] = (domain, find(domain))
-    return known[key][1]
+    key = (id(domain), id(kernel.assumptions), decided)
+    known = _shared.get(key)
+    if known is None:
+        if len(_shared) >= _RECENT:
+            _shared.clear()
+        known = _shared[key] = (domain, kernel.assumptions, find(domain))
+    return known[2]
 
 
-@memoised
-def _shared_domains(kernel: LoopKernel) -> dict[tuple[int, Hashable], tuple[isl.Set, isl.Set]]:
-    """Return where it is kept what :func:`shared_domain` found; domains are kept with their identity."""
-    del kernel
-    return {}
+_RECENT: Final = 1024
+_shared: dict[tuple[int, int, Hashable], tuple[isl.Set, isl.Set, isl.Set]] = {}
+"""What :func:`shared_domain` found; domains and assumptions are kept with their identity."""
 
 
 def data_inames(domains: Sequence[Domain], parameters: Iterable[str]) -> frozenset[str]:

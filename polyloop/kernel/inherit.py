@@ -22,14 +22,12 @@ def inherit_inames(
     count: the value outlives them.  The parts of one ``a, b = x, y`` run in the same loops.  An assignment of a field
     is put where the whole record is assigned, or where its other fields are.
     """
-    shared: dict[str, list[Draft]] = {}
     together: dict[int, list[Draft]] = {}
     for draft in drafts:
-        for name in temporaries.keys() & set(map(array_name, targets_of(draft.parsed.assignee))):
-            shared.setdefault(name, []).append(draft)
         if draft.parsed.several is not None:
             together.setdefault(draft.parsed.several, []).append(draft)
-    changed = True
+    shared = _writers(drafts, temporaries)
+    changed = bool(shared or together)
     while changed:
         changed = False
         for draft in drafts:
@@ -45,6 +43,16 @@ def inherit_inames(
             if not more - bound <= draft.inames:
                 draft.inames |= more - bound
                 changed = True
+
+
+def _writers(drafts: Sequence[Draft], temporaries: Mapping[str, TemporaryVariable]) -> dict[str, list[Draft]]:
+    """Return the statements that assign each of *temporaries*."""
+    found: dict[str, list[Draft]] = {}
+    for draft in drafts if temporaries else ():
+        for name in dict.fromkeys(map(array_name, targets_of(draft.parsed.assignee))):
+            if name in temporaries:
+                found.setdefault(name, []).append(draft)
+    return found
 
 
 def _followed(draft: Draft) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import cached_property, wraps
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
@@ -61,8 +61,12 @@ class Domain:
 
     inames: tuple[str, ...]
     set: isl.Set
-    known_bounds: dict[tuple[str, int], tuple[int | None, int | None, isl.Set]] = field(default_factory=dict)
-    """Constant bounds of inames, once somebody asked; the set of assumptions is kept with its identity."""
+    known_bounds: dict[tuple[str, int], tuple[int | None, int | None]] = field(default_factory=dict, init=False)
+    """Constant bounds of inames under assumptions, by the identity of these, once somebody asked."""
+    assumed: dict[int, tuple[isl.Set, bool]] = field(default_factory=dict, init=False)
+    """The set under assumptions, and whether it is empty, likewise."""
+    assumptions: dict[int, isl.Set] = field(default_factory=dict, init=False)
+    """The assumptions, which are kept with their identity."""
 
 
 @quick
@@ -201,14 +205,14 @@ class LoopKernel:
         del cycle
         printer.text(str(self))
 
-    @property
+    @cached_property
     def inames(self) -> tuple[str, ...]:
         """Every loop iname and reduction iname, in the order of the domains."""
-        return tuple(iname for domain in self.domains for iname in domain.inames)
+        return tuple([iname for domain in self.domains for iname in domain.inames])
 
     def argument(self, name: str) -> Argument | None:
         """Return the argument called *name*, or None."""
-        return next((argument for argument in self.arguments if argument.name == name), None)
+        return _arguments(self).get(name)
 
     def tag(self, iname: str) -> InameTag:
         """Return how *iname* runs; a plain loop unless tagged."""
@@ -224,17 +228,7 @@ class LoopKernel:
 
     def names(self) -> frozenset[str]:
         """Return every name in use, none of which a new variable may take."""
-        return frozenset(
-            (
-                *self.inames,
-                *self.parameters,
-                *(argument.name for argument in self.arguments),
-                *self.temporaries,
-                *self.substitutions,
-                *(name for function in self.foreign for name in function.names()),
-                self.name,
-            )
-        )
+        return _names(self)
 
     def fresh(self, wish: str, also: Iterable[str] = ()) -> str:
         """Return *wish*, or *wish* with the first number that makes it unused."""
@@ -259,6 +253,26 @@ _SEQUENTIAL: Final = Sequential()
 def _axes(kernel: LoopKernel) -> Mapping[str, str]:
     found = {iname: axis_name(tag) for iname, tag in kernel.iname_tags.items()}
     return {iname: axis for iname, axis in found.items() if axis is not None}
+
+
+@memoised
+def _arguments(kernel: LoopKernel) -> Mapping[str, Argument]:
+    return {argument.name: argument for argument in reversed(kernel.arguments)}
+
+
+@memoised
+def _names(kernel: LoopKernel) -> frozenset[str]:
+    return frozenset(
+        (
+            *kernel.inames,
+            *kernel.parameters,
+            *[argument.name for argument in kernel.arguments],
+            *kernel.temporaries,
+            *kernel.substitutions,
+            *[name for function in kernel.foreign for name in function.names()],
+            kernel.name,
+        )
+    )
 
 
 @memoised

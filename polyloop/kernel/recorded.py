@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, signature
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
@@ -19,19 +19,17 @@ _P = ParamSpec("_P")
 
 def recorded(create: Callable[_P, LoopKernel]) -> Callable[_P, LoopKernel]:
     """Make the kernels of *create*, which is ``make_kernel``, carry the arguments that they were created with."""
-    form = signature(create)
+    defaults = {name: entry.default for name, entry in signature(create).parameters.items()}
+    keywords = {name for name, entry in signature(create).parameters.items() if entry.kind is Parameter.KEYWORD_ONLY}
 
     @wraps(create)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> LoopKernel:
         kernel = create(*args, **kwargs)
-        given = form.bind(*args, **kwargs).arguments
+        given: dict[str, Any] = {**dict(zip(defaults, args, strict=False)), **kwargs}
         domains, instructions = given["domains"], spelled(given["instructions"])
         data = given.get("kernel_data")
-        options = (
-            (name, value)
-            for name, value in given.items()
-            if form.parameters[name].kind is Parameter.KEYWORD_ONLY and differs(value, form.parameters[name].default)
-        )
+        options = ((name, given[name]) for name in defaults if name in keywords and name in given)
+        options = ((name, value) for name, value in options if differs(value, defaults[name]))
         made = Written(
             tuple(domains) if isinstance(domains, list | tuple) else (domains,),
             instructions if isinstance(instructions, str) else tuple(instructions),

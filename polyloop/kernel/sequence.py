@@ -120,8 +120,8 @@ def sequenced(
         return not b.reads.union(b.writes).isdisjoint(a.writes) or not a.reads.isdisjoint(b.writes)
 
     order = stable_order(text, before, priority, keeps_order)
-    sites = {**{name: entry.site() for name, entry in built.items()}, **{entry.id: entry.site() for entry in barriers}}
     if isinstance(order, tuple):
+        sites = {name: entry.site() for name, entry in built.items()} | {entry.id: entry.site() for entry in barriers}
         raise _cycle(order, sites[order[0]])
     marks = {entry.id: entry for entry in barriers}
     explicit = tuple(
@@ -161,15 +161,18 @@ def _around_barriers(
 
 def _parts(drafts: Sequence[Draft]) -> dict[str, frozenset[str]]:
     """Return, for each id, the ids of the statement that it is a part of."""
-    found = {}
+    groups: dict[int, list[str]] = {}
     for draft in drafts:
-        group = [d.id for d in drafts if d.parsed.several is not None and d.parsed.several == draft.parsed.several]
-        found[draft.id] = frozenset((draft.id, *group))
-    return found
+        if draft.parsed.several is not None:
+            groups.setdefault(draft.parsed.several, []).append(draft.id)
+    several = {draft.id: draft.parsed.several for draft in drafts}
+    return {name: frozenset((name, *(() if n is None else groups[n]))) for name, n in several.items()}
 
 
 def _resolved(draft: Draft, instruction: Instruction, names: Names, own: frozenset[str]) -> Instruction:
     options = draft.parsed.options
+    if not (options.depends_on or options.queries or options.nosync):
+        return instruction
     site = instruction.site()
     nosync = frozenset(
         NoSync(Glob(Subject.ID, name), entry.scope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -180,11 +181,16 @@ def _extents(what: Shape) -> tuple[Expression, ...] | None:
     if what is None or isinstance(what, Auto):
         return None
     if isinstance(what, str):
-        parts = (part.text.strip() for part in split_outside_brackets(Source.of(what), ","))
-        return tuple(parse_expression(part) for part in parts if part)
+        return _parsed_extents(what)
     if isinstance(what, int):
         return (what,)
     return tuple(_extent(entry) for entry in what)
+
+
+@lru_cache(maxsize=256)
+def _parsed_extents(text: str) -> tuple[Expression, ...]:
+    parts = (part.text.strip() for part in split_outside_brackets(Source.of(text), ","))
+    return tuple(parse_expression(part) for part in parts if part)
 
 
 def _extent(entry: object, what: str = "an extent of a shape") -> Expression:
@@ -329,9 +335,11 @@ class _Layout:
 
     def __init__(self, entry: GlobalArg, defaults: Defaults) -> None:
         self.entry = entry
+        self.dtype = _dtype(entry.dtype)
         self.order = check_order(defaults.order if entry.order is None else entry.order)
         self.shape = _extents(entry.shape)
         self.tags = self._tags()
+        self.strides = self._strides()
         self.offset = read_offset(defaults.offset if entry.offset is None else entry.offset)
         alignment = entry.alignment
         if alignment is not None and (type(alignment) is not int or alignment < 1 or alignment & (alignment - 1)):
@@ -359,16 +367,19 @@ class _Layout:
             raise _bad("bad-layout", f"'{name}' has {rank} axes and {what}", "give one for each axis")
         return found
 
+    def _strides(self) -> tuple[Expression, ...] | None:
+        """Return the strides, None if they are left open."""
+        if self.shape is not None and self.tags is None:
+            return packed(self.shape, self.order)
+        if self.shape is not None and isinstance(self.tags, tuple) and not auto_axes(self.tags):
+            return strides_of(self.shape, self.tags, ())
+        return None
+
     def array(self, name: str) -> ArrayArg:
         """Return the argument called *name*."""
         entry = self.entry
-        strides = None
-        if self.shape is not None and self.tags is None:
-            strides = packed(self.shape, self.order)
-        elif self.shape is not None and isinstance(self.tags, tuple) and not auto_axes(self.tags):
-            strides = strides_of(self.shape, self.tags, ())
         return ArrayArg(
-            name, _dtype(entry.dtype), self.shape, strides, self.order, entry.is_input is not False,
+            name, self.dtype, self.shape, self.strides, self.order, entry.is_input is not False,
             entry.is_output is True, self.tags, self.offset, entry.alignment, isinstance(entry, ConstantArg),
         )  # fmt: skip
 

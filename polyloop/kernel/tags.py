@@ -191,7 +191,7 @@ def axis_name(tag: InameTag) -> str | None:
 
 def is_thread(tag: InameTag) -> bool:
     """Return whether the values of an iname are on different threads of a block."""
-    return isinstance(tag, LocalAxis | ThreadDigit)
+    return isinstance(tag, _THREADS)
 
 
 def placing(tag: InameTag) -> InameTag | None:
@@ -201,4 +201,8 @@ def placing(tag: InameTag) -> InameTag | None:
 
 def is_lane(tag: InameTag) -> bool:
     """Return whether the values of an iname are lanes: run side by side, one statement after the other."""
-    return isinstance(tag, Interleave | Vectorize)
+    return isinstance(tag, _LANES)
+
+
+_THREADS: Final = (LocalAxis, ThreadDigit)
+_LANES: Final = (Interleave, Vectorize)

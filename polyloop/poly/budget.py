@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Final
 
 import islpy as isl
@@ -118,7 +119,9 @@ class _Question:
         context.set_max_operations(self.operations)
         return self.tally
 
-    def __exit__(self, kind: object, failure: BaseException | None, traceback: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, at: TracebackType | None
+    ) -> None:
         exceeded = _is_exceeded()
         _tally.reset(self.token)
         if self.around is not None:

@@ -8,6 +8,7 @@ given by the caller, because ISL's own dimension names are decoration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from math import gcd
 from typing import Final, NamedTuple, TypeAlias
 
@@ -59,6 +60,11 @@ class Row(NamedTuple):
 
 def parameter_space(parameters: Sequence[str]) -> isl.Set:
     """Return the universe over *parameters* alone, the space that all sets are aligned to."""
+    return _parameter_space(tuple(parameters))
+
+
+@lru_cache(maxsize=64)
+def _parameter_space(parameters: tuple[str, ...]) -> isl.Set:
     return isl.Set(f"[{', '.join(parameters)}] -> {{ : }}")
 
 
@@ -232,8 +238,26 @@ def project_onto(domain: isl.Set, dims: Sequence[str], keep: Sequence[str]) -> i
 def reorder(domain: isl.Set, dims: Sequence[str], order: Sequence[str]) -> isl.Set:
     """Return *domain* with its dimensions permuted from *dims* to *order*, and named so."""
     if tuple(dims) != tuple(order):
-        forms = [Affine.variable(name) for name in order]
-        domain = map_from_forms(isl.Set.universe(domain.get_space()), dims, forms).intersect_domain(domain).range()
+        key = (id(domain), (*dims,), (*order,))
+        known = _reordered.get(key)
+        if known is None:
+            if len(_reordered) >= _RECENT:
+                _reordered.clear()
+            known = _reordered[key] = (domain, _named(_permuted(domain, dims, order), order))
+        return known[1]
+    return _named(domain, order)
+
+
+_reordered: dict[tuple[int, tuple[str, ...], tuple[str, ...]], tuple[isl.Set, isl.Set]] = {}
+"""Sets in other orders by their identity, with which they are kept: each step looks at what those before it left."""
+
+
+def _permuted(domain: isl.Set, dims: Sequence[str], order: Sequence[str]) -> isl.Set:
+    forms = [Affine.variable(name) for name in order]
+    return _map_from_forms(isl.Set.universe(domain.get_space()), dims, forms).intersect_domain(domain).range()
+
+
+def _named(domain: isl.Set, order: Sequence[str]) -> isl.Set:
     for position, name in enumerate(order):
         if domain.get_dim_name(SET, position) != name:
             domain = domain.set_dim_name(SET, position, name)

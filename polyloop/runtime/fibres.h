@@ -47,7 +47,7 @@ enum Order { FORWARD, REVERSE, RANDOM };
 
 struct Report { int32_t fault, line, other_line, thread, other_thread, block[3]; int64_t value; };
 
-// An asynchronous copy under way: what it reads is delivered when it is waited for, and no sooner.
+// An asynchronous copy under way: what it reads is delivered when it is waited for, and no sooner; zeros from nowhere.
 struct Copy { char *to; const char *from; int size, group; };
 
 struct Fibre {
@@ -202,7 +202,7 @@ static void await_groups(int pending) {
     int kept = 0;
     for (int k = 0; k < me.copy_count; k++) {
         const Copy copy = me.copies[k];
-        if (copy.group < me.group - pending) memcpy(copy.to, copy.from, copy.size);
+        if (copy.group < me.group - pending) copy.from ? memcpy(copy.to, copy.from, copy.size) : memset(copy.to, 0, copy.size);
         else me.copies[kept++] = copy;
     }
     me.copy_count = kept;

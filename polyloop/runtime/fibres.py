@@ -40,6 +40,7 @@ _ALIGNMENT: Final = 256  # as from cudaMalloc
 _HEADER_LINE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]cuda[^\n]*$', re.MULTILINE)
 _PTX: Final = re.compile(r'asm\("([\w.]+) %0, %1;" : "=\w"\(([\w.]+)\) : "\w"\(([\w.]+)\)\);')
 _COPY: Final = re.compile(r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+);" :: [^;]*\);')
+_FILL: Final = re.compile(r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+), %2;" :: [^;]*\);')
 _COMMIT: Final = re.compile(r'asm volatile\("cp\.async\.commit_group;" ::: "memory"\);')
 _WAIT: Final = re.compile(r'asm volatile\("cp\.async\.wait_group %0;" :: "n"\((\w+)\) : "memory"\);')
 _MMA: Final = re.compile(
@@ -81,6 +82,7 @@ def _body(program: GeneratedProgram) -> str:
     body = _HEADER_LINE.sub("", program.device_code)
     body = _PTX.sub(lambda match: f"polyloop::ptx_{match[1].replace('.', '_')}({match[2]}, {match[3]});", body)
     body = _COPY.sub(r"polyloop::start_copy(to, from, \1);", body)
+    body = _FILL.sub(r"polyloop::start_copy(to, size ? from : nullptr, \1);", body)
     body = _COMMIT.sub("polyloop::end_group();", body)
     body = _WAIT.sub(r"polyloop::await_groups(\1);", body)
     body = _MMA.sub(_product, body)

@@ -139,6 +139,10 @@ class Statement:
     """The matrix instruction that carries it out, where the language has it."""
     tensor: Tensor | None = None
     """What it was, once code generation has made it a statement of whole warps."""
+    copied: isl.Set | None = None
+    """Of a copy: the instances that copy, if the others store zeros."""
+    is_awaited: bool = True
+    """Of the start of an asynchronous copy: whether there is an arrival for all of them."""
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,24 @@ from polyloop.codegen.language import Copies, Definition
 
 __all__ = ["COPIES", "copy_definitions"]
 
-COPIES: Final = Copies({4: "cp_async_4", 8: "cp_async_8", 16: "cp_async_16"}, "cp_async_commit", "cp_async_wait")
+_SIZES: Final = (4, 8, 16)
+
+COPIES: Final = Copies(
+    {size: f"cp_async_{size}" for size in _SIZES},
+    {size: f"cp_async_{size}_zfill" for size in _SIZES},
+    "cp_async_commit",
+    "cp_async_wait",
+)
 """PTX ISA, "Data Movement and Conversion Instructions: cp.async": 4, 8 or 16 bytes, aligned to their number, on sm_80
-and later."""
+and later.  Fewer bytes of the source may be copied, down to none; the others become zeros."""
 
 _HEAD: Final = "static __device__ __forceinline__ void"
 
 
 def copy_definitions() -> dict[str, Definition]:
     """Return the functions by name."""
-    found = {COPIES.starts[size]: Definition(_start(size)) for size in COPIES.starts}
+    found = {COPIES.starts[size]: Definition(_start(size)) for size in _SIZES}
+    found |= {COPIES.fills[size]: Definition(_fill(size)) for size in _SIZES}
     commit = f'{_HEAD} {COPIES.commit}()\n{{\n    asm volatile("cp.async.commit_group;" ::: "memory");\n}}'
     wait = (
         f"template <int pending> {_HEAD} {COPIES.wait}()\n{{\n"
@@ -27,11 +35,24 @@ def copy_definitions() -> dict[str, Definition]:
 
 
 def _start(size: int) -> str:
-    level = "cg" if size == max(COPIES.starts) else "ca"  # what goes past the first cache has 16 bytes
-    instruction = f"cp.async.{level}.shared.global [%0], [%1], {size};"
     return (
         f"{_HEAD} {COPIES.starts[size]}(void *to, const void *from)\n{{\n"
         "    const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);\n"
-        f'    asm volatile("{instruction}" :: "r"(shared), "l"(from) : "memory");\n'
+        f'    asm volatile("{_instruction(size)};" :: "r"(shared), "l"(from) : "memory");\n'
         "}"
     )
+
+
+def _fill(size: int) -> str:
+    return (
+        f"{_HEAD} {COPIES.fills[size]}(void *to, const void *from, bool is_there)\n{{\n"
+        "    const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);\n"
+        f"    const int size = is_there ? {size} : 0;  // the rest becomes zeros\n"
+        f'    asm volatile("{_instruction(size)}, %2;" :: "r"(shared), "l"(from), "r"(size) : "memory");\n'
+        "}"
+    )
+
+
+def _instruction(size: int) -> str:
+    level = "cg" if size == max(_SIZES) else "ca"  # what goes past the first cache has 16 bytes
+    return f"cp.async.{level}.shared.global [%0], [%1], {size}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -305,13 +305,14 @@ def _written_nests(seed: int, rng: random.Random) -> Source:
 
 @dataclass
 class _Nest:
-    """Statements that are left to be written, and where."""
+    """Statements that are left to be written, and where; *bounded* are scalars that are functions of inputs alone."""
 
     rng: random.Random
     writer: _Writer
     targets: list[str]
     left: int
     number: int = 0
+    bounded: set[str] = field(default_factory=set)
 
     def block(self, lines: list[str], around: tuple[str, ...]) -> None:
         """Write a loop, or a statement, inside of *around*."""
@@ -333,12 +334,15 @@ class _Nest:
         self.left -= 1
         self.number += 1
         if self.left and rng.random() < 0.25:
-            lines.append(f"<> s{self.number} = {writer.expression(around)}")
+            value = writer.expression(around)
+            lines.append(f"<> s{self.number} = {value}")
+            if not any(scalar in value for scalar in writer.scalars):
+                self.bounded.add(f"s{self.number}")
             writer.scalars.append(f"s{self.number}")
             return
         if writer.scalars and rng.random() < 0.15:
             name = rng.choice(writer.scalars)
-            lines.append(f"{name} = {name} + {writer.read(around)}")
+            lines.append(f"{name} = {name} + {self._addend(name, around)}")
             return
         name = f"{'t' if self.left and rng.random() < 0.3 else 'o'}{self.number}"
         if self.targets and rng.random() < 0.45:
@@ -351,6 +355,13 @@ class _Nest:
         if rng.random() < 0.7:
             place = [f"{x} + {MARGIN}" for x in (*around, *around)[:rank]]
         lines.append(f"{name}[{', '.join(place)}] = {writer.expression(around)}")
+
+    def _addend(self, scalar: str, around: tuple[str, ...]) -> str:
+        """Return what is added to *scalar*: in many iterations, so it may not grow with it, as its double does."""
+        self.bounded.discard(scalar)
+        found = self.writer.read(around)
+        grows = found in self.writer.scalars and found not in self.bounded
+        return self.writer.element("x", around) if grows else found
 
 
 def _rows(seed: int, rng: random.Random) -> Source:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import islpy as isl
@@ -13,7 +13,7 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
 from polyloop.expr.rewrite import accesses, calls, expand_rules, reductions, substitute, variables
 from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
-from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import single_values
 
@@ -36,8 +36,22 @@ class Use:
     terms: tuple[Term, ...] = ()
 
 
-def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | Diagnostic]:
-    """Yield every occurrence of the rule or array *source* on a right-hand side, or why it cannot be staged."""
+def find_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Sequence[Use | Diagnostic]:
+    """Return every occurrence of the rule or array *source* on a right-hand side, or why it cannot be staged."""
+    known = _known_uses(kernel)
+    if (source, is_rule) not in known:
+        known[source, is_rule] = tuple(_found_uses(kernel, source, is_rule))
+    return known[source, is_rule]
+
+
+@memoised
+def _known_uses(kernel: LoopKernel) -> dict[tuple[str, bool], Sequence[Use | Diagnostic]]:
+    """Return where it is kept what :func:`find_uses` found: each part of a transform asks again."""
+    del kernel
+    return {}
+
+
+def _found_uses(kernel: LoopKernel, source: str, is_rule: bool) -> Iterator[Use | Diagnostic]:
     for instruction in kernel.instructions:
         if instruction.is_c and source in instruction.reads:
             yield Diagnostic(

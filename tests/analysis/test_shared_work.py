@@ -49,14 +49,14 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "_inside", lambda _: {})
     monkeypatch.setattr(scan_terms, "_known_terms", lambda _: {})
     lowering._recent.clear()
-    monkeypatch.setattr(domains, "_shared_domains", lambda _: {})
     monkeypatch.setattr(bounds, "_known_outside", lambda _: {})
     monkeypatch.setattr(dataflow, "_known_exact", lambda _: {})
     monkeypatch.setattr(legality, "_alike", lambda _: {})
     monkeypatch.setattr(rows, "_memo", lambda _: {})
-    for module in (sets, dataflow, legality, affine):
+    for module in (sets, dataflow, legality, affine, domains):
         monkeypatch.setattr(module, "_RECENT", 0)  # relations and forms are forgotten at once
-    for table in (sets._maps, dataflow._links, legality._injective, affine._sums):
+    of_sets = (sets._maps, sets._reordered, domains._shared, affine._sums)
+    for table in (*of_sets, places._agreeing, places._meeting, dataflow._links, legality._injective):
         table.clear()
 
 

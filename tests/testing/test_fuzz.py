@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -39,6 +40,15 @@ def test_kernels_and_chains_are_the_same_each_time() -> None:
     assert random_source(5) == random_source(5)
     knl = random_source(8).make()
     assert random_step(random.Random(3), knl) == random_step(random.Random(3), knl)
+
+
+def test_no_program_doubles_an_integer_in_a_loop() -> None:
+    """Seed 90574 had ``s2 = s2 + s2`` in two loops, which overflows an int."""
+    tally = check_pair(Pair(random_source(90574), (), (6,), 90574))
+    assert tally.counts["runs compared"] == 1
+    assert not tally.failures
+    for seed in range(2000):
+        assert not re.search(r"(s\d+) = \1 \+ \1$", "\n".join(random_source(seed).lines), re.MULTILINE)
 
 
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -234,6 +234,32 @@ def test_private_partial_results_of_unknown_number() -> None:
 # }}}
 
 
+@pytest.mark.parametrize("sweep", [None, [], ["i_inner"]])
+def test_terms_with_a_factor_fetched_before(sweep: list[str] | None) -> None:
+    """Found by the fuzzer, seed 91062: what is the same for all terms may be fetched for another one of them."""
+    knl = pl.make_kernel(
+        "{[i, k]: 0 <= i < n and 0 <= k < 5}",
+        "o[i] = sum(k, y[i]*x[k])",
+        [pl.GlobalArg("y, o", F, shape="n"), pl.GlobalArg("x", F, shape=5), ...],
+        name="scaled",
+    )
+    knl = pl.split_iname(pl.split_iname(knl, "i", 4), "k", 4)
+    if sweep is not None:
+        knl = pl.add_prefetch(knl, "y", sweep)
+    knl = pl.stage_reduction(knl, "k_inner")
+    for n in (1, 4, 9):
+        y, x = vectors(n, 1)[0], vectors(5, 1)[0]
+        check(knl, {"y": y, "x": x}, {"o": y * x.sum()})
+
+
+def test_terms_fetched_for_another_iteration_are_refused() -> None:
+    knl = pl.make_kernel("{[i, k]: 0 <= i < n and 0 <= k < 5}", "o[i] = sum(k, y[i + k])",
+                         [pl.GlobalArg("y", F, shape="n + 4"), pl.GlobalArg("o", F, shape="n"), ...], name="window")
+    knl = pl.add_prefetch(pl.split_iname(knl, "k", 4), "y", [])
+    text = refused(knl, lambda k: pl.stage_reduction(k, "k_inner"), "copy-wrong-element")
+    assert "a read of 'y' would see another element" in text
+
+
 @pytest.mark.nvrtc
 def test_nvrtc() -> None:
     program = pl.generate_code(two_launches(), target=pl.CudaTarget())

@@ -1,7 +1,8 @@
-static __device__ __forceinline__ void cp_async_16(void *to, const void *from)
+static __device__ __forceinline__ void cp_async_16_zfill(void *to, const void *from, bool is_there)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(shared), "l"(from) : "memory");
+    const int size = is_there ? 16 : 0;  // the rest becomes zeros
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(shared), "l"(from), "r"(size) : "memory");
 }
 static __device__ __forceinline__ void cp_async_commit()
 {
@@ -26,8 +27,8 @@ extern "C" __global__ void __launch_bounds__(256) matmul_float64_mma(const doubl
     extern __shared__ __align__(16) char shared_memory[];
     double (&a_tile)[3][128][20] = *(double (*)[3][128][20])shared_memory;
     double (&b_tile)[3][16][132] = *(double (*)[3][16][132])(shared_memory + 61440);
-    if (128 * by + 127 < m && 512 * bz + 128 * bx + 127 < n) {
-        __align__(16) double acc[4][4][2][2];
+    __align__(16) double acc[4][4][2][2];
+    if (512 * bz + 128 * bx + 1 < n) {
         #pragma unroll
         for (int mi = 0; mi < 4; ++mi) {
             #pragma unroll
@@ -54,42 +55,29 @@ extern "C" __global__ void __launch_bounds__(256) matmul_float64_mma(const doubl
             b_frag[1][ni][0] = 0.0;  // insn
             b_frag[1][ni][1] = 0.0;  // insn
         }
-        if (2 * a_dim_1_outer + 1 < p) {
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-                cp_async_16(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer]);  // fetch_a
-        }
-        if (t_div_64 < p) {
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (4 * b_dim_0_outer + t_div_64 < p)
-                    cp_async_16(&b_tile[0][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + t_div_64) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
-            }
-        }
+        #pragma unroll
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+            cp_async_16_zfill(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer], 128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 2 * a_dim_1_outer + 1 < p);  // fetch_a
+        #pragma unroll
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
+            cp_async_16_zfill(&b_tile[0][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + t_div_64) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer], 4 * b_dim_0_outer + t_div_64 < p && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n);  // fetch_b
         cp_async_commit();
-        if (2 * a_dim_1_outer + 17 < p) {
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-                cp_async_16(&a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer + 16]);  // fetch_a
-        }
-        if (t_div_64 + 16 < p) {
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (4 * b_dim_0_outer + t_div_64 + 16 < p)
-                    cp_async_16(&b_tile[1][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + t_div_64 + 16) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
-            }
-        }
+        #pragma unroll
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
+            cp_async_16_zfill(&a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer + 16], 128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 2 * a_dim_1_outer + 17 < p);  // fetch_a
+        #pragma unroll
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
+            cp_async_16_zfill(&b_tile[1][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + t_div_64 + 16) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer], 4 * b_dim_0_outer + t_div_64 + 16 < p && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n);  // fetch_b
         cp_async_commit();
-        const int ko_full = p / 16 - 2;
-        for (int ko = 0; ko < ko_full; ++ko) {
+        for (int ko = 0; ko < (p + 14) / 16; ++ko) {
             cp_async_wait<1>();
             __syncthreads();
             #pragma unroll
             for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-                cp_async_16(&a_tile[(ko + 2) % 3][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 16 * ko + 2 * a_dim_1_outer + 32]);  // fetch_a
+                cp_async_16_zfill(&a_tile[(ko + 2) % 3][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 16 * ko + 2 * a_dim_1_outer + 32], 128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 16 * ko + 2 * a_dim_1_outer + 33 < p);  // fetch_a
             #pragma unroll
             for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer)
-                cp_async_16(&b_tile[(ko + 2) % 3][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(16 * ko + 4 * b_dim_0_outer + t_div_64 + 32) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
+                cp_async_16_zfill(&b_tile[(ko + 2) % 3][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(16 * ko + 4 * b_dim_0_outer + t_div_64 + 32) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer], 16 * ko + 4 * b_dim_0_outer + t_div_64 + 32 < p && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n);  // fetch_b
             cp_async_commit();
             #pragma unroll
             for (int kk = 0; kk < 2; ++kk) {
@@ -113,230 +101,26 @@ extern "C" __global__ void __launch_bounds__(256) matmul_float64_mma(const doubl
                 }
             }
         }
-        for (int ko = max(0, ko_full); ko < (p + 14) / 16; ++ko) {
-            cp_async_wait<1>();
-            __syncthreads();
-            if (16 * ko + 2 * a_dim_1_outer + 33 < p) {
-                #pragma unroll
-                for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer)
-                    cp_async_16(&a_tile[(ko + 2) % 3][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 16 * ko + 2 * a_dim_1_outer + 32]);  // fetch_a
-            }
-            if (16 * ko + t_div_64 + 32 < p) {
-                #pragma unroll
-                for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                    if (16 * ko + 4 * b_dim_0_outer + t_div_64 + 32 < p)
-                        cp_async_16(&b_tile[(ko + 2) % 3][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(16 * ko + 4 * b_dim_0_outer + t_div_64 + 32) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
-                }
-            }
-            cp_async_commit();
-            if (16 * ko + 15 < p) {
-                #pragma unroll
-                for (int kk = 0; kk < 2; ++kk) {
-                    #pragma unroll
-                    for (int mi = 0; mi < 4; ++mi) {
-                        a_frag[kk % 2][mi][0] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane];  // insn
-                        a_frag[kk % 2][mi][1] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane];  // insn
-                        a_frag[kk % 2][mi][2] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane + 4];  // insn
-                        a_frag[kk % 2][mi][3] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane + 4];  // insn
-                    }
-                    #pragma unroll
-                    for (int ni = 0; ni < 4; ++ni) {
-                        b_frag[kk % 2][ni][0] = b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane];  // insn
-                        b_frag[kk % 2][ni][1] = b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane];  // insn
-                    }
-                    #pragma unroll
-                    for (int mi = 0; mi < 4; ++mi) {
-                        #pragma unroll
-                        for (int ni = 0; ni < 4; ++ni)
-                            mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[(kk + 1) % 2][mi], b_frag[(kk + 1) % 2][ni]);  // insn
-                    }
-                }
-            } else {
-                #pragma unroll
-                for (int kk = 0; kk < 2; ++kk) {
-                    #pragma unroll
-                    for (int mi = 0; mi < 4; ++mi) {
-                        a_frag[kk % 2][mi][0] = 16 * ko + 8 * kk + jj_lane < p ? a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane] : 0.0;  // insn
-                        a_frag[kk % 2][mi][1] = 16 * ko + 8 * kk + jj_lane < p ? a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane] : 0.0;  // insn
-                        a_frag[kk % 2][mi][2] = 16 * ko + 8 * kk + jj_lane + 4 < p ? a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane + 4] : 0.0;  // insn
-                        a_frag[kk % 2][mi][3] = 16 * ko + 8 * kk + jj_lane + 4 < p ? a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane + 4] : 0.0;  // insn
-                    }
-                    #pragma unroll
-                    for (int ni = 0; ni < 4; ++ni) {
-                        b_frag[kk % 2][ni][0] = 16 * ko + 8 * kk + jj_lane < p ? b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
-                        b_frag[kk % 2][ni][1] = 16 * ko + 8 * kk + jj_lane + 4 < p ? b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
-                    }
-                    #pragma unroll
-                    for (int mi = 0; mi < 4; ++mi) {
-                        #pragma unroll
-                        for (int ni = 0; ni < 4; ++ni)
-                            mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[(kk + 1) % 2][mi], b_frag[(kk + 1) % 2][ni]);  // insn
-                    }
-                }
-            }
-        }
         #pragma unroll
         for (int mi = 0; mi < 4; ++mi) {
             #pragma unroll
             for (int ni = 0; ni < 4; ++ni)
                 mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[1][mi], b_frag[1][ni]);  // insn
         }
+    }
+    cp_async_wait<0>();
+    if (128 * by + 64 * wi + ii_lane < m && 512 * bz + 128 * bx + 32 * t_div_64 + 2 * jj_lane + 1 < n) {
         #pragma unroll
         for (int mi = 0; mi < 4; ++mi) {
-            #pragma unroll
-            for (int ni = 0; ni < 4; ++ni) {
-                #pragma unroll
-                for (int ii_reg = 0; ii_reg < 2; ++ii_reg)
-                    *(double2 *)&c[(128 * by + 64 * wi + 16 * mi + 8 * ii_reg + ii_lane) * n + 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + 2 * jj_lane] = *(const double2 *)&acc[mi][ni][ii_reg][0];  // insn
-            }
-        }
-    } else if (512 * bz + 128 * bx + 1 < n) {
-        __align__(16) double acc[4][4][2][2];
-        double a_frag[2][4][4];
-        double b_frag[2][4][2];
-        if (512 * bz + 128 * bx + 32 * t_div_64 + 1 < n && 128 * by + 64 * wi < m) {
-            #pragma unroll
-            for (int mi = 0; mi < 4; ++mi) {
+            if (128 * by + 64 * wi + 16 * mi + ii_lane < m) {
                 #pragma unroll
                 for (int ni = 0; ni < 4; ++ni) {
-                    #pragma unroll
-                    for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
+                    if (512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + 2 * jj_lane + 1 < n) {
                         #pragma unroll
-                        for (int jj_reg = 0; jj_reg < 2; ++jj_reg)
-                            acc[mi][ni][ii_reg][jj_reg] = 0.0;  // insn
-                    }
-                }
-            }
-            #pragma unroll
-            for (int mi = 0; mi < 4; ++mi) {
-                a_frag[1][mi][0] = 0.0;  // insn
-                a_frag[1][mi][1] = 0.0;  // insn
-                a_frag[1][mi][2] = 0.0;  // insn
-                a_frag[1][mi][3] = 0.0;  // insn
-            }
-            #pragma unroll
-            for (int ni = 0; ni < 4; ++ni) {
-                b_frag[1][ni][0] = 0.0;  // insn
-                b_frag[1][ni][1] = 0.0;  // insn
-            }
-        }
-        if (128 * by + a_dim_0_inner < m && 2 * a_dim_1_outer + 1 < p) {
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
-                if (128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
-                    cp_async_16(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer]);  // fetch_a
-            }
-        }
-        if (t_div_64 < p && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n) {
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (4 * b_dim_0_outer + t_div_64 < p)
-                    cp_async_16(&b_tile[0][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + t_div_64) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
-            }
-        }
-        cp_async_commit();
-        if (128 * by + a_dim_0_inner < m && 2 * a_dim_1_outer + 17 < p) {
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
-                if (128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
-                    cp_async_16(&a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 2 * a_dim_1_outer + 16]);  // fetch_a
-            }
-        }
-        if (t_div_64 + 16 < p && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n) {
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                if (4 * b_dim_0_outer + t_div_64 + 16 < p)
-                    cp_async_16(&b_tile[1][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(4 * b_dim_0_outer + t_div_64 + 16) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
-            }
-        }
-        cp_async_commit();
-        for (int ko = 0; ko < (p + 14) / 16; ++ko) {
-            cp_async_wait<1>();
-            __syncthreads();
-            if (128 * by + a_dim_0_inner < m && 16 * ko + 2 * a_dim_1_outer + 33 < p) {
-                #pragma unroll
-                for (int a_dim_0_outer = 0; a_dim_0_outer < 4; ++a_dim_0_outer) {
-                    if (128 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
-                        cp_async_16(&a_tile[(ko + 2) % 3][32 * a_dim_0_outer + a_dim_0_inner][2 * a_dim_1_outer], &a[(128 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 16 * ko + 2 * a_dim_1_outer + 32]);  // fetch_a
-                }
-            }
-            if (16 * ko + t_div_64 + 32 < p && 512 * bz + 128 * bx + 2 * b_dim_1_outer + 1 < n) {
-                #pragma unroll
-                for (int b_dim_0_outer = 0; b_dim_0_outer < 4; ++b_dim_0_outer) {
-                    if (16 * ko + 4 * b_dim_0_outer + t_div_64 + 32 < p)
-                        cp_async_16(&b_tile[(ko + 2) % 3][4 * b_dim_0_outer + t_div_64][2 * b_dim_1_outer], &b[(16 * ko + 4 * b_dim_0_outer + t_div_64 + 32) * n + 512 * bz + 128 * bx + 2 * b_dim_1_outer]);  // fetch_b
-                }
-            }
-            cp_async_commit();
-            if (512 * bz + 128 * bx + 32 * t_div_64 + 1 < n && 128 * by + 64 * wi < m) {
-                if (16 * ko + 15 < p && 128 * by + 64 * wi + 63 < m && 512 * bz + 128 * bx + 32 * t_div_64 + 31 < n) {
-                    #pragma unroll
-                    for (int kk = 0; kk < 2; ++kk) {
-                        #pragma unroll
-                        for (int mi = 0; mi < 4; ++mi) {
-                            a_frag[kk % 2][mi][0] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane];  // insn
-                            a_frag[kk % 2][mi][1] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane];  // insn
-                            a_frag[kk % 2][mi][2] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane + 4];  // insn
-                            a_frag[kk % 2][mi][3] = a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane + 4];  // insn
-                        }
-                        #pragma unroll
-                        for (int ni = 0; ni < 4; ++ni) {
-                            b_frag[kk % 2][ni][0] = b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane];  // insn
-                            b_frag[kk % 2][ni][1] = b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane];  // insn
-                        }
-                        #pragma unroll
-                        for (int mi = 0; mi < 4; ++mi) {
-                            #pragma unroll
-                            for (int ni = 0; ni < 4; ++ni)
-                                mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[(kk + 1) % 2][mi], b_frag[(kk + 1) % 2][ni]);  // insn
-                        }
-                    }
-                } else {
-                    #pragma unroll
-                    for (int kk = 0; kk < 2; ++kk) {
-                        #pragma unroll
-                        for (int mi = 0; mi < 4; ++mi) {
-                            a_frag[kk % 2][mi][0] = 16 * ko + 8 * kk + jj_lane < p && 128 * by + 64 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane] : 0.0;  // insn
-                            a_frag[kk % 2][mi][1] = 16 * ko + 8 * kk + jj_lane < p && 128 * by + 64 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane] : 0.0;  // insn
-                            a_frag[kk % 2][mi][2] = 16 * ko + 8 * kk + jj_lane + 4 < p && 128 * by + 64 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 3][64 * wi + 16 * mi + ii_lane][8 * kk + jj_lane + 4] : 0.0;  // insn
-                            a_frag[kk % 2][mi][3] = 16 * ko + 8 * kk + jj_lane + 4 < p && 128 * by + 64 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 3][64 * wi + 16 * mi + ii_lane + 8][8 * kk + jj_lane + 4] : 0.0;  // insn
-                        }
-                        #pragma unroll
-                        for (int ni = 0; ni < 4; ++ni) {
-                            b_frag[kk % 2][ni][0] = 16 * ko + 8 * kk + jj_lane < p && 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
-                            b_frag[kk % 2][ni][1] = 16 * ko + 8 * kk + jj_lane + 4 < p && 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + ii_lane < n ? b_tile[ko % 3][8 * kk + jj_lane + 4][32 * t_div_64 + 8 * ni + ii_lane] : 0.0;  // insn
-                        }
-                        #pragma unroll
-                        for (int mi = 0; mi < 4; ++mi) {
-                            #pragma unroll
-                            for (int ni = 0; ni < 4; ++ni)
-                                mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[(kk + 1) % 2][mi], b_frag[(kk + 1) % 2][ni]);  // insn
-                        }
-                    }
-                }
-            }
-        }
-        if (512 * bz + 128 * bx + 32 * t_div_64 + 1 < n && 128 * by + 64 * wi < m) {
-            #pragma unroll
-            for (int mi = 0; mi < 4; ++mi) {
-                #pragma unroll
-                for (int ni = 0; ni < 4; ++ni)
-                    mma_m16n8k8_f64(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[1][mi], b_frag[1][ni]);  // insn
-            }
-        }
-        if (128 * by + 64 * wi + ii_lane < m && 512 * bz + 128 * bx + 32 * t_div_64 + 2 * jj_lane + 1 < n) {
-            #pragma unroll
-            for (int mi = 0; mi < 4; ++mi) {
-                if (128 * by + 64 * wi + 16 * mi + ii_lane < m) {
-                    #pragma unroll
-                    for (int ni = 0; ni < 4; ++ni) {
-                        if (512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + 2 * jj_lane + 1 < n) {
-                            #pragma unroll
-                            for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
-                                const int i = 128 * by + 64 * wi + 16 * mi + 8 * ii_reg + ii_lane;
-                                if (i < m)
-                                    *(double2 *)&c[i * n + 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + 2 * jj_lane] = *(const double2 *)&acc[mi][ni][ii_reg][0];  // insn
-                            }
+                        for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
+                            const int i = 128 * by + 64 * wi + 16 * mi + 8 * ii_reg + ii_lane;
+                            if (i < m)
+                                *(double2 *)&c[i * n + 512 * bz + 128 * bx + 32 * t_div_64 + 8 * ni + 2 * jj_lane] = *(const double2 *)&acc[mi][ni][ii_reg][0];  // insn
                         }
                     }
                 }

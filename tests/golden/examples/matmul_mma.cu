@@ -1,9 +1,10 @@
 struct bfloat16 { unsigned short bits; };
 
-static __device__ __forceinline__ void cp_async_16(void *to, const void *from)
+static __device__ __forceinline__ void cp_async_16_zfill(void *to, const void *from, bool is_there)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(shared), "l"(from) : "memory");
+    const int size = is_there ? 16 : 0;  // the rest becomes zeros
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(shared), "l"(from), "r"(size) : "memory");
 }
 static __device__ __forceinline__ void cp_async_commit()
 {
@@ -31,10 +32,6 @@ static __device__ __forceinline__ void mma_m16n8k16_bf16(float &d0, float &d1, f
                  : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-static __device__ __forceinline__ unsigned int pack(unsigned short low, unsigned short high)
-{
-    return low | (unsigned int)high << 16;
-}
 
 extern "C" __global__ void __launch_bounds__(128) matmul_mma(const bfloat16 *__restrict__ a, const bfloat16 *__restrict__ b, float *__restrict__ c, int m, int p, int n)
 {
@@ -43,295 +40,81 @@ extern "C" __global__ void __launch_bounds__(128) matmul_mma(const bfloat16 *__r
     const int t_mod_4 = tx % 4, b_dim_1_outer = tx % 8, lane_mod_16 = tx % 16, ii_lane = tx / 4 % 8, a_dim_0_inner = tx / 4, b_dim_0_inner = tx / 8, lane_div_16 = tx / 16 % 2, wi = tx / 32 % 2, wj = tx / 64;
     __shared__ __align__(16) bfloat16 a_tile[4][64][40];
     __shared__ __align__(16) bfloat16 b_tile[4][32][72];
-    if (64 * by + 63 < m && 64 * bx + 63 < n) {
-        __align__(8) float acc[2][4][2][2];
+    __align__(8) float acc[2][4][2][2];
+    #pragma unroll
+    for (int mi = 0; mi < 2; ++mi) {
         #pragma unroll
-        for (int mi = 0; mi < 2; ++mi) {
+        for (int ni = 0; ni < 4; ++ni) {
             #pragma unroll
-            for (int ni = 0; ni < 4; ++ni) {
+            for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
                 #pragma unroll
-                for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
-                    #pragma unroll
-                    for (int jj_reg = 0; jj_reg < 2; ++jj_reg)
-                        acc[mi][ni][ii_reg][jj_reg] = 0.0f;  // insn
-                }
+                for (int jj_reg = 0; jj_reg < 2; ++jj_reg)
+                    acc[mi][ni][ii_reg][jj_reg] = 0.0f;  // insn
             }
         }
-        if (8 * t_mod_4 + 7 < p) {
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
-                cp_async_16(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4]);  // fetch_a
-        }
-        if (b_dim_0_inner < p) {
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
-                if (16 * b_dim_0_outer + b_dim_0_inner < p)
-                    cp_async_16(&b_tile[0][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
-            }
-        }
-        cp_async_commit();
-        if (8 * t_mod_4 + 39 < p) {
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
-                cp_async_16(&a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 32]);  // fetch_a
-        }
-        if (b_dim_0_inner + 32 < p) {
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
-                if (16 * b_dim_0_outer + b_dim_0_inner + 32 < p)
-                    cp_async_16(&b_tile[1][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner + 32) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
-            }
-        }
-        cp_async_commit();
-        if (8 * t_mod_4 + 71 < p) {
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
-                cp_async_16(&a_tile[2][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 64]);  // fetch_a
-        }
-        if (b_dim_0_inner + 64 < p) {
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
-                if (16 * b_dim_0_outer + b_dim_0_inner + 64 < p)
-                    cp_async_16(&b_tile[2][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner + 64) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
-            }
-        }
-        cp_async_commit();
-        const int ko_full = p / 32 - 3;
-        for (int ko = 0; ko < ko_full; ++ko) {
-            cp_async_wait<2>();
-            __syncthreads();
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
-                cp_async_16(&a_tile[(ko + 3) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + 8 * t_mod_4 + 96]);  // fetch_a
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
-                cp_async_16(&b_tile[(ko + 3) % 4][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
-            cp_async_commit();
-            #pragma unroll
-            for (int kk = 0; kk < 2; ++kk) {
-                unsigned int a_frag[2][4];
-                #pragma unroll
-                for (int mi = 0; mi < 2; ++mi)
-                    ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[ko % 4][32 * wi + 16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
-                unsigned int b_frag[4][2];
-                #pragma unroll
-                for (int ni = 0; ni < 4; ni += 2)
-                    ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[ko % 4][16 * kk + lane_mod_16][32 * wj + 8 * ni + 8 * lane_div_16]);  // insn
-                #pragma unroll
-                for (int mi = 0; mi < 2; ++mi) {
-                    #pragma unroll
-                    for (int ni = 0; ni < 4; ++ni)
-                        mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
-                }
-            }
-        }
-        for (int ko = max(0, ko_full); ko < (p + 24) / 32; ++ko) {
-            cp_async_wait<2>();
-            __syncthreads();
-            if (32 * ko + 8 * t_mod_4 + 103 < p) {
-                #pragma unroll
-                for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
-                    cp_async_16(&a_tile[(ko + 3) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + 8 * t_mod_4 + 96]);  // fetch_a
-            }
-            if (32 * ko + b_dim_0_inner + 96 < p) {
-                #pragma unroll
-                for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
-                    if (32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96 < p)
-                        cp_async_16(&b_tile[(ko + 3) % 4][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
-                }
-            }
-            cp_async_commit();
-            if (32 * ko + 31 < p) {
-                #pragma unroll
-                for (int kk = 0; kk < 2; ++kk) {
-                    unsigned int a_frag[2][4];
-                    #pragma unroll
-                    for (int mi = 0; mi < 2; ++mi)
-                        ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[ko % 4][32 * wi + 16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
-                    unsigned int b_frag[4][2];
-                    #pragma unroll
-                    for (int ni = 0; ni < 4; ni += 2)
-                        ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[ko % 4][16 * kk + lane_mod_16][32 * wj + 8 * ni + 8 * lane_div_16]);  // insn
-                    #pragma unroll
-                    for (int mi = 0; mi < 2; ++mi) {
-                        #pragma unroll
-                        for (int ni = 0; ni < 4; ++ni)
-                            mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
-                    }
-                }
-            } else {
-                #pragma unroll
-                for (int kk = 0; kk < 2; ++kk) {
-                    unsigned int a_frag[2][4];
-                    #pragma unroll
-                    for (int mi = 0; mi < 2; ++mi) {
-                        a_frag[mi][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
-                        a_frag[mi][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
-                        a_frag[mi][2] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
-                        a_frag[mi][3] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
-                    }
-                    unsigned int b_frag[4][2];
-                    #pragma unroll
-                    for (int ni = 0; ni < 4; ++ni) {
-                        b_frag[ni][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p ? b_tile[ko % 4][16 * kk + 2 * t_mod_4][32 * wj + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 1][32 * wj + 8 * ni + ii_lane].bits : 0);  // insn
-                        b_frag[ni][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 8][32 * wj + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 9][32 * wj + 8 * ni + ii_lane].bits : 0);  // insn
-                    }
-                    #pragma unroll
-                    for (int mi = 0; mi < 2; ++mi) {
-                        #pragma unroll
-                        for (int ni = 0; ni < 4; ++ni)
-                            mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
-                    }
-                }
-            }
-        }
+    }
+    #pragma unroll
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+        cp_async_16_zfill(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4], 64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 8 * t_mod_4 + 7 < p);  // fetch_a
+    #pragma unroll
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+        cp_async_16_zfill(&b_tile[0][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner) * n + 64 * bx + 8 * b_dim_1_outer], 16 * b_dim_0_outer + b_dim_0_inner < p && 64 * bx + 8 * b_dim_1_outer + 7 < n);  // fetch_b
+    cp_async_commit();
+    #pragma unroll
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+        cp_async_16_zfill(&a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 32], 64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 8 * t_mod_4 + 39 < p);  // fetch_a
+    #pragma unroll
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+        cp_async_16_zfill(&b_tile[1][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner + 32) * n + 64 * bx + 8 * b_dim_1_outer], 16 * b_dim_0_outer + b_dim_0_inner + 32 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n);  // fetch_b
+    cp_async_commit();
+    #pragma unroll
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+        cp_async_16_zfill(&a_tile[2][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 64], 64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 8 * t_mod_4 + 71 < p);  // fetch_a
+    #pragma unroll
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+        cp_async_16_zfill(&b_tile[2][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner + 64) * n + 64 * bx + 8 * b_dim_1_outer], 16 * b_dim_0_outer + b_dim_0_inner + 64 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n);  // fetch_b
+    cp_async_commit();
+    for (int ko = 0; ko < (p + 24) / 32; ++ko) {
+        cp_async_wait<2>();
+        __syncthreads();
         #pragma unroll
-        for (int mi = 0; mi < 2; ++mi) {
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+            cp_async_16_zfill(&a_tile[(ko + 3) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + 8 * t_mod_4 + 96], 64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m && 32 * ko + 8 * t_mod_4 + 103 < p);  // fetch_a
+        #pragma unroll
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+            cp_async_16_zfill(&b_tile[(ko + 3) % 4][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96) * n + 64 * bx + 8 * b_dim_1_outer], 32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n);  // fetch_b
+        cp_async_commit();
+        #pragma unroll
+        for (int kk = 0; kk < 2; ++kk) {
+            unsigned int a_frag[2][4];
             #pragma unroll
-            for (int ni = 0; ni < 4; ++ni) {
-                #pragma unroll
-                for (int ii_reg = 0; ii_reg < 2; ++ii_reg)
-                    *(float2 *)&c[(64 * by + 32 * wi + 16 * mi + 8 * ii_reg + ii_lane) * n + 64 * bx + 32 * wj + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
-            }
-        }
-    } else {
-        __align__(8) float acc[2][4][2][2];
-        if (64 * bx + 32 * wj + 7 < n && 64 * by + 32 * wi < m) {
+            for (int mi = 0; mi < 2; ++mi)
+                ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[ko % 4][32 * wi + 16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
+            unsigned int b_frag[4][2];
+            #pragma unroll
+            for (int ni = 0; ni < 4; ni += 2)
+                ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[ko % 4][16 * kk + lane_mod_16][32 * wj + 8 * ni + 8 * lane_div_16]);  // insn
             #pragma unroll
             for (int mi = 0; mi < 2; ++mi) {
+                #pragma unroll
+                for (int ni = 0; ni < 4; ++ni)
+                    mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
+            }
+        }
+    }
+    cp_async_wait<0>();
+    if (64 * by + 32 * wi + ii_lane < m && 64 * bx + 32 * wj + 2 * t_mod_4 + 1 < n) {
+        #pragma unroll
+        for (int mi = 0; mi < 2; ++mi) {
+            if (64 * by + 32 * wi + 16 * mi + ii_lane < m) {
                 #pragma unroll
                 for (int ni = 0; ni < 4; ++ni) {
-                    #pragma unroll
-                    for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
+                    if (64 * bx + 32 * wj + 8 * ni + 2 * t_mod_4 + 1 < n) {
                         #pragma unroll
-                        for (int jj_reg = 0; jj_reg < 2; ++jj_reg)
-                            acc[mi][ni][ii_reg][jj_reg] = 0.0f;  // insn
-                    }
-                }
-            }
-        }
-        if (64 * by + a_dim_0_inner < m && 8 * t_mod_4 + 7 < p) {
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-                if (64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
-                    cp_async_16(&a_tile[0][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4]);  // fetch_a
-            }
-        }
-        if (b_dim_0_inner < p && 64 * bx + 8 * b_dim_1_outer + 7 < n) {
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
-                if (16 * b_dim_0_outer + b_dim_0_inner < p)
-                    cp_async_16(&b_tile[0][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
-            }
-        }
-        cp_async_commit();
-        if (64 * by + a_dim_0_inner < m && 8 * t_mod_4 + 39 < p) {
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-                if (64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
-                    cp_async_16(&a_tile[1][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 32]);  // fetch_a
-            }
-        }
-        if (b_dim_0_inner + 32 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n) {
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
-                if (16 * b_dim_0_outer + b_dim_0_inner + 32 < p)
-                    cp_async_16(&b_tile[1][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner + 32) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
-            }
-        }
-        cp_async_commit();
-        if (64 * by + a_dim_0_inner < m && 8 * t_mod_4 + 71 < p) {
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-                if (64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
-                    cp_async_16(&a_tile[2][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 8 * t_mod_4 + 64]);  // fetch_a
-            }
-        }
-        if (b_dim_0_inner + 64 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n) {
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
-                if (16 * b_dim_0_outer + b_dim_0_inner + 64 < p)
-                    cp_async_16(&b_tile[2][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(16 * b_dim_0_outer + b_dim_0_inner + 64) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
-            }
-        }
-        cp_async_commit();
-        for (int ko = 0; ko < (p + 24) / 32; ++ko) {
-            cp_async_wait<2>();
-            __syncthreads();
-            if (64 * by + a_dim_0_inner < m && 32 * ko + 8 * t_mod_4 + 103 < p) {
-                #pragma unroll
-                for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-                    if (64 * by + 32 * a_dim_0_outer + a_dim_0_inner < m)
-                        cp_async_16(&a_tile[(ko + 3) % 4][32 * a_dim_0_outer + a_dim_0_inner][8 * t_mod_4], &a[(64 * by + 32 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + 8 * t_mod_4 + 96]);  // fetch_a
-                }
-            }
-            if (32 * ko + b_dim_0_inner + 96 < p && 64 * bx + 8 * b_dim_1_outer + 7 < n) {
-                #pragma unroll
-                for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
-                    if (32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96 < p)
-                        cp_async_16(&b_tile[(ko + 3) % 4][16 * b_dim_0_outer + b_dim_0_inner][8 * b_dim_1_outer], &b[(32 * ko + 16 * b_dim_0_outer + b_dim_0_inner + 96) * n + 64 * bx + 8 * b_dim_1_outer]);  // fetch_b
-                }
-            }
-            cp_async_commit();
-            if (64 * bx + 32 * wj + 7 < n && 64 * by + 32 * wi < m) {
-                if (32 * ko + 31 < p && 64 * by + 32 * wi + 31 < m && 64 * bx + 32 * wj + 31 < n) {
-                    #pragma unroll
-                    for (int kk = 0; kk < 2; ++kk) {
-                        unsigned int a_frag[2][4];
-                        #pragma unroll
-                        for (int mi = 0; mi < 2; ++mi)
-                            ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[ko % 4][32 * wi + 16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
-                        unsigned int b_frag[4][2];
-                        #pragma unroll
-                        for (int ni = 0; ni < 4; ni += 2)
-                            ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[ko % 4][16 * kk + lane_mod_16][32 * wj + 8 * ni + 8 * lane_div_16]);  // insn
-                        #pragma unroll
-                        for (int mi = 0; mi < 2; ++mi) {
-                            #pragma unroll
-                            for (int ni = 0; ni < 4; ++ni)
-                                mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
-                        }
-                    }
-                } else {
-                    #pragma unroll
-                    for (int kk = 0; kk < 2; ++kk) {
-                        unsigned int a_frag[2][4];
-                        #pragma unroll
-                        for (int mi = 0; mi < 2; ++mi) {
-                            a_frag[mi][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p && 64 * by + 32 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p && 64 * by + 32 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
-                            a_frag[mi][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p && 64 * by + 32 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p && 64 * by + 32 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
-                            a_frag[mi][2] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p && 64 * by + 32 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p && 64 * by + 32 * wi + 16 * mi + ii_lane < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
-                            a_frag[mi][3] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p && 64 * by + 32 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p && 64 * by + 32 * wi + 16 * mi + ii_lane + 8 < m ? a_tile[ko % 4][32 * wi + 16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
-                        }
-                        unsigned int b_frag[4][2];
-                        #pragma unroll
-                        for (int ni = 0; ni < 4; ++ni) {
-                            b_frag[ni][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p && 64 * bx + 32 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 4][16 * kk + 2 * t_mod_4][32 * wj + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p && 64 * bx + 32 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 1][32 * wj + 8 * ni + ii_lane].bits : 0);  // insn
-                            b_frag[ni][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p && 64 * bx + 32 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 8][32 * wj + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p && 64 * bx + 32 * wj + 8 * ni + ii_lane < n ? b_tile[ko % 4][16 * kk + 2 * t_mod_4 + 9][32 * wj + 8 * ni + ii_lane].bits : 0);  // insn
-                        }
-                        #pragma unroll
-                        for (int mi = 0; mi < 2; ++mi) {
-                            #pragma unroll
-                            for (int ni = 0; ni < 4; ++ni)
-                                mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
-                        }
-                    }
-                }
-            }
-        }
-        if (64 * by + 32 * wi + ii_lane < m && 64 * bx + 32 * wj + 2 * t_mod_4 + 1 < n) {
-            #pragma unroll
-            for (int mi = 0; mi < 2; ++mi) {
-                if (64 * by + 32 * wi + 16 * mi + ii_lane < m) {
-                    #pragma unroll
-                    for (int ni = 0; ni < 4; ++ni) {
-                        if (64 * bx + 32 * wj + 8 * ni + 2 * t_mod_4 + 1 < n) {
-                            #pragma unroll
-                            for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
-                                const int i = 64 * by + 32 * wi + 16 * mi + 8 * ii_reg + ii_lane;
-                                if (i < m)
-                                    *(float2 *)&c[i * n + 64 * bx + 32 * wj + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
-                            }
+                        for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
+                            const int i = 64 * by + 32 * wi + 16 * mi + 8 * ii_reg + ii_lane;
+                            if (i < m)
+                                *(float2 *)&c[i * n + 64 * bx + 32 * wj + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
                         }
                     }
                 }

@@ -1,7 +1,8 @@
-static __device__ __forceinline__ void cp_async_16(void *to, const void *from)
+static __device__ __forceinline__ void cp_async_16_zfill(void *to, const void *from, bool is_there)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(shared), "l"(from) : "memory");
+    const int size = is_there ? 16 : 0;  // the rest becomes zeros
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(shared), "l"(from), "r"(size) : "memory");
 }
 static __device__ __forceinline__ void cp_async_commit()
 {
@@ -19,123 +20,44 @@ extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(const float *
     const int a_dim_1_outer = tx % 4, b_dim_1_outer = tx, a_dim_0 = 4 * ty + tx / 4, b_dim_0 = ty;
     __shared__ __align__(16) float a_fetch[3][64][16];
     __shared__ __align__(16) float b_fetch[3][16][64];
-    if (64 * by + 63 < m && 64 * bx + 63 < n) {
-        __align__(16) float acc[4][4];
+    __align__(16) float acc[4][4];
+    #pragma unroll
+    for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
+        #pragma unroll
+        for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
+            acc[i_inner_inner][j_inner_inner] = 0.0f;  // insn
+    }
+    cp_async_16_zfill(&a_fetch[0][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer], 64 * by + a_dim_0 < m && 4 * a_dim_1_outer + 3 < p);  // fetch_a
+    cp_async_16_zfill(&b_fetch[0][b_dim_0][4 * b_dim_1_outer], &b[b_dim_0 * n + 64 * bx + 4 * b_dim_1_outer], b_dim_0 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n);  // fetch_b
+    cp_async_commit();
+    cp_async_16_zfill(&a_fetch[1][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer + 16], 64 * by + a_dim_0 < m && 4 * a_dim_1_outer + 19 < p);  // fetch_a
+    cp_async_16_zfill(&b_fetch[1][b_dim_0][4 * b_dim_1_outer], &b[(b_dim_0 + 16) * n + 64 * bx + 4 * b_dim_1_outer], b_dim_0 + 16 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n);  // fetch_b
+    cp_async_commit();
+    for (int k_outer = 0; k_outer < (p + 12) / 16; ++k_outer) {
+        cp_async_wait<1>();
+        __syncthreads();
+        cp_async_16_zfill(&a_fetch[(k_outer + 2) % 3][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 16 * k_outer + 4 * a_dim_1_outer + 32], 64 * by + a_dim_0 < m && 16 * k_outer + 4 * a_dim_1_outer + 35 < p);  // fetch_a
+        cp_async_16_zfill(&b_fetch[(k_outer + 2) % 3][b_dim_0][4 * b_dim_1_outer], &b[(16 * k_outer + b_dim_0 + 32) * n + 64 * bx + 4 * b_dim_1_outer], 16 * k_outer + b_dim_0 + 32 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n);  // fetch_b
+        cp_async_commit();
+        #pragma unroll
+        for (int k_inner = 0; k_inner < 16; ++k_inner) {
+            #pragma unroll
+            for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
+                const float4 b_fetch_v = *(const float4 *)&b_fetch[k_outer % 3][k_inner][4 * tx];
+                acc[i_inner_inner][0] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.x;  // insn
+                acc[i_inner_inner][1] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.y;  // insn
+                acc[i_inner_inner][2] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.z;  // insn
+                acc[i_inner_inner][3] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.w;  // insn
+            }
+        }
+    }
+    cp_async_wait<0>();
+    if (64 * by + 4 * ty < m && 64 * bx + 4 * tx + 3 < n) {
         #pragma unroll
         for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
-            #pragma unroll
-            for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
-                acc[i_inner_inner][j_inner_inner] = 0.0f;  // insn
-        }
-        if (4 * a_dim_1_outer + 3 < p)
-            cp_async_16(&a_fetch[0][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer]);  // fetch_a
-        if (b_dim_0 < p)
-            cp_async_16(&b_fetch[0][b_dim_0][4 * b_dim_1_outer], &b[b_dim_0 * n + 64 * bx + 4 * b_dim_1_outer]);  // fetch_b
-        cp_async_commit();
-        if (4 * a_dim_1_outer + 19 < p)
-            cp_async_16(&a_fetch[1][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer + 16]);  // fetch_a
-        if (b_dim_0 + 16 < p)
-            cp_async_16(&b_fetch[1][b_dim_0][4 * b_dim_1_outer], &b[(b_dim_0 + 16) * n + 64 * bx + 4 * b_dim_1_outer]);  // fetch_b
-        cp_async_commit();
-        const int k_outer_full = p / 16 - 2;
-        for (int k_outer = 0; k_outer < k_outer_full; ++k_outer) {
-            cp_async_wait<1>();
-            __syncthreads();
-            cp_async_16(&a_fetch[(k_outer + 2) % 3][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 16 * k_outer + 4 * a_dim_1_outer + 32]);  // fetch_a
-            cp_async_16(&b_fetch[(k_outer + 2) % 3][b_dim_0][4 * b_dim_1_outer], &b[(16 * k_outer + b_dim_0 + 32) * n + 64 * bx + 4 * b_dim_1_outer]);  // fetch_b
-            cp_async_commit();
-            #pragma unroll
-            for (int k_inner = 0; k_inner < 16; ++k_inner) {
-                #pragma unroll
-                for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
-                    const float4 b_fetch_v = *(const float4 *)&b_fetch[k_outer % 3][k_inner][4 * tx];
-                    acc[i_inner_inner][0] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.x;  // insn
-                    acc[i_inner_inner][1] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.y;  // insn
-                    acc[i_inner_inner][2] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.z;  // insn
-                    acc[i_inner_inner][3] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.w;  // insn
-                }
-            }
-        }
-        for (int k_outer = max(0, k_outer_full); k_outer < (p + 12) / 16; ++k_outer) {
-            cp_async_wait<1>();
-            __syncthreads();
-            if (16 * k_outer + 4 * a_dim_1_outer + 35 < p)
-                cp_async_16(&a_fetch[(k_outer + 2) % 3][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 16 * k_outer + 4 * a_dim_1_outer + 32]);  // fetch_a
-            if (16 * k_outer + b_dim_0 + 32 < p)
-                cp_async_16(&b_fetch[(k_outer + 2) % 3][b_dim_0][4 * b_dim_1_outer], &b[(16 * k_outer + b_dim_0 + 32) * n + 64 * bx + 4 * b_dim_1_outer]);  // fetch_b
-            cp_async_commit();
-            #pragma unroll
-            for (int k_inner = 0; k_inner < 16; ++k_inner) {
-                if (16 * k_outer + k_inner < p) {
-                    #pragma unroll
-                    for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
-                        const float4 b_fetch_v = *(const float4 *)&b_fetch[k_outer % 3][k_inner][4 * tx];
-                        acc[i_inner_inner][0] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.x;  // insn
-                        acc[i_inner_inner][1] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.y;  // insn
-                        acc[i_inner_inner][2] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.z;  // insn
-                        acc[i_inner_inner][3] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.w;  // insn
-                    }
-                }
-            }
-        }
-        #pragma unroll
-        for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner)
-            *(float4 *)&c[(64 * by + 4 * ty + i_inner_inner) * n + 64 * bx + 4 * tx] = *(const float4 *)&acc[i_inner_inner][0];  // insn
-    } else {
-        __align__(16) float acc[4][4];
-        if (64 * by + 4 * ty < m && 64 * bx + 4 * tx + 3 < n) {
-            #pragma unroll
-            for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
-                if (64 * by + 4 * ty + i_inner_inner < m) {
-                    #pragma unroll
-                    for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
-                        acc[i_inner_inner][j_inner_inner] = 0.0f;  // insn
-                }
-            }
-        }
-        if (64 * by + a_dim_0 < m && 4 * a_dim_1_outer + 3 < p)
-            cp_async_16(&a_fetch[0][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer]);  // fetch_a
-        if (b_dim_0 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n)
-            cp_async_16(&b_fetch[0][b_dim_0][4 * b_dim_1_outer], &b[b_dim_0 * n + 64 * bx + 4 * b_dim_1_outer]);  // fetch_b
-        cp_async_commit();
-        if (64 * by + a_dim_0 < m && 4 * a_dim_1_outer + 19 < p)
-            cp_async_16(&a_fetch[1][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 4 * a_dim_1_outer + 16]);  // fetch_a
-        if (b_dim_0 + 16 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n)
-            cp_async_16(&b_fetch[1][b_dim_0][4 * b_dim_1_outer], &b[(b_dim_0 + 16) * n + 64 * bx + 4 * b_dim_1_outer]);  // fetch_b
-        cp_async_commit();
-        for (int k_outer = 0; k_outer < (p + 12) / 16; ++k_outer) {
-            cp_async_wait<1>();
-            __syncthreads();
-            if (64 * by + a_dim_0 < m && 16 * k_outer + 4 * a_dim_1_outer + 35 < p)
-                cp_async_16(&a_fetch[(k_outer + 2) % 3][a_dim_0][4 * a_dim_1_outer], &a[(64 * by + a_dim_0) * p + 16 * k_outer + 4 * a_dim_1_outer + 32]);  // fetch_a
-            if (16 * k_outer + b_dim_0 + 32 < p && 64 * bx + 4 * b_dim_1_outer + 3 < n)
-                cp_async_16(&b_fetch[(k_outer + 2) % 3][b_dim_0][4 * b_dim_1_outer], &b[(16 * k_outer + b_dim_0 + 32) * n + 64 * bx + 4 * b_dim_1_outer]);  // fetch_b
-            cp_async_commit();
-            if (64 * by + 4 * ty < m && 64 * bx + 4 * tx + 3 < n) {
-                #pragma unroll
-                for (int k_inner = 0; k_inner < 16; ++k_inner) {
-                    if (16 * k_outer + k_inner < p) {
-                        #pragma unroll
-                        for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
-                            if (64 * by + 4 * ty + i_inner_inner < m) {
-                                const float4 b_fetch_v = *(const float4 *)&b_fetch[k_outer % 3][k_inner][4 * tx];
-                                acc[i_inner_inner][0] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.x;  // insn
-                                acc[i_inner_inner][1] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.y;  // insn
-                                acc[i_inner_inner][2] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.z;  // insn
-                                acc[i_inner_inner][3] += a_fetch[k_outer % 3][4 * ty + i_inner_inner][k_inner] * b_fetch_v.w;  // insn
-                            }
-                        }
-                    }
-                }
-            }
-        }
-        if (64 * by + 4 * ty < m && 64 * bx + 4 * tx + 3 < n) {
-            #pragma unroll
-            for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
-                const int i = 64 * by + 4 * ty + i_inner_inner;
-                if (i < m)
-                    *(float4 *)&c[i * n + 64 * bx + 4 * tx] = *(const float4 *)&acc[i_inner_inner][0];  // insn
-            }
+            const int i = 64 * by + 4 * ty + i_inner_inner;
+            if (i < m)
+                *(float4 *)&c[i * n + 64 * bx + 4 * tx] = *(const float4 *)&acc[i_inner_inner][0];  // insn
         }
     }
 }

@@ -1,0 +1,106 @@
+struct bfloat16 { unsigned short bits; };
+
+static __device__ __forceinline__ void ldmatrix_x4(unsigned int &r0, unsigned int &r1, unsigned int &r2, unsigned int &r3, const void *row)
+{
+    const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(shared) : "memory");
+}
+static __device__ __forceinline__ void ldmatrix_x4_trans(unsigned int &r0, unsigned int &r1, unsigned int &r2, unsigned int &r3, const void *row)
+{
+    const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(shared) : "memory");
+}
+static __device__ __forceinline__ void mma_m16n8k16_bf16(float &d0, float &d1, float &d2, float &d3, const unsigned int (&a)[4], const unsigned int (&b)[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+extern "C" __global__ void __launch_bounds__(128) matmul_mma(const bfloat16 *__restrict__ a, const bfloat16 *__restrict__ b, float *__restrict__ c, int m, int p, int n)
+{
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x;
+    const int jj_lane = tx % 4, lane_mod_16 = tx % 16, a_dim_1 = tx % 32, b_dim_1 = tx % 64, ii_lane = tx / 4 % 8, lane_div_16 = tx / 16 % 2, wi = tx / 32 % 2, a_dim_0_inner = tx / 32, t_div_64 = tx / 64;
+    __shared__ __align__(16) bfloat16 a_tile[2][64][40];
+    __shared__ __align__(16) bfloat16 b_tile[2][32][72];
+    float acc[2][2][4][2];
+    #pragma unroll
+    for (int jj_reg = 0; jj_reg < 2; ++jj_reg) {
+        #pragma unroll
+        for (int mi = 0; mi < 2; ++mi) {
+            #pragma unroll
+            for (int ni = 0; ni < 4; ++ni) {
+                #pragma unroll
+                for (int ii_reg = 0; ii_reg < 2; ++ii_reg)
+                    acc[jj_reg][mi][ni][ii_reg] = 0.0f;  // insn
+            }
+        }
+    }
+    bfloat16 a_tile_next[16];
+    #pragma unroll
+    for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer)
+        a_tile_next[a_dim_0_outer] = 64 * by + 4 * a_dim_0_outer + a_dim_0_inner < m && a_dim_1 < p ? a[(64 * by + 4 * a_dim_0_outer + a_dim_0_inner) * p + a_dim_1] : bfloat16{};  // fetch_a
+    bfloat16 b_tile_next[16];
+    #pragma unroll
+    for (int b_dim_0_outer = 0; b_dim_0_outer < 16; ++b_dim_0_outer)
+        b_tile_next[b_dim_0_outer] = 2 * b_dim_0_outer + t_div_64 < p && 64 * bx + b_dim_1 < n ? b[(2 * b_dim_0_outer + t_div_64) * n + 64 * bx + b_dim_1] : bfloat16{};  // fetch_b
+    for (int ko = 0; ko < (p + 31) / 32; ++ko) {
+        #pragma unroll
+        for (int a_dim_0_outer_s = 0; a_dim_0_outer_s < 16; ++a_dim_0_outer_s)
+            a_tile[ko % 2][4 * a_dim_0_outer_s + a_dim_0_inner][a_dim_1] = a_tile_next[a_dim_0_outer_s];  // store_a_tile
+        #pragma unroll
+        for (int b_dim_0_outer_s = 0; b_dim_0_outer_s < 16; ++b_dim_0_outer_s)
+            b_tile[ko % 2][2 * b_dim_0_outer_s + t_div_64][b_dim_1] = b_tile_next[b_dim_0_outer_s];  // store_b_tile
+        #pragma unroll
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 16; ++a_dim_0_outer)
+            a_tile_next[a_dim_0_outer] = 64 * by + 4 * a_dim_0_outer + a_dim_0_inner < m && 32 * ko + a_dim_1 + 32 < p ? a[(64 * by + 4 * a_dim_0_outer + a_dim_0_inner) * p + 32 * ko + a_dim_1 + 32] : bfloat16{};  // fetch_a
+        #pragma unroll
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 16; ++b_dim_0_outer)
+            b_tile_next[b_dim_0_outer] = 32 * ko + 2 * b_dim_0_outer + t_div_64 + 32 < p && 64 * bx + b_dim_1 < n ? b[(32 * ko + 2 * b_dim_0_outer + t_div_64 + 32) * n + 64 * bx + b_dim_1] : bfloat16{};  // fetch_b
+        __syncthreads();
+        #pragma unroll
+        for (int kk = 0; kk < 2; ++kk) {
+            unsigned int a_frag[2][4];
+            #pragma unroll
+            for (int mi = 0; mi < 2; ++mi)
+                ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[ko % 2][32 * wi + 16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
+            unsigned int b_frag[4][2];
+            #pragma unroll
+            for (int ni = 0; ni < 4; ni += 2)
+                ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[ko % 2][16 * kk + lane_mod_16][32 * t_div_64 + 8 * ni + 8 * lane_div_16]);  // insn
+            #pragma unroll
+            for (int mi = 0; mi < 2; ++mi) {
+                #pragma unroll
+                for (int ni = 0; ni < 4; ++ni)
+                    mma_m16n8k16_bf16(acc[0][mi][ni][0], acc[1][mi][ni][0], acc[0][mi][ni][1], acc[1][mi][ni][1], a_frag[mi], b_frag[ni]);  // insn
+            }
+        }
+    }
+    if (64 * by + 32 * wi + ii_lane < m && 64 * bx + 32 * t_div_64 + 2 * jj_lane < n) {
+        #pragma unroll
+        for (int mi = 0; mi < 2; ++mi) {
+            if (64 * by + 32 * wi + 16 * mi + ii_lane < m) {
+                #pragma unroll
+                for (int ni = 0; ni < 4; ++ni) {
+                    if (64 * bx + 32 * t_div_64 + 8 * ni + 2 * jj_lane < n) {
+                        #pragma unroll
+                        for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
+                            const int i = 64 * by + 32 * wi + 16 * mi + 8 * ii_reg + ii_lane;
+                            if (i < m) {
+                                #pragma unroll
+                                for (int jj_reg = 0; jj_reg < 2; ++jj_reg) {
+                                    const int j = 64 * bx + 32 * t_div_64 + 8 * ni + 2 * jj_lane + jj_reg;
+                                    if (j < n)
+                                        c[i * n + j] = acc[jj_reg][mi][ni][ii_reg];  // insn
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
