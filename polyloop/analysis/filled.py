@@ -156,7 +156,7 @@ def _is_copy(placement: Placement, placed: Placed) -> bool:
     temporary = kernel.temporaries.get(lowered.write.array)
     if temporary is None or placement.spaces[temporary.name] is AddressSpace.GLOBAL:
         return False
-    if source not in kernel.temporaries and writers_of(placement, source):
+    if placement.spaces[source] is AddressSpace.GLOBAL and writers_of(placement, source):
         return False
     has_own = temporary.base_storage is None and temporary.initializer is None and not temporary.is_shuffled
     dtype = temporary.dtype
@@ -176,7 +176,7 @@ def whole_products(
         if not _is_sum(update) or not reads or not all(read.array in sources for read in reads):
             continue
         starts = _beginnings(placement, update)
-        if len(starts) != 1 or starts[0].lowered.rhs is not None:
+        if len(starts) != 1 or starts[0].lowered.rhs is not None or starts[0].lowered.bounds:
             continue  # which is refused elsewhere, if it is carried out by matrix instructions
         around = [common_loops(placement, sources[read.array], update)[0] for read in reads]
         wide = [

@@ -167,10 +167,10 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         if placed.lowered.role != "combine" or name in collectives
         if (statement := _statement(kernel, placed, axes, collectives.get(name))) is not None
     }
-    for name in edges.filled:
+    for name in edges.filled & statements.keys():
         copied = _statement(kernel, given.statements[name], axes, None)
-        if copied is not None:
-            statements[name] = replace(statements[name], copied=copied.domain, is_awaited=name not in edges.unawaited)
+        assert copied is not None, f"phantoms of '{name}', which never runs"
+        statements[name] = replace(statements[name], copied=copied.domain, is_awaited=name not in edges.unawaited)
     exchanged = frozenset(need.array for need in found if _inside_a_launch(placement, need, cuts))
     launches = tuple(_launches(placement, tree, cuts, storages, exchanged, collectives))
     users = {name: placement.statements[name].lowered.instruction.id for name in meetings}

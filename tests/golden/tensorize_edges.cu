@@ -20,10 +20,6 @@ static __device__ __forceinline__ void mma_m16n8k16_bf16(float &d0, float &d1, f
                  : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-static __device__ __forceinline__ unsigned int pack(unsigned short low, unsigned short high)
-{
-    return low | (unsigned int)high << 16;
-}
 
 extern "C" __global__ void __launch_bounds__(64) product(const bfloat16 *__restrict__ a, const bfloat16 *__restrict__ b, float *__restrict__ c, int m, int p, int n)
 {
@@ -32,208 +28,58 @@ extern "C" __global__ void __launch_bounds__(64) product(const bfloat16 *__restr
     const int t_mod_4 = tx % 4, lane_mod_16 = tx % 16, ii_lane = tx / 4 % 8, t_div_4 = tx / 4, lane_div_16 = tx / 16 % 2, w = tx / 32;
     __shared__ __align__(16) bfloat16 a_tile[32][40];
     __shared__ __align__(16) bfloat16 b_tile[32][40];
-    if (32 * by + 31 < m && 32 * bx + 31 < n) {
-        __align__(8) float acc[2][2][2][2];
+    __align__(8) float acc[2][2][2][2];
+    #pragma unroll
+    for (int mi = 0; mi < 2; ++mi) {
         #pragma unroll
-        for (int mi = 0; mi < 2; ++mi) {
+        for (int ni = 0; ni < 2; ++ni) {
             #pragma unroll
-            for (int ni = 0; ni < 2; ++ni) {
+            for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
                 #pragma unroll
-                for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
-                    #pragma unroll
-                    for (int jj_reg = 0; jj_reg < 2; ++jj_reg)
-                        acc[mi][ni][ii_reg][jj_reg] = 0.0f;  // insn
-                }
+                for (int jj_reg = 0; jj_reg < 2; ++jj_reg)
+                    acc[mi][ni][ii_reg][jj_reg] = 0.0f;  // insn
             }
         }
-        const int ko_full = p / 32;
-        for (int ko = 0; ko < ko_full; ++ko) {
-            #pragma unroll
-            for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
-                *(bfloat16x8 *)&a_tile[16 * a_dim_0_outer + t_div_4][8 * t_mod_4] = *(const bfloat16x8 *)&a[(32 * by + 16 * a_dim_0_outer + t_div_4) * p + 32 * ko + 8 * t_mod_4];  // fetch_a
-            #pragma unroll
-            for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
-                *(bfloat16x8 *)&b_tile[16 * b_dim_0_outer + t_div_4][8 * t_mod_4] = *(const bfloat16x8 *)&b[(32 * ko + 16 * b_dim_0_outer + t_div_4) * n + 32 * bx + 8 * t_mod_4];  // fetch_b
-            __syncthreads();
-            #pragma unroll
-            for (int kk = 0; kk < 2; ++kk) {
-                unsigned int a_frag[2][4];
-                #pragma unroll
-                for (int mi = 0; mi < 2; ++mi)
-                    ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
-                unsigned int b_frag[2][2];
-                #pragma unroll
-                for (int ni = 0; ni < 2; ni += 2)
-                    ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[16 * kk + lane_mod_16][16 * w + 8 * ni + 8 * lane_div_16]);  // insn
-                #pragma unroll
-                for (int mi = 0; mi < 2; ++mi) {
-                    #pragma unroll
-                    for (int ni = 0; ni < 2; ++ni)
-                        mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
-                }
-            }
-            __syncthreads();
-        }
-        for (int ko = ko_full; ko < (p + 24) / 32; ++ko) {
-            if (32 * ko + 8 * t_mod_4 + 7 < p) {
-                #pragma unroll
-                for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
-                    *(bfloat16x8 *)&a_tile[16 * a_dim_0_outer + t_div_4][8 * t_mod_4] = *(const bfloat16x8 *)&a[(32 * by + 16 * a_dim_0_outer + t_div_4) * p + 32 * ko + 8 * t_mod_4];  // fetch_a
-            }
-            if (32 * ko + t_div_4 < p) {
-                #pragma unroll
-                for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
-                    if (32 * ko + 16 * b_dim_0_outer + t_div_4 < p)
-                        *(bfloat16x8 *)&b_tile[16 * b_dim_0_outer + t_div_4][8 * t_mod_4] = *(const bfloat16x8 *)&b[(32 * ko + 16 * b_dim_0_outer + t_div_4) * n + 32 * bx + 8 * t_mod_4];  // fetch_b
-                }
-            }
-            __syncthreads();
-            if (32 * ko + 31 < p) {
-                #pragma unroll
-                for (int kk = 0; kk < 2; ++kk) {
-                    unsigned int a_frag[2][4];
-                    #pragma unroll
-                    for (int mi = 0; mi < 2; ++mi)
-                        ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
-                    unsigned int b_frag[2][2];
-                    #pragma unroll
-                    for (int ni = 0; ni < 2; ni += 2)
-                        ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[16 * kk + lane_mod_16][16 * w + 8 * ni + 8 * lane_div_16]);  // insn
-                    #pragma unroll
-                    for (int mi = 0; mi < 2; ++mi) {
-                        #pragma unroll
-                        for (int ni = 0; ni < 2; ++ni)
-                            mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
-                    }
-                }
-            } else {
-                #pragma unroll
-                for (int kk = 0; kk < 2; ++kk) {
-                    unsigned int a_frag[2][4];
-                    #pragma unroll
-                    for (int mi = 0; mi < 2; ++mi) {
-                        a_frag[mi][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p ? a_tile[16 * mi + ii_lane][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? a_tile[16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
-                        a_frag[mi][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p ? a_tile[16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? a_tile[16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
-                        a_frag[mi][2] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? a_tile[16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? a_tile[16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
-                        a_frag[mi][3] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? a_tile[16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? a_tile[16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
-                    }
-                    unsigned int b_frag[2][2];
-                    #pragma unroll
-                    for (int ni = 0; ni < 2; ++ni) {
-                        b_frag[ni][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p ? b_tile[16 * kk + 2 * t_mod_4][16 * w + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? b_tile[16 * kk + 2 * t_mod_4 + 1][16 * w + 8 * ni + ii_lane].bits : 0);  // insn
-                        b_frag[ni][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? b_tile[16 * kk + 2 * t_mod_4 + 8][16 * w + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? b_tile[16 * kk + 2 * t_mod_4 + 9][16 * w + 8 * ni + ii_lane].bits : 0);  // insn
-                    }
-                    #pragma unroll
-                    for (int mi = 0; mi < 2; ++mi) {
-                        #pragma unroll
-                        for (int ni = 0; ni < 2; ++ni)
-                            mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
-                    }
-                }
-            }
-            __syncthreads();
-        }
+    }
+    for (int ko = 0; ko < (p + 24) / 32; ++ko) {
         #pragma unroll
-        for (int mi = 0; mi < 2; ++mi) {
+        for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer)
+            *(bfloat16x8 *)&a_tile[16 * a_dim_0_outer + t_div_4][8 * t_mod_4] = 32 * by + 16 * a_dim_0_outer + t_div_4 < m && 32 * ko + 8 * t_mod_4 + 7 < p ? *(const bfloat16x8 *)&a[(32 * by + 16 * a_dim_0_outer + t_div_4) * p + 32 * ko + 8 * t_mod_4] : bfloat16x8{};  // fetch_a
+        #pragma unroll
+        for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer)
+            *(bfloat16x8 *)&b_tile[16 * b_dim_0_outer + t_div_4][8 * t_mod_4] = 32 * ko + 16 * b_dim_0_outer + t_div_4 < p && 32 * bx + 8 * t_mod_4 + 7 < n ? *(const bfloat16x8 *)&b[(32 * ko + 16 * b_dim_0_outer + t_div_4) * n + 32 * bx + 8 * t_mod_4] : bfloat16x8{};  // fetch_b
+        __syncthreads();
+        #pragma unroll
+        for (int kk = 0; kk < 2; ++kk) {
+            unsigned int a_frag[2][4];
             #pragma unroll
-            for (int ni = 0; ni < 2; ++ni) {
-                #pragma unroll
-                for (int ii_reg = 0; ii_reg < 2; ++ii_reg)
-                    *(float2 *)&c[(32 * by + 16 * mi + 8 * ii_reg + ii_lane) * n + 32 * bx + 16 * w + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
-            }
-        }
-    } else {
-        __align__(8) float acc[2][2][2][2];
-        if (32 * bx + 16 * w + 7 < n) {
+            for (int mi = 0; mi < 2; ++mi)
+                ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
+            unsigned int b_frag[2][2];
+            #pragma unroll
+            for (int ni = 0; ni < 2; ni += 2)
+                ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[16 * kk + lane_mod_16][16 * w + 8 * ni + 8 * lane_div_16]);  // insn
             #pragma unroll
             for (int mi = 0; mi < 2; ++mi) {
+                #pragma unroll
+                for (int ni = 0; ni < 2; ++ni)
+                    mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
+            }
+        }
+        __syncthreads();
+    }
+    if (32 * by + ii_lane < m && 32 * bx + 16 * w + 2 * t_mod_4 + 1 < n) {
+        #pragma unroll
+        for (int mi = 0; mi < 2; ++mi) {
+            if (32 * by + 16 * mi + ii_lane < m) {
                 #pragma unroll
                 for (int ni = 0; ni < 2; ++ni) {
-                    #pragma unroll
-                    for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
+                    if (32 * bx + 16 * w + 8 * ni + 2 * t_mod_4 + 1 < n) {
                         #pragma unroll
-                        for (int jj_reg = 0; jj_reg < 2; ++jj_reg)
-                            acc[mi][ni][ii_reg][jj_reg] = 0.0f;  // insn
-                    }
-                }
-            }
-        }
-        for (int ko = 0; ko < (p + 24) / 32; ++ko) {
-            if (32 * by + t_div_4 < m && 32 * ko + 8 * t_mod_4 + 7 < p) {
-                #pragma unroll
-                for (int a_dim_0_outer = 0; a_dim_0_outer < 2; ++a_dim_0_outer) {
-                    if (32 * by + 16 * a_dim_0_outer + t_div_4 < m)
-                        *(bfloat16x8 *)&a_tile[16 * a_dim_0_outer + t_div_4][8 * t_mod_4] = *(const bfloat16x8 *)&a[(32 * by + 16 * a_dim_0_outer + t_div_4) * p + 32 * ko + 8 * t_mod_4];  // fetch_a
-                }
-            }
-            if (32 * ko + t_div_4 < p && 32 * bx + 8 * t_mod_4 + 7 < n) {
-                #pragma unroll
-                for (int b_dim_0_outer = 0; b_dim_0_outer < 2; ++b_dim_0_outer) {
-                    if (32 * ko + 16 * b_dim_0_outer + t_div_4 < p)
-                        *(bfloat16x8 *)&b_tile[16 * b_dim_0_outer + t_div_4][8 * t_mod_4] = *(const bfloat16x8 *)&b[(32 * ko + 16 * b_dim_0_outer + t_div_4) * n + 32 * bx + 8 * t_mod_4];  // fetch_b
-                }
-            }
-            __syncthreads();
-            if (32 * bx + 16 * w + 7 < n) {
-                if (32 * ko + 31 < p && 32 * by + 31 < m && 32 * bx + 16 * w + 15 < n) {
-                    #pragma unroll
-                    for (int kk = 0; kk < 2; ++kk) {
-                        unsigned int a_frag[2][4];
-                        #pragma unroll
-                        for (int mi = 0; mi < 2; ++mi)
-                            ldmatrix_x4(a_frag[mi][0], a_frag[mi][1], a_frag[mi][2], a_frag[mi][3], &a_tile[16 * mi + lane_mod_16][16 * kk + 8 * lane_div_16]);  // insn
-                        unsigned int b_frag[2][2];
-                        #pragma unroll
-                        for (int ni = 0; ni < 2; ni += 2)
-                            ldmatrix_x4_trans(b_frag[ni][0], b_frag[ni][1], b_frag[ni + 1][0], b_frag[ni + 1][1], &b_tile[16 * kk + lane_mod_16][16 * w + 8 * ni + 8 * lane_div_16]);  // insn
-                        #pragma unroll
-                        for (int mi = 0; mi < 2; ++mi) {
-                            #pragma unroll
-                            for (int ni = 0; ni < 2; ++ni)
-                                mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
-                        }
-                    }
-                } else {
-                    #pragma unroll
-                    for (int kk = 0; kk < 2; ++kk) {
-                        unsigned int a_frag[2][4];
-                        #pragma unroll
-                        for (int mi = 0; mi < 2; ++mi) {
-                            a_frag[mi][0] = pack(32 * by + 16 * mi + ii_lane < m && 32 * ko + 16 * kk + 2 * t_mod_4 < p ? a_tile[16 * mi + ii_lane][16 * kk + 2 * t_mod_4].bits : 0, 32 * by + 16 * mi + ii_lane < m && 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? a_tile[16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
-                            a_frag[mi][1] = pack(32 * by + 16 * mi + ii_lane + 8 < m && 32 * ko + 16 * kk + 2 * t_mod_4 < p ? a_tile[16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4].bits : 0, 32 * by + 16 * mi + ii_lane + 8 < m && 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p ? a_tile[16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 1].bits : 0);  // insn
-                            a_frag[mi][2] = pack(32 * by + 16 * mi + ii_lane < m && 32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? a_tile[16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * by + 16 * mi + ii_lane < m && 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? a_tile[16 * mi + ii_lane][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
-                            a_frag[mi][3] = pack(32 * by + 16 * mi + ii_lane + 8 < m && 32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p ? a_tile[16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 8].bits : 0, 32 * by + 16 * mi + ii_lane + 8 < m && 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p ? a_tile[16 * mi + ii_lane + 8][16 * kk + 2 * t_mod_4 + 9].bits : 0);  // insn
-                        }
-                        unsigned int b_frag[2][2];
-                        #pragma unroll
-                        for (int ni = 0; ni < 2; ++ni) {
-                            b_frag[ni][0] = pack(32 * ko + 16 * kk + 2 * t_mod_4 < p && 32 * bx + 16 * w + 8 * ni + ii_lane < n ? b_tile[16 * kk + 2 * t_mod_4][16 * w + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 1 < p && 32 * bx + 16 * w + 8 * ni + ii_lane < n ? b_tile[16 * kk + 2 * t_mod_4 + 1][16 * w + 8 * ni + ii_lane].bits : 0);  // insn
-                            b_frag[ni][1] = pack(32 * ko + 16 * kk + 2 * t_mod_4 + 8 < p && 32 * bx + 16 * w + 8 * ni + ii_lane < n ? b_tile[16 * kk + 2 * t_mod_4 + 8][16 * w + 8 * ni + ii_lane].bits : 0, 32 * ko + 16 * kk + 2 * t_mod_4 + 9 < p && 32 * bx + 16 * w + 8 * ni + ii_lane < n ? b_tile[16 * kk + 2 * t_mod_4 + 9][16 * w + 8 * ni + ii_lane].bits : 0);  // insn
-                        }
-                        #pragma unroll
-                        for (int mi = 0; mi < 2; ++mi) {
-                            #pragma unroll
-                            for (int ni = 0; ni < 2; ++ni)
-                                mma_m16n8k16_bf16(acc[mi][ni][0][0], acc[mi][ni][0][1], acc[mi][ni][1][0], acc[mi][ni][1][1], a_frag[mi], b_frag[ni]);  // insn
-                        }
-                    }
-                }
-            }
-            __syncthreads();
-        }
-        if (32 * by + ii_lane < m && 32 * bx + 16 * w + 2 * t_mod_4 + 1 < n) {
-            #pragma unroll
-            for (int mi = 0; mi < 2; ++mi) {
-                if (32 * by + 16 * mi + ii_lane < m) {
-                    #pragma unroll
-                    for (int ni = 0; ni < 2; ++ni) {
-                        if (32 * bx + 16 * w + 8 * ni + 2 * t_mod_4 + 1 < n) {
-                            #pragma unroll
-                            for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
-                                const int i = 32 * by + 16 * mi + 8 * ii_reg + ii_lane;
-                                if (i < m)
-                                    *(float2 *)&c[i * n + 32 * bx + 16 * w + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
-                            }
+                        for (int ii_reg = 0; ii_reg < 2; ++ii_reg) {
+                            const int i = 32 * by + 16 * mi + 8 * ii_reg + ii_lane;
+                            if (i < m)
+                                *(float2 *)&c[i * n + 32 * bx + 16 * w + 8 * ni + 2 * t_mod_4] = *(const float2 *)&acc[mi][ni][ii_reg][0];  // insn
                         }
                     }
                 }

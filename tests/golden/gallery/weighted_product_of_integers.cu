@@ -1,0 +1,44 @@
+static __device__ __forceinline__ void cp_async_4_zfill(void *to, const void *from, bool is_there)
+{
+    const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
+    const int size = is_there ? 4 : 0;  // the rest becomes zeros
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(shared), "l"(from), "r"(size) : "memory");
+}
+static __device__ __forceinline__ void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int pending> static __device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory");
+}
+
+extern "C" __global__ void __launch_bounds__(256) weighted_product_of_integers(const int *__restrict__ a, const int *__restrict__ b, const int *__restrict__ w, int *__restrict__ c, int n)
+{
+    const int bx = blockIdx.x, by = blockIdx.y;
+    const int tx = threadIdx.x, ty = threadIdx.y;
+    const int i = 16 * by + ty, j = 16 * bx + tx;
+    __shared__ int a_fetch[2][16][16];
+    __shared__ int b_fetch[2][16][16];
+    __shared__ int w_fetch[2][16];
+    int acc = 0;  // insn
+    cp_async_4_zfill(&a_fetch[0][ty][tx], &a[i * (n + 3) + tx], i < n && tx <= n + 2);  // fetch_a
+    cp_async_4_zfill(&b_fetch[0][ty][tx], &b[ty * n + j], ty <= n + 2 && j < n);  // fetch_b
+    if (ty == 0)
+        cp_async_4_zfill(&w_fetch[0][tx], &w[tx], tx <= n + 2);  // fetch_w
+    cp_async_commit();
+    for (int bk = 0; bk < (n + 2) / 16 + 1; ++bk) {
+        cp_async_wait<0>();
+        __syncthreads();
+        cp_async_4_zfill(&a_fetch[(bk + 1) % 2][ty][tx], &a[i * (n + 3) + 16 * bk + tx + 16], i < n && 16 * bk + tx + 13 < n);  // fetch_a
+        cp_async_4_zfill(&b_fetch[(bk + 1) % 2][ty][tx], &b[(16 * bk + ty + 16) * n + j], 16 * bk + ty + 13 < n && j < n);  // fetch_b
+        if (ty == 0)
+            cp_async_4_zfill(&w_fetch[(bk + 1) % 2][tx], &w[16 * bk + tx + 16], 16 * bk + tx + 13 < n);  // fetch_w
+        cp_async_commit();
+        for (int tk = 0; tk < 16; ++tk)
+            acc += a_fetch[bk % 2][ty][tk] * w_fetch[bk % 2][tk] * b_fetch[bk % 2][tk][tx];  // insn
+    }
+    cp_async_wait<0>();
+    if (i < n && j < n)
+        c[i * n + j] = acc;  // insn
+}
