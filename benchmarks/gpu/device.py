@@ -84,16 +84,29 @@ class Device:
 
     def milliseconds(self, calls: Sequence[Callable[[], object]]) -> float:
         """Return the median time of one call; they are taken in turn, so that their data is not in the cache."""
-        for number in range(_WARM_UP * len(calls)):
-            calls[number % len(calls)]()
+        return self.in_turn([calls])[0]
+
+    def in_turn(self, rivals: Sequence[Sequence[Callable[[], object]]]) -> list[float]:
+        """Return the median time of one call of each of *rivals*.
+
+        They run in turn, so that what changes with time changes for all of them; so do the calls of each, as many for
+        all, each with data of its own, which is not in the cache when its turn comes again.
+        """
+        for calls in rivals:
+            for number in range(_WARM_UP * len(calls)):
+                calls[number % len(calls)]()
         self.synchronize()
-        times = []
-        for number in range(_REPEAT):
-            begin, end = self._driver.Event(), self._driver.Event()
-            self._spin(np.int64(_SPIN_CYCLES), block=(1, 1, 1), grid=(1, 1))
-            begin.record()
-            calls[number % len(calls)]()
-            end.record()
-            end.synchronize()
-            times.append(float(end.time_since(begin)))
-        return statistics.median(times)
+        times: list[list[float]] = [[] for _ in rivals]
+        for number in range(_REPEAT * len(rivals)):
+            calls = rivals[number % len(rivals)]
+            times[number % len(rivals)].append(self._timed(calls[number % len(calls)]))
+        return [statistics.median(found) for found in times]
+
+    def _timed(self, call: Callable[[], object]) -> float:
+        begin, end = self._driver.Event(), self._driver.Event()
+        self._spin(np.int64(_SPIN_CYCLES), block=(1, 1, 1), grid=(1, 1))
+        begin.record()
+        call()
+        end.record()
+        end.synchronize()
+        return float(end.time_since(begin))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from benchmarks.__main__ import main as benchmarks_main
 from benchmarks.gpu import handwritten, run
 from benchmarks.gpu.case import Random
 from benchmarks.gpu.cases import CASES
-from benchmarks.gpu.device import _driver_version
+from benchmarks.gpu.device import Device, _driver_version
 from benchmarks.gpu.peers import PEERS, load_peers
 from benchmarks.gpu.report import Figure, Run, as_json, as_markdown, as_table, from_json, with_run
 from polyloop.kernel.devices import DEVICES
@@ -139,6 +141,23 @@ def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.startswith("no GPU: ")
     assert benchmarks_main([]) == 2
     assert f"{{{','.join(BENCHMARKS)}}}" in capsys.readouterr().err
+
+
+def test_rivals_and_their_data_are_taken_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = object.__new__(Device)
+    seen: list[str] = []
+
+    def timed(_: Device, call: Callable[[], object]) -> float:
+        call()
+        return float(len(seen))
+
+    monkeypatch.setattr(Device, "_timed", timed)
+    monkeypatch.setattr(Device, "synchronize", lambda _: seen.clear())
+    rivals = [[partial(seen.append, f"{name}{number}") for number in range(3)] for name in "ab"]
+    assert device.in_turn(rivals) == [20.0, 21.0]
+    assert seen[:7] == ["a0", "b1", "a2", "b0", "a1", "b2", "a0"]
+    assert len(seen) == 40
+    assert device.milliseconds(rivals[0]) == 10.5
 
 
 @pytest.mark.gpu
