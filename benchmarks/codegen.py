@@ -140,6 +140,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="exit with status 1 if a goal is missed")
     options = parser.parse_args(arguments)
     peer = None if options.alone else _loopy()
+    if peer is None and not options.alone:
+        print("Loopy is not installed, and left out", file=sys.stderr)
     timings = []
     effort: dict[str, Any] = {"repeat": max(1, options.repeat), "seconds": options.seconds}
     for program in PROGRAMS:

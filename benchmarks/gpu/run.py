@@ -36,7 +36,7 @@ from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.gpu import device_architecture, gpu_available
 from polyloop.tuning.worker import compile_all
 
-__all__ = ["main", "relative_error"]
+__all__ = ["is_right", "main", "relative_error", "sets_of"]
 
 _MOST_SETS: Final = 64  # of arguments; small ones are taken from the cache
 _VERSIONS: Final = ("numpy", "pycuda", "islpy", "torch", "triton", "cupy-cuda13x", "nvidia-cuda-nvrtc")
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks gpu", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="KERNEL", help=f"of {', '.join(CASES)}; default: all")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md, if all is right")
     parser.add_argument("--commit", default=_commit(), help="what is measured; by default git says")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write JSON after each kernel")
     parser.add_argument("--saved", type=Path, metavar="FILE", help="measure nothing: show what --json printed before")
@@ -65,10 +65,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         run = from_json(options.saved.read_text())
     print(as_json(run) if options.json else as_markdown(run))
-    if options.write:
+    wrong = [figure for figure in run.figures if not is_right(figure)]
+    for figure in wrong:
+        print(f"{figure.kernel}, {figure.size}: the result is wrong, error {figure.error:.1e}", file=sys.stderr)
+    if options.write and not wrong:
         document = _ROOT / "docs" / "benchmarks.md"
         document.write_text(with_run(document.read_text(), run))
-    return int(any(figure.error > CASES[figure.kernel].rtol for figure in run.figures))
+    return int(bool(wrong))
+
+
+def is_right(figure: Figure) -> bool:
+    """Return whether the error is one of rounding; one that is no number is not."""
+    case = CASES.get(figure.kernel)
+    return case is None or figure.error <= case.rtol
 
 
 def _run(names: Sequence[str], commit: str, save: Path | None) -> Run:
@@ -187,11 +196,15 @@ class _Checked:
     error: float
 
 
+def sets_of(case: Case, sizes: Mapping[str, int], l2_bytes: int) -> int:
+    """Return how many sets of arguments are taken in turn, so that a call finds little of its own in the cache."""
+    return min(_MOST_SETS, max(1, -(-4 * l2_bytes // case.moved(sizes))))
+
+
 def _checked_sets(device: Device, case: Case, sizes: Mapping[str, int], run: pl.CompiledKernel) -> _Checked:
     """Draw sets of arguments and check the outputs of the first one."""
     rng = Random(np.random.PCG64DXSM())
-    count = min(_MOST_SETS, max(1, -(-4 * device.l2_bytes // case.moved(sizes))))
-    drawn = [case.inputs(sizes, rng) for _ in range(count)]
+    drawn = [case.inputs(sizes, rng) for _ in range(sets_of(case, sizes, device.l2_bytes))]
     sets = [_placed(device, inputs, sizes, run) for inputs in drawn]
     run(**sets[0])
     device.synchronize()
@@ -240,9 +253,11 @@ def _apart(device: Device, libraries: Mapping[str, Any], checked: _Checked, call
 
 def relative_error(got: np.ndarray[Any, Any], at: Any, expected: np.ndarray[Any, Any]) -> float:
     """Return the largest error at the places *at* relative to the largest value; infinity if any element is NaN."""
-    if np.isnan(got).any():
+    if np.isnan(got).any() or np.isnan(expected).any():
         return float("inf")
-    return float(np.abs(got[at].astype(np.float64) - expected).max() / np.abs(expected).max())
+    apart = float(np.abs(got[at].astype(np.float64) - expected).max())
+    largest = float(np.abs(expected).max())
+    return apart / largest if largest else float("inf") if apart else 0.0
 
 
 if __name__ == "__main__":

@@ -37,6 +37,18 @@ def test_loopy_stands_beside_it_where_it_is_installed(capsys: pytest.CaptureFixt
     assert "| axpy | loopy |" in capsys.readouterr().out
 
 
+def test_loopy_is_named_where_it_is_not(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.codegen._loopy", lambda: None)
+    assert main(["axpy", "--repeat", "1", "--seconds", "0"]) == 0
+    assert capsys.readouterr().err == "Loopy is not installed, and left out\n"
+
+
+def test_chains_are_as_long_as_asked_for() -> None:
+    assert {"chain of 15", "chain of 240"} <= {program.name for program in PROGRAMS}
+
+
 @pytest.mark.parametrize("program", [p for p in PROGRAMS if not p.name.endswith("0")], ids=lambda p: str(p.name))
 def test_every_program_is_legal(program: object) -> None:
     found = next(p for p in PROGRAMS if p is program)

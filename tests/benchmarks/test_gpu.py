@@ -135,6 +135,41 @@ def test_an_element_that_was_not_written_is_an_error() -> None:
     assert run.relative_error(np.array([1, np.nan]), [0], np.array([1.0])) == float("inf")
 
 
+@pytest.mark.parametrize(("got", "expected", "error"), [
+    ([1.0, 2.0], [1.0, 2.0], 0.0), ([0.0, 0.0], [0.0, 0.0], 0.0), ([1.0, 3.0], [1.0, 2.0], 0.5),
+    ([1.0, np.inf], [1.0, 2.0], np.inf), ([1.0, 2.0], [1.0, np.nan], np.inf), ([1.0, 2.0], [0.0, 0.0], np.inf),
+])  # fmt: skip
+def test_errors_are_numbers(got: list[float], expected: list[float], error: float) -> None:
+    with np.errstate(all="ignore"):
+        assert run.relative_error(np.array(got), [0, 1], np.array(expected)) == error
+
+
+@pytest.mark.parametrize("error", [1.0, float("inf"), float("nan")])
+def test_what_is_wrong_is_said_and_not_written(
+    error: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = next(iter(CASES))
+    assert not run.is_right(replace(FIGURES[0], kernel=name, error=error))
+    saved, document = tmp_path / "run.json", tmp_path / "docs" / "benchmarks.md"
+    document.parent.mkdir()
+    text = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text()
+    document.write_text(text)
+    monkeypatch.setattr(run, "_ROOT", tmp_path)
+    for right in (False, True):
+        figures = [replace(FIGURES[0], kernel=name, error=0.0 if right else error)]
+        saved.write_text(as_json(replace(RUN, figures=figures)))
+        assert run.main(["--saved", str(saved), "--write"]) == int(not right)
+        assert (f"{name}, n=268435456: the result is wrong" in capsys.readouterr().err) != right
+        assert (document.read_text() == text) != right
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_data_is_rotated_past_the_cache(name: str) -> None:
+    l2_bytes = 60 * 2**20  # of an H200
+    for sizes in CASES[name].sizes:
+        assert CASES[name].moved(sizes) * run.sets_of(CASES[name], sizes, l2_bytes) >= 2 * l2_bytes
+
+
 @pytest.mark.skipif(gpu_available()[0], reason="there is a GPU")
 def test_without_a_gpu_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert benchmarks_main(["gpu"]) == 2
