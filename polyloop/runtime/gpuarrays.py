@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import numpy as np
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import BFLOAT16, is_bool, is_inexact
 from polyloop.expr.records import component, field_names, is_record, is_vector, record_name
+from polyloop.runtime.repeat import CurrentStream
 from polyloop.runtime.views import (
     ArrayKind,
     ArrayView,
@@ -297,19 +298,20 @@ def current_stream(views: Iterable[ArrayView]) -> Any:
     return None
 
 
-def current_handle(views: Iterable[ArrayView]) -> Callable[[], int] | None:
-    """Return a function that gives the handle of that stream at little cost, None for the default stream."""
-    for view in views:
-        if view.kind is ArrayKind.TORCH:
-            torch, device = importlib.import_module("torch"), view.device
-            raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001  # what Triton calls
-            if raw is not None:
-                return functools.partial(raw, device)
-            return lambda: int(torch.cuda.current_stream(device).cuda_stream)
-        if view.kind is ArrayKind.CUPY:
-            chosen = importlib.import_module("cupy").cuda.get_current_stream
-            return lambda: int(chosen().ptr)
-    return None
+def current_handle(views: Iterable[ArrayView]) -> CurrentStream | None:
+    """Return how to get the handle of that stream at little cost, None for the default stream."""
+    view = next((view for view in views if view.kind in {ArrayKind.TORCH, ArrayKind.CUPY}), None)
+    if view is None:
+        return None
+    if view.kind is ArrayKind.CUPY:
+        chosen = importlib.import_module("cupy").cuda.get_current_stream
+        return CurrentStream(chosen, "().ptr", lambda: int(chosen().ptr))
+    torch, device = importlib.import_module("torch"), view.device
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # noqa: SLF001  # what Triton calls
+    if raw is not None:
+        return CurrentStream(raw, f"({device})", functools.partial(raw, device))
+    asked = functools.partial(torch.cuda.current_stream, device)
+    return CurrentStream(asked, "().cuda_stream", lambda: int(asked().cuda_stream))
 
 
 class HostMirror:

@@ -23,7 +23,7 @@ import numpy as np
 from polyloop.runtime.arguments import Result
 from polyloop.runtime.tensors import tensor_check
 
-__all__ = ["ABSENT", "MOST_REPEATS", "MOST_SIGNATURES", "Launch", "PackedCall", "Repeats", "Signature"]
+__all__ = ["ABSENT", "MOST_REPEATS", "MOST_SIGNATURES", "CurrentStream", "Launch", "PackedCall", "Repeats", "Signature"]
 
 MOST_REPEATS: Final = 1024
 """Calls that one signature of a kernel remembers."""
@@ -40,19 +40,36 @@ def _nothing_is_wrong(status: int) -> bool:
     raise AssertionError(f"status {status} of functions that have none")
 
 
+@dataclass(frozen=True, slots=True)
+class CurrentStream:
+    """The stream that a library is using, which it may change.
+
+    Attributes
+    ----------
+    ask, how
+        A function, and the text behind its name with which an expression of it is the handle: ``().ptr``.
+    handle
+        Gives the handle.
+    """
+
+    ask: Callable[..., Any]
+    how: str
+    handle: Callable[[], int]
+
+
 class PackedCall:
     """All launches of a call with their arguments packed.
 
     Attributes
     ----------
     current
-        Gives the stream that the arrays' library is using; None: it uses the default stream.
+        The stream that the arrays' library is using; None: it uses the default stream.
     """
 
     __slots__ = ("_by_stream", "_done", "_prepared", "current")
 
     def __init__(
-        self, prepared: Sequence[Callable[[int], Launch]], current: Callable[[], int] | None = None,
+        self, prepared: Sequence[Callable[[int], Launch]], current: CurrentStream | None = None,
         done: Callable[[int], bool] = _nothing_is_wrong,
     ) -> None:  # fmt: skip
         self._prepared, self.current, self._done = tuple(prepared), current, done
@@ -81,14 +98,15 @@ class PackedCall:
         *otherwise* is called where that takes more: on a stream that is passed or was not met before, or where another
         context is current.
         """
-        current, launches = self.current, self._by_stream
-        if current is None:
+        launches = self._by_stream
+        if self.current is None:
             launch = self.on(0)
 
             def on_default(*, stream: object = None) -> Result:
                 return result if stream is None and not launch() else otherwise(stream)
 
             return on_default
+        current = self.current.handle
 
         def on_current(*, stream: object = None) -> Result:
             if stream is None:
@@ -101,7 +119,7 @@ class PackedCall:
 
     def stream(self) -> int:
         """Return the stream that the arrays' library is using."""
-        return 0 if self.current is None else self.current()
+        return 0 if self.current is None else self.current.handle()
 
 
 def _in_order(launches: Sequence[Launch], done: Callable[[int], bool]) -> Launch:
@@ -355,15 +373,16 @@ def _compiled(
     shown = [name for name in outputs if name in arguments]
     space: dict[str, Any] = {
         "__type": type, "__id": id, "__len": len, "__int": int, "__ref": weakref.ref, "__pack": struct.pack,
-        "__absent": ABSENT, "__Result": Result, "__outputs": tuple(shown), "__current": packed.current,
-        "__record": None, "__recent": None,
+        "__absent": ABSENT, "__Result": Result, "__outputs": tuple(shown),
+        "__current": packed.current and packed.current.ask, "__record": None, "__recent": None,
     }  # fmt: skip
     all_names = (*names, *(name for name in arguments if name not in names))
     can_name = all(_is_free(name) for name in all_names)
     variables = {name: name if can_name else f"__v{number}" for number, name in enumerate(all_names)}
     conditions, same = _conditions(known, {name: (variables[name], arguments[name]) for name in arguments}, space)
+    handle = "0" if packed.current is None else f"__current{packed.current.how}"
     if packed.current is not None:
-        same.append("__handle == __current()")
+        same.append(f"__handle == {handle}")
     records = [probe.record.format(v=variables[name]) or f"__found[{place}]"
                for place, (name, probe) in enumerate(known.items())]  # fmt: skip
     parts = {
@@ -374,7 +393,7 @@ def _compiled(
         "key": "".join(f"{probe.key.format(v=variables[name])}, " for name, probe in known.items()),
         "missing": "".join(f" and {name} is __absent" for name in all_names if name not in arguments),
         "parameters": "".join(f"{name}=__absent, " for name in all_names),
-        "handle": "0" if packed.current is None else "__current()",
+        "handle": handle,
         "recorded": "".join(f"__r{number}, " for number in range(len(known))),
         "records": "".join(f"{record}, " for record in records),
         "values": "".join(f"{variables[name]}, " for name in shown),

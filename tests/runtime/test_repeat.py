@@ -19,7 +19,7 @@ from polyloop.errors import ArgumentError, CompilerError
 from polyloop.runtime.arguments import Binder, Result
 from polyloop.runtime.invoke import CompiledKernel, load
 from polyloop.runtime.rawdriver import RawDriver
-from polyloop.runtime.repeat import MOST_REPEATS, MOST_SIGNATURES, Launch, PackedCall, Repeats, Signature
+from polyloop.runtime.repeat import MOST_REPEATS, MOST_SIGNATURES, CurrentStream, Launch, PackedCall, Repeats, Signature
 from tests.runtime.programs import F4, axpy, steps
 
 X = np.arange(1, 6, dtype=F4)
@@ -112,6 +112,10 @@ COMPLEX, REAL = (SimpleNamespace(is_complex=is_complex) for is_complex in (True,
 def _entry(signature: Signature, checked: Any) -> Any:
     handle: Any = int
     return signature.entry(checked, handle)
+
+
+def _using(handle: Callable[[], int]) -> CurrentStream:
+    return CurrentStream(handle, "()", handle)
 
 
 class _Known:
@@ -235,6 +239,22 @@ def test_everything_that_the_checks_look_at_tells_calls_apart(make: Any, others:
     assert launched[-1] == (0, 0)
 
 
+def test_a_call_is_known_for_each_stream() -> None:
+    seen: list[Any] = []
+    streams = SimpleNamespace(ptr=0)
+    repeats = _Known(("x",), ())
+    current = CurrentStream(lambda: streams, "().ptr", lambda: streams.ptr)
+    given = {"x": Cupy()}
+    repeats.remember(given, PackedCall([_noting(seen, "x")], current))
+    for stream in (0, 0, 0, 7, 0, 7, 7, 7, 7, 0):
+        streams.ptr = stream
+        assert repeats.again(given) is not None
+        if seen[-1][1] != stream:
+            raise AssertionError(seen)
+    assert repeats.again(given, 3) is not None
+    assert seen[-1][1] == 3
+
+
 class _Allocation:
     """What PyCUDA's arrays have their memory in."""
 
@@ -347,7 +367,7 @@ def test_arguments_of_any_name_are_found(name: str) -> None:
 
 def test_several_launches_are_made_in_order_on_one_stream() -> None:
     seen: list[tuple[str, int | None]] = []
-    packed = PackedCall([_noting(seen, "a"), _noting(seen, "b")], lambda: 5)
+    packed = PackedCall([_noting(seen, "a"), _noting(seen, "b")], _using(lambda: 5))
     assert packed.run(None)
     assert packed.run(3)
     assert seen == [("a", 5), ("b", 5), ("a", 3), ("b", 3)]
@@ -366,7 +386,7 @@ def test_a_bound_call_asks_for_the_stream_and_looks_no_further() -> None:
         packed.run(stream)
         return result
 
-    packed = PackedCall([_noting(seen, "a")], lambda: streams.pop(0))
+    packed = PackedCall([_noting(seen, "a")], _using(lambda: streams.pop(0)))
     step = packed.repeated(result, otherwise)
     assert [step(), step(stream=8)] == [result] * 2
     assert seen == [("a", 5), ("a", 8)]
