@@ -156,6 +156,8 @@ def _is_copy(placement: Placement, placed: Placed) -> bool:
     temporary = kernel.temporaries.get(lowered.write.array)
     if temporary is None or placement.spaces[temporary.name] is AddressSpace.GLOBAL:
         return False
+    if source not in kernel.arrays():  # the accumulator of a reduction
+        return False
     if placement.spaces[source] is AddressSpace.GLOBAL and writers_of(placement, source):
         return False
     has_own = temporary.base_storage is None and temporary.initializer is None and not temporary.is_shuffled
