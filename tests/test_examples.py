@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import runpy
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -120,3 +123,24 @@ def test_nvrtc_takes_it(name: str, arch: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_gpu_agrees_with_numpy(name: str) -> None:
     check(name, compiled(example(name).transformed(), pl.CudaTarget()))
+
+
+def at_smallest_sizes(name: str) -> None:
+    """Run an example on the GPU at its smallest sizes: what compute-sanitizer watches."""
+    module = example(name)
+    module.SMALL = list(getattr(module, "SMALL", module.SIZES))[:2]
+    check(name, compiled(module.transformed(), pl.CudaTarget()), "SMALL")
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_racecheck_finds_nothing(name: str) -> None:
+    tool = shutil.which("compute-sanitizer")
+    if tool is None:
+        pytest.skip("compute-sanitizer is not on PATH")
+    program = f"from tests.test_examples import at_smallest_sizes; at_smallest_sizes({name!r})"
+    command = [tool, "--tool", "racecheck", "--racecheck-report", "all", sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True, check=False, timeout=300)
+    assert "RACECHECK SUMMARY: 0 hazards displayed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from polyloop.codegen.program import GeneratedProgram
+from polyloop.errors import Diagnostic
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.backends import Backend, CudaBackend, make_backend
 from polyloop.runtime.gpu import device_architecture
 from polyloop.runtime.repeat import PackedCall, Repeats, Signature
 from polyloop.runtime.resources import Resources, resources
+from polyloop.runtime.views import call_error
 
 __all__ = ["BoundCall", "CompiledKernel", "load"]
 
@@ -90,8 +92,8 @@ class CompiledKernel(functools.partial[Result]):
         self._handle = _method(weakref.WeakMethod(self._handle_of))
         checked: Callable[..., Result] = self._checked
 
-        def entry(*, stream: object = None, poison: bool | None = None, **arguments: object) -> Result:
-            return checked(arguments, stream, poison)
+        def entry(*unnamed: object, stream: object = None, poison: bool | None = None, **arguments: object) -> Result:
+            return checked(arguments, stream, poison, unnamed)
 
         self._enter(entry)
 
@@ -138,8 +140,15 @@ class CompiledKernel(functools.partial[Result]):
         dynamic = {k.name: k.dynamic_shared_bytes for k in self.program.launches}
         return resources(self.cubin, threads, dynamic)
 
-    def _call(self, arguments: Mapping[str, object], stream: object, poison: bool | None) -> Result:
+    def _call(
+        self, arguments: Mapping[str, object], stream: object, poison: bool | None, unnamed: tuple[object, ...]
+    ) -> Result:
         """Run the kernel with arguments that the function entered last does not know."""
+        if unnamed:
+            names = [a.name for a in self.program.arguments if isinstance(a, ArrayArg)]
+            raise call_error(self.program.kernel, Diagnostic(
+                "unnamed-argument", "the arguments of a kernel are passed by their names", (),
+                (f"run({', '.join(f'{name}={name}' for name in names)})",)))
         if not poison:
             handle = None if stream is None else self._handle_of(stream)
             known = self._repeats.again(arguments, handle)

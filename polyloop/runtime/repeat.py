@@ -268,7 +268,8 @@ class Signature:
         Parameters
         ----------
         checked
-            Called with all arguments as a mapping, stream and poison, if the call is not known.
+            Called with all arguments as a mapping, stream, poison and what was passed without a name, if the call is
+            not known.
         handle_of
             Gives the handle of a stream.
         """
@@ -471,9 +472,9 @@ def __key(__given):
 """
 # A record is written and read whole: other threads may call meanwhile.  It is made of a call that came twice in a row.
 _CALL: Final = """
-def __call(*, {parameters}stream=None, poison=None, **__others):
+def __call(*__unnamed, {parameters}stream=None, poison=None, **__others):
     global __recent, __record
-    if not poison and not __others{missing}:
+    if not poison and not __others and not __unnamed{missing}:
         if __record is not None and stream is None:
             {recorded}__handle, __launch = __record
             if {same} and not __launch():
@@ -493,7 +494,7 @@ def __call(*, {parameters}stream=None, poison=None, **__others):
                 __result._values = ({values})
                 return __result
     __given = {{name: value for name, value in ({given}) if value is not __absent}}
-    return __checked(__given | __others, stream, poison)
+    return __checked(__given | __others, stream, poison, __unnamed)
 """
 
 # }}}

@@ -143,7 +143,7 @@ class _Known:
             found = _entry(signature, lambda *what: checked.append(what))(**given, stream=stream)
             if found is not None:
                 return found
-        assert all(what == (given, stream, None) for what in checked)
+        assert all(what == (given, stream, None, ()) for what in checked)
         return None
 
 
@@ -420,6 +420,18 @@ def test_what_has_no_key() -> None:
     for given in ({"x": X, "n": None}, {"x": np.zeros((), F4)}, {"x": [1.0]}):
         repeats.remember(given, PackedCall([lambda _: lambda: 0]))
         assert repeats.again(given) is None
+
+
+def test_arguments_without_names_are_refused(run: CompiledKernel) -> None:
+    z = np.empty(5, F4)
+    for _ in range(2):
+        with pytest.raises(ArgumentError) as error:
+            run(2, X, X, z)
+        assert str(error.value) == (
+            "call on kernel 'axpy': the arguments of a kernel are passed by their names [unnamed-argument]\n"
+            "  Hint: run(x=x, y=y, z=z)"
+        )
+        run(alpha=2, x=X, y=X, z=z)
 
 
 def test_a_kernel_goes_with_its_last_reference(run: CompiledKernel) -> None:
