@@ -109,6 +109,7 @@ class Comparison:
         if part is not None and part[0] == origin.instruction:
             return next(c for c in candidates if c.lowered.number == part[1])
         candidates = [c for c in candidates if _has_states(c) == operation.of_states]
+        candidates = [c for c in candidates if origin.forms.keys() >= {*c.lowered.inames}]  # it is a copy of no other
         used = {c.name: {x for i in c.lowered.inames for x in origin.forms[i].names()} & inames for c in candidates}
         inside = [c for c in candidates if all(_known(origin.forms[i], inames, mine) for i in c.lowered.inames)]
         if operation.of_states:

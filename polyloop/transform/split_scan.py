@@ -205,8 +205,8 @@ def _first(scan: Scan) -> int | None:
 class _Split:
     """The work of one ``split_scan``.
 
-    With ``whole_tiles`` the sums of an exclusive scan have the term of the last result too, which is none of its terms:
-    the sum of the last tile is of use to nobody.
+    With ``whole_tiles`` the sums of an exclusive scan have the term of the last result too, if that is all that tiles
+    of results have and terms do not: the sum of the last tile is of use to nobody.
     """
 
     step: SplitScan
@@ -310,8 +310,11 @@ class _Split:
         inames = (*scan.others, self.step.outer, inner)
         term = self._terms((*scan.others, _TILE, _PLACE))
         if self.whole_tiles:
-            term = self._tiled(scan.instruction.domain, scan.instruction.inames)
-            term = project_onto(term, self._results, (*scan.others, self.step.outer, self.step.inner)).coalesce()
+            whole = self._tiled(scan.instruction.domain, scan.instruction.inames)
+            whole = project_onto(whole, self._results, (*scan.others, self.step.outer, self.step.inner)).coalesce()
+            extra = isl.Map.from_range(whole.subtract(term))
+            if extra.move_dims(isl.dim_type.in_, 0, isl.dim_type.out, 0, len(scan.others)).is_single_valued():
+                term = whole
         term = self._named(term, inames)
         reduction = replace(scan.reduction, inames=(inner,), expr=self._moved(inner), start=None)
         domain = project_onto(term, inames, inames[:-1]).union(self._tiles()).coalesce()

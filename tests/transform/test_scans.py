@@ -383,3 +383,33 @@ def test_two_rows_of_threads() -> None:
         for n in (1, 8, 9, 20):
             a = np.random.default_rng(n).integers(-4, 5, (4, n)).astype(F)
             check(scanned, {"a": a}, {"b": np.cumsum(a, 1)})
+
+
+@pytest.mark.parametrize("first", [0, 1, 2])
+@pytest.mark.parametrize("names", [{}, {"local_iname": "e"}])
+def test_tiles_of_an_exclusive_scan_that_begins_later(first: int, names: dict[str, str]) -> None:
+    knl = pl.make_kernel(
+        ["[n] -> {[i]: 0 <= i < n}", f"[n, i] -> {{[j]: {first} <= j < i}}"],
+        "b[i] = sum(j, a[j])",
+        [pl.GlobalArg("a, b", np.float32, shape="n"), ...],
+    )
+    knl = pl.split_scan(knl, "i", 4, **names)
+    for n in (1, 2, 4, 5, 11):
+        (a,) = vectors(n, 1)
+        wanted = np.array([a[first:i].sum() for i in range(n)], np.float32)
+        check(knl, {"a": a}, {"b": wanted})
+
+
+def test_a_scan_beside_another_reduction() -> None:
+    knl = pl.make_kernel(
+        ["[n] -> {[i, k]: 0 <= i < n and 0 <= k < 3}", "[n, i] -> {[j]: 0 <= j < i}"],
+        "b[i] = sum(k, a[k]) + max(0, 2*argmax(j, c[j], j).index)",
+        [pl.GlobalArg("a", np.float32, shape="3"), pl.GlobalArg("b, c", np.float32, shape="n"), ...],
+    )
+    knl = pl.split_scan(knl, "i", 4, local_iname="e")
+    for n in (2, 4, 9):
+        c = np.random.default_rng(n).permutation(n).astype(np.float32)
+        a = np.array([1, 2, 3], np.float32)
+        wanted = [6 + max(0, 2 * int(np.argmax(c[:i]))) if i else None for i in range(n)]
+        got = pl.interpret(knl, a=a, c=c, b=np.zeros(n, np.float32))
+        assert [*map(float, got["b"][1:])] == wanted[1:]
