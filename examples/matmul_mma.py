@@ -50,6 +50,7 @@ def on_tensor_cores(
     ahead: bool = False,
     spread: bool = False,
     swizzled: bool = False,
+    turned: bool = False,
 ) -> pl.LoopKernel:
     """Return a product in blocks of some rows, columns and terms, by an intrinsic that adds up *depth* terms.
 
@@ -57,24 +58,26 @@ def on_tensor_cores(
     *group* columns of blocks at a time: what these read stays in the cache.  With *ahead*, operands come into registers
     while the terms before are added up; with *spread*, the copies of the next tiles are started in equal shares at each
     step of *depth* terms.  With *swizzled*, tiles that ldmatrix reads are not padded: rows that begin 16 bytes off cut
-    the sectors of 32 bytes that come from memory, and these then come twice.
+    the sectors of 32 bytes that come from memory, and these then come twice.  With *turned*, columns of the product are
+    rows of the instruction: for one that takes neighbours of these from one lane.
     """
     (rows, columns, terms), (height, width) = block, warp
     high = rows // height
+    tile_rows, tile_columns = (8, 16) if turned else (16, 8)
     # blocks, warps, and the tiles of one instruction
     knl = pl.split_iname(knl, "i", rows, outer_iname="by", inner_iname="i_block", outer_tag="g.1")
     knl = pl.split_iname(knl, "i_block", height, outer_iname="wi", inner_iname="i_warp", outer_tag=f"l/32%{high}")
-    knl = pl.split_iname(knl, "i_warp", 16, outer_iname="mi", inner_iname="ii", outer_tag="unr")
+    knl = pl.split_iname(knl, "i_warp", tile_rows, outer_iname="mi", inner_iname="ii", outer_tag="unr")
     if group == 1:
         knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block", outer_tag="g.0")
     else:
         knl = pl.split_iname(knl, "j", columns, outer_iname="bx", inner_iname="j_block")
         knl = pl.split_iname(knl, "bx", group, outer_tag="g.2", inner_tag="g.0")
     knl = pl.split_iname(knl, "j_block", width, outer_iname="wj", inner_iname="j_warp", outer_tag=f"l/{32 * high}")
-    knl = pl.split_iname(knl, "j_warp", 8, outer_iname="ni", inner_iname="jj", outer_tag="unr")
+    knl = pl.split_iname(knl, "j_warp", tile_columns, outer_iname="ni", inner_iname="jj", outer_tag="unr")
     knl = pl.split_iname(knl, "k", terms, outer_iname="ko", inner_iname="k_block")
     knl = pl.split_iname(knl, "k_block", depth, outer_iname="kk", inner_iname="ki", outer_tag="unr")
-    knl = pl.prioritize_loops(knl, "ko, kk, mi, ni")
+    knl = pl.prioritize_loops(knl, "ko, kk, ni, mi" if turned else "ko, kk, mi, ni")
     knl = pl.tensorize(knl, "insn", intrinsic, ahead=ahead)
     # tiles in shared memory, copied some elements at a time
     whole = {"a_tile", "b_tile"} if depth == 16 else {"a_tile"}  # tiles that ldmatrix reads

@@ -57,7 +57,9 @@ def _on_tensor_cores(
 
     def build() -> pl.LoopKernel:
         program = matmul_mma.program(dtype, np.float32, vec)
-        return matmul_mma.on_tensor_cores(program, intrinsic, depth, vec, *_TILES[size], ahead=True, spread=True)
+        return matmul_mma.on_tensor_cores(
+            program, intrinsic, depth, vec, *_TILES[size], ahead=True, spread=True, turned=intrinsic.endswith("_pairs")
+        )
 
     return Case(
         name,
@@ -98,5 +100,5 @@ PRECISIONS: Final = (
     _of_doubles("fp64 GEMM by FMA", matmul_float64.transformed, {"m": 130, "n": 132, "p": 12}, "float64", 4096),
     _on_tensor_cores("bf16 GEMM", np.dtype(ml_dtypes.bfloat16), "mma_m16n8k16_bf16", 4096, 8192, _UNEVEN, rtol=1e-4),
     _on_tensor_cores("fp16 GEMM", np.dtype(np.float16), "mma_m16n8k16_f16", 4096, 8192, _UNEVEN, rtol=1e-4),
-    _on_tensor_cores("tf32 GEMM", np.dtype(np.float32), "mma_m16n8k8_tf32", 8192, _UNEVEN, rtol=1e-3),
+    _on_tensor_cores("tf32 GEMM", np.dtype(np.float32), "mma_m16n8k8_tf32_pairs", 8192, _UNEVEN, rtol=1e-3),
 )

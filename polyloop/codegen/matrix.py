@@ -43,6 +43,7 @@ _SET: Final = isl.dim_type.set
 _ROWS: Final = 8
 """Rows of the matrices that ``ldmatrix`` loads; each has 16 bytes."""
 _ROW_BYTES: Final = 16
+_PAIR_BYTES: Final = 8
 
 
 def matrix_block(expressions: Expressions, statement: Statement, context: Context) -> Block:
@@ -287,20 +288,46 @@ class _Printer:
     def elementwise(self, operand: Operand, target: str, count: int) -> Iterator[Node]:
         """Yield the registers of a fragment, element by element."""
         each = self.intrinsic.per_register
+        if self.is_full and self.is_paired(operand):
+            yield from self.pairs(operand, target, count)
+            return
         for register in range(count):
             values = [self.value(operand, each * register + n) for n in range(each)]
             text = values[0] if each == 1 else f"{self.packer()}({', '.join(values)})"
             uses = frozenset({operand.array, *self.tensor.fragments.values()})
             yield Assign(f"{target}[{register}]", "=", text, self.id, None, uses)
 
-    def value(self, operand: Operand, number: int) -> str:
-        """Return one element of a fragment as its register holds it, 0 where there is no term with it."""
+    def is_paired(self, operand: Operand) -> bool:
+        """Return whether neighbouring registers hold neighbours in shared memory, of 4 bytes, that come together."""
+        low = next((part for part in operand.parts if not part.in_lane and part.place == 1), None)
+        storage = self.scope.storage.get(operand.array)
+        if storage is None or storage.address_space is not AddressSpace.LOCAL or operand.array in self.scope.pools:
+            return False
+        is_single = self.intrinsic.operands.itemsize == 4
+        return is_single and low is not None and low.stride == 1 and self.is_row(operand, low.axis, 2)
+
+    def pairs(self, operand: Operand, target: str, count: int) -> Iterator[Node]:
+        """Yield the registers of a fragment, two at a time."""
+        self.scope.aligned[operand.array] = max(_PAIR_BYTES, self.scope.aligned.get(operand.array, 0))
+        uses = frozenset({operand.array, *self.tensor.fragments.values()})
+        for register in range(0, count, 2):
+            element = self.moved(operand.element, self.subscripts(operand, register))
+            address = self.expressions.element(element, self.context)
+            targets = f"{target}[{register}], {target}[{register + 1}]"
+            yield Call(f"{self.pair_loader()}({targets}, &{address})", self.id, uses)
+
+    def subscripts(self, operand: Operand, number: int) -> dict[str, Affine]:
+        """Return the subscripts i, j and k of an element of a fragment."""
         lanes = [part for part in operand.parts if part.in_lane]
         const = dict.fromkeys("ijk", 0)
         for part in operand.parts:
             if not part.in_lane:
                 const[part.axis] += part.stride * (number // part.place % part.extent)
-        forms = {axis: form.add(Affine((), const[axis])) for axis, form in self.forms(lanes).items()}
+        return {axis: form.add(Affine((), const[axis])) for axis, form in self.forms(lanes).items()}
+
+    def value(self, operand: Operand, number: int) -> str:
+        """Return one element of a fragment as its register holds it, 0 where there is no term with it."""
+        forms = self.subscripts(operand, number)
         text = self.expressions.element(self.moved(operand.element, forms), self.context)
         if not self.intrinsic.is_double:
             text = f"{text}.bits" if self.intrinsic.operands.itemsize == 2 else f"{self.converter()}({text})"
@@ -421,6 +448,19 @@ class _Printer:
         """Return the name of the function that puts two elements into a register."""
         return self.define(
             "pack", ["unsigned int (unsigned short low, unsigned short high)", "return low | (unsigned int)high << 16;"]
+        )
+
+    def pair_loader(self) -> str:
+        """Return the name of the function that loads two neighbours as operands."""
+        convert = self.converter()
+        return self.define(
+            f"{convert}_pair" if self.intrinsic.conversion else "load_pair",
+            [
+                "void (unsigned int &r0, unsigned int &r1, const float *pair)",
+                "const float2 x = *(const float2 *)pair;",
+                f"r0 = {convert}(x.x);",
+                f"r1 = {convert}(x.y);",
+            ],
         )
 
     def converter(self) -> str:

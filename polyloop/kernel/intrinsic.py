@@ -265,6 +265,9 @@ _A_16X16: Final = (
 )
 _B_16X8: Final = "{ [k, j] -> [4*j + floor((k mod 8)/2), 2*floor(k/8) + k mod 2] : 0 <= k < 16 and 0 <= j < 8 }"
 _A_16X8: Final = "{ [i, k] -> [4*(i mod 8) + k mod 4, 2*floor(k/4) + floor(i/8)] : 0 <= i < 16 and 0 <= k < 8 }"
+_A_16X8_PAIRS: Final = "{ [i, k] -> [4*floor(i/2) + k mod 4, 2*floor(k/4) + i mod 2] : 0 <= i < 16 and 0 <= k < 8 }"
+_D_16X8_PAIRS: Final = "{ [i, j] -> [4*floor(i/2) + floor(j/2), 2*(i mod 2) + j mod 2] : 0 <= i < 16 and 0 <= j < 8 }"
+"""Rows are numbered so that neighbours are in one lane: any order does, if it is that of the results too."""
 _B_8X8: Final = "{ [k, j] -> [4*j + k mod 4, floor(k/4)] : 0 <= k < 8 and 0 <= j < 8 }"
 
 
@@ -293,6 +296,11 @@ INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
         ),
         MatrixIntrinsic(
             "mma_m16n8k8_tf32", (16, 8, 8), _A_16X8, _B_8X8, _D_16X8, np.dtype(np.float32),
+            "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", conversion="cvt.rna.tf32.f32",
+            newer=(90, "cvt.rn.tf32.f32"),
+        ),
+        MatrixIntrinsic(
+            "mma_m16n8k8_tf32_pairs", (16, 8, 8), _A_16X8_PAIRS, _B_8X8, _D_16X8_PAIRS, np.dtype(np.float32),
             "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", conversion="cvt.rna.tf32.f32",
             newer=(90, "cvt.rn.tf32.f32"),
         ),

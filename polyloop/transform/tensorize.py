@@ -149,10 +149,22 @@ class Tensorize(Transform):
 
     def _tags(self, kernel: LoopKernel) -> tuple[tuple[str, str], ...]:
         tags = []
-        for name, part in chain.from_iterable(self._parts(kernel).values()):
-            digit = f"l/{part.place}%{part.extent}" if part.place > 1 else f"l%{part.extent}"
-            tags.append((name, digit if part.in_lane else "vec" if part.stride == 1 else "unr"))
+        wide = self._wide(kernel)
+        for iname, parts in self._parts(kernel).items():
+            for name, part in parts:
+                digit = f"l/{part.place}%{part.extent}" if part.place > 1 else f"l%{part.extent}"
+                register = "vec" if part.stride == 1 and iname in wide else "unr"
+                tags.append((name, digit if part.in_lane else register))
         return tuple(tags)
+
+    def _wide(self, kernel: LoopKernel) -> set[str]:
+        """Return the inames along which neighbouring results may be neighbours in memory; j where rows are stored."""
+        found = set()
+        for name, axes in self._chosen(kernel).items():
+            target = kernel.instruction(name).assignee
+            last = variables(target.index_tuple[-1]) if isinstance(target, p.Subscript) else frozenset()
+            found.add(axes["i"] if axes["i"] in last and axes["j"] not in last else axes["j"])
+        return found
 
     def _divided(self, kernel: LoopKernel) -> LoopKernel:
         tags = TagInames(self._tags(kernel), force=True)

@@ -131,16 +131,30 @@ def test_numbers_of_copies_that_are_started_in_each_step(dtype: Any) -> None:
         agrees(knl, *arguments(dtype, *size))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", [BF16, np.float32])
-def test_numbers_of_the_example_with_everything_that_large_products_ask_for(dtype: Any) -> None:
+def large(dtype: Any = np.float32, *, turned: bool = False, assumptions: str = "m >= 1") -> pl.LoopKernel:
+    """Return the product of the example with everything that large ones ask for."""
     depth, vec, terms = (16, 8, 64) if dtype is BF16 else (8, 4, 32)
-    knl = matmul_mma.on_tensor_cores(
-        matmul_mma.program(dtype, np.float32, vec), NAMES[dtype], depth, vec, (64, 64, terms), (32, 32), 3, 2,
-        ahead=True, spread=True, swizzled=True,
+    knl = pl.assume(matmul_mma.program(dtype, np.float32, vec), assumptions)
+    return matmul_mma.on_tensor_cores(
+        knl, NAMES[dtype] + "_pairs" * turned, depth, vec, (64, 64, terms), (32, 32), 3, 2,
+        ahead=True, spread=True, swizzled=True, turned=turned,
     )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "turned"), [(BF16, False), (np.float32, False), (np.float32, True)])
+def test_numbers_of_the_example_with_everything_that_large_products_ask_for(dtype: Any, turned: bool) -> None:
+    knl = large(dtype, turned=turned)
     for size in ((1, 8, 8), (65, 72, 40), (100, 200, 264)):
         agrees(knl, *arguments(dtype, *size))
+
+
+def test_neighbours_that_a_lane_has_are_one_load() -> None:
+    text = cuda(large(turned=True, assumptions="m mod 64 = 0 and n mod 64 = 0 and p mod 32 = 0"))
+    pair = "to_tf32_pair(a_frag[kk % 2][ni][0], a_frag[kk % 2][ni][1], &b_tile[ko % 3][8 * kk + ii_lane]"
+    assert f"{pair}[32 * wj + 16 * ni + 2 * jj_lane]);" in text
+    assert "*(float2 *)&c[" in text
+    assert "__uint_as_float(a_frag" not in text
 
 
 def test_loads_stay_behind_what_is_no_start_of_a_copy() -> None:
