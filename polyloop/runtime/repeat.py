@@ -226,9 +226,10 @@ def _pycuda_probe(array: Any) -> _Probe:
     layout = (*_DTYPE_AND_SHAPE, "{v}.strides")
     kind = type(array.gpudata)
     if _library(kind)[0] == "pycuda" and "Allocation" in kind.__name__:
-        memory = "({v}__memory := {v}.gpudata)"
-        return _Probe("__id({v}__memory)", (f"__type({memory})", *layout), owner="gpudata", record="__ref({v}__memory)",
-                      same=("__type({v}) is {k}", f"{memory} is not None", "{v}__memory is {r}()"), still=layout)
+        memory = "(__memory_{v} := {v}.gpudata)"
+        return _Probe("__id(__memory_{v})", (f"__type({memory})", *layout), owner="gpudata",
+                      record="__ref(__memory_{v})",
+                      same=("__type({v}) is {k}", f"{memory} is not None", "__memory_{v} is {r}()"), still=layout)
     return _Probe("__int({v}.gpudata)", layout, ("{v}.gpudata is not None",))
 
 

@@ -349,7 +349,7 @@ def test_an_allocation_is_known_as_long_as_it_lives() -> None:
     assert len(seen) == 2
 
 
-@pytest.mark.parametrize("name", ["lambda", "stream", "__n", "type", "calls"])
+@pytest.mark.parametrize("name", ["lambda", "stream", "__n", "type", "calls", "name", "value", "len__memory"])
 def test_arguments_of_any_name_are_found(name: str) -> None:
     seen: list[Any] = []
     repeats = Repeats((name, "len"), ("len",))
