@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 __all__ = [
@@ -162,6 +163,7 @@ _AXIS = re.compile(r"([gl])\.([0-2])")
 _DIGIT = re.compile(r"l(?:/([1-9]\d*))?(?:%([1-9]\d*))?")
 
 
+@lru_cache(maxsize=256)
 def parse_tag(text: str) -> InameTag | None:
     """Return the tag spelt *text* (``"g.0"``, ``"unr"``, ...), or None if there is none."""
     plain = _PLAIN.get(text)

@@ -39,6 +39,7 @@ class Replacement:
         self.inner = inner
         self.text = to_expression(form) if text is None else text
         self._domains: dict[tuple[int, int], tuple[isl.Set, isl.Set]] = {}  # old domains, by identity, and new ones
+        self._last: tuple[isl.Set, tuple[str, ...], isl.Set] | None = None
         self._indices: dict[int, tuple[Expression, Expression]] = {}
 
     def dims(self, dims: tuple[str, ...]) -> tuple[str, ...]:
@@ -55,9 +56,21 @@ class Replacement:
         position = dims.index(self.old)
         known = self._domains.get((id(domain), position))
         if known is None:
-            found = substitute_iname(domain, position, self.names, self.form, self.box)
+            found = self._same(domain, tuple(dims))
+            if found is None:
+                found = substitute_iname(domain, position, self.names, self.form, self.box)
+                self._last = (domain, tuple(dims), found)
             known = self._domains[id(domain), position] = (domain, found)
         return known[1]
+
+    def _same(self, domain: isl.Set, dims: tuple[str, ...]) -> isl.Set | None:
+        """Return what became of the last domain, if this one is the same: that of a statement is often the kernel's."""
+        if self._last is None:
+            return None
+        other, others, found = self._last
+        names = [domain.get_dim_name(isl.dim_type.set, n) for n in range(len(dims))]
+        same = dims == others and names == [other.get_dim_name(isl.dim_type.set, n) for n in range(len(dims))]
+        return found if same and domain.plain_is_equal(other) else None
 
     def expression(self, expr: Expression) -> Expression:
         """Return *expr* with the iname replaced, as a loop variable and as a reduction iname."""
