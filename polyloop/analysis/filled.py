@@ -161,8 +161,10 @@ def _is_copy(placement: Placement, placed: Placed) -> bool:
     if placement.spaces[source] is AddressSpace.GLOBAL and writers_of(placement, source):
         return False
     has_own = temporary.base_storage is None and temporary.initializer is None and not temporary.is_shuffled
-    dtype = temporary.dtype
-    if not has_own or dtype is None or dtype != kernel.arrays()[source].dtype or not is_number(dtype):
+    dtype, array = temporary.dtype, kernel.arrays().get(source)
+    if array is None:  # what a reduction has collected is no array
+        return False
+    if not has_own or dtype is None or dtype != array.dtype or not is_number(dtype):
         return False
     return is_exact(placement, temporary.name)
 
