@@ -44,21 +44,25 @@ def _matrices(dtype: np.dtype[Any]) -> Callable[[Mapping[str, int], np.random.Ge
 
 _TILES: Final = {2: ((128, 256, 64), (64, 64), 3, 16), 4: ((128, 256, 32), (64, 64), 4, 16)}
 """Bytes of an element -> rows, columns and terms of a block, rows and columns of a warp, stages, columns of blocks."""
+_ODD_TILES: Final = ((128, 128, 32), (64, 32), 2, 16)
+"""The same for rows of odd length, which come element by element through registers."""
 _UNEVEN: Final = {"m": 4000, "n": 3000, "p": 5000}
 """Sizes that no tile divides."""
 
 
 def _on_tensor_cores(
-    name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: int | Mapping[str, int], rtol: float
+    name: str, dtype: np.dtype[Any], intrinsic: str, *sizes: int | Mapping[str, int], rtol: float, row_bytes: int = 16
 ) -> Case:
-    """Return a product of elements of *dtype*, with results in single precision; rows are aligned to 16 bytes."""
+    """Return a product of elements of *dtype*, with results in single precision; rows are aligned to some bytes."""
     size = dtype.itemsize
-    depth, vec = 32 // size, 16 // size  # the terms of an instruction, and elements in 16 bytes
+    depth, vec = 32 // size, row_bytes // size  # the terms of an instruction, and elements that are copied at once
+    tiles, is_async = (_TILES[size], True) if row_bytes >= 4 else (_ODD_TILES, False)
 
     def build() -> pl.LoopKernel:
         program = matmul_mma.program(dtype, np.float32, vec)
+        is_turned = intrinsic.endswith("_pairs")
         return matmul_mma.on_tensor_cores(
-            program, intrinsic, depth, vec, *_TILES[size], ahead=True, spread=True, turned=intrinsic.endswith("_pairs")
+            program, intrinsic, depth, vec, *tiles, ahead=is_async, spread=is_async, turned=is_turned
         )
 
     return Case(
@@ -99,6 +103,14 @@ PRECISIONS: Final = (
     ),
     _of_doubles("fp64 GEMM by FMA", matmul_float64.transformed, {"m": 130, "n": 132, "p": 12}, "float64", 4096),
     _on_tensor_cores("bf16 GEMM", np.dtype(ml_dtypes.bfloat16), "mma_m16n8k16_bf16", 4096, 8192, _UNEVEN, rtol=1e-4),
+    _on_tensor_cores(
+        "bf16 GEMM, 8-byte rows", np.dtype(ml_dtypes.bfloat16), "mma_m16n8k16_bf16", {"m": 4001, "n": 3004, "p": 5004},
+        rtol=1e-4, row_bytes=8,
+    ),
+    _on_tensor_cores(
+        "bf16 GEMM, odd rows", np.dtype(ml_dtypes.bfloat16), "mma_m16n8k16_bf16", {"m": 4001, "n": 3001, "p": 5001},
+        rtol=1e-4, row_bytes=2,
+    ),
     _on_tensor_cores("fp16 GEMM", np.dtype(np.float16), "mma_m16n8k16_f16", 4096, 8192, _UNEVEN, rtol=1e-4),
     _on_tensor_cores("tf32 GEMM", np.dtype(np.float32), "mma_m16n8k8_tf32_pairs", 8192, _UNEVEN, rtol=1e-3),
 )
