@@ -293,16 +293,21 @@ def _leaving(
             return
 
 
-def left_to_data(kernel: LoopKernel) -> Iterator[tuple[Lowered, Access, tuple[int, ...]]]:
-    """Yield the accesses of which data decides whether they stay inside, and along which axes."""
+@memoised
+def left_to_data(kernel: LoopKernel) -> tuple[tuple[Lowered, Access, tuple[int, ...]], ...]:
+    """Return the accesses of which data decides whether they stay inside, and along which axes."""
     data = data_inames(kernel.domains, kernel.parameters)
     arrays = kernel.arrays()
+    found = []
     for statement, access in accesses_to(lower(kernel)):
         if access.array in arrays and not statement.instruction.is_c:
-            forms = enumerate(access.indices)
-            axes = tuple(n for n, form in forms if form is None or not data.isdisjoint(form.names()))
+            axes = tuple([
+                axis for axis, form in enumerate(access.indices)
+                if form is None or (data and not data.isdisjoint(form.names()))
+            ])  # fmt: skip
             if axes:
-                yield statement, access, axes
+                found.append((statement, access, axes))
+    return tuple(found)
 
 
 def _outside(

@@ -247,6 +247,8 @@ class _Program:
 
     def _table_text(self, functions: Sequence[_Function]) -> str:
         """Return the constant tables that are read, one definition each."""
+        if not self.schedule.tables:
+            return ""
         launches = [function.launch for function in functions]
         read = {name for s in self._statements_of(launches) for part in (s.rhs, s.lhs, *s.predicates)
                 for name in variables(part)}  # fmt: skip

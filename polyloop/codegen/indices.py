@@ -67,6 +67,7 @@ class Indices:
         self._used: dict[str, Mark] = {}
         self._texts: dict[str, str] = {}
         self._names: dict[Mark, str | None] = {}
+        self._taken: dict[Affine, Affine | None] = {}
 
     @property
     def is_open(self) -> bool:
@@ -76,9 +77,9 @@ class Indices:
     @contextmanager
     def hidden(self) -> Iterator[None]:
         """Let no index be called by its name, where others look at the text for the variables in it."""
-        opened, self._open = self._open, []
+        (opened, taken), (self._open, self._taken) = (self._open, self._taken), ([], {})
         yield
-        self._open = opened
+        self._open, self._taken = opened, taken
 
     def open(self, known: frozenset[str], new: Iterable[str], values: Mapping[str, str | int]) -> tuple[Mark, ...]:
         """Return the indices of which the last inames, *new* ones of the *known*, got values."""
@@ -91,23 +92,31 @@ class Indices:
                 if len(rest.terms) > 1:
                     opened.append(self._marks.setdefault((name, rest), Mark(len(self._marks), name, rest)))
         self._open = sorted((*self._open, *opened), key=lambda mark: -len(mark.form.terms))  # the most specific first
+        self._taken = {}
         return tuple(opened)
 
     def close(self, opened: Sequence[Mark], ctype: str, show: Callable[[Affine], str]) -> Block:
         """Return the definitions of those of *opened* that were used; from here on they have no values."""
         self._open = [mark for mark in self._open if mark not in opened]
+        self._taken = {}
         used = [mark for mark in opened if mark.text in self._used]
         self._texts |= {mark.text: show(mark.form) for mark in used}
         return tuple(Declare(f"const {ctype}", mark.text, (), self._texts[mark.text]) for mark in used)
 
     def take(self, form: Affine) -> Affine:
         """Return *form* with marks, as variables, in place of what they stand for."""
-        for mark in self._open if len(form.terms) > 1 else ():
-            factor = _factor(mark.form, form)
+        if len(form.terms) < 2:
+            return form
+        if form in self._taken:
+            return self._taken[form] or form
+        rest = form
+        for mark in self._open:
+            factor = _factor(mark.form, rest)
             if factor:
-                form = form.add(mark.form, -factor).add(Affine.variable(mark.text), factor)
+                rest = rest.add(mark.form, -factor).add(Affine.variable(mark.text), factor)
                 self._used[mark.text] = mark
-        return form
+        self._taken[form] = None if rest is form else rest
+        return rest
 
     def plain(self, text: str) -> str:
         """Return *text* with what the marks stand for."""

@@ -20,20 +20,22 @@ def may_merge_loads(statements: Iterable[Statement], arrays: frozenset[str]) -> 
     and ``__restrict__`` it loads through the read-only cache and moves the load ahead of stores to ``y``, whose new
     values it misses. Where this may happen, what is only read is not declared to be ``__restrict__``.
     """
-    read: list[frozenset[str]] = []
-    stored: set[str] = set()
+    known = tuple(statements)
+    stored = arrays.intersection([array_name(target) for s in known for target in targets_of(s.lhs)])
+    if not stored:
+        return False
+    read: set[str] = set()
     reading: list[tuple[Statement, tuple[Expression, ...]]] = []
-    for statement in statements:
+    for statement in known:
         parts = (statement.rhs, *statement.predicates, *_subscripts(statement.lhs))
         found = frozenset[str]().union(*map(variables, parts)) & arrays
         if found:
-            read.append(found)
+            read |= found
             reading.append((statement, parts))
-        stored.update(array_name(target) for target in targets_of(statement.lhs))
-    if stored.isdisjoint(frozenset[str]().union(*read)):
+            if len(reading) > 1 and not stored.isdisjoint(read):
+                return True
+    if stored.isdisjoint(read):
         return False
-    if len(read) > 1:
-        return True
     return any(statement.predicates or any(map(_has_choice, parts)) for statement, parts in reading)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -31,8 +32,7 @@ ATOM: Final = 13
 _INDEX_DTYPES: Final[Mapping[int, np.dtype[np.generic]]] = {32: np.dtype("int32"), 64: np.dtype("int64")}
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """A C expression and how tightly its outermost operator binds (:data:`ATOM` most)."""
 
     text: str
@@ -155,7 +155,7 @@ class Scope:
         """Return the C spelling of *dtype*."""
         if is_record(dtype):
             return self._record_type(dtype)
-        found = self.language.types.get(dtype.name)
+        found = self.language.types.get(_name(dtype))
         if found is None:
             known = ", ".join(self.language.types)
             raise self.error(
@@ -295,7 +295,14 @@ def _operand(dtype: np.dtype[np.generic] | None, other: np.dtype[np.generic] | N
     """Return the name of an operand's type; a real number next to a complex one has the type of its parts."""
     if dtype is None:
         return ""
-    return as_real(other).name if other is not None and is_complex(other) and not is_complex(dtype) else dtype.name
+    is_part = other is not None and is_complex(other) and not is_complex(dtype)
+    return _name(as_real(other) if is_part and other is not None else dtype)
+
+
+@lru_cache(maxsize=256)
+def _name(dtype: np.dtype[np.generic]) -> str:
+    """Return the name of a type, which NumPy makes anew each time."""
+    return dtype.name
 
 
 class Chain:

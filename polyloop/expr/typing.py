@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
@@ -127,7 +127,26 @@ _DIVISION: Final = frozenset({p.FloorDiv, p.Remainder})
 _SHIFTS: Final = frozenset({p.LeftShift, p.RightShift})
 _BITWISE: Final = frozenset({p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor, p.BitwiseNot}) | _SHIFTS
 _LOGIC: Final = frozenset({p.LogicalAnd, p.LogicalOr, p.LogicalNot})
+_INT_MAX: Final = 2**31 - 1
 _CAST_HINT: Final = "cast it first, such as cast(int32, ...)"
+
+
+@lru_cache(maxsize=1024)
+def _sum_of_floats(types: tuple[ScalarType | None, ...]) -> ScalarType | None:
+    """Return the type of a sum or product of values of *types*, None where that takes a closer look.
+
+    It does but for floating-point types: integers have to hold the constants, and records are refused.
+    """
+    for kind in types:
+        if kind is None or kind is Weak.COMPLEX:
+            return None
+        if not isinstance(kind, Weak) and not is_floating(kind) and not is_integer(kind):
+            return None
+    try:
+        found = common_type([kind for kind in types if kind is not None])
+    except TypeConflictError:
+        return None
+    return None if isinstance(found, Weak) or not is_floating(found) else found
 
 
 class _Inference:
@@ -153,7 +172,10 @@ class _Inference:
         parts = children(expr)
         if kind is p.Sum:
             parts = (parts[0], *((taken if (taken := subtrahend(part)) is not None else part) for part in parts[1:]))
-        return self.operation(expr, parts, [self.visit(child) for child in parts])
+        types = [self.visit(child) for child in parts]
+        if (kind is p.Sum or kind is p.Product) and (found := _sum_of_floats(tuple(types))) is not None:
+            return found
+        return self.operation(expr, parts, types)
 
     def choice(self, expr: p.If) -> ScalarType | None:
         self.condition(expr.condition, self.visit(expr.condition))
@@ -302,6 +324,8 @@ class _Inference:
 
     def subscript(self, expr: Expression) -> ScalarType | None:
         for index in expr.index_tuple:
+            if self._is_plain(index):
+                continue
             found = self.visit(index)
             if found is Weak.INT or found is DEFAULT_INT:
                 continue
@@ -312,6 +336,17 @@ class _Inference:
                 hint = "divide with // to get an integer" if "/" in show(index) else "write cast(int32, ...)"
                 raise TypeConflictError(Diagnostic("type-conflict", message, hints=(hint,)))
         return self.lookup(expr.aggregate.name)
+
+    def _is_plain(self, index: Expression) -> bool:
+        """Return whether *index* is sums and products of 32-bit integers, and of constants that these hold."""
+        kind = type(index)
+        if kind is p.Variable:
+            return self.lookup(index.name) is DEFAULT_INT
+        if kind is int:
+            return bool(-_INT_MAX <= index <= _INT_MAX)
+        if kind is p.Sum or kind is p.Product:
+            return all(map(self._is_plain, index.children))
+        return False
 
     def foreign(self, expr: Expression) -> ScalarType | None:
         types = [self.visit(part) for part in expr.parameters]
