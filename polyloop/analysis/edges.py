@@ -102,12 +102,10 @@ def _with_phantoms(placement: Placement, copies: Mapping[str, Placed], attempt: 
     products = whole_products(placement, copies, passing)
     tiles = {**copies, **passing, **products}
     gains = [s for name, s in products.items() if not _is_same(s, placement.statements[name]) and _gains(placement, s)]
-    plain = {
-        name: extended
-        for name, placed in placement.statements.items()
-        if name not in tiles and _is_plain(placement, placed)
-        if (extended := _extended(placement, placed)) is not None
-    }
+    left = {name: s for name, s in placement.statements.items() if name not in tiles and _is_plain(placement, s)}
+    if not gains and not any(_pays(placement, placed) for placed in left.values()):
+        return None
+    plain = {name: s for name, placed in left.items() if (s := _extended(placement, placed)) is not None}
     if not gains and not any(_pays(placement, placed) for placed in plain.values()):
         return None
     plain = {name: s for name, s in plain.items() if _is_confined(placement, placement.statements[name], s)}

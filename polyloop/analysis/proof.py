@@ -47,6 +47,7 @@ class Claim(Enum):
 
 
 @quick
+@quick
 @dataclass(frozen=True, eq=False)
 class Obligation:
     """One claim about one thing.
@@ -73,6 +74,7 @@ class Obligation:
     given: Hashable = None
 
 
+@quick
 @quick
 @dataclass(frozen=True)
 class Proof:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Final
 
 from polyloop.codegen.c_ast import Assign, Block, For, Group, If, Node
+from polyloop.frozen import replace
 
 __all__ = ["begun"]
 

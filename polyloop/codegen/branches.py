@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
@@ -13,6 +13,7 @@ from polyloop.codegen.indices import is_mark
 from polyloop.codegen.scope import Text
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
 
 __all__ = ["Guarded", "branches", "one_rest", "unswitched"]
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from polyloop.frozen import quick
+
 __all__ = [
     "Assign",
     "Block",
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 
+@quick
 @dataclass(frozen=True)
 class Assign:
     """``target operator value;`` where ``operator`` is ``=``, ``+=`` or ``*=``.
@@ -48,6 +51,7 @@ class Assign:
         return self.reads if self.writes is None else self.reads | {self.writes}
 
 
+@quick
 @dataclass(frozen=True)
 class Call:
     """``text;``, the call of a function that changes memory; ``reads`` are the temporaries in it."""
@@ -62,6 +66,7 @@ class Call:
         return self.reads
 
 
+@quick
 @dataclass(frozen=True)
 class Verbatim:
     """``{ const type name = value; .. text }``: C text of the user's, which uses the temporaries ``uses``."""
@@ -72,6 +77,7 @@ class Verbatim:
     uses: frozenset[str]
 
 
+@quick
 @dataclass(frozen=True)
 class Declare:
     """``storage type name[dims] = value;``; ``value`` may be None."""
@@ -85,6 +91,7 @@ class Declare:
     uses = frozenset[str]()
 
 
+@quick
 @dataclass(frozen=True)
 class Union:
     """``storage union { members } name;``: variables at one address."""
@@ -96,6 +103,7 @@ class Union:
     uses = frozenset[str]()
 
 
+@quick
 @dataclass(frozen=True)
 class Carve:
     """``type (&name)[dims] = *(type (*)[dims])(memory + start);``: a variable in a piece of memory."""
@@ -109,6 +117,7 @@ class Carve:
     uses = frozenset[str]()
 
 
+@quick
 @dataclass(frozen=True)
 class Sync:
     """A barrier, or another statement that uses no temporary."""
@@ -118,6 +127,7 @@ class Sync:
     uses = frozenset[str]()
 
 
+@quick
 @dataclass(frozen=True)
 class Comment:
     """``// text``."""
@@ -127,6 +137,7 @@ class Comment:
     uses = frozenset[str]()
 
 
+@quick
 @dataclass(frozen=True)
 class For:
     """``for (type var = start; test; var += step) body``.
@@ -152,6 +163,7 @@ class For:
         return self.reads.union(*(node.uses for node in self.body))
 
 
+@quick
 @dataclass(frozen=True)
 class If:
     """``if (condition) body else orelse``; ``reads`` are the temporaries in the condition.
@@ -171,6 +183,7 @@ class If:
         return self.reads.union(*(node.uses for node in self.body), *(node.uses for node in self.orelse))
 
 
+@quick
 @dataclass(frozen=True)
 class Group:
     """``{ body }``."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from polyloop.codegen.scope import Scope, Text
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_vector
+from polyloop.frozen import replace
 
 __all__ = ["compound", "function_scope", "updated"]
 

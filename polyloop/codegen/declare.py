@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from polyloop.codegen.c_ast import Assign, Block, Declare, For, Group, If, Node, Union
+from polyloop.frozen import replace
 
 __all__ = ["declare_private", "declare_shared"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 from math import prod
@@ -51,6 +51,7 @@ from polyloop.expr.dtypes import computed
 from polyloop.expr.foreign import ForeignFunction, foreign_calls, words
 from polyloop.expr.nodes import Expression, array_name, targets_of
 from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
 from polyloop.kernel.tree import Scope as BarrierScope

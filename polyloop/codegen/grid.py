@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
@@ -11,6 +11,7 @@ from polyloop.codegen.bounds import Bound, bounds_of
 from polyloop.codegen.context import Context
 from polyloop.codegen.rows import Divisibility, Piece, pieces_of
 from polyloop.expr.nodes import Expression
+from polyloop.frozen import replace
 from polyloop.poly.affine import Affine, Floor, Var, to_expression
 from polyloop.schedule.plan import Statement
 

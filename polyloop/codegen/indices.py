@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import is_
 from typing import Any, Final, TypeVar, cast
 
 from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, Group, If, Node, Verbatim, walk
+from polyloop.frozen import replace
 from polyloop.poly.affine import Affine, Var
 
 __all__ = ["Indices", "Mark", "is_mark"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, count
 from typing import TypeAlias
 
@@ -24,6 +23,7 @@ from polyloop.codegen.wide import Key, Plan, Wide, plan_of, vector_type
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import CText, array_name, targets_of
 from polyloop.expr.rewrite import accesses, variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Vectorize

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -25,6 +24,7 @@ from polyloop.codegen.rows import Piece, between_constants, mentions, negated, p
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tiles import Tile, full_tile, places
 from polyloop.errors import Diagnostic
+from polyloop.frozen import replace
 from polyloop.kernel.tags import Unroll, UnrollHint, Vectorize
 from polyloop.kernel.tree import Loop, Tree, has_barrier, runs
 from polyloop.poly.affine import Affine, Floor

@@ -9,7 +9,6 @@ has are loaded as zeros.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import repeat
 from typing import Final
@@ -31,6 +30,7 @@ from polyloop.codegen.tensors import Operand
 from polyloop.codegen.wide import distances
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import substitute
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.intrinsic import MatrixIntrinsic, Part
 from polyloop.poly.affine import Affine, affine_of, to_expression

@@ -7,7 +7,6 @@ vector type.  Subscripts along both must be constants where an access is printed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pymbolic.primitives as p
@@ -19,6 +18,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
 from polyloop.expr.records import VECTORS, component
 from polyloop.expr.rewrite import children, variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import Separate, Vectorized, apart_axes, part_names
 from polyloop.schedule.plan import Statement

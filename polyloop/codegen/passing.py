@@ -9,7 +9,7 @@ decoupled look-back, Merrill and Garland, "Single-pass Parallel Prefix Scan with
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Final
 
@@ -26,6 +26,7 @@ from polyloop.codegen.prefix import ThreadScan
 from polyloop.codegen.program import DeviceLaunch
 from polyloop.codegen.scope import Names
 from polyloop.expr.nodes import Expression, Operation, array_name, targets_of
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import order_tags
 from polyloop.kernel.tree import Node, Run, runs

@@ -8,7 +8,7 @@ once per thread.  What threads do together becomes loops over the threads, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pymbolic.primitives as p
@@ -18,6 +18,7 @@ from polyloop.codegen.scope import Names
 from polyloop.expr.nodes import array_name
 from polyloop.expr.operations import has_terms, neutral_element
 from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, has_barrier, runs
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from polyloop.codegen.c_ast import Assign, Block, For, Group, If, Node, walk
 from polyloop.codegen.scope import Scope
+from polyloop.frozen import replace
 
 __all__ = ["shared_shuffles"]
 

@@ -8,7 +8,6 @@ loops of the sum, and the last products are added up behind them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, count
 from typing import Final
 
@@ -21,6 +20,7 @@ from polyloop.codegen.language import Language
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import array_name
 from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.intrinsic import WARP

@@ -8,12 +8,13 @@ because both cases are generated from the exact domains; what is left out only l
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd
 
 from polyloop.codegen.bounds import minimal
 from polyloop.codegen.context import Context
 from polyloop.codegen.rows import Divisibility, Piece, negated, pieces_of, tightened
+from polyloop.frozen import replace
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier
 from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.schedule.plan import Statement

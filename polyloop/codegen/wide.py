@@ -7,7 +7,7 @@ are moved at once is checked at launch, or declared.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain
 from typing import Final, TypeAlias
@@ -23,6 +23,7 @@ from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.records import VECTORS, component, is_record
 from polyloop.expr.rewrite import substitute, variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.schedule.plan import Statement, Storage

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, count
 from math import prod
@@ -34,6 +34,7 @@ from polyloop.errors import Diagnostic, VerificationError, warn
 from polyloop.expr.nodes import Expression, Record, Terms
 from polyloop.expr.operations import neutral_element
 from polyloop.expr.rewrite import substitute
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.domains import shared_domain
 from polyloop.kernel.instruction import Copy
@@ -162,7 +163,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     tree = place_barriers(tree, [*requirements(placement, found), *reuses], cuts, meetings)
     pending = {entry.arrival.name: entry.pending for entry in arrivals(placement)}
     statements = {
-        name: replace(statement, pending=pending.get(name, 0))
+        name: replace(statement, pending=pending[name]) if name in pending else statement
         for name, placed in edges.placement.statements.items()
         if placed.lowered.role != "combine" or name in collectives
         if (statement := _statement(kernel, placed, axes, collectives.get(name))) is not None

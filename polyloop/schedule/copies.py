@@ -7,11 +7,12 @@ the next one begins, a person would have written one variable.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
 from polyloop.expr.rewrite import substitute, variables
+from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Loop, Node, Run, Tree, runs
 from polyloop.schedule.plan import Launch, Statement

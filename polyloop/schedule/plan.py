@@ -12,6 +12,7 @@ import numpy as np
 
 from polyloop.analysis.digits import Digit
 from polyloop.expr.nodes import Expression, Operation
+from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, Table
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.intrinsic import MatrixIntrinsic
@@ -79,6 +80,7 @@ class Tensor:
     step: str = ""
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Statement:
     """One assignment of the lowered program: no reductions, no substitution rules.
@@ -145,6 +147,7 @@ class Statement:
     """Of the start of an asynchronous copy: whether there is an arrival for all of them."""
 
 
+@quick
 @dataclass(frozen=True)
 class Storage:
     """A temporary as it is declared in the generated code.
@@ -211,6 +214,7 @@ def shared_bytes(storages: Iterable[Storage]) -> int:
     return total + sum(-(-size // POOL_ALIGNMENT) * POOL_ALIGNMENT for size in pools.values())
 
 
+@quick
 @dataclass(frozen=True, eq=False)
 class Launch:
     """One device kernel.
