@@ -47,7 +47,6 @@ class Claim(Enum):
 
 
 @quick
-@quick
 @dataclass(frozen=True, eq=False)
 class Obligation:
     """One claim about one thing.
@@ -74,7 +73,6 @@ class Obligation:
     given: Hashable = None
 
 
-@quick
 @quick
 @dataclass(frozen=True)
 class Proof:

@@ -16,6 +16,9 @@ from polyloop.poly.sets import map_from_forms
 
 __all__ = ["NO_WARPS", "scope_in_block"]
 
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+
 NO_WARPS = 1
 """Threads of a warp where threads of a block have nothing smaller in common."""
 
@@ -44,8 +47,12 @@ def _stays_in_warp(placement: Placement, conflict: Conflict, warp_size: int) -> 
         return False
     first, second, every = conflict.first, conflict.second, conflict.every
     outer, threads = _outside(extents, warp_size)
+    if threads > 1 and _are_far_apart(conflict, every, outer, threads):
+        return False
+    if crossing(every, first, second, tuple(outer)) is None:
+        return True
     if threads == 1:
-        return crossing(every, first, second, tuple(outer)) is None
+        return False
     number, stride = Affine((), 0), 1
     for axis, extent in outer.items():
         number = number.add(Affine.variable(axis), stride)
@@ -53,6 +60,26 @@ def _stays_in_warp(placement: Placement, conflict: Conflict, warp_size: int) -> 
     left, right = (_of_thread(side, number.floordiv(threads)) for side in (first, second))
     orders = (isl.Map.lex_lt(left.range().get_space()), isl.Map.lex_gt(left.range().get_space()))
     return all(left.apply_range(order).apply_range(right.reverse()).intersect(every).is_empty() for order in orders)
+
+
+def _are_far_apart(conflict: Conflict, every: isl.Map, outer: Mapping[str, int], threads: int) -> bool:
+    """Return whether the numbers of two threads of some pair differ by all *threads* of a warp: that takes two warps.
+
+    To ask so first needs no quotients.
+    """
+    first, second = conflict.first.dims, conflict.second.dims
+    space = every.get_space()
+    for sign in (1, -1):
+        constraint = isl.Constraint.inequality_alloc(isl.LocalSpace.from_space(space)).set_constant_val(-threads)
+        stride = sign
+        for axis, extent in outer.items():
+            constraint = constraint.set_coefficient_val(_OUT, second.index(axis), stride)
+            constraint = constraint.set_coefficient_val(_IN, first.index(axis), -stride)
+            stride *= extent
+        far = isl.BasicMap.universe(space).add_constraint(constraint).to_map()
+        if not every.intersect(far).is_empty():
+            return True
+    return False
 
 
 def _warp_of_sample(conflict: Conflict, extents: Mapping[str, int], warp_size: int) -> int | None:
