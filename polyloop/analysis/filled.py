@@ -156,14 +156,13 @@ def _is_copy(placement: Placement, placed: Placed) -> bool:
     temporary = kernel.temporaries.get(lowered.write.array)
     if temporary is None or placement.spaces[temporary.name] is AddressSpace.GLOBAL:
         return False
-    if source not in kernel.arrays():  # the accumulator of a reduction
+    array = kernel.arrays().get(source)
+    if array is None:  # what a reduction has collected is no array
         return False
     if placement.spaces[source] is AddressSpace.GLOBAL and writers_of(placement, source):
         return False
     has_own = temporary.base_storage is None and temporary.initializer is None and not temporary.is_shuffled
-    dtype, array = temporary.dtype, kernel.arrays().get(source)
-    if array is None:  # what a reduction has collected is no array
-        return False
+    dtype = temporary.dtype
     if not has_own or dtype is None or dtype != array.dtype or not is_number(dtype):
         return False
     return is_exact(placement, temporary.name)
