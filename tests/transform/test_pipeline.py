@@ -92,15 +92,18 @@ def test_text(golden: Golden, via: str, stages: int) -> None:
 
 
 def steady(text: str) -> str:
-    """Return the first loop of full tiles."""
-    found = re.search(r"^( *)for \(int ko = 0; ko < ko_full; .*?\n\1\}", text, re.MULTILINE | re.DOTALL)
+    """Return the first loop of full tiles, or the only one."""
+    found = re.search(r"^( *)for \(int ko = 0; ko < [^;]*; .*?\n\1\}", text, re.MULTILINE | re.DOTALL)
     assert found is not None, text
     return found[0]
 
 
 @pytest.mark.parametrize(("via", "stages"), WAYS)
 def test_one_barrier_and_no_condition_in_each_iteration(via: str, stages: int) -> None:
-    """Blocks at the edge share the text of the others where tiles go through registers: their loads have conditions."""
+    """Blocks at the edge share the text of the others where tiles go through registers: their loads have conditions.
+
+    Asynchronous copies have one text for the last terms too.
+    """
     loop = steady(cuda(pipelined(via, stages)))
     assert loop.count("__syncthreads();") == 1
     lines = loop.splitlines()
