@@ -247,4 +247,4 @@ def test_such_tiles_can_be_fetched_ahead(via: str) -> None:
     check_product(knl, ((1, 4, 4), (16, 16, 8), (17, 20, 12)))
     program = pl.generate_code(knl, target=pl.CudaTarget())
     assert not program.notes
-    assert ("cp_async_4(&a_tile" in program.device_code) is (via == "cp.async")
+    assert ("cp_async_4_zfill(&a_tile" in program.device_code) is (via == "cp.async")
