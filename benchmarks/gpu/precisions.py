@@ -42,7 +42,7 @@ def _matrices(dtype: np.dtype[Any]) -> Callable[[Mapping[str, int], np.random.Ge
     return make
 
 
-_TILES: Final = {2: ((128, 256, 64), (64, 64), 3, 16), 4: ((128, 256, 32), (64, 64), 4, 16)}
+_TILES: Final = {2: ((256, 128, 64), (64, 64), 3, 16), 4: ((128, 256, 32), (64, 64), 3, 16)}
 """Bytes of an element -> rows, columns and terms of a block, rows and columns of a warp, stages, columns of blocks."""
 _ODD_TILES: Final = ((128, 128, 32), (64, 32), 2, 16)
 """The same for rows of odd length, which come element by element through registers."""
@@ -62,7 +62,8 @@ def _on_tensor_cores(
         program = matmul_mma.program(dtype, np.float32, vec)
         is_turned = intrinsic.endswith("_pairs")
         return matmul_mma.on_tensor_cores(
-            program, intrinsic, depth, vec, *tiles, ahead=is_async, spread=is_async, turned=is_turned
+            program, intrinsic, depth, vec, *tiles, ahead=is_async, spread=is_async, swizzled=row_bytes == 16,
+            turned=is_turned,
         )
 
     return Case(

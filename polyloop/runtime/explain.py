@@ -11,7 +11,7 @@ from polyloop.analysis.census import Census
 from polyloop.analysis.coalescing import merged_width, repeating_loops, sectors, vector_width
 from polyloop.analysis.occupancy import block_limits, occupancy
 from polyloop.analysis.operations import Operation, operations
-from polyloop.analysis.placement import Placed
+from polyloop.analysis.placement import Placed, Placement
 from polyloop.analysis.proof import within_budget
 from polyloop.analysis.traffic import Address, Traffic, address_of, footprints, polynomial_of, traffic
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
@@ -84,8 +84,7 @@ def explain(
     census = census_of(kernel, redundant=True, limits=target.limits)
     known = _checked(census, program, dict(sizes or {}))
     schedule = build_verified(kernel, target.limits).schedule
-    homes = {name: launch.name for launch in schedule.launches for name in runs(launch.tree)}
-    found = _Facts(census, known, model, homes)
+    found = _Facts(census, known, model, _homes(schedule.launches, census.placement))
     accesses = tuple(found.accesses())
     used = {} if not compile else resources(compile_cuda(program.device_code, target.arch).cubin)
     launches = tuple(found.launches(schedule.launches, program, used))
@@ -102,6 +101,14 @@ def explain(
         tuple(dict.fromkeys(found.notes)), found.is_estimate,
     )  # fmt: skip
     return advice(census.placement, result)
+
+
+def _homes(launches: Iterable[Launch], placement: Placement) -> dict[str, str]:
+    """Return the launch of each statement: what the schedule joined with another of its instruction runs there."""
+    statements = placement.statements
+    homes = {name: launch.name for launch in launches for name in runs(launch.tree)}
+    known = {statements[name].lowered.instruction.id: home for name, home in homes.items() if name in statements}
+    return {name: homes.get(name) or known[s.lowered.instruction.id] for name, s in statements.items()}
 
 
 _FLOATS: Final = ("float64", "float32", "float16", "bfloat16")
@@ -187,7 +194,7 @@ class _Facts:
                 kinds.setdefault(name, {})
                 kinds[name][entry.name] = kinds[name].get(entry.name, 0) + count
                 for unit in self.units(placed, entry):
-                    key = (self.homes.get(placed.name, ""), unit)
+                    key = (self.homes[placed.name], unit)
                     work[key] = work.get(key, 0) + _weight(entry) * count
             if placed.lowered.predicates:
                 self.notes.append(f"'{placed.lowered.instruction.id}' is counted as if its condition always held")
@@ -326,7 +333,7 @@ class _Facts:
         else:
             count = self.number(self.census.requests(entry.placed, domain, loops))
         return AccessFacts(
-            self.homes.get(entry.placed.name, ""), entry.placed.lowered.instruction.id, _text(entry),
+            self.homes[entry.placed.name], entry.placed.lowered.instruction.id, _text(entry),
             entry.access.array, str(entry.space), entry.direction, -(-count // width),
         )  # fmt: skip
 

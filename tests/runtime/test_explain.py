@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from benchmarks.gpu.cases import CASES
 from examples import matmul_mma
 from polyloop.analysis.coalescing import sectors
 from polyloop.analysis.occupancy import Occupancy, block_limits, occupancy
@@ -248,3 +249,10 @@ def test_tensor_cores_do_what_matrix_instructions_add_up() -> None:
     assert tensor.amount == 2 * 4096**3
     assert {"bfloat16", "float32"}.isdisjoint(bound.resource for bound in facts.bounds)
     assert "intensity: 0" not in str(facts)
+
+
+def test_statements_that_the_schedule_joined_run_where_their_instruction_does() -> None:
+    case = CASES["prefix sum, one pass"]
+    facts = pl.explain(case.build(), {"n": 1 << 28}, "H200")
+    assert {access.launch for access in facts.accesses} <= {launch.name for launch in facts.launches}
+    assert facts.bounds[0].resource == "DRAM"
