@@ -79,7 +79,10 @@ def test_indices_have_32_bits(build: Callable[[], pl.LoopKernel]) -> None:
 def test_nvrtc_takes_every_golden_text(
     path: Path, arch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    text = path.read_text(encoding="utf-8")
+    if arch == "sm_80" and re.search(r"mma\.sync\.aligned\.m16n8k\d+\.row\.col\.f64", text):
+        pytest.skip("the instruction is sm_90's")
     monkeypatch.setenv("POLYLOOP_CACHE_DIR", str(tmp_path / "cache"))
-    compiled = compile_cuda(path.read_text(encoding="utf-8"), arch)
+    compiled = compile_cuda(text, arch)
     assert f".target {arch}" in compiled.ptx
     assert compiled.cubin
