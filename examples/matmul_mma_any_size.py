@@ -3,6 +3,7 @@
 The recipe of `matmul_mma.py`.  How many elements a copy moves at once depends on what the lengths of rows are multiples
 of: 8 elements are 16 bytes, 2 are the 4 bytes that an asynchronous copy has at least, and rows of odd length are copied
 element by element, through registers.  `for_rows` chooses, as libraries do, and `transformed` is the one for all sizes.
+To be run as a module, `python -m examples.matmul_mma_any_size`, since it takes its recipe from another script.
 """
 
 from math import gcd

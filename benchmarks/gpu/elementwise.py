@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import erf
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import numpy as np
 
 import polyloop as pl
 from benchmarks.gpu.case import GIB, Arrays, Case, F, sampled, wide
+from examples import axpy_vectors, bias_gelu
 
 __all__ = ["ELEMENTWISE"]
 
@@ -21,14 +23,10 @@ def _vectors(*names: str) -> Callable[[Mapping[str, int], np.random.Generator], 
     return make
 
 
-def _elementwise(name: str, text: str, arrays: str, *numbers: str) -> Callable[[], pl.LoopKernel]:
-    def build() -> pl.LoopKernel:
-        data = [pl.GlobalArg(arrays, F, shape="n"), *(pl.ValueArg(number, F) for number in numbers), ...]
-        knl = pl.make_kernel("{[i]: 0 <= i < n}", text, data, name=name, assumptions="n >= 4 and n mod 4 = 0")
-        knl = pl.split_iname(knl, "i", 1024, outer_tag="g.0")
-        return pl.split_iname(knl, "i_inner", 4, outer_tag="l.0", inner_tag="vec")
-
-    return build
+def _copy() -> pl.LoopKernel:
+    data = [pl.GlobalArg("x, y", F, shape="n"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = x[i]", data, name="copy", assumptions="n >= 4 and n mod 4 = 0")
+    return axpy_vectors.in_vectors(knl)
 
 
 def _expected_copy(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]]:
@@ -45,23 +43,6 @@ def _axpy_inputs(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str
     return {**_vectors("x", "y")(sizes, rng), "alpha": F(1.25)}
 
 
-def _gelu() -> pl.LoopKernel:
-    knl = pl.make_kernel(
-        "{[i, j]: 0 <= i < m and 0 <= j < n}",
-        """
-        gelu(s) := 0.5*s*(1 + erf(0.7071067811865476*s))
-        <> t = x[i, j] + b[j]
-        y[i, j] = gelu(t)
-        """,
-        [pl.GlobalArg("x, y", F, shape="m, n"), pl.GlobalArg("b", F, shape="n"), ...],
-        name="bias_gelu",
-        assumptions="m >= 1 and n >= 4 and n mod 4 = 0",
-    )
-    knl = pl.split_iname(knl, "j", 1024, outer_tag="g.0")
-    knl = pl.split_iname(knl, "j_inner", 4, outer_tag="l.0", inner_tag="vec")
-    return pl.tag_inames(knl, "i:g.1")
-
-
 def _gelu_inputs(sizes: Mapping[str, int], rng: np.random.Generator) -> dict[str, Any]:
     m, n = sizes["m"], sizes["n"]
     return {"x": rng.standard_normal((m, n), F), "b": rng.standard_normal(n, F)}
@@ -76,7 +57,7 @@ def _expected_gelu(arrays: Arrays) -> dict[str, tuple[Any, np.ndarray[Any, Any]]
 ELEMENTWISE: Final = (
     Case(
         "copy",
-        _elementwise("copy", "y[i] = x[i]", "x, y"),
+        _copy,
         ({"n": GIB // 4},),
         {"n": 1000},
         _vectors("x"),
@@ -85,7 +66,7 @@ ELEMENTWISE: Final = (
     ),
     Case(
         "axpy",
-        _elementwise("axpy", "z[i] = alpha*x[i] + y[i]", "x, y, z", "alpha"),
+        partial(axpy_vectors.transformed, 4),
         ({"n": GIB // 4},),
         {"n": 1000},
         _axpy_inputs,
@@ -94,7 +75,7 @@ ELEMENTWISE: Final = (
     ),
     Case(
         "bias + GELU",
-        _gelu,
+        bias_gelu.transformed,
         ({"m": 16384, "n": 16384},),
         {"m": 3, "n": 1028},
         _gelu_inputs,
