@@ -323,25 +323,16 @@ class Whole:
 
     def _sees(self, given: Placement, found: Placement, reader: Placed, access: Access, instances: isl.Set) -> bool:
         """Return whether *instances*, all of the program, see what instances of the program wrote."""
-        sources, initial = known_flow(found, access.array).of(reader, access)
-        if not initial.is_disjoint(instances):
-            return False
-        for source, link in sources:
-            looking_at(source, reader)
-            seen = link.intersect_domain(instances).range()
-            wanted = given.statements[source.name].domain
-            if not (seen.is_empty() if _is_start(source) else seen.is_subset(wanted)):
-                return False
-        return True
+        writes = _writes_seen(found, reader, access, instances)
+        return writes is not None and all(
+            seen.is_empty() if _is_start(source) else seen.is_subset(given.statements[source.name].domain)
+            for source, seen in writes
+        )
 
     def _is_zero(self, given: Placement, found: Placement, reader: Placed, access: Access, instances: isl.Set) -> bool:
         """Return whether *instances* read zeros."""
-        sources, initial = known_flow(found, access.array).of(reader, access)
-        if not initial.is_disjoint(instances):
-            return False
-        for source, link in sources:
-            looking_at(source, reader)
-            seen = link.intersect_domain(instances).range()
+        writes = _writes_seen(found, reader, access, instances)
+        for source, seen in writes or ():
             if source.name in self.passing:
                 is_zero = self._is_zero(given, found, source, source.lowered.reads[0], seen)
             else:
@@ -349,7 +340,18 @@ class Whole:
                 is_zero = is_fill and seen.is_disjoint(given.statements[source.name].domain)
             if not (is_zero or seen.is_empty()):
                 return False
-        return True
+        return writes is not None
+
+
+def _writes_seen(
+    found: Placement, reader: Placed, access: Access, instances: isl.Set
+) -> list[tuple[Placed, isl.Set]] | None:
+    """Return whose writes *instances* of a read see, and which; None if some see what was there before the kernel."""
+    sources, initial = known_flow(found, access.array).of(reader, access)
+    if not initial.is_disjoint(instances):
+        return None
+    looking_at(reader, *(source for source, _ in sources))
+    return [(source, link.intersect_domain(instances).range()) for source, link in sources]
 
 
 def _added(given: Placement, found: Placement, placed: Placed) -> isl.Set:
