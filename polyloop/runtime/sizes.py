@@ -149,7 +149,8 @@ def _wrong_shape(arg: ArrayArg, view: ArrayView, shape: tuple[int, ...], sizes: 
     axis = next(k for k, (got, want) in enumerate(zip(view.shape, shape, strict=True)) if got != want)
     expression = arg.shape[axis]
     solved = [sizes.origin[name] for name in sorted(names_in(expression)) if name in sizes.origin]
-    here = f"axis {axis} of '{arg.name}' is {view.shape[axis]}, and must be {expression} = {shape[axis]}"
+    wanted = f"{expression} = {shape[axis]}" if names_in(expression) else f"{shape[axis]}"
+    here = f"axis {axis} of '{arg.name}' is {view.shape[axis]}, and must be {wanted}"
     if solved:
         return Diagnostic("inconsistent-size", f"'{arg.name}' does not fit the other arrays", (here, *solved),
                           ("pass arrays whose shapes agree",))

@@ -184,6 +184,14 @@ call on kernel 'f': the size 'n' follows from no array that was passed [missing-
     kernel(a=X, n=11)
 
 
+def test_an_extent_that_is_a_number_is_named_once() -> None:
+    kernel = kernel_of("void f(const float *a) { }\n", array("a", [4]))
+    assert refusal(kernel, a=X) == """\
+call on kernel 'f': 'a' has shape (5,), expected (4,) [wrong-shape]
+  Note: axis 0 of 'a' is 5, and must be 4
+  Hint: the kernel declares 'a' as (4,)"""
+
+
 def test_arrays_that_disagree_are_both_named(run: CompiledKernel) -> None:
     assert refusal(run, alpha=1, x=X, y=X[:4]) == """\
 call on kernel 'axpy': 'y' does not fit the other arrays [inconsistent-size]
