@@ -20,6 +20,7 @@ from polyloop.analysis.placement import (
     Placement,
     axes_of,
     free_inames,
+    joint_extent,
     place_statement,
     reference_map,
 )
@@ -33,7 +34,7 @@ from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.radix import separates
-from polyloop.poly.sets import constant_bounds, map_from_forms
+from polyloop.poly.sets import map_from_forms
 
 __all__ = ["place"]
 
@@ -225,13 +226,9 @@ class _Meant:
     def _is_digit(self, axis: str, form: Affine) -> bool:
         """Return whether *axis* is the same on both sides wherever *form* is: both are sums of the same digits."""
         dims = [x for x in self.writer.dims if x in form.names()]
-        return axis in dims and {*dims} <= {*self.reader.dims} and separates([form], dims, self._extent)
-
-    def _extent(self, dim: str) -> int | None:
-        """Return how many values lie between the least and the greatest one of a dimension of either side."""
-        bounds = [constant_bounds(side.domain, side.dims.index(dim)) for side in (self.writer, self.reader)]
-        lows, highs = zip(*bounds, strict=True)
-        return None if None in lows or None in highs else max(0, max(highs) - min(lows) + 1)
+        if axis not in dims or not {*dims} <= {*self.reader.dims}:
+            return False
+        return separates([form], dims, lambda dim: joint_extent(dim, self.writer, self.reader))
 
 
 _MOST: Final = 256

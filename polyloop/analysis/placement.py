@@ -55,6 +55,7 @@ __all__ = [
     "axes_of",
     "common_loops",
     "free_inames",
+    "joint_extent",
     "place_statement",
     "reference_map",
     "storage_map",
@@ -138,6 +139,16 @@ class Placed:
         """Return how many values lie between the least and the greatest one of a dimension, None if that varies."""
         low, high = self.interval(dim)
         return None if low is None or high is None else max(0, high - low + 1)
+
+
+def joint_extent(dim: str, first: Placed, second: Placed) -> int | None:
+    """Return how many values lie between the least and the greatest one in both statements, None if that varies."""
+    if dim not in first.dims or dim not in second.dims:
+        return None
+    (low, high), (least, most) = first.interval(dim), second.interval(dim)
+    if low is None or high is None or least is None or most is None:
+        return None
+    return max(1, max(high, most) - min(low, least) + 1)
 
 
 @quick

@@ -12,7 +12,7 @@ from polyloop.analysis.lowering import Access
 from polyloop.analysis.matrix import by_whole_warps, lane_axes
 from polyloop.analysis.nosync import not_denied
 from polyloop.analysis.order import Conflict, conflict_pairs, crossing, crossing_conflicts, equal_on, never_meet
-from polyloop.analysis.placement import Axes, Placed, Placement, common_loops
+from polyloop.analysis.placement import Axes, Placed, Placement, common_loops, joint_extent
 from polyloop.analysis.proof import Claim, Obligation, prove, within_budget
 from polyloop.analysis.warps import NO_WARPS, scope_in_block
 from polyloop.analysis.witness import element, instance, pair, threads, witness
@@ -22,6 +22,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import memoised
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
+from polyloop.poly.radix import separates
 from polyloop.poly.sets import map_from_forms
 
 __all__ = ["Need", "needs", "race_obligations", "races", "shared_arrays"]
@@ -290,28 +291,10 @@ def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed
 
 
 def _determined(form: Affine, first: Placed, second: Placed, axes: Axes) -> frozenset[str]:
-    """Return the axes in *form* if equal values of it, in two statements, imply equal values of all its variables.
+    """Return the axes in *form* if equal values of it, in two statements, imply equal values of all its variables."""
 
-    So it is where each coefficient is greater than what all before it can change the sum by (:mod:`poly.radix`).
-    """
-    change = 0
-    digits = sorted(form.terms, key=lambda term: abs(term[1]))
-    for number, (var, coefficient) in enumerate(digits):
-        if not isinstance(var, str) or abs(coefficient) <= change:
-            return frozenset()
-        if number < len(digits) - 1:
-            extent = axes.local.get(var) or _extent(var, first, second)
-            if extent is None:
-                return frozenset()
-            change += abs(coefficient) * (extent - 1)
-    return form.names().intersection(axes.all)
+    def extent(dim: str) -> int | None:
+        return axes.local.get(dim) or joint_extent(dim, first, second)
 
-
-def _extent(dim: str, first: Placed, second: Placed) -> int | None:
-    """Return how many values lie between the least and the greatest one in both statements, None if that varies."""
-    if dim not in first.dims or dim not in second.dims:
-        return None
-    (low, high), (least, most) = first.interval(dim), second.interval(dim)
-    if low is None or high is None or least is None or most is None:
-        return None
-    return max(1, max(high, most) - min(low, least) + 1)
+    names = form.names()
+    return names.intersection(axes.all) if separates([form], names, extent) else frozenset()
