@@ -12,8 +12,10 @@ from polyloop.kernel.match import matches, parse_match
 __all__ = ["match_violations", "meant", "reference_id"]
 
 
-def meant(kernel: LoopKernel, text: str, operation: str) -> tuple[Instruction, ...]:
-    """Return the instructions that a match expression means."""
+def meant(kernel: LoopKernel, text: str | None, operation: str) -> tuple[Instruction, ...]:
+    """Return the instructions that a match expression means, all if there is none."""
+    if text is None:
+        return kernel.instructions
     wanted = parse_match(text, operation)
     return tuple(instruction for instruction in kernel.instructions if matches(wanted, instruction))
 

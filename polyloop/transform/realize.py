@@ -38,7 +38,7 @@ class RealizeReduction(Transform):
         if found := tuple(match_violations(kernel, patterns, self.name)):
             yield from found
             return
-        if not any(instruction.terms for instruction in self._chosen(kernel)):
+        if not any(instruction.terms for instruction in meant(kernel, self.insn_id_filter, self.name)):
             listed = ", ".join(f"'{i.id}'" for i in kernel.instructions if i.terms) or "none"
             hints = (f"instructions with reductions: {listed}",)
             yield Diagnostic("no-match", "there is no reduction to realize", hints=hints)
@@ -57,13 +57,10 @@ class RealizeReduction(Transform):
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         del before
         lines = []
-        for instruction in self._chosen(after):
+        for instruction in meant(after, self.insn_id_filter, self.name):
             for number, _ in enumerate(instruction.terms):
                 lines.append(f"'{instruction.id}': {', then '.join(_levels(after, instruction, number))}")
         return "; ".join(lines)
-
-    def _chosen(self, kernel: LoopKernel) -> tuple[Instruction, ...]:
-        return kernel.instructions if self.insn_id_filter is None else meant(kernel, self.insn_id_filter, self.name)
 
 
 def _levels(kernel: LoopKernel, instruction: Instruction, number: int) -> Iterator[str]:
@@ -113,7 +110,7 @@ def _over_blocks(kernel: LoopKernel, insn_id_filter: str | None, grid: _Grid, ov
     """Return *kernel* with partial results of a reduction on blocks, combined in a second launch or by updates."""
     pairs = parse_tags(",".join(over))
     names = tuple(iname for iname, _ in pairs)
-    chosen = kernel.instructions if insn_id_filter is None else meant(kernel, insn_id_filter, RealizeReduction.name)
+    chosen = meant(kernel, insn_id_filter, RealizeReduction.name)
     users = [i for i in chosen if any(set(names) <= {*term.inames} - {*i.inames} for term in i.terms)]
     around = users[0].inames if users else ()
     taken = {axis_name(kernel.tag(x)) for x in around}.union(tag for _, tag in pairs)
@@ -209,7 +206,7 @@ def realize_reduction(
         return realize_scan(kernel, insn_id_filter, sweep_iname=force_outer_iname_for_scan)
     if grid is not None:
         kernel = _over_blocks(kernel, insn_id_filter, _Grid(grid), over)
-        chosen = kernel.instructions if insn_id_filter is None else meant(kernel, insn_id_filter, RealizeReduction.name)
-        if not any(instruction.terms for instruction in chosen):  # each block has one term
+        left = meant(kernel, insn_id_filter, RealizeReduction.name)
+        if not any(instruction.terms for instruction in left):  # each block has one term
             return kernel
     return RealizeReduction(insn_id_filter)(kernel)

@@ -38,7 +38,7 @@ class RealizeScan(Transform):
         yield from scan_violations(kernel, self.insn_id_filter, self.sweep_iname)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        chosen = _chosen(kernel, self.insn_id_filter)
+        chosen = meant(kernel, self.insn_id_filter, self.name)
         scans = [scan for i in chosen for scan in find_scans(kernel, i, self.sweep_iname) if isinstance(scan, Scan)]
         return _contracted(_all_realized(kernel, scans) or fold(_realized, scans, kernel))
 
@@ -51,10 +51,6 @@ class RealizeScan(Transform):
         return "realized in " + ", ".join(f"'{new.id}'" for old, new in pairs if old is not new)
 
 
-def _chosen(kernel: LoopKernel, insn_id_filter: str | None) -> tuple[Instruction, ...]:
-    return kernel.instructions if insn_id_filter is None else meant(kernel, insn_id_filter, RealizeScan.name)
-
-
 def scan_violations(kernel: LoopKernel, insn_id_filter: str | None, sweep: str | None) -> Iterator[Diagnostic]:
     """Yield why the instructions that a filter means have no scan (along *sweep*)."""
     if sweep is not None and (found := tuple(iname_violations(kernel, sweep))):
@@ -63,7 +59,8 @@ def scan_violations(kernel: LoopKernel, insn_id_filter: str | None, sweep: str |
     if insn_id_filter is not None and (found := tuple(match_violations(kernel, [insn_id_filter], RealizeScan.name))):
         yield from found
         return
-    answers = [answer for i in _chosen(kernel, insn_id_filter) for answer in find_scans(kernel, i, sweep)]
+    chosen = meant(kernel, insn_id_filter, RealizeScan.name)
+    answers = [answer for instruction in chosen for answer in find_scans(kernel, instruction, sweep)]
     scans = [answer for answer in answers if isinstance(answer, Scan)]
     if scans:
         yield from (finding for scan in scans for finding in _axis_violations(kernel, scan))
