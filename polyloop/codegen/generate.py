@@ -515,7 +515,8 @@ class _Program:
         names = tuple(argument.name for argument in self._arguments_of(launch))
         block = (sizes[0], sizes[1], sizes[2])
         shared = function.dynamic_shared or shared_bytes(launch.temporaries)
-        return DeviceLaunch(launch.name, grid, block, shared, names, function.dynamic_shared)
+        most = None if self.language.limits is None else self.language.limits.max_grid_dims
+        return DeviceLaunch(launch.name, grid, block, shared, names, function.dynamic_shared, most)
 
     # }}}
 

@@ -31,6 +31,8 @@ class DeviceLaunch:
         Names of the arguments, in the order of the function's parameters.
     dynamic_shared_bytes
         What of it the launch has to ask for, because the text does not declare its size [bytes].
+    max_grid
+        How many blocks along x, y, z a device can have, if that is limited.
     """
 
     name: str
@@ -39,6 +41,7 @@ class DeviceLaunch:
     shared_bytes: int
     arguments: tuple[str, ...]
     dynamic_shared_bytes: int = 0
+    max_grid: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ class DeviceLimits:
         Product of the block's extents [threads].
     max_block_dims
         Extent of a block along x, y, z [threads].
+    max_grid_dims
+        Extent of a grid along x, y, z [blocks].
     shared_bytes
         Shared memory of one block, with what a launch has to ask for [bytes].
     static_shared_bytes
@@ -35,6 +37,7 @@ class DeviceLimits:
 
     max_threads_per_block: int = 1024
     max_block_dims: tuple[int, int, int] = (1024, 1024, 64)
+    max_grid_dims: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     shared_bytes: int = 48 * 1024
     static_shared_bytes: int = 48 * 1024
     warp_size: int = 32

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import dataclass, field
+from operator import le
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.expr.dtypes import accepted_types, computed, integer_limits, is_bool, is_complex, is_integer
+from polyloop.expr.printer import show
 from polyloop.expr.records import is_record, struct_alignment
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.evaluate import describe, evaluate, names_in
@@ -330,6 +332,8 @@ class Binder:
         allocate = tuple((a, *_positive(kernel, a, sizes)) for a in self.arrays if a.name not in views)
         grids = [(launch, tuple(evaluate(e, sizes.values) for e in launch.grid)) for launch in self.program.launches]
         launches = tuple((launch, (g[0], g[1], g[2])) for launch, g in grids if min(g) > 0)
+        for launch, grid in launches:
+            _check_grid(kernel, launch, grid, sizes)
         shifts = {a.name: shift for a in self.arrays if a.dtype is not None
                   and (shift := evaluate(a.offset, sizes.values) * a.dtype.itemsize)}
         workspace = tuple(Workspace(a.name, np.dtype(a.dtype), *_positive(kernel, a, sizes))
@@ -378,6 +382,24 @@ def _stack_layout(
     """Return shape and strides [elements] of *count* arrays, one after the other."""
     low, high = element_range(shape, strides)
     return (count, *shape), (high - low, *strides)
+
+
+def _check_grid(kernel: str, launch: DeviceLaunch, grid: tuple[int, int, int], sizes: Sizes) -> None:
+    """Refuse more blocks along an axis than a device can have."""
+    if launch.max_grid is None or all(map(le, grid, launch.max_grid)):
+        return
+    axis = next(n for n, (blocks, most) in enumerate(zip(grid, launch.max_grid, strict=True)) if blocks > most)
+    most, extent = launch.max_grid[axis], launch.grid[axis]
+    notes = [f"the grid is {' x '.join(map(str, grid))} blocks, and a device can have {most} along 'g.{axis}'"]
+    if names_in(extent):
+        notes.append(f"the extent of 'g.{axis}' is {show(extent)}, with {describe(extent, sizes.values)}")
+    notes += [sizes.origin[n] for n in sorted(names_in(extent)) if n in sizes.origin]
+    hints = ["split the iname by a greater factor"]
+    if axis and grid[axis] <= launch.max_grid[0]:
+        hints.insert(0, "tag g.0 for the longer axis, which can have 2^31 - 1 blocks")
+    raise call_error(kernel, Diagnostic(
+        "grid-too-large", f"launch '{launch.name}' has {grid[axis]} blocks along 'g.{axis}'", tuple(notes),
+        tuple(hints)))
 
 
 def _is_written(array: ArrayArg) -> bool:
