@@ -11,6 +11,7 @@ import pytest
 import polyloop as pl
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
+from tests.compilers import COMPILERS
 from tests.gallery import GALLERY, Example
 
 Golden = Callable[[str, str], None]
@@ -72,6 +73,18 @@ def test_the_c_target_agrees_with_numpy(name: str) -> None:
     knl = entry.build()
     if _accepts(entry, "c", lambda: pl.generate_code(knl, target=pl.CTarget())):
         _check(entry, _run(knl, pl.CTarget()), entry.sizes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", COMPILERS[1:])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_c_target_agrees_with_numpy_under_every_compiler(
+    name: str, compiler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", compiler)
+    entry = GALLERY[name]
+    if "c" not in entry.refused:
+        _check(entry, _run(entry.build(), pl.CTarget()), entry.sizes)
 
 
 @pytest.mark.parametrize("name", NAMES)

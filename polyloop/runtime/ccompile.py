@@ -26,6 +26,9 @@ __all__ = ["Compiler", "build_library", "find_compiler", "load_library", "number
 # Value-changing options stay off: sums are not reassociated and products not contracted, so that
 # a C kernel gives the same bits everywhere.  Nobody reads errno.
 _C_FLAGS: Final = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=off")
+# GCC 12 (12.2, from -O2 on) divides a loop of several stores into loops and library calls in an order that loses
+# dependences between them, with and without `restrict`.  How loops are divided is the program's business anyway.
+_WHOLE_LOOPS: Final = ("-fno-tree-loop-distribution", "-fno-tree-loop-distribute-patterns")
 _CANDIDATES: Final = {"c": ("CC", ("cc", "gcc", "clang"), "cc"), "c++": ("CXX", ("c++", "g++", "clang++"), "c++")}
 _BODY: Final = '#line 1 "kernel.cu"\n'
 _LANGUAGE_NAME: Final = {"c": "C", "c++": "C++"}
@@ -150,7 +153,7 @@ def build_library(source: str, *, language: str = "c", flags: tuple[str, ...] | 
     compiler = find_compiler(language)
     identity = compiler.identity
     if flags is None:
-        flags = _C_FLAGS
+        flags = (*_C_FLAGS, *filter(compiler.accepts, _WHOLE_LOOPS))
         if compiler.accepts("-march=native"):
             flags = (*flags, "-march=native")
             identity = f"{identity} on {_processor()}"
