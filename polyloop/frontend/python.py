@@ -138,7 +138,7 @@ def kernel(
             ("reductions", tuple(body.converter.operations.values())),
         )
         given = tuple((key, value) for key, value in options if value is not None and value != ())
-        text = statements_text(body.found, body.spelled)
+        text = statements_text(body.found, body.spelled, body.scope.arrays)
         return replace(created, made=Written(tuple(domains), text, tuple(data), given))
 
     return create if function is None else create(function)

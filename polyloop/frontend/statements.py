@@ -264,7 +264,7 @@ class Body:
                 id=options.id,
                 id_prefix=options.id_prefix,
                 depends_on=options.depends_on,
-                depends_star=options.depends_star,
+                depends_star=True,  # the order is the text's, also of a variable that is read above its only assignment
                 inames=frozenset(),
                 inames_extra=frozenset(),
                 predicates=self.blocks.conditions(),

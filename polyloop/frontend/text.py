@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
+
+import pymbolic.primitives as p
 
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.functions import result_fields
-from polyloop.expr.nodes import Lookup, array_name
+from polyloop.expr.nodes import Expression, Lookup, array_name
 from polyloop.expr.printer import show
-from polyloop.expr.rewrite import variables
+from polyloop.expr.rewrite import expand_rules, map_nodes, variables
+from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.parser import ParsedInstruction, ParsedRule
 
 __all__ = ["statements_text"]
@@ -17,26 +21,36 @@ __all__ = ["statements_text"]
 _Statement: TypeAlias = ParsedInstruction | ParsedRule
 
 
-def statements_text(statements: Sequence[_Statement], options: Mapping[int, tuple[str, ...]]) -> tuple[str, ...]:
+def statements_text(
+    statements: Sequence[_Statement], options: Mapping[int, tuple[str, ...]], arrays: Iterable[str] = ()
+) -> tuple[str, ...]:
     """Return lines that :func:`polyloop.make_kernel` reads as *statements*, with their blocks.
 
-    ``options[i]`` are more options of statement ``i``, as text.
+    ``options[i]`` are more options of statement ``i``, as text; *arrays* are temporaries declared elsewhere.
     """
-    return tuple(_lines(statements, options))
+    return tuple(_lines(statements, options, frozenset(arrays)))
 
 
-def _lines(statements: Sequence[_Statement], options: Mapping[int, tuple[str, ...]]) -> Iterator[str]:
-    temporaries = {array_name(x.assignee) for x in statements if isinstance(x, ParsedInstruction) and x.declared}
+def _lines(
+    statements: Sequence[_Statement], options: Mapping[int, tuple[str, ...]], arrays: frozenset[str]
+) -> Iterator[str]:
+    instructions = [x for x in statements if isinstance(x, ParsedInstruction)]
+    temporaries = arrays.union(array_name(x.assignee) for x in instructions if x.declared)
+    rules = {
+        x.name: SubstitutionRule(x.name, x.arguments, x.expression) for x in statements if isinstance(x, ParsedRule)
+    }
+    below = Counter(array_name(x.assignee) for x in instructions)
     around: tuple[int, ...] = ()
     for number, statement in enumerate(statements):
         if isinstance(statement, ParsedRule):
-            yield f"{statement.name}({', '.join(statement.arguments)}) := {show(statement.expression)}"
+            yield f"{statement.name}({', '.join(statement.arguments)}) := {_spelt(statement.expression)}"
             continue
         parts = [statement]
         if statement.several is not None:
-            parts = [x for x in statements if isinstance(x, ParsedInstruction) and x.several == statement.several]
+            parts = [x for x in instructions if x.several == statement.several]
             if statement is not parts[0]:
                 continue
+        below.subtract(array_name(part.assignee) for part in parts)
         blocks = statement.for_blocks
         shared = 0
         while shared < min(len(around), len(blocks)) and around[shared] == blocks[shared]:
@@ -44,29 +58,53 @@ def _lines(statements: Sequence[_Statement], options: Mapping[int, tuple[str, ..
         yield from ("    " * depth + "end" for depth in range(len(around) - 1, shared - 1, -1))
         yield from ("    " * depth + f"for {statement.for_inames[depth]}" for depth in range(shared, len(blocks)))
         around = blocks
-        yield "    " * len(blocks) + _instruction(parts, options.get(number, ()), temporaries)
+        read = temporaries & frozenset[str]().union(*(_reads(part, rules) for part in parts))
+        is_early = any(below[name] for name in read)
+        yield "    " * len(blocks) + _instruction(parts, options.get(number, ()), bool(read), is_early)
     yield from ("    " * depth + "end" for depth in range(len(around) - 1, -1, -1))
 
 
-def _instruction(parts: Sequence[ParsedInstruction], more: Sequence[str], temporaries: set[str]) -> str:
-    """Return one line for the *parts* of one assignment."""
+def _reads(part: ParsedInstruction, rules: Mapping[str, SubstitutionRule]) -> frozenset[str]:
+    """Return the names in a statement, of what it assigns the subscripts only; rules are expanded."""
+    indices = part.assignee.index_tuple if isinstance(part.assignee, p.Subscript) else ()
+    found = (variables(expand_rules(expr, rules)) for expr in (part.expression, *part.predicates, *indices))
+    return frozenset[str]().union(*found)
+
+
+def _instruction(parts: Sequence[ParsedInstruction], more: Sequence[str], reads_temporary: bool, is_early: bool) -> str:
+    """Return one line for the *parts* of one assignment.
+
+    Where it *is_early*, something that it reads is assigned further down, and stays there: ``dep=*``.
+    """
     first = parts[0]
     options = [f"{key}={value}" for key, value in (("id", first.id), ("id_prefix", first.id_prefix)) if value]
-    if first.depends_on or first.depends_star:
-        options.append(f"dep={'*' if first.depends_star else ''}{':'.join(first.depends_on)}")
-    read = {name for part in parts for expr in (part.expression, *part.predicates) for name in variables(expr)}
-    if read & temporaries:
+    star = "*" if is_early or first.options.depends_star else ""
+    if first.depends_on or star:
+        options.append(f"dep={star}{':'.join(first.depends_on)}")
+    if reads_temporary:
         options.append(f"inames={':'.join(first.for_inames)}")
     if first.predicates:
-        options.append(f"if={':'.join(map(show, first.predicates))}")
+        options.append(f"if={':'.join(map(_spelt, first.predicates))}")
     if first.tags:
         options.append(f"tags={':'.join(first.tags)}")
     if first.priority:
         options.append(f"priority={first.priority}")
     options += more
-    targets = ", ".join(show(part.assignee) for part in parts)
+    targets = ", ".join(_spelt(part.assignee) for part in parts)
     tail = f" {{{', '.join(options)}}}" if options else ""
     return f"{_declaration(first)}{targets} = {_values(parts)}{tail}"
+
+
+def _spelt(expr: Expression) -> str:
+    """Return *expr* as text in which ``max(i, x)`` is no reduction over ``i``, if it is none."""
+
+    def visit(node: Expression) -> Expression:
+        if not isinstance(node, p.Min | p.Max) or len(node.children) != 2:
+            return node
+        first, second = node.children
+        return type(node)((p.Variable(f"+{first.name}"), second)) if isinstance(first, p.Variable) else node
+
+    return show(map_nodes(expr, visit))
 
 
 def _values(parts: Sequence[ParsedInstruction]) -> str:
@@ -75,7 +113,7 @@ def _values(parts: Sequence[ParsedInstruction]) -> str:
     whole = values[0].aggregate if isinstance(values[0], Lookup) else None
     if len(values) > 1 and values == [Lookup(whole, field) for field in result_fields(whole)]:
         values = [whole]
-    return ", ".join(map(show, values))
+    return ", ".join(map(_spelt, values))
 
 
 def _declaration(part: ParsedInstruction) -> str:

@@ -127,14 +127,10 @@ def nest_order(
     chains = [[x for x in chain if x in left] for chain in (written, *priority)]
     order: list[str] = []
     while left:
-        free = [
-            x
-            for x in left
-            if outside.get(x, frozenset()).isdisjoint(left - {x})
-            and all(x not in chain or chain.index(x) == 0 for chain in chains)
-        ]
-        if not free:
-            free = [x for x in left if outside.get(x, frozenset()).isdisjoint(left - {x})] or list(left)
+        outermost = [x for x in left if outside.get(x, frozenset()).isdisjoint(left - {x})]
+        nested = [x for x in outermost if x not in chains[0] or chains[0][0] == x]
+        free = [x for x in nested if all(x not in chain or chain[0] == x for chain in chains)]
+        free = free or nested or outermost or list(left)
         chosen = min(free, key=lambda x: (-uses.get(x, 0), position.get(x, 0)))
         order.append(chosen)
         left.remove(chosen)

@@ -317,3 +317,74 @@ def test_places_of_later_messages_name_the_file() -> None:
 
     with pytest.raises(pl.TransformError, match=r"\(test_python.py:\d+, instruction 'insn'\)"):
         pl.tag_inames(scan, "i:l.0")
+
+
+# {{{ the order is Python's
+
+
+def test_a_read_above_the_only_assignment_stays_above() -> None:
+    @pl.kernel
+    def delay(n: pl.int32, a: pl.Array[F, "n"], x: pl.Array[F, "n"]) -> None:
+        last: pl.Array[F, 1]
+        for t in range(n):
+            x[t] = last[0] if t > 0 else 0.0
+            last[0] = a[t]
+
+    assert [i.id for i in delay.instructions] == ["insn", "insn_1"]
+    a = np.arange(1, 6, dtype=F)
+    for result in (pl.interpret(delay, a=a), pl.compile(delay, target=pl.CTarget())(a=a)):
+        np.testing.assert_array_equal(result.x, [0, 1, 2, 3, 4])
+
+
+def test_the_order_goes_through_local_functions_conditions_and_subscripts() -> None:
+    @pl.kernel
+    def memory(n: pl.int32, a: pl.Array[np.int32, "n"], x: pl.Array[np.int32, "n"], y: pl.Array[np.int32, 8]) -> None:
+        last: pl.Array[np.int32, 2]
+
+        def seen(k):  # type: ignore[no-untyped-def]
+            return last[k]
+
+        for i in range(8):
+            y[i] = 0
+        for t in range(n):
+            x[t] = seen(0) if t > 0 else 7
+            if t > 1 and a[t] > last[0]:
+                y[last[0]] = t
+            last[0] = a[t] % 8
+
+    a = np.array([3, 9, 1, 7, 2, 5], np.int32)
+    x, y = [7, 3, 1, 1, 7, 2], [0, 3, 5, 0, 0, 0, 0, 0]
+    script: dict[str, object] = {}
+    exec(pl.kernel_to_python(memory), script)
+    again = next(value for value in script.values() if isinstance(value, pl.LoopKernel))
+    for kernel in (memory, again):
+        for result in (pl.interpret(kernel, a=a), pl.compile(kernel, target=pl.CTarget())(a=a)):
+            np.testing.assert_array_equal(result.x, x)
+            np.testing.assert_array_equal(result.y, y)
+
+
+def test_what_python_would_not_find_is_refused() -> None:
+    with pytest.raises(pl.KernelError) as error:
+
+        @pl.kernel
+        def early(n: pl.int32, a: pl.Array[F, "n"], x: pl.Array[F, "n"]) -> None:
+            last: pl.Array[F, 1]
+            for t in range(n):
+                x[t] = last[0]
+                last[0] = a[t]
+
+    assert error.value.codes == ("read-before-write",)
+    assert "(t=0) reads last[0]" in str(error.value)
+
+
+def test_written_loops_stay_as_they_are_nested() -> None:
+    @pl.kernel(loop_priority=("j, i",))
+    def steps(n: pl.int32, a: pl.Array[np.int32, "n", "n"]) -> None:
+        for i in range(n):
+            for j in range(n):
+                a[i, j] = a[i - 1, j + 1] + 1 if i > 0 and j < n - 1 else i
+
+    assert str(steps.reference).startswith("for i\n    for j\n")
+
+
+# }}}
