@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from typing import Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from polyloop.expr.rewrite import variables
 from polyloop.poly.affine import Affine, Floor, Var
 from polyloop.poly.residues import Divisibility
 
-__all__ = ["MOST_BYTES", "Lanes", "Reason", "element_reads", "why_not_wide"]
+__all__ = ["MOST_BYTES", "Lanes", "Reason", "element_reads", "known_factor", "why_not_wide"]
 
 MOST_BYTES: Final = 16
 """Most that one instruction moves for a thread: CUDA C++ Programming Guide, "Device Memory Accesses"."""
@@ -129,19 +129,19 @@ class _Place:
         for given, stride in zip(forms, self.strides, strict=True):
             assert given is not None, "forms were looked at"
             form = given.substitute({lanes.iname: Affine((), lanes.low)})
-            factor = self.factor(stride)
+            factor = known_factor(stride, self.divisibility)
             if isinstance(stride, int):
                 const += form.const * stride
             elif form.const * factor % elements:
                 return _unknown(_times(form.const, stride), stride, elements)
             for var, coefficient in form.terms:
-                if coefficient * factor * self.factor(_expression(var)) % elements:
+                if coefficient * factor * known_factor(_expression(var), self.divisibility) % elements:
                     name = "(..)" if isinstance(var, Floor) else self.shown(var)
                     known = stride if not isinstance(stride, int) else _expression(var)
                     return _unknown(_product(coefficient, name, stride), known, elements)
         if isinstance(self.offset, int):
             const += self.offset
-        elif self.factor(self.offset) % elements:
+        elif known_factor(self.offset, self.divisibility) % elements:
             return _unknown(f"the offset {show(self.offset)}", self.offset, elements)
         if const % elements:
             return Reason(
@@ -150,21 +150,19 @@ class _Place:
             )
         return None
 
-    def factor(self, expr: Expression) -> int:
-        """Return a number that *expr* is known to be a multiple of."""
-        if isinstance(expr, int | np.integer):
-            return abs(int(expr))
-        if isinstance(expr, p.Variable):
-            modulus, residue = self.divisibility.get(expr.name, (1, 0))
-            return gcd(modulus, residue)
-        if isinstance(expr, p.Product):
-            total = 1
-            for child in expr.children:
-                total *= self.factor(child)
-            return total
-        if isinstance(expr, p.Sum):
-            return gcd(*(self.factor(child) for child in expr.children))
-        return 1
+
+def known_factor(expr: Expression, divisibility: Divisibility) -> int:
+    """Return a number that *expr* is known to be a multiple of."""
+    if isinstance(expr, int | np.integer):
+        return abs(int(expr))
+    if isinstance(expr, p.Variable):
+        modulus, residue = divisibility.get(expr.name, (1, 0))
+        return gcd(modulus, residue)
+    if isinstance(expr, p.Product):
+        return prod(known_factor(child, divisibility) for child in expr.children)
+    if isinstance(expr, p.Sum):
+        return gcd(*(known_factor(child, divisibility) for child in expr.children))
+    return 1
 
 
 def _product(coefficient: int, name: str, stride: Expression) -> str:

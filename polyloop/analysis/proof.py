@@ -22,7 +22,7 @@ from polyloop.frozen import quick
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.budget import DEFAULT_OPERATIONS, NoAnswer, OutOfOperations, limited
 
-__all__ = ["Claim", "Obligation", "Proof", "findings", "prove", "share_proofs", "within_budget"]
+__all__ = ["Claim", "Obligation", "Proof", "discharged", "findings", "prove", "share_proofs", "within_budget"]
 
 class Claim(Enum):
     """The kinds of things to prove."""
@@ -37,13 +37,14 @@ class Claim(Enum):
     RACES = "races"
     BARRIERS = "barriers"
     BOUNDS = "bounds"
+    LAYOUT = "layout"
 
     __hash__ = object.__hash__  # each is one object
 
     @property
     def is_about_values(self) -> bool:
         """Whether it is only about which values come out, and not about whether code can be made."""
-        return self not in {Claim.DEVICE, Claim.BARRIERS, Claim.BOUNDS}
+        return self not in {Claim.DEVICE, Claim.BARRIERS, Claim.BOUNDS, Claim.LAYOUT}
 
 
 @quick
@@ -106,6 +107,19 @@ def prove(kernel: LoopKernel, obligation: Obligation) -> Proof:
     key = (obligation.claim, obligation.subject, obligation.given)
     if key in known:
         return known[key]
+    proof, gave_up = _discharge(obligation)
+    if not gave_up:
+        known[key] = proof
+    return proof
+
+
+def discharged(obligation: Obligation) -> Proof:
+    """Return what comes of an obligation that is about one text and no kernel."""
+    return _discharge(obligation)[0]
+
+
+def _discharge(obligation: Obligation) -> tuple[Proof, bool]:
+    """Return what comes of *obligation*, and whether ISL gave up."""
     begin = perf_counter()
     gave_up = False
     try:
@@ -117,9 +131,7 @@ def prove(kernel: LoopKernel, obligation: Obligation) -> Proof:
     ms = 1e3 * (perf_counter() - begin)
     by = "" if gave_up else obligation.by if isinstance(obligation.by, str) else obligation.by()
     proof = Proof(obligation.claim, obligation.subject, obligation.says, by, relations, ms, found)
-    if not gave_up:
-        known[key] = proof
-    return proof
+    return proof, gave_up
 
 
 _SHARED = frozenset({Claim.COVERAGE, Claim.VALUES, Claim.REDUCTION, Claim.ORDER})

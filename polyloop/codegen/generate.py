@@ -11,7 +11,9 @@ from math import prod
 
 import numpy as np
 
+from polyloop.analysis.addresses import WideAccess, wide_obligations
 from polyloop.analysis.digits import Digit, digit_form
+from polyloop.analysis.proof import discharged
 from polyloop.codegen.c_ast import Block, Group
 from polyloop.codegen.checks import assumption_checks, condition_check, index_checks
 from polyloop.codegen.context import Context
@@ -147,6 +149,7 @@ class _Program:
         self.structs: dict[str, str] = {}
         self.aligned: dict[str, int] = {}
         self.notes: dict[tuple[str, str], Diagnostic] = {}
+        self.wide: list[WideAccess] = []
         self.magnitudes = Magnitudes(self.divisibility)
         self.digits: Mapping[str, Digit] = {}
         if not language.has_axes:
@@ -212,6 +215,9 @@ class _Program:
             "\n".join(self.helpers.values()),
             *texts,
         ]
+        proofs = tuple(map(discharged, wide_obligations(self.wide, self.divisibility)))
+        if torn := [finding for proof in proofs for finding in proof.found]:
+            raise CodegenError("generate_code", self.schedule.name, torn)
         return GeneratedProgram(
             kernel=self.schedule.name,
             target=self.language.name,
@@ -226,6 +232,7 @@ class _Program:
             checks=(*assumption_checks(self.schedule.assumptions), *map(condition_check, self.schedule.conditions)),
             index_checks=self._index_checks(),
             index_bits=self.index_bits,
+            proofs=proofs,
         )
 
     def _indexed_arrays(self) -> tuple[IndexedArray, ...]:
@@ -299,7 +306,7 @@ class _Program:
             records=self.records, record_helpers=self.record_helpers, structs=self.structs,
             table_names=self.table_names, value_dtypes=value_dtypes, pools=pools, split=self.split,
             foreign_functions=self.foreign_functions, aligned=self.aligned, notes=self.notes,
-            indices=Indices(self._indices(used, launch), self.index_names),
+            indices=Indices(self._indices(used, launch), self.index_names), wide=self.wide,
         )  # fmt: skip
 
     def _indices(self, used: Iterable[str], launch: Launch) -> Iterator[tuple[str, Affine]]:

@@ -19,7 +19,7 @@ from polyloop.codegen.linear import condition_text, union_text
 from polyloop.codegen.loops import Loops
 from polyloop.codegen.rows import negated, tightened
 from polyloop.codegen.scope import Scope, Text
-from polyloop.codegen.wide import Key, Plan, Wide, plan_of, vector_type
+from polyloop.codegen.wide import Key, Plan, Wide, at_once, plans_of, vector_type
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import CText, array_name, targets_of
 from polyloop.expr.rewrite import accesses, variables
@@ -51,7 +51,7 @@ class LaneLoops(Loops):
     ) -> None:
         super().__init__(scope, schedule, axes, extents)
         self.expressions = Expressions(scope)
-        self.plans: dict[tuple[str, Lanes], Plan | None] = {}
+        self.plans: dict[tuple[str, Lanes], tuple[Plan, ...]] = {}
         self.places: Mapping[str, tuple[int | str, ...]] = {}
         self.vectors: dict[tuple[int | str, ...], dict[tuple[object, ...], str]] = {}
         self.vector_names: set[str] = set()
@@ -78,22 +78,22 @@ class LaneLoops(Loops):
         self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
     ) -> Block:
         """Return a loop over lanes: full vectors at once where that is possible, the rest lane by lane."""
-        plan = self._plan(node)
-        if plan is not None and self._is_filled_by_lane(node, plan, context):
+        plans = self._plans(node)
+        if any(self._is_filled_by_lane(node, plan, context) for plan in plans):
             return self._unrolled(node, bounds, context, inside, inner)
-        full = None if plan is None else self._full_rows(plan, node, context)
-        if plan is None or full is None:
-            if plan is not None:
+        full = self._full_rows(plans, node, context) if plans else None
+        if full is None:
+            if plans:
                 self._tell(node, "which lanes run depends on a quotient or a union of domains")
             return self._unrolled(node, bounds, context, inside, inner)
         if any(context.implies(negated(row)) for row in full):
             return self._lane_by_lane(node, bounds, context, inside, inner)
         each = full
         full = minimal([row for row in full if not context.implies(row)], context)
-        wide = self._vectors(node, plan, context.add(full))
+        wide = tuple(chain.from_iterable(self._vectors(node, plan, context.add(full)) for plan in plans))
         if not full:
             return wide
-        if self._full_rows(plan, node, context, for_one=True) == each:  # all lanes run, or none
+        if self._full_rows(plans, node, context, for_one=True) == each:  # all lanes run, or none
             return (If(condition_text(full, self.scope, context).text, wide, (), self._reads(full), True),)
         rest = context.add([negated(full[0])]) if len(full) == 1 else context
         by_lane = self._lane_by_lane(node, bounds, rest, rest.add(bounds.facts), inner)
@@ -121,29 +121,29 @@ class LaneLoops(Loops):
         is_copy = store is not None and len(plan.loads) == 1 and statement.rhs is plan.loads[0].access
         return is_copy and store is not None and plan.loads[0].dtype == store.dtype
 
-    def _plan(self, node: Loop) -> Plan | None:
-        """Return the wide accesses in a loop over lanes, None if there are none."""
+    def _plans(self, node: Loop) -> tuple[Plan, ...]:
+        """Return the wide accesses in a loop over lanes, nothing if there are none."""
         if len(node.body) != 1 or not isinstance(node.body[0], Run):
-            return None
+            return ()
         statement = self.statements[node.body[0].name]
         if statement.collective is not None:
-            return None
+            return ()
         low, high = self._static_box(node)
         if low is None or high is None:
-            return None
+            return ()
         lanes = Lanes(node.iname, low, high - low + 1)
         if node.iname in self.constants and lanes.count > _LINES:
-            return None
+            return ()
         if reason := _apart(statement, lanes):
             self._tell(node, reason)
-            return None
+            return ()
         key = (statement.name, lanes)
         if key not in self.plans:
-            plan = plan_of(self.scope, statement, lanes)
-            is_wide = bool(plan.loads or plan.store)
+            plans = plans_of(self.scope, statement, lanes)
+            is_wide = any(plan.loads or plan.store for plan in plans)
             if statement.step is CopyStep.START:  # there are no registers in which to take a vector apart
-                is_wide = bool(plan.loads and plan.store)
-            self.plans[key] = plan if is_wide else None
+                is_wide = all(plan.loads and plan.store for plan in plans)
+            self.plans[key] = plans if is_wide else ()
         return self.plans[key]
 
     def _tell(self, node: Loop, reason: str) -> None:
@@ -158,7 +158,7 @@ class LaneLoops(Loops):
         )
 
     def _full_rows(
-        self, plan: Plan, node: Loop, context: Context, *, for_one: bool = False
+        self, plans: Sequence[Plan], node: Loop, context: Context, *, for_one: bool = False
     ) -> list[Affine] | None:
         """Return the rows under which all lanes run, as far as *context* does not imply them; None if unclear.
 
@@ -169,8 +169,9 @@ class LaneLoops(Loops):
         pieces = self._pieces(statement.name, frozenset(statement.dims))
         if len(pieces) != 1:
             return None
-        name, low, high = plan.lanes.iname, plan.lanes.low, plan.lanes.low + plan.lanes.count - 1
-        within = context.add(_box(plan.lanes))
+        first, last = plans[0].lanes, plans[-1].lanes
+        name, low, high = first.iname, first.low, last.low + last.count - 1
+        within = context.add(_box(Lanes(name, low, high - low + 1)))
         found: dict[Affine, None] = {}
         for terms, const in pieces[0].items():
             row = Affine(terms, const)
@@ -217,6 +218,7 @@ class LaneLoops(Loops):
         statement = self.statements[node.body[0].name]
         values = self.scope.values
         saved = values[plan.lanes.iname]
+        self.scope.wide += at_once(self.scope, statement, plan)
         body = self._copied(statement, plan, context) or self._computed(statement, plan, context, str(saved))
         values[plan.lanes.iname] = saved
         if not statement.predicates:

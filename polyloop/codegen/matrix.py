@@ -27,7 +27,7 @@ from polyloop.codegen.linear import condition_text
 from polyloop.codegen.rows import pieces_of, tightened
 from polyloop.codegen.scope import Scope
 from polyloop.codegen.tensors import Operand
-from polyloop.codegen.wide import distances
+from polyloop.codegen.wide import wide_access
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
@@ -281,9 +281,11 @@ class _Printer:
         others = {name: Affine.variable(f"#{name}") for name in "ijk"}
         element = self.moved(operand.element, {**others, axis: along})
         forms = [affine_of(index) for index in element.index_tuple]
-        strides = distances(storage)
-        reason = why_not_wide(forms, strides, 0, Lanes("#lane", 0, count), count, self.scope.divisibility)
-        return reason is None
+        lanes = Lanes("#lane", 0, count)
+        if why_not_wide(forms, storage.distances, 0, lanes, count, self.scope.divisibility) is not None:
+            return False
+        self.scope.wide.append(wide_access(self.scope, self.id, element, lanes, count))
+        return True
 
     def elementwise(self, operand: Operand, target: str, count: int) -> Iterator[Node]:
         """Yield the registers of a fragment, element by element."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from polyloop.analysis.proof import Proof
 from polyloop.codegen.registers import IndexedArray
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
@@ -113,6 +114,8 @@ class GeneratedProgram:
     index_checks
         Conditions under which 32-bit index arithmetic is exact; where one fails the program
         must be generated again with ``index_bits=64``.
+    proofs
+        What had to be proven of the text itself.
     """
 
     kernel: str
@@ -128,6 +131,7 @@ class GeneratedProgram:
     alignments: tuple[tuple[str, int], ...] = ()
     notes: tuple[tuple[str, Diagnostic], ...] = ()
     indexed: tuple[IndexedArray, ...] = ()
+    proofs: tuple[Proof, ...] = ()
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:

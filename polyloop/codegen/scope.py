@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from polyloop.analysis.addresses import WideAccess
 from polyloop.codegen.helpers import helper_source
 from polyloop.codegen.indices import Indices
 from polyloop.codegen.language import Language
@@ -97,6 +98,8 @@ class Scope:
         What arrays must be aligned to beyond their elements [bytes].
     notes
         Accesses that are not as fast as asked for, by instruction and text; shared likewise.
+    wide
+        What is moved at once; shared likewise.
     fast
         Whether the statement that is printed asks for speed rather than accuracy.
     indices
@@ -129,6 +132,7 @@ class Scope:
     notes: dict[tuple[str, str], Diagnostic] = field(default_factory=dict)
     value_dtypes: Mapping[str, np.dtype[np.generic]] = field(default_factory=dict)
     indices: Indices = field(default_factory=Indices)
+    wide: list[WideAccess] = field(default_factory=list)
 
     def is_read_once(self, name: str) -> bool:
         """Return whether elements of an array are loaded so that caches need not keep them."""

@@ -10,25 +10,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain
+from math import prod
 from typing import Final, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.analysis.addresses import WideAccess
 from polyloop.analysis.contiguity import MOST_BYTES, Lanes, Reason, element_reads, why_not_wide
 from polyloop.codegen.scope import Scope
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import is_bool
-from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.nodes import Expression, array_name, targets_of
 from polyloop.expr.printer import show
 from polyloop.expr.records import VECTORS, component, is_record
 from polyloop.expr.rewrite import substitute, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.poly.affine import Affine, affine_of, to_expression
-from polyloop.schedule.plan import Statement, Storage
+from polyloop.schedule.plan import Statement
 
-__all__ = ["Key", "Plan", "Wide", "distances", "plan_of", "vector_type"]
+__all__ = ["Key", "Plan", "Wide", "at_once", "plans_of", "vector_type", "wide_access"]
 
 _BUILT_IN: Final = 4
 """Most components of the language's own vector types, x to w."""
@@ -105,8 +107,23 @@ def _forms(indices: tuple[Expression, ...], lanes: Lanes) -> tuple[tuple[Affine,
     return tuple(tuple([form.substitute(lane) for form in forms]) for lane in numbers)
 
 
-def plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
-    """Return the wide accesses of *statement*; why another access of its lanes is none is noted in *scope*."""
+def plans_of(scope: Scope, statement: Statement, lanes: Lanes) -> tuple[Plan, ...]:
+    """Return the wide accesses of *statement*; why another access of its lanes is none is noted in *scope*.
+
+    Several where a swizzle takes part: what is moved at once then is what one instruction moves, because only that
+    much is proven to begin at a multiple of its length.
+    """
+    width = lanes.count
+    for access in (*(read for read, _ in element_reads(statement.rhs)), *targets_of(statement.lhs)):
+        storage = scope.storage.get(array_name(access))
+        if storage is not None and storage.swizzle is not None and 2 * storage.dtype.itemsize <= MOST_BYTES:
+            width = min(width, MOST_BYTES // storage.dtype.itemsize)
+    starts = range(lanes.low, lanes.low + lanes.count, width)
+    return tuple(_plan_of(scope, statement, Lanes(lanes.iname, low, width)) for low in starts)
+
+
+def _plan_of(scope: Scope, statement: Statement, lanes: Lanes) -> Plan:
+    """Return the wide accesses of some lanes of *statement*."""
     loads: dict[Key, Wide] = {}
     for access, is_sure in sorted(element_reads(statement.rhs), key=lambda read: not read[1]):
         if (array_name(access), access.index_tuple) not in loads:
@@ -245,11 +262,11 @@ def _wide(scope: Scope, access: p.Subscript, lanes: Lanes) -> Wide | Reason:
         assert array.strides is not None, f"'{name}' has no strides"
         strides, offset = array.strides, array.offset
     else:
-        strides, offset = distances(scope.storage[name]), 0
+        strides, offset = scope.storage[name].distances, 0
     forms = [affine_of(index) for index in access.index_tuple]
     elements = min(lanes.count, MOST_BYTES // dtype.itemsize)
     swizzle = None if array is not None else scope.storage[name].swizzle
-    if swizzle is not None and not swizzle.keeps(elements):
+    if swizzle is not None and not swizzle.keeps(lanes.count):
         return Reason(f"the {swizzle} of '{name}' moves its elements apart")
     reason = why_not_wide(forms, strides, offset, lanes, elements, scope.divisibility, partial(_shown, scope))
     return reason or Wide(access, dtype, elements * dtype.itemsize)
@@ -270,17 +287,25 @@ def _is_vector_element(scope: Scope, access: p.Subscript, lanes: Lanes) -> bool:
     )
 
 
-def distances(storage: Storage) -> tuple[int, ...]:
-    """Return the distance between neighbours along each axis of shared memory [elements]."""
-    if storage.strides is not None:
-        return storage.strides
-    order = storage.nesting or tuple(range(len(storage.shape)))
-    found = [0] * len(order)
-    step = 1
-    for axis, extent in zip(reversed(order), reversed(storage.dims), strict=True):
-        found[axis] = step
-        step *= extent
-    return tuple(found)
+def at_once(scope: Scope, statement: Statement, plan: Plan) -> Iterator[WideAccess]:
+    """Yield the wide accesses of a plan as they are to be proven; elements that are vectors need no proof."""
+    for wide in (*plan.loads, *([plan.store] if plan.store is not None else [])):
+        if not wide.is_element:
+            multiple = wide.alignment // wide.dtype.itemsize
+            yield wide_access(scope, statement.instruction, wide.access, plan.lanes, multiple)
+
+
+def wide_access(scope: Scope, instruction: str, access: p.Subscript, lanes: Lanes, multiple: int) -> WideAccess:
+    """Return an access of all *lanes* to neighbours, the first of which must lie at a multiple of elements."""
+    name = array_name(access)
+    forms = tuple(form for index in access.index_tuple if (form := affine_of(index)) is not None)
+    text, array = _text(scope, access), scope.arrays.get(name)
+    if array is not None:
+        assert array.strides is not None, f"'{name}' has no strides"
+        return WideAccess(instruction, text, forms, array.strides, array.offset, lanes, multiple)
+    storage = scope.storage[name]
+    size = prod(storage.dims)
+    return WideAccess(instruction, text, forms, storage.distances, 0, lanes, multiple, storage.swizzle, size)
 
 
 def _shown(scope: Scope, var: str) -> str:

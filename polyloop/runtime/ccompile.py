@@ -30,6 +30,8 @@ _C_FLAGS: Final = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-f
 # dependences between them, with and without `restrict`.  How loops are divided is the program's business anyway.
 _WHOLE_LOOPS: Final = ("-fno-tree-loop-distribution", "-fno-tree-loop-distribute-patterns")
 _CANDIDATES: Final = {"c": ("CC", ("cc", "gcc", "clang"), "cc"), "c++": ("CXX", ("c++", "g++", "clang++"), "c++")}
+_OWN_FAULT: Final = "this is a fault of the code generator unless the kernel holds C text of yours"
+_NO_HALVES: Final = "float16 needs GCC 12 or Clang 15, or a later one (on x86): set CC"
 _BODY: Final = '#line 1 "kernel.cu"\n'
 _LANGUAGE_NAME: Final = {"c": "C", "c++": "C++"}
 
@@ -188,11 +190,12 @@ def _compile(compiler: Compiler, source: str, flags: tuple[str, ...], check_flag
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
             if done.returncode != 0:
                 log = done.stderr.replace(directory + os.sep, "")
+                hint = _NO_HALVES if "_Float16" in source and "_Float16" in log else _OWN_FAULT
                 raise CompilerError("compile", None, [Diagnostic(
                     "c-compiler-failed", f"the {_LANGUAGE_NAME[compiler.language]} compiler refused the source",
                     (f"command: {shlex.join(command[:-4])}", f"log:\n{log.strip()}",
                      f"source:\n{numbered_source(source, log)}"),
-                    ("this is a fault of the code generator unless the kernel holds C text of yours",))])
+                    (hint,))])
         return library.read_bytes()
 
 

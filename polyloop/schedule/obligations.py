@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from math import prod
 
+from polyloop.analysis.addresses import AddressMap, address_obligations
 from polyloop.analysis.bounds import bounds_obligations
 from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.copies import copy_obligations
@@ -83,8 +85,10 @@ def _barrier_obligations(placement: Placement) -> Iterator[Obligation]:
 
 
 def storage_obligations(storages: Iterable[Storage], limits: DeviceLimits) -> Iterator[Obligation]:
-    """Yield what has to hold of the memory of a block."""
+    """Yield what has to hold of the memory of a block, and of the places of elements in their arrays."""
     kept = tuple(storages)
+    laid_out = [storage for storage in kept if not storage.is_plain]
+    yield from address_obligations(AddressMap(s.name, s.shape, s.distances, prod(s.dims), s.swizzle) for s in laid_out)
     if any(storage.address_space is AddressSpace.LOCAL for storage in kept):
         says = f"a block has at most {limits.shared_bytes} bytes of shared memory, which is what the device has"
         by = f"{shared_bytes(kept)} bytes are declared"

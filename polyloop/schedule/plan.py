@@ -197,6 +197,22 @@ class Storage:
         return (*dims[:-1], dims[-1] + self.padding) if dims else ()
 
     @property
+    def distances(self) -> tuple[int, ...]:
+        """Distance between neighbours along each axis, as the text has it [elements]."""
+        if self.strides is not None:
+            return self.strides
+        found, step = [0] * len(self.shape), 1
+        for axis, extent in zip(reversed(self.nesting or range(len(self.shape))), reversed(self.dims), strict=True):
+            found[axis] = step
+            step *= extent
+        return tuple(found)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the elements lie in the order of their subscripts, without gaps."""
+        return self.strides is None and self.nesting is None and self.swizzle is None and not self.padding
+
+    @property
     def nbytes(self) -> int:
         """Size [bytes]."""
         return prod(self.dims) * self.dtype.itemsize

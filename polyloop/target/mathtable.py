@@ -174,7 +174,12 @@ def c_definitions() -> Iterator[tuple[str, Definition]]:
     for dtype in ("complex64", "complex128"):
         ctype = {"complex64": "float _Complex", "complex128": "double _Complex"}[dtype]
         yield ctype, Definition("", ("complex.h",))
-    yield "complex.h", Definition("#include <complex.h>\n#undef I")
+    parts = "".join(
+        f"\n#define CMPLX{part}(x, y) __builtin_complex(({real})(x), ({real})(y))"
+        for real, part in (("double", ""), ("float", "F"))
+    )
+    guarded = f"#ifndef CMPLX  // glibc defines it for GCC only{parts}\n#endif"
+    yield "complex.h", Definition(f"#include <complex.h>\n#undef I\n{guarded}")
     for real, dtype, f in (("float", "float32", "f"), ("double", "float64", "")):
         for name, odd in (("sinpi", True), ("cospi", False)):
             yield f"{name} {dtype}", Definition(_turned(name, real, dtype, f, odd))

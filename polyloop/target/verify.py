@@ -49,7 +49,7 @@ def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: 
     return Certificate(
         kernel=kernel.name,
         target=chosen.name,
-        proofs=verified.proofs,
+        proofs=(*verified.proofs, *program.proofs),
         waits=verified.waits,
         assumptions=(*_checked(program), *map(Assumption, verified.assumed)),
         unchecked=kernel.waivers,
