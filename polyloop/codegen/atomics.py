@@ -75,11 +75,12 @@ def _call(expressions: Expressions, operation: str, target: str, value: str, dty
     if dtype.name not in _WORDS and not is_half(dtype):
         raise scope.error(_unsupported(scope, operation, dtype))
     name = f"atomic_{operation}_{dtype.name}"
-    if name not in scope.helpers:
-        old = expressions.loaded(Text("old"), dtype)
-        combined = _combined(expressions, operation, dtype, old, Text("value"))
-        scope.helpers[name] = _compare_and_swap(scope, name, dtype, combined)
-    return f"{name}(&{target}, {value})"
+
+    def define() -> str:
+        combined = _combined(expressions, operation, dtype, expressions.loaded(Text("old"), dtype), Text("value"))
+        return _compare_and_swap(scope, name, dtype, combined)
+
+    return f"{scope.shared_helper(name, name, define)}(&{target}, {value})"
 
 
 def _unsupported(scope: Scope, operation: str, dtype: DType) -> Diagnostic:

@@ -19,7 +19,7 @@ from polyloop.codegen.c_ast import Assign
 from polyloop.codegen.combine import function_scope, updated
 from polyloop.codegen.context import Context
 from polyloop.codegen.expressions import Expressions
-from polyloop.expr.dtypes import is_complex, is_half
+from polyloop.expr.dtypes import dtype_name, is_complex, is_half
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import has_terms
 from polyloop.expr.printer import show
@@ -78,7 +78,7 @@ def _function(
     axes = "".join("xyz"[int(span.axis[2])] for span in meeting.across)
     meaning = "; ".join(map(show, operation.combine))
     key = f"{operation}: {meaning}, over {axes} of {sizes}, {scope.ctype(dtype)}{', fast' if scope.fast else ''}"
-    name = scope.record_helpers.get(key)
+    name = scope.helper_names.get(key)
     if name is None:
         count = prod(span.extent for span in meeting.across)
         what = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
@@ -87,16 +87,18 @@ def _function(
             wish = f"block_{what}"
         elif meeting.parts == 1 and count == meeting.warp_size:
             wish = f"warp_{what}"
-        body = Exchange(expressions, operation, dtype, meeting, sizes)
-        lines = list(body.lines())
-        name = scope.record_helpers[key] = scope.names.fresh(wish)
         ctype = scope.ctype(dtype)
         parameters = f"{ctype} x, {ctype} *partial" if meeting.scratch(Kind.COMBINE, operation) else f"{ctype} x"
         who = "of the block" if meeting.is_whole_block else f"that differ in threadIdx.{' and .'.join(axes)} only"
         meant = _WORDS.get(operation.name, f"The {operation} of x")
         comment = f"// {meant} over the {count} threads {who}, on each of them; {callers}."
-        head = f"{scope.language.helper} {ctype} {name}({parameters})"
-        scope.helpers[key] = "\n".join([comment, head, "{", *(f"    {line}" for line in lines), "    return x;", "}"])
+
+        def define(name: str) -> str:
+            body = Exchange(expressions, operation, dtype, meeting, sizes)
+            head = f"{scope.language.helper} {ctype} {name}({parameters})"
+            return "\n".join([comment, head, "{", *(f"    {line}" for line in body.lines()), "    return x;", "}"])
+
+        name = scope.own_helper(key, wish, define)
     return name
 
 
@@ -146,15 +148,14 @@ class Exchange:
         """Return the name of the function that combines states, of which those of no terms are left out."""
         ctype = self.scope.ctype(self.dtype)
         _, call = updated(self.printer, self.operation, ("x", self.dtype), p.Variable("y"), Context())
-        key = f"parts {call} {ctype}"
-        name = self.scope.record_helpers.get(key)
-        if name is None:
+
+        def define(name: str) -> str:
             test = self.printer.value(some, Context(), np.dtype("bool")).within(3)
-            name = self.scope.record_helpers[key] = self.scope.names.fresh(f"{self.operation.name}_of_parts")
             head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, {ctype} y)"
             comment = "// Leaves out y if it has no terms."
-            self.scope.helpers[key] = "\n".join([comment, head, "{", f"    return {test} ? {call} : x;", "}"])
-        return name
+            return "\n".join([comment, head, "{", f"    return {test} ? {call} : x;", "}"])
+
+        return self.scope.own_helper(f"parts {call} {ctype}", f"{self.operation.name}_of_parts", define)
 
     def combined(self, left: str, right: str) -> Iterator[str]:
         """Yield statements that combine *right*, a longer expression, into *left*."""
@@ -218,13 +219,13 @@ class Exchange:
         if parts == [""]:
             return f"{shuffle}({mask}, {value}, {given})"
         ctype = self.scope.ctype(self.dtype)
-        key = f"{what} {ctype} {mask}"
-        name = self.scope.record_helpers.get(key)
-        if name is None:
-            name = self.scope.record_helpers[key] = self.scope.names.fresh(f"{wish}_{ctype.replace(' ', '_')}")
+
+        def define(name: str) -> str:
             moved = [f"    x{leaf} = {shuffle}({mask}, x{leaf}, {parameter});" for leaf in parts]
             head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, int {parameter})"
-            self.scope.helpers[key] = "\n".join([comment, head, "{", *moved, "    return x;", "}"])
+            return "\n".join([comment, head, "{", *moved, "    return x;", "}"])
+
+        name = self.scope.own_helper(f"{what} {ctype} {mask}", f"{wish}_{dtype_name(self.dtype)}", define)
         return f"{name}({value}, {given})"
 
     def number(self) -> str:

@@ -73,12 +73,8 @@ def _function(expressions: Expressions, operation: Operation, dtype: np.dtype[np
     scope = expressions.scope
     meaning = "; ".join(map(show, operation.combine))
     key = f"combine {operation}: {meaning}, {scope.ctype(dtype)}{', fast' if scope.fast else ''}"
-    name = scope.record_helpers.get(key)
-    if name is None:
-        wish = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
-        name = scope.record_helpers[key] = scope.names.fresh(wish)
-        scope.helpers[key] = _source(expressions, operation, dtype, name)
-    return name
+    wish = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
+    return scope.own_helper(key, wish, lambda name: _source(expressions, operation, dtype, name))
 
 
 def _source(expressions: Expressions, operation: Operation, dtype: np.dtype[np.generic], name: str) -> str:

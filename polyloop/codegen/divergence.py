@@ -32,7 +32,7 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) ->
         ``divergent-exchange``, ``bad-tensorize``.
     """
     digits = tuple(digits)
-    if digits and (functions := [name for key, name in scope.record_helpers.items() if key.startswith(MATRIX)]):
+    if digits and (functions := [name for key, name in scope.helper_names.items() if key.startswith(MATRIX)]):
         lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % WARP]
         _look_for(body, scope, [*lanes, *(str(scope.values[axis]) for axis in ("l.0", "l.1", "l.2"))], functions)
     names = {storage.name for storage in scope.storage.values() if storage.lane is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -19,6 +18,7 @@ from polyloop.codegen.checks import assumption_checks, condition_check, index_ch
 from polyloop.codegen.context import Context
 from polyloop.codegen.copies import with_groups, without_starts
 from polyloop.codegen.cprinter import print_block
+from polyloop.codegen.definitions import comment, preamble_text, record_names, words_of_c_text
 from polyloop.codegen.digits import digit_lines, digits_of, without_digits
 from polyloop.codegen.divergence import refuse_divergent
 from polyloop.codegen.grid import GridAxis, grid_axes
@@ -90,15 +90,6 @@ def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) ->
     return _Program(schedule, language, 64).generate() if program.never_fits() else generated
 
 
-def _comment(lines: Iterable[str]) -> str:
-    """Return *lines* of the user's as comments: nothing in them ends the comment, or hides the line after it."""
-    kept = []
-    for line in lines:
-        printable = "".join(c if c.isprintable() else " " for c in line.replace("\\", "/"))
-        kept += textwrap.wrap(printable, 100, initial_indent="// ", subsequent_indent="//     ")
-    return "\n".join(kept)
-
-
 @dataclass
 class _Function:
     """A launch on its way to text."""
@@ -145,8 +136,10 @@ class _Program:
         self.table_names = {name: names.fresh(f"{schedule.name}_{name}") for name in schedule.tables}
         self.helpers: dict[str, str] = {}
         self.records: dict[np.dtype[np.generic], str] = {}
-        self.record_helpers: dict[str, str] = {}
+        self.helper_names: dict[str, str] = {}
         self.structs: dict[str, str] = {}
+        self.kept_records = frozenset(record for a in given if a.dtype is not None for record in record_names(a.dtype))
+        self.kept_records |= self.foreign_words | words_of_c_text(schedule)
         self.aligned: dict[str, int] = {}
         self.notes: dict[tuple[str, str], Diagnostic] = {}
         self.wide: list[WideAccess] = []
@@ -207,10 +200,10 @@ class _Program:
             one = (1, 1, 1)
             launches = (DeviceLaunch(self.schedule.name, one, one, 0, names),)
         parts = [
-            _comment(self.schedule.unchecked),
+            comment(self.schedule.unchecked),
             self.language.header,
             *self.structs.values(),
-            *(text.strip("\n") for _, text in self.schedule.preambles),
+            *(preamble_text(name, text.strip("\n")) for name, text in self.schedule.preambles),
             self._table_text(functions),
             "\n".join(self.helpers.values()),
             *texts,
@@ -279,7 +272,7 @@ class _Program:
         bounds = frozenset(name for statement in used for name in self.statements[statement].bounds)
         own = {dim for name in used for dim in self.statements[name].dims if dim not in bounds}
         taken = {argument.name for argument in self.arguments} | set(storage) | {d for d in own if d[1:2] != "."}
-        taken |= _helper_names(self.language) | {*self.records.values(), *self.record_helpers.values()}
+        taken |= _helper_names(self.language) | {*self.records.values(), *self.helper_names.values()}
         taken |= self.foreign_words.union(self.table_names.values())
         names = Names(taken)
         values: dict[str, str | int] = {p: p for p in self.index_names}
@@ -303,7 +296,7 @@ class _Program:
         return Scope(
             self.schedule.name, self.language, self.index_bits, self.divisibility, names, values, dtypes,
             self.arrays, storage, self.helpers, self.magnitudes, expanded, bounds,
-            records=self.records, record_helpers=self.record_helpers, structs=self.structs,
+            records=self.records, helper_names=self.helper_names, structs=self.structs, kept_records=self.kept_records,
             table_names=self.table_names, value_dtypes=value_dtypes, pools=pools, split=self.split,
             foreign_functions=self.foreign_functions, aligned=self.aligned, notes=self.notes,
             indices=Indices(self._indices(used, launch), self.index_names), wide=self.wide,

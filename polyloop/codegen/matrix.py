@@ -32,7 +32,7 @@ from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.intrinsic import MatrixIntrinsic, Part
+from polyloop.kernel.intrinsic import BUILT_IN, MatrixIntrinsic, Part
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import map_from_forms
 from polyloop.schedule.plan import Statement, Tensor
@@ -399,15 +399,16 @@ class _Printer:
 
     def define(self, wish: str, lines: Sequence[str]) -> str:
         """Return the name of a function of which *lines* are the result type and parameters, and the body."""
-        key = f"{MATRIX}{wish}"
-        name = self.scope.record_helpers.get(key)
-        if name is None:
-            name = self.scope.record_helpers[key] = self.scope.names.fresh(wish)
+
+        def text(name: str) -> str:
             result, _, parameters = lines[0].partition(" (")
             head = f"{self.scope.language.helper} {result} {name}({parameters}"
             body = (line if line.startswith("#") else f"    {line}" for line in lines[1:])
-            self.scope.helpers[key] = "\n".join([head, "{", *body, "}"])
-        return name
+            return "\n".join([head, "{", *body, "}"])
+
+        if self.intrinsic.name in BUILT_IN:
+            return self.scope.shared_helper(f"{MATRIX}{wish}", wish, lambda: text(wish))
+        return self.scope.own_helper(f"{MATRIX}{wish}", wish, text)
 
     def helper(self) -> str:
         """Return the name of the function around the instruction."""

@@ -209,16 +209,16 @@ def _storing(expressions: Expressions, operation: Operation, dtype: _DType, size
     scope = expressions.scope
     ctype = scope.ctype(dtype)
     key = f"store {ctype} of blocks of {sizes}"
-    name = scope.record_helpers.get(key)
-    if name is None:
-        what = operation.name if operation.fields else dtype.name
-        name = scope.record_helpers[key] = scope.names.fresh(f"store_{what}")
+    what = operation.name if operation.fields else dtype.name
+
+    def define(name: str) -> str:
         body = _LookBack(expressions, operation, dtype, Meeting((), _WARP), sizes)
         head = f"{scope.language.helper} void {name}({ctype} x, int block, {body.chain()})"
         comment = "// Tells the blocks after this one its own x; every block calls it."
         lines = (f"    {line}" for line in body.stored_own())
-        scope.helpers[key] = "\n".join([comment, *_COMMENTS[body.is_packed], head, "{", *lines, "}"])
-    return name
+        return "\n".join([comment, *_COMMENTS[body.is_packed], head, "{", *lines, "}"])
+
+    return scope.own_helper(key, f"store_{what}", define)
 
 
 def _function(
@@ -228,18 +228,18 @@ def _function(
     scope = expressions.scope
     ctype = scope.ctype(dtype)
     key = f"scan {operation} {exclusive} over blocks of {sizes}, {ctype}{', fast' if scope.fast else ''}"
-    name = scope.record_helpers.get(key)
-    if name is None:
-        what = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
-        kind = "exclusive" if exclusive else "inclusive"
-        name = scope.record_helpers[key] = scope.names.fresh(f"grid_{kind}_{what}")
+    what = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
+    kind = "exclusive" if exclusive else "inclusive"
+
+    def define(name: str) -> str:
         body = _LookBack(expressions, operation, dtype, Meeting((), _WARP), sizes)
         head = f"{scope.language.helper} {ctype} {name}({ctype} x, int block, {body.chain()}, {ctype} *before)"
         which = "before this one" if exclusive else "up to this one"
         lines = (f"    {line}" for line in body.look_back(exclusive=exclusive))
         comment = f"// The {operation} of x over the blocks {which}; every block calls it, and has stored its own x."
-        scope.helpers[key] = "\n".join([comment, head, "{", *lines, "}"])
-    return name
+        return "\n".join([comment, head, "{", *lines, "}"])
+
+    return scope.own_helper(key, f"grid_{kind}_{what}", define)
 
 
 _COMMENTS: Final = {

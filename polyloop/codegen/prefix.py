@@ -62,13 +62,12 @@ def _function(
     letter = "xyz"[int(span.axis[2])]
     ctype = scope.ctype(dtype)
     key = f"scan {operation} {exclusive} over {letter} of {sizes}, {ctype}{', fast' if scope.fast else ''}"
-    name = scope.record_helpers.get(key)
-    if name is None:
-        what = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
-        kind = "exclusive" if exclusive else "inclusive"
-        whole = "warp" if meeting.parts == 1 else "block"
-        where = whole if meeting.is_whole_block else letter
-        name = scope.record_helpers[key] = scope.names.fresh(f"{where}_{kind}_{what}")
+    what = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
+    kind = "exclusive" if exclusive else "inclusive"
+    whole = "warp" if meeting.parts == 1 else "block"
+    where = whole if meeting.is_whole_block else letter
+
+    def define(name: str) -> str:
         body = ThreadScan(expressions, operation, dtype, meeting, sizes)
         parameters = f"{ctype} x, {ctype} *partial" if meeting.parts > 1 else f"{ctype} x"
         which = "before this one" if exclusive else "up to this one"
@@ -76,8 +75,9 @@ def _function(
         comment = f"// The {operation} of x over the threads {who}; the whole block calls it."
         head = f"{scope.language.helper} {ctype} {name}({parameters})"
         lines = (f"    {line}" for line in body.scan_lines(exclusive=exclusive))
-        scope.helpers[key] = "\n".join([comment, head, "{", *lines, "}"])
-    return name
+        return "\n".join([comment, head, "{", *lines, "}"])
+
+    return scope.own_helper(key, f"{where}_{kind}_{what}", define)
 
 
 class ThreadScan(Exchange):

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from polyloop.codegen.scope import PRODUCT, SUM, UNARY, Scope, Text
-from polyloop.expr.records import component, field_dtype, field_names, is_vector
+from polyloop.expr.records import component, field_dtype, field_names, is_vector, record_name
 
 __all__ = ["apply_componentwise", "make_record", "operator_text", "results_function", "splat"]
 
@@ -16,14 +16,14 @@ _DType = np.dtype[Any]
 _WORDS: Final = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
-def _helper(scope: Scope, key: str, wish: str, define: Callable[[str], str]) -> str:
-    """Return the name of a helper function; *define* gives the text of one with a name."""
-    name = scope.record_helpers.get(key)
-    if name is None:
-        name = scope.record_helpers[key] = scope.names.fresh(wish) if wish.isidentifier() else wish
-        text = define(name)
-        scope.helpers[key] = text
-    return name
+def _helper(scope: Scope, dtype: _DType, wish: str, define: Callable[[str], str], types: str = "") -> str:
+    """Return the name of a helper function on *dtype*; *define* gives the text of one with a name.
+
+    Those on vectors are the same in every program.
+    """
+    if is_vector(dtype):
+        return scope.shared_helper(f"{wish} {types}".strip(), wish, lambda: define(wish))
+    return scope.own_helper(f"{wish} of {scope.ctype(dtype)}", wish, define)
 
 
 def make_record(scope: Scope, dtype: _DType, values: Sequence[str]) -> Text:
@@ -41,7 +41,7 @@ def make_record(scope: Scope, dtype: _DType, values: Sequence[str]) -> Text:
         head = f"{scope.language.helper} {ctype} {name}({parameters})"
         return "\n".join([head, "{", f"    {ctype} result;", *lines, "    return result;", "}"])
 
-    name = _helper(scope, f"make {ctype}", f"make_{ctype}", define)
+    name = _helper(scope, dtype, f"make_{record_name(dtype)}", define)
     return Text(f"{name}({', '.join(values)})")
 
 
@@ -53,7 +53,7 @@ def splat(scope: Scope, dtype: _DType, value: str) -> Text:
         made = make_record(scope, dtype, ["s"] * len(field_names(dtype))).text
         return f"{scope.language.helper} {ctype} {name}({base} s) {{ return {made}; }}"
 
-    return Text(f"{_helper(scope, f'splat {ctype}', f'splat_{ctype}', define)}({value})")
+    return Text(f"{_helper(scope, dtype, f'splat_{ctype}', define)}({value})")
 
 
 def operator_text(scope: Scope, dtype: _DType, symbol: str, operands: Sequence[tuple[Text, bool]]) -> Text:
@@ -73,12 +73,11 @@ def operator_text(scope: Scope, dtype: _DType, symbol: str, operands: Sequence[t
     parts = [[f"{name}.{x}" if vector else name for name, (_, vector) in zip("ab", operands, strict=False)]
              for x in field_names(dtype)]  # fmt: skip
     body = [f"-{part[0]}" if negation else f" {symbol} ".join(part) for part in parts]
-    key = f"operator{symbol} {' '.join(types)}"
     made = make_record(scope, dtype, _narrow(scope, dtype, body)).text
     parameters = ", ".join(f"{kind} {name}" for kind, name in zip(types, "ab", strict=False))
     _helper(
-        scope, key, f"operator{symbol}",
-        lambda name: f"{scope.language.helper} {ctype} {name}({parameters}) {{ return {made}; }}",
+        scope, dtype, f"operator{symbol}",
+        lambda name: f"{scope.language.helper} {ctype} {name}({parameters}) {{ return {made}; }}", " ".join(types),
     )  # fmt: skip
     if negation:
         inner = operands[0][0].within(UNARY)
@@ -112,9 +111,7 @@ def _function(
     made = make_record(scope, dtype, body).text
     parameters = ", ".join(f"{kind} {name}" for kind, name in zip(types, "abcdefgh", strict=False))
     signature = f"{scope.language.helper} {scope.ctype(dtype)}"
-    name = _helper(
-        scope, f"function {wish}", wish, lambda name: f"{signature} {name}({parameters}) {{ return {made}; }}"
-    )
+    name = _helper(scope, dtype, wish, lambda name: f"{signature} {name}({parameters}) {{ return {made}; }}")
     return Text(f"{name}({', '.join(arguments)})")
 
 
@@ -135,4 +132,4 @@ def results_function(
         head = f"{scope.language.helper} {ctype} {name}({scope.ctype(base)} x)"
         return "\n".join([head, "{", f"    {ctype} result;", *lines, "    return result;", "}"])
 
-    return Text(f"{_helper(scope, f'results {wish}', wish, define)}({argument.text})")
+    return Text(f"{_helper(scope, dtype, wish, define)}({argument.text})")

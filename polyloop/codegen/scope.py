@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from polyloop.analysis.addresses import WideAccess
+from polyloop.codegen.definitions import guarded, guarded_by_content
 from polyloop.codegen.helpers import helper_source
 from polyloop.codegen.indices import Indices
 from polyloop.codegen.language import Language
@@ -86,8 +87,10 @@ class Scope:
         Scalar temporaries that stand in conditions and bounds of loops.
     used
         Axes whose value the text needs.
-    records, record_helpers, structs
-        C names of the records, and of the helper functions for them; the declarations.  Shared by all functions.
+    records, structs, helper_names
+        C names of the records, their declarations, and the names of helper functions.  Shared by all functions.
+    kept_records
+        Records that are called in the text as the user calls them.
     helpers
         Helper functions that the text calls, name to source; shared by all functions of a program.
     magnitudes
@@ -121,7 +124,8 @@ class Scope:
     bounds: frozenset[str] = frozenset()
     used: set[str] = field(default_factory=set)
     records: dict[np.dtype[np.generic], str] = field(default_factory=dict)
-    record_helpers: dict[str, str] = field(default_factory=dict)
+    helper_names: dict[str, str] = field(default_factory=dict)
+    kept_records: frozenset[str] = frozenset()
     structs: dict[str, str] = field(default_factory=dict)
     table_names: Mapping[str, str] = field(default_factory=dict)
     foreign_functions: dict[tuple[str, tuple[np.dtype[np.generic], ...]], ForeignFunction] = field(default_factory=dict)
@@ -178,11 +182,32 @@ class Scope:
         if name is None and is_vector(dtype) and self.language.has_vectors:
             name = self.records[dtype] = record_name(dtype)
         if name is None:
-            name = self.records[dtype] = self.names.fresh(record_name(dtype))
+            wish = record_name(dtype)
+            is_kept = is_vector(dtype) or wish in self.kept_records
+            name = self.records[dtype] = wish if is_kept else self.names.fresh(f"{self.kernel}_{wish}")
             source = struct_source(dtype, name, self.language, self.ctype)
             if isinstance(source, Diagnostic):
                 raise self.error(source)
+            if is_kept:
+                source = (guarded if is_vector(dtype) else guarded_by_content)(name, source)
             self.structs[name] = source
+        return name
+
+    def shared_helper(self, key: str, name: str, define: Callable[[], str]) -> str:
+        """Return *name*, of a helper function that is the same in all programs; *key* tells overloads apart."""
+        if key not in self.helper_names:
+            self.helper_names[key] = name
+            text = define()  # may need other functions, which come first
+            self.helpers[key] = guarded(key, text)
+        return name
+
+    def own_helper(self, key: str, wish: str, define: Callable[[str], str]) -> str:
+        """Return the name of a helper function of this program: the kernel's name and *wish*."""
+        name = self.helper_names.get(key)
+        if name is None:
+            name = self.helper_names[key] = self.names.fresh(f"{self.kernel}_{wish}")
+            text = define(name)
+            self.helpers[key] = text
         return name
 
     def define(self, name: str) -> None:
@@ -192,7 +217,8 @@ class Scope:
         if definition is not None and name not in into:
             for other in definition.needs:
                 self.define(other)
-            into[name] = definition.text
+            is_text = definition.text and not definition.text.startswith("#")
+            into[name] = guarded(name, definition.text) if is_text else definition.text
 
     def has_spelling(self, name: str, dtype: np.dtype[np.generic]) -> bool:
         """Return whether the language has a function for arguments of *dtype*."""
@@ -238,7 +264,7 @@ class Scope:
             problem = Diagnostic("unsupported-function", message, (f"{known_as}", f"{function}"), (hint,))
             raise self.error(problem)
         if text := function.text(target):
-            self.helpers.setdefault(text, text)
+            self.helpers.setdefault(text, guarded_by_content(function.name, text))
         return found
 
     def operator(
@@ -271,13 +297,13 @@ class Scope:
         builtin = self.language.extremes.get((operation, dtype.name))
         if builtin is None:
             builtin = f"{operation}_{dtype.name}"
-            if builtin not in self.helpers:
-                signature = f"{self.language.helper} {self.ctype(dtype)}"
-                unsigned = self.language.types["uint64" if dtype.itemsize == 8 else "uint32"]
-                self.helpers[builtin] = helper_source(
-                    operation, builtin, signature, self.ctype(dtype), unsigned, dtype
-                )
+            self.shared_helper(builtin, builtin, lambda: self._operation_source(operation, dtype))
         return Text(f"{builtin}({', '.join(arguments)})")
+
+    def _operation_source(self, operation: str, dtype: np.dtype[np.generic]) -> str:
+        ctype, unsigned = self.ctype(dtype), self.language.types["uint64" if dtype.itemsize == 8 else "uint32"]
+        signature = f"{self.language.helper} {ctype}"
+        return helper_source(operation, f"{operation}_{dtype}", signature, ctype, unsigned, dtype)
 
     def index_extreme(self, operation: str, texts: Iterable[str]) -> str:
         """Return the ``min`` or ``max`` of index expressions, without repetitions."""

@@ -18,6 +18,7 @@ import pymbolic.primitives as p
 
 from polyloop.analysis.addresses import WideAccess
 from polyloop.analysis.contiguity import MOST_BYTES, Lanes, Reason, element_reads, why_not_wide
+from polyloop.codegen.definitions import guarded
 from polyloop.codegen.scope import Scope
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import is_bool
@@ -330,12 +331,11 @@ def vector_type(scope: Scope, dtype: DType, count: int) -> tuple[str, tuple[str,
         own = _built_in(dtype, count)
         if own is not None:
             return scope.ctype(own), tuple(f".{axis}" for axis in own.names or ())
-    key = f"vector {dtype.name} {count}"
-    name = scope.record_helpers.get(key)
-    if name is None:
-        name = scope.record_helpers[key] = scope.names.fresh(f"{dtype.name}x{count}")
+    name = f"{dtype.name}x{count}"
+    if name not in scope.structs:
         attribute = scope.language.aligned.format(bytes=min(MOST_BYTES, count * dtype.itemsize))
-        scope.structs[key] = f"struct {attribute} {name} {{ {scope.ctype(dtype)} e[{count}]; }};"
+        text = f"struct {attribute} {name} {{ {scope.ctype(dtype)} e[{count}]; }};"
+        scope.structs[name] = guarded(name, text)
     return name, ()
 
 

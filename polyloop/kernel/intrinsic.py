@@ -19,7 +19,7 @@ from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.dtypes import BFLOAT16, DType
 from polyloop.expr.names import check_identifier
 
-__all__ = ["INTRINSICS", "WARP", "Matrix", "MatrixIntrinsic", "Part", "declare_intrinsic", "parts_of"]
+__all__ = ["BUILT_IN", "INTRINSICS", "WARP", "Matrix", "MatrixIntrinsic", "Part", "declare_intrinsic", "parts_of"]
 
 WARP: Final = 32
 """Threads that carry out a matrix instruction together."""
@@ -311,3 +311,6 @@ INTRINSICS: Final[dict[str, MatrixIntrinsic]] = {
 
 PTX ISA, "Matrix Fragments for mma.m16n8k16", "mma.m16n8k8", "mma.m16n8k4" and "mma.m8n8k4".
 """
+
+BUILT_IN: Final = frozenset(INTRINSICS)
+"""Names of those that are no user's."""

@@ -3,7 +3,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#ifndef POLYLOOP_MIN_INT32
+#define POLYLOOP_MIN_INT32
 static inline int min_int32(int a, int b) { return a < b ? a : b; }
+#endif
 
 void axpy(const float *restrict x, const float *restrict y, float *restrict z, float alpha, int n)
 {

@@ -3,7 +3,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#ifndef POLYLOOP_MIN_INT32
+#define POLYLOOP_MIN_INT32
 static inline int min_int32(int a, int b) { return a < b ? a : b; }
+#endif
 
 void stencil(const float *restrict u, float *restrict lap, int h, int w)
 {

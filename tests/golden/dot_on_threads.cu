@@ -1,5 +1,5 @@
 // The sum of x over the 16 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float sum_over_x_float32(float x)
+static __device__ __forceinline__ float dot_sum_over_x_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 8; step *= 2)
@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(16) dot_0(const float *__restrict__
         #pragma unroll
         for (int k_inner_inner_outer = 0; k_inner_inner_outer < 2; ++k_inner_inner_outer)
             acc += part_0[k_inner_inner_outer];
-        acc = sum_over_x_float32(acc);
+        acc = dot_sum_over_x_float32(acc);
         if (tx == 0)
             part[bx] = acc;
     } else {
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(16) dot_0(const float *__restrict__
         #pragma unroll
         for (int k_inner_inner_outer = 0; k_inner_inner_outer < 2; ++k_inner_inner_outer)
             acc += part_0[k_inner_inner_outer];
-        acc = sum_over_x_float32(acc);
+        acc = dot_sum_over_x_float32(acc);
         if (tx == 0)
             part[bx] = acc;
     }
@@ -56,7 +56,7 @@ extern "C" __global__ void __launch_bounds__(16) dot_1(float *__restrict__ out, 
     float acc_0 = 0.0f;
     for (int k_outer_outer = 0; k_outer_outer < (n - 64 * tx + 1023) / 1024; ++k_outer_outer)
         acc_0 += part[16 * k_outer_outer + tx];
-    acc_0 = sum_over_x_float32(acc_0);
+    acc_0 = dot_sum_over_x_float32(acc_0);
     if (tx == 0)
         out[0] = acc_0;
 }

@@ -1,6 +1,9 @@
+#ifndef POLYLOOP_FLOORDIV_INT64
+#define POLYLOOP_FLOORDIV_INT64
 static __device__ __forceinline__ long long floordiv_int64(long long a, long long b) { long long q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q; }
+#endif
 // The sum of x over the 64 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float groups_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -30,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(64) groups(const int *__restrict__ 
         float acc = 0.0f;  // insn_5
         for (long long j_outer = floordiv_int64((long long)begin - tx + 63, 64); 64 * j_outer < (long long)stop - tx; ++j_outer)
             acc += x[64 * j_outer + tx];  // insn_5
-        acc = block_sum_float32(acc, partial);  // insn_5
+        acc = groups_block_sum_float32(acc, partial);  // insn_5
         t = fmaxf(t, acc);  // insn_5
         __syncthreads();
     }

@@ -3,8 +3,14 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#ifndef POLYLOOP_MIN_INT64
+#define POLYLOOP_MIN_INT64
 static inline int64_t min_int64(int64_t a, int64_t b) { return a < b ? a : b; }
+#endif
+#ifndef POLYLOOP_FLOORDIV_INT64
+#define POLYLOOP_FLOORDIV_INT64
 static inline int64_t floordiv_int64(int64_t a, int64_t b) { int64_t q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q; }
+#endif
 
 void groups(const int *restrict group, const int *restrict first, const float *restrict x, float *restrict y, int m_arg, int n_arg, int entries_arg)
 {

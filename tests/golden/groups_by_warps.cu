@@ -1,6 +1,9 @@
+#ifndef POLYLOOP_FLOORDIV_INT64
+#define POLYLOOP_FLOORDIV_INT64
 static __device__ __forceinline__ long long floordiv_int64(long long a, long long b) { long long q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q; }
+#endif
 // The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; whole warps call it.
-static __device__ __forceinline__ float warp_sum_float32(float x)
+static __device__ __forceinline__ float groups_warp_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -26,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(64) groups(const int *__restrict__ 
             float acc = 0.0f;  // insn_5
             for (long long j_outer = floordiv_int64((long long)begin - tx + 31, 32); 32 * j_outer < (long long)stop - tx; ++j_outer)
                 acc += x[32 * j_outer + tx];  // insn_5
-            acc = warp_sum_float32(acc);  // insn_5
+            acc = groups_warp_sum_float32(acc);  // insn_5
             t = fmaxf(t, acc);  // insn_5
         }
         if (tx == 0)

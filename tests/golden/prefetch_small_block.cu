@@ -1,4 +1,7 @@
+#ifndef POLYLOOP_FLOORDIV_INT32
+#define POLYLOOP_FLOORDIV_INT32
 static __device__ __forceinline__ int floordiv_int32(int a, int b) { int q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q; }
+#endif
 
 extern "C" __global__ void __launch_bounds__(16) blur(const float *__restrict__ a, float *__restrict__ out, int n)
 {

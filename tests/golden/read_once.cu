@@ -1,5 +1,5 @@
 // The sum of x over the 512 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float row_sums_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(512) row_sums(const float *__restri
         for (int lane = 0; lane < 4; ++lane)
             acc += row[step][lane];  // insn_1
     }
-    acc = block_sum_float32(acc, partial);  // insn_1
+    acc = row_sums_block_sum_float32(acc, partial);  // insn_1
     if (tx == 0)
         y[bx] = acc;  // insn_1
 }

@@ -1,5 +1,5 @@
 // The sum of x over the 32 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float warp_sum_float32(float x)
+static __device__ __forceinline__ float dot_warp_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -22,14 +22,14 @@ extern "C" __global__ void __launch_bounds__(32) dot_1(const float *__restrict__
         float acc = 0.0f;
         for (int i_outer = 0; i_outer < 2; ++i_outer)
             acc += a[64 * bx + 32 * i_outer + tx] * b[64 * bx + 32 * i_outer + tx];
-        acc = warp_sum_float32(acc);
+        acc = dot_warp_sum_float32(acc);
         if (tx == 0)
             atomicAdd(&out[0], acc);
     } else {
         float acc = 0.0f;
         for (int i_outer = 0; i_outer < min(2, (n - tx + 31) / 32 - 2 * bx); ++i_outer)
             acc += a[64 * bx + 32 * i_outer + tx] * b[64 * bx + 32 * i_outer + tx];
-        acc = warp_sum_float32(acc);
+        acc = dot_warp_sum_float32(acc);
         if (tx == 0)
             atomicAdd(&out[0], acc);
     }

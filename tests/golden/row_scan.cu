@@ -1,5 +1,5 @@
 // The sum of x over the 64 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float row_scan_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -12,7 +12,7 @@ static __device__ __forceinline__ float block_sum_float32(float x, float *partia
     return x;
 }
 // The sum of x over the threads of the block before this one; the whole block calls it.
-static __device__ __forceinline__ float block_exclusive_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float row_scan_block_exclusive_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
@@ -43,14 +43,14 @@ extern "C" __global__ void __launch_bounds__(64) row_scan(const float *__restric
         float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_outer = 0; j_inner_outer < 2; ++j_inner_outer)
             tile_sum += a[bx * n + 128 * tile + 64 * j_inner_outer + tx];  // tile_sum
-        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        tile_sum = row_scan_block_sum_float32(tile_sum, partial);  // tile_sum
         float b_carry = acc_0;  // before_tile
         acc_0 += tile_sum;  // before_tile
         b_sum = 0.0f;  // b_sum
         for (int j_local_inner = 0; j_local_inner < 2; ++j_local_inner)
             b_sum += a[bx * n + 128 * tile + 2 * tx + j_local_inner];  // b_sum
         float part = b_sum;  // b_carry
-        part = block_exclusive_sum_float32(part, partial_0);  // b_carry
+        part = row_scan_block_exclusive_sum_float32(part, partial_0);  // b_carry
         b_carry += part;  // b_carry
         for (int k = 0; k < 2; ++k) {
             const int i = 128 * tile + 2 * tx + k;
@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(64) row_scan(const float *__restric
         float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_outer = 0; j_inner_outer < min(2, (n - tx + 63) / 64 - 2 * tile); ++j_inner_outer)
             tile_sum += a[bx * n + 128 * tile + 64 * j_inner_outer + tx];  // tile_sum
-        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        tile_sum = row_scan_block_sum_float32(tile_sum, partial);  // tile_sum
         float b_carry = acc_0;  // before_tile
         acc_0 += tile_sum;  // before_tile
         if (128 * tile + 2 * tx < n)
@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(64) row_scan(const float *__restric
         float part = 0.0f;  // b_carry
         if (128 * tile + 2 * tx < n)
             part += b_sum;  // b_carry
-        part = block_exclusive_sum_float32(part, partial_0);  // b_carry
+        part = row_scan_block_exclusive_sum_float32(part, partial_0);  // b_carry
         if (128 * tile + 2 * tx < n)
             b_carry += part;  // b_carry
         for (int k = 0; k < min(2, n - 128 * tile - 2 * tx); ++k) {

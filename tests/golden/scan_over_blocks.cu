@@ -1,5 +1,5 @@
 // The sum of x over the 128 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float prefix_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -16,13 +16,13 @@ static __device__ __forceinline__ float block_sum_float32(float x, float *partia
 // Tells the blocks after this one its own x; every block calls it.
 // totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
 // all blocks up to it.
-static __device__ __forceinline__ void store_float32(float x, int block, volatile unsigned long long *totals)
+static __device__ __forceinline__ void prefix_store_float32(float x, int block, volatile unsigned long long *totals)
 {
     if (threadIdx.x == 0 && block > 0)
         totals[block] = 1ull << 32 | __float_as_uint(x);
 }
 // The sum of x over the threads of the block before this one; the whole block calls it.
-static __device__ __forceinline__ float block_exclusive_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float prefix_block_exclusive_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
@@ -40,7 +40,7 @@ static __device__ __forceinline__ float block_exclusive_sum_float32(float x, flo
     return threadIdx.x % 32 == 0 ? before : before + y;
 }
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+static __device__ __forceinline__ float prefix_grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
 {
     if (threadIdx.x < 32) {
         if (block > 0)
@@ -101,15 +101,15 @@ extern "C" __global__ void __launch_bounds__(128) prefix(const float *__restrict
         float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
             tile_sum += a[512 * bx + 4 * tx + j_inner_inner];  // tile_sum
-        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        tile_sum = prefix_block_sum_float32(tile_sum, partial);  // tile_sum
         float before_thread = tile_sum;  // before_tile
-        store_float32(before_thread, ticket, totals);  // before_tile
+        prefix_store_float32(before_thread, ticket, totals);  // before_tile
         float thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
             thread_sum += a[512 * bx + 4 * tx + j_local_inner];  // thread_sum
         float part_0 = thread_sum;  // before_thread
-        part_0 = block_exclusive_sum_float32(part_0, partial_0);  // before_thread
-        before_thread = grid_exclusive_sum_float32(before_thread, ticket, totals, before);  // before_tile
+        part_0 = prefix_block_exclusive_sum_float32(part_0, partial_0);  // before_thread
+        before_thread = prefix_grid_exclusive_sum_float32(before_thread, ticket, totals, before);  // before_tile
         before_thread += part_0;  // before_thread
         for (int i_inner_inner = 0; i_inner_inner < 4; ++i_inner_inner) {
             const int i = 512 * bx + 4 * tx + i_inner_inner;
@@ -120,17 +120,17 @@ extern "C" __global__ void __launch_bounds__(128) prefix(const float *__restrict
         float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_inner = 0; j_inner_inner < min(4, n - 512 * bx - 4 * tx); ++j_inner_inner)
             tile_sum += a[512 * bx + 4 * tx + j_inner_inner];  // tile_sum
-        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        tile_sum = prefix_block_sum_float32(tile_sum, partial);  // tile_sum
         float before_thread = tile_sum;  // before_tile
-        store_float32(before_thread, ticket, totals);  // before_tile
+        prefix_store_float32(before_thread, ticket, totals);  // before_tile
         float thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < min(4, n - 512 * bx - 4 * tx); ++j_local_inner)
             thread_sum += a[512 * bx + 4 * tx + j_local_inner];  // thread_sum
         float part_0 = 0.0f;  // before_thread
         if (512 * bx + 4 * tx < n)
             part_0 += thread_sum;  // before_thread
-        part_0 = block_exclusive_sum_float32(part_0, partial_0);  // before_thread
-        before_thread = grid_exclusive_sum_float32(before_thread, ticket, totals, before);  // before_tile
+        part_0 = prefix_block_exclusive_sum_float32(part_0, partial_0);  // before_thread
+        before_thread = prefix_grid_exclusive_sum_float32(before_thread, ticket, totals, before);  // before_tile
         if (512 * bx + 4 * tx < n)
             before_thread += part_0;  // before_thread
         for (int i_inner_inner = 0; i_inner_inner < min(4, n - 512 * bx - 4 * tx); ++i_inner_inner) {

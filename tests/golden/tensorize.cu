@@ -1,25 +1,40 @@
+#ifndef POLYLOOP_BFLOAT16
+#define POLYLOOP_BFLOAT16
 struct bfloat16 { unsigned short bits; };
+#endif
 
+#ifndef POLYLOOP_BFLOAT16X8
+#define POLYLOOP_BFLOAT16X8
 struct __align__(16) bfloat16x8 { bfloat16 e[8]; };
+#endif
 
+#ifndef POLYLOOP_MATRIX_LDMATRIX_X4
+#define POLYLOOP_MATRIX_LDMATRIX_X4
 static __device__ __forceinline__ void ldmatrix_x4(unsigned int &r0, unsigned int &r1, unsigned int &r2, unsigned int &r3, const void *row)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(shared) : "memory");
 }
+#endif
+#ifndef POLYLOOP_MATRIX_LDMATRIX_X4_TRANS
+#define POLYLOOP_MATRIX_LDMATRIX_X4_TRANS
 static __device__ __forceinline__ void ldmatrix_x4_trans(unsigned int &r0, unsigned int &r1, unsigned int &r2, unsigned int &r3, const void *row)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(shared) : "memory");
 }
+#endif
+#ifndef POLYLOOP_MATRIX_MMA_M16N8K16_BF16
+#define POLYLOOP_MATRIX_MMA_M16N8K16_BF16
 static __device__ __forceinline__ void mma_m16n8k16_bf16(float &d0, float &d1, float &d2, float &d3, const unsigned int (&a)[4], const unsigned int (&b)[2])
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(64) product(const bfloat16 *__restrict__ a, const bfloat16 *__restrict__ b, float *__restrict__ c, int m, int p, int n)
 {

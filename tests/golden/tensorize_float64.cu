@@ -1,22 +1,34 @@
+#ifndef POLYLOOP_CP_ASYNC_16
+#define POLYLOOP_CP_ASYNC_16
 static __device__ __forceinline__ void cp_async_16(void *to, const void *from)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(shared), "l"(from) : "memory");
 }
+#endif
+#ifndef POLYLOOP_CP_ASYNC_COMMIT
+#define POLYLOOP_CP_ASYNC_COMMIT
 static __device__ __forceinline__ void cp_async_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
+#endif
+#ifndef POLYLOOP_CP_ASYNC_WAIT
+#define POLYLOOP_CP_ASYNC_WAIT
 template <int pending> static __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory");
 }
+#endif
+#ifndef POLYLOOP_MATRIX_MMA_M16N8K16_F64
+#define POLYLOOP_MATRIX_MMA_M16N8K16_F64
 static __device__ __forceinline__ void mma_m16n8k16_f64(double &d0, double &d1, double &d2, double &d3, const double (&a)[8], const double (&b)[4])
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7, %8, %9, %10, %11}, {%12, %13, %14, %15}, {%0, %1, %2, %3};"
                  : "+d"(d0), "+d"(d1), "+d"(d2), "+d"(d3)
                  : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]), "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(64) product(const double *__restrict__ a, const double *__restrict__ b, double *__restrict__ c, int m, int p, int n)
 {

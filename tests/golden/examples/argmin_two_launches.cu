@@ -1,34 +1,34 @@
 typedef struct {
     float value;
     int index;
-} value_index;
-static_assert(sizeof(value_index) == 8, "value_index is not laid out as in NumPy");
+} find_least_value_index;
+static_assert(sizeof(find_least_value_index) == 8, "find_least_value_index is not laid out as in NumPy");
 
-static __device__ __forceinline__ value_index make_value_index(float value, int index)
+static __device__ __forceinline__ find_least_value_index find_least_make_value_index(float value, int index)
 {
-    value_index result;
+    find_least_value_index result;
     result.value = value;
     result.index = index;
     return result;
 }
-static __device__ __forceinline__ value_index argmin(value_index a, value_index b)
+static __device__ __forceinline__ find_least_value_index find_least_argmin(find_least_value_index a, find_least_value_index b)
 {
     return b.value < a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
 // The value of the thread of the warp whose number differs in the bit step.
-static __device__ __forceinline__ value_index exchanged_value_index(value_index x, int step)
+static __device__ __forceinline__ find_least_value_index find_least_exchanged_value_index(find_least_value_index x, int step)
 {
     x.value = __shfl_xor_sync(0xffffffff, x.value, step);
     x.index = __shfl_xor_sync(0xffffffff, x.index, step);
     return x;
 }
 // The argmin of x over the 128 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ value_index block_argmin(value_index x, value_index *partial)
+static __device__ __forceinline__ find_least_value_index find_least_block_argmin(find_least_value_index x, find_least_value_index *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2) {
-        const value_index y = exchanged_value_index(x, step);
-        x = threadIdx.x & step ? argmin(y, x) : argmin(x, y);
+        const find_least_value_index y = find_least_exchanged_value_index(x, step);
+        x = threadIdx.x & step ? find_least_argmin(y, x) : find_least_argmin(x, y);
     }
     if (threadIdx.x % 32 == 0)
         partial[threadIdx.x / 32] = x;
@@ -36,41 +36,41 @@ static __device__ __forceinline__ value_index block_argmin(value_index x, value_
     x = partial[0];
     #pragma unroll
     for (int n = 1; n < 4; ++n)
-        x = argmin(x, partial[n]);
+        x = find_least_argmin(x, partial[n]);
     return x;
 }
 
-extern "C" __global__ void __launch_bounds__(128) find_least_0(const float *__restrict__ a, int n, value_index *__restrict__ best)
+extern "C" __global__ void __launch_bounds__(128) find_least_0(const float *__restrict__ a, int n, find_least_value_index *__restrict__ best)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    __shared__ value_index partial[4];
+    __shared__ find_least_value_index partial[4];
     if (1024 * bx + 1023 < n) {
-        value_index acc = make_value_index(__int_as_float(0x7f800000), 2147483647);
+        find_least_value_index acc = find_least_make_value_index(__int_as_float(0x7f800000), 2147483647);
         for (int i_outer = 0; i_outer < 8; ++i_outer)
-            acc = argmin(acc, make_value_index(a[1024 * bx + 128 * i_outer + tx], 1024 * bx + (128 * i_outer + tx)));
-        acc = block_argmin(acc, partial);
+            acc = find_least_argmin(acc, find_least_make_value_index(a[1024 * bx + 128 * i_outer + tx], 1024 * bx + (128 * i_outer + tx)));
+        acc = find_least_block_argmin(acc, partial);
         if (tx == 0)
             best[bx] = acc;
     } else {
-        value_index acc = make_value_index(__int_as_float(0x7f800000), 2147483647);
+        find_least_value_index acc = find_least_make_value_index(__int_as_float(0x7f800000), 2147483647);
         for (int i_outer = 0; i_outer < min(8, (n - tx + 127) / 128 - 8 * bx); ++i_outer)
-            acc = argmin(acc, make_value_index(a[1024 * bx + 128 * i_outer + tx], 1024 * bx + (128 * i_outer + tx)));
-        acc = block_argmin(acc, partial);
+            acc = find_least_argmin(acc, find_least_make_value_index(a[1024 * bx + 128 * i_outer + tx], 1024 * bx + (128 * i_outer + tx)));
+        acc = find_least_block_argmin(acc, partial);
         if (tx == 0)
             best[bx] = acc;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(128) find_least_1(float *__restrict__ least, int *__restrict__ place, int n, const value_index *__restrict__ best)
+extern "C" __global__ void __launch_bounds__(128) find_least_1(float *__restrict__ least, int *__restrict__ place, int n, const find_least_value_index *__restrict__ best)
 {
     const int tx = threadIdx.x;
-    __shared__ value_index partial_0[4];
-    value_index acc_0 = make_value_index(__int_as_float(0x7f800000), 2147483647);  // insn
+    __shared__ find_least_value_index partial_0[4];
+    find_least_value_index acc_0 = find_least_make_value_index(__int_as_float(0x7f800000), 2147483647);  // insn
     for (int block_outer = 0; block_outer < (n - 1024 * tx + 131071) / 131072; ++block_outer)
-        acc_0 = argmin(acc_0, best[128 * block_outer + tx]);  // insn
-    acc_0 = block_argmin(acc_0, partial_0);  // insn
-    value_index argmin_value = acc_0;  // insn
+        acc_0 = find_least_argmin(acc_0, best[128 * block_outer + tx]);  // insn
+    acc_0 = find_least_block_argmin(acc_0, partial_0);  // insn
+    find_least_value_index argmin_value = acc_0;  // insn
     if (tx == 0) {
         least[0] = argmin_value.value;  // insn_1
         place[0] = argmin_value.index;  // insn_2

@@ -1,5 +1,5 @@
 // The sum of x over the 8 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
-static __device__ __forceinline__ float sum_over_x_float32(float x)
+static __device__ __forceinline__ float csr_lanes_sum_over_x_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 4; step *= 2)
@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(256) csr_lanes(const int *__restric
             }
         }
     }
-    acc = sum_over_x_float32(acc);  // insn_2
+    acc = csr_lanes_sum_over_x_float32(acc);  // insn_2
     if (tx == 0 && i < n)
         y[i] = acc;  // insn_2
 }

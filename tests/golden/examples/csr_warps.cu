@@ -1,5 +1,5 @@
 // The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
-static __device__ __forceinline__ float warp_sum_float32(float x)
+static __device__ __forceinline__ float csr_warps_warp_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(256) csr_warps(const int *__restric
             acc += a[begin + j] * x[column[begin + j]];  // insn_2
         }
     }
-    acc = warp_sum_float32(acc);  // insn_2
+    acc = csr_warps_warp_sum_float32(acc);  // insn_2
     if (tx == 0 && i < n)
         y[i] = acc;  // insn_2
 }

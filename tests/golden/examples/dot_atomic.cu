@@ -1,5 +1,5 @@
 // The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float dot_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(256) dot_1(const float *__restrict_
         #pragma unroll
         for (int lane = 0; lane < 4; ++lane)
             acc += part[lane];
-        acc = block_sum_float32(acc, partial);
+        acc = dot_block_sum_float32(acc, partial);
         if (tx == 0)
             atomicAdd(&out[0], acc);
     } else {
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(256) dot_1(const float *__restrict_
         #pragma unroll
         for (int lane = 0; lane < 4; ++lane)
             acc += part[lane];
-        acc = block_sum_float32(acc, partial);
+        acc = dot_block_sum_float32(acc, partial);
         if (tx == 0)
             atomicAdd(&out[0], acc);
     }

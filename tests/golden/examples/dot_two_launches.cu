@@ -1,5 +1,5 @@
 // The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float dot_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(256) dot_0(const float *__restrict_
         #pragma unroll
         for (int lane = 0; lane < 4; ++lane)
             acc += part[lane];
-        acc = block_sum_float32(acc, partial);
+        acc = dot_block_sum_float32(acc, partial);
         if (tx == 0)
             sums[bx] = acc;
     } else {
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(256) dot_0(const float *__restrict_
         #pragma unroll
         for (int lane = 0; lane < 4; ++lane)
             acc += part[lane];
-        acc = block_sum_float32(acc, partial);
+        acc = dot_block_sum_float32(acc, partial);
         if (tx == 0)
             sums[bx] = acc;
     }
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(256) dot_1(float *__restrict__ out,
     float acc_0 = 0.0f;
     for (int block_outer = 0; block_outer < (n - 4096 * tx + 1048575) / 1048576; ++block_outer)
         acc_0 += sums[256 * block_outer + tx];
-    acc_0 = block_sum_float32(acc_0, partial_0);
+    acc_0 = dot_block_sum_float32(acc_0, partial_0);
     if (tx == 0)
         out[0] = acc_0;
 }

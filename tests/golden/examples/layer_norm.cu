@@ -1,5 +1,5 @@
 // The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float layer_norm_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -13,7 +13,10 @@ static __device__ __forceinline__ float block_sum_float32(float x, float *partia
         x += partial[n];
     return x;
 }
+#ifndef POLYLOOP_SQUARE_FLOAT32
+#define POLYLOOP_SQUARE_FLOAT32
 static __device__ __forceinline__ float square_float32(float a) { return a * a; }
+#endif
 
 extern "C" __global__ void __launch_bounds__(256) layer_norm(const float *__restrict__ x, float *__restrict__ y, const float *__restrict__ gamma, const float *__restrict__ beta, int m, int n)
 {
@@ -24,12 +27,12 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm(const float *__rest
     float acc = 0.0f;  // insn
     for (int k_outer = 0; k_outer < (m - tx + 255) / 256; ++k_outer)
         acc += x[bx * m + 256 * k_outer + tx];  // insn
-    acc = block_sum_float32(acc, partial);  // insn
+    acc = layer_norm_block_sum_float32(acc, partial);  // insn
     float mean = acc / m;  // insn
     float acc_0 = 0.0f;  // insn_1
     for (int k_outer = 0; k_outer < (m - tx + 255) / 256; ++k_outer)
         acc_0 += square_float32(x[bx * m + 256 * k_outer + tx] - mean);  // insn_1
-    acc_0 = block_sum_float32(acc_0, partial_0);  // insn_1
+    acc_0 = layer_norm_block_sum_float32(acc_0, partial_0);  // insn_1
     float variance = acc_0 / m;  // insn_1
     float scale = rsqrtf(variance + 1e-05f);  // insn_2
     for (int k_outer = 0; k_outer < (m - tx + 255) / 256; ++k_outer) {

@@ -1,5 +1,5 @@
 // The sum of x over the 256 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
-static __device__ __forceinline__ float sum_over_x_float32(float x, float *partial)
+static __device__ __forceinline__ float layer_norm_registers_sum_over_x_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(512) layer_norm_registers(const flo
                 acc += row[step][lane];  // insn_1
         }
     }
-    acc = sum_over_x_float32(acc, partial);  // insn_1
+    acc = layer_norm_registers_sum_over_x_float32(acc, partial);  // insn_1
     float mean;
     if (i < m)
         mean = acc / 4096.0f;  // insn_1
@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(512) layer_norm_registers(const flo
                 acc_0 += away[step][lane] * away[step][lane];  // insn_3
         }
     }
-    acc_0 = sum_over_x_float32(acc_0, partial_0);  // insn_3
+    acc_0 = layer_norm_registers_sum_over_x_float32(acc_0, partial_0);  // insn_3
     if (i < m) {
         float scale = rsqrtf(acc_0 / 4096.0f + 1e-05f);  // insn_3
         #pragma unroll

@@ -1,17 +1,26 @@
+#ifndef POLYLOOP_CP_ASYNC_16_ZFILL
+#define POLYLOOP_CP_ASYNC_16_ZFILL
 static __device__ __forceinline__ void cp_async_16_zfill(void *to, const void *from, bool is_there)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
     const int size = is_there ? 16 : 0;  // the rest becomes zeros
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(shared), "l"(from), "r"(size) : "memory");
 }
+#endif
+#ifndef POLYLOOP_CP_ASYNC_COMMIT
+#define POLYLOOP_CP_ASYNC_COMMIT
 static __device__ __forceinline__ void cp_async_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
+#endif
+#ifndef POLYLOOP_CP_ASYNC_WAIT
+#define POLYLOOP_CP_ASYNC_WAIT
 template <int pending> static __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory");
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(256) matmul_pipelined(const float *__restrict__ a, const float *__restrict__ b, float *__restrict__ c, int m, int p, int n)
 {

@@ -1,6 +1,15 @@
+#ifndef POLYLOOP_OPERATOR_MINUS_FLOAT3_FLOAT3
+#define POLYLOOP_OPERATOR_MINUS_FLOAT3_FLOAT3
 static __device__ __forceinline__ float3 operator-(float3 a, float3 b) { return make_float3(a.x - b.x, a.y - b.y, a.z - b.z); }
+#endif
+#ifndef POLYLOOP_OPERATOR_TIMES_FLOAT_FLOAT3
+#define POLYLOOP_OPERATOR_TIMES_FLOAT_FLOAT3
 static __device__ __forceinline__ float3 operator*(float a, float3 b) { return make_float3(a * b.x, a * b.y, a * b.z); }
+#endif
+#ifndef POLYLOOP_OPERATOR_PLUS_FLOAT3_FLOAT3
+#define POLYLOOP_OPERATOR_PLUS_FLOAT3_FLOAT3
 static __device__ __forceinline__ float3 operator+(float3 a, float3 b) { return make_float3(a.x + b.x, a.y + b.y, a.z + b.z); }
+#endif
 
 extern "C" __global__ void __launch_bounds__(64) nbody(const float3 *__restrict__ p, float3 *__restrict__ a, const float *__restrict__ mass, float softening, int n)
 {

@@ -1,7 +1,10 @@
+#ifndef POLYLOOP_FLOAT32X8
+#define POLYLOOP_FLOAT32X8
 struct __align__(16) float32x8 { float e[8]; };
+#endif
 
 // The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float prefix_sum_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -16,7 +19,7 @@ static __device__ __forceinline__ float block_sum_float32(float x, float *partia
     return x;
 }
 // The sum of x over the threads of the block before this one; the whole block calls it.
-static __device__ __forceinline__ float block_exclusive_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float prefix_sum_block_exclusive_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
@@ -43,14 +46,14 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_0(const float *__re
         float acc = 0.0f;
         for (int j_inner_outer = 0; j_inner_outer < 8; ++j_inner_outer)
             acc += a[2048 * bx + 256 * j_inner_outer + tx];
-        acc = block_sum_float32(acc, partial);
+        acc = prefix_sum_block_sum_float32(acc, partial);
         if (tx == 0)
             tile_sum[bx] = acc;
     } else {
         float acc = 0.0f;
         for (int j_inner_outer = 0; j_inner_outer < min(8, (n - tx + 255) / 256 - 8 * bx); ++j_inner_outer)
             acc += a[2048 * bx + 256 * j_inner_outer + tx];
-        acc = block_sum_float32(acc, partial);
+        acc = prefix_sum_block_sum_float32(acc, partial);
         if (tx == 0)
             tile_sum[bx] = acc;
     }
@@ -68,14 +71,14 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_1(int n, const floa
         float chunk_sum = 0.0f;  // chunk_sum
         for (int j_outer_inner_outer = 0; j_outer_inner_outer < 8; ++j_outer_inner_outer)
             chunk_sum += tile_sum[2048 * chunk + 256 * j_outer_inner_outer + tx];  // chunk_sum
-        chunk_sum = block_sum_float32(chunk_sum, partial_0);  // chunk_sum
+        chunk_sum = prefix_sum_block_sum_float32(chunk_sum, partial_0);  // chunk_sum
         float before_eight = acc_1;  // before_chunk
         acc_1 += chunk_sum;  // before_chunk
         eight_tiles = 0.0f;  // eight_tiles
         for (int j_outer_local_inner = 0; j_outer_local_inner < 8; ++j_outer_local_inner)
             eight_tiles += tile_sum[2048 * chunk + 8 * tx + j_outer_local_inner];  // eight_tiles
         float part = eight_tiles;  // before_eight
-        part = block_exclusive_sum_float32(part, partial_1);  // before_eight
+        part = prefix_sum_block_exclusive_sum_float32(part, partial_1);  // before_eight
         before_eight += part;  // before_eight
         for (int m = 0; m < 8; ++m) {
             before_tile[2048 * chunk + 8 * tx + m] = before_eight;  // before_tile
@@ -86,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_1(int n, const floa
         float chunk_sum = 0.0f;  // chunk_sum
         for (int j_outer_inner_outer = 0; j_outer_inner_outer < min(8, (n - 2048 * tx + 524287) / 524288 - 8 * chunk); ++j_outer_inner_outer)
             chunk_sum += tile_sum[2048 * chunk + 256 * j_outer_inner_outer + tx];  // chunk_sum
-        chunk_sum = block_sum_float32(chunk_sum, partial_0);  // chunk_sum
+        chunk_sum = prefix_sum_block_sum_float32(chunk_sum, partial_0);  // chunk_sum
         float before_eight = acc_1;  // before_chunk
         acc_1 += chunk_sum;  // before_chunk
         if (4194304 * chunk + 16384 * tx < n)
@@ -96,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_1(int n, const floa
         float part = 0.0f;  // before_eight
         if (4194304 * chunk + 16384 * tx < n)
             part += eight_tiles;  // before_eight
-        part = block_exclusive_sum_float32(part, partial_1);  // before_eight
+        part = prefix_sum_block_exclusive_sum_float32(part, partial_1);  // before_eight
         if (4194304 * chunk + 16384 * tx < n)
             before_eight += part;  // before_eight
         for (int m = 0; m < min(8, (n + 2047) / 2048 - 2048 * chunk - 8 * tx); ++m) {
@@ -118,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_2(const float *__re
         for (int j_local_inner = 0; j_local_inner < 8; ++j_local_inner)
             thread_sum += eight[j_local_inner];  // thread_sum
         float part_0 = thread_sum;  // before_thread
-        part_0 = block_exclusive_sum_float32(part_0, partial_2);  // before_thread
+        part_0 = prefix_sum_block_exclusive_sum_float32(part_0, partial_2);  // before_thread
         float before_thread = before_tile[bx];  // before_thread
         before_thread += part_0;  // before_thread
         __align__(16) float b_buf[8];
@@ -144,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(256) prefix_sum_2(const float *__re
         float part_0 = 0.0f;  // before_thread
         if (2048 * bx + 8 * tx < n)
             part_0 += thread_sum;  // before_thread
-        part_0 = block_exclusive_sum_float32(part_0, partial_2);  // before_thread
+        part_0 = prefix_sum_block_exclusive_sum_float32(part_0, partial_2);  // before_thread
         float before_thread;
         if (2048 * bx + 8 * tx < n) {
             before_thread = before_tile[bx];  // before_thread

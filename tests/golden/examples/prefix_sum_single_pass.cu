@@ -1,5 +1,5 @@
 // The sum of x over the 128 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float prefix_sum_single_pass_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -16,13 +16,13 @@ static __device__ __forceinline__ float block_sum_float32(float x, float *partia
 // Tells the blocks after this one its own x; every block calls it.
 // totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
 // all blocks up to it.
-static __device__ __forceinline__ void store_float32(float x, int block, volatile unsigned long long *totals)
+static __device__ __forceinline__ void prefix_sum_single_pass_store_float32(float x, int block, volatile unsigned long long *totals)
 {
     if (threadIdx.x == 0 && threadIdx.y == 0 && block > 0)
         totals[block] = 1ull << 32 | __float_as_uint(x);
 }
 // The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
-static __device__ __forceinline__ float warp_sum_float32(float x)
+static __device__ __forceinline__ float prefix_sum_single_pass_warp_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -30,7 +30,7 @@ static __device__ __forceinline__ float warp_sum_float32(float x)
     return x;
 }
 // The sum of x over the threads before this one along threadIdx.y; the whole block calls it.
-static __device__ __forceinline__ float y_exclusive_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float prefix_sum_single_pass_y_exclusive_sum_float32(float x, float *partial)
 {
     partial[4 * threadIdx.x + threadIdx.y] = x;
     __syncthreads();
@@ -40,7 +40,7 @@ static __device__ __forceinline__ float y_exclusive_sum_float32(float x, float *
     return before;
 }
 // The sum of x over the threads before this one along threadIdx.x; the whole block calls it.
-static __device__ __forceinline__ float x_exclusive_sum_float32(float x)
+static __device__ __forceinline__ float prefix_sum_single_pass_x_exclusive_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
@@ -52,7 +52,7 @@ static __device__ __forceinline__ float x_exclusive_sum_float32(float x)
     return threadIdx.x == 0 ? 0.0f : y;
 }
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+static __device__ __forceinline__ float prefix_sum_single_pass_grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
 {
     const int thread = threadIdx.x + 32 * threadIdx.y;
     if (thread < 32) {
@@ -122,9 +122,9 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
             for (int k_tile = 0; k_tile < 4; ++k_tile)
                 tile_sum += x[r_tile][k_tile];  // tile_sum
         }
-        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        tile_sum = prefix_sum_single_pass_block_sum_float32(tile_sum, partial);  // tile_sum
         float before_tile = tile_sum;  // before_tile
-        store_float32(before_tile, ticket, totals);  // before_tile
+        prefix_sum_single_pass_store_float32(before_tile, ticket, totals);  // before_tile
         float warp_sum = 0.0f;  // warp_sum
         #pragma unroll
         for (int r_warp = 0; r_warp < 16; ++r_warp) {
@@ -132,9 +132,9 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
             for (int k_warp = 0; k_warp < 4; ++k_warp)
                 warp_sum += x[r_warp][k_warp];  // warp_sum
         }
-        warp_sum = warp_sum_float32(warp_sum);  // warp_sum
+        warp_sum = prefix_sum_single_pass_warp_sum_float32(warp_sum);  // warp_sum
         float before_warp = warp_sum;  // before_warp
-        before_warp = y_exclusive_sum_float32(before_warp, partial_0);  // before_warp
+        before_warp = prefix_sum_single_pass_y_exclusive_sum_float32(before_warp, partial_0);  // before_warp
         float scanned[16][4];
         #pragma unroll
         for (int r = 0; r < 16; ++r) {
@@ -142,7 +142,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
             #pragma unroll
             for (int k_round = 0; k_round < 4; ++k_round)
                 round_sum += x[r][k_round];  // round_sum
-            round_sum = warp_sum_float32(round_sum);  // round_sum
+            round_sum = prefix_sum_single_pass_warp_sum_float32(round_sum);  // round_sum
             float before_lane = before_warp;  // before_round
             before_warp += round_sum;  // before_round
             float lane_sum = 0.0f;  // lane_sum
@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
             for (int j_local_local_local_inner = 0; j_local_local_local_inner < 4; ++j_local_local_local_inner)
                 lane_sum += x[r][j_local_local_local_inner];  // lane_sum
             float part_1 = lane_sum;  // before_lane
-            part_1 = x_exclusive_sum_float32(part_1);  // before_lane
+            part_1 = prefix_sum_single_pass_x_exclusive_sum_float32(part_1);  // before_lane
             before_lane += part_1;  // before_lane
             #pragma unroll
             for (int k = 0; k < 4; ++k) {
@@ -158,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                 scanned[r][k] = before_lane;  // scanned
             }
         }
-        before_tile = grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        before_tile = prefix_sum_single_pass_grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
         #pragma unroll
         for (int r_b = 0; r_b < 16; ++r_b) {
             float4 b_v;
@@ -198,9 +198,9 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                 }
             }
         }
-        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        tile_sum = prefix_sum_single_pass_block_sum_float32(tile_sum, partial);  // tile_sum
         float before_tile = tile_sum;  // before_tile
-        store_float32(before_tile, ticket, totals);  // before_tile
+        prefix_sum_single_pass_store_float32(before_tile, ticket, totals);  // before_tile
         float warp_sum = 0.0f;  // warp_sum
         if (8192 * bx + 2048 * ty + 4 * tx < n) {
             #pragma unroll
@@ -214,11 +214,11 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                 }
             }
         }
-        warp_sum = warp_sum_float32(warp_sum);  // warp_sum
+        warp_sum = prefix_sum_single_pass_warp_sum_float32(warp_sum);  // warp_sum
         float before_warp = 0.0f;  // before_warp
         if (8192 * bx + 2048 * ty < n)
             before_warp += warp_sum;  // before_warp
-        before_warp = y_exclusive_sum_float32(before_warp, partial_0);  // before_warp
+        before_warp = prefix_sum_single_pass_y_exclusive_sum_float32(before_warp, partial_0);  // before_warp
         float scanned[16][4];
         float lane_sum;
         float before_lane;
@@ -233,7 +233,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                             round_sum += x[r][k_round];  // round_sum
                     }
                 }
-                round_sum = warp_sum_float32(round_sum);  // round_sum
+                round_sum = prefix_sum_single_pass_warp_sum_float32(round_sum);  // round_sum
                 if (8192 * bx + 2048 * ty + 128 * r < n) {
                     before_lane = before_warp;  // before_round
                     before_warp += round_sum;  // before_round
@@ -249,7 +249,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                 float part_1 = 0.0f;  // before_lane
                 if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n)
                     part_1 += lane_sum;  // before_lane
-                part_1 = x_exclusive_sum_float32(part_1);  // before_lane
+                part_1 = prefix_sum_single_pass_x_exclusive_sum_float32(part_1);  // before_lane
                 if (8192 * bx + 2048 * ty + 128 * r + 4 * tx < n) {
                     before_lane += part_1;  // before_lane
                     #pragma unroll
@@ -262,7 +262,7 @@ extern "C" __global__ void __launch_bounds__(128) prefix_sum_single_pass(const f
                 }
             }
         }
-        before_tile = grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        before_tile = prefix_sum_single_pass_grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
         if (8192 * bx + 2048 * ty + 4 * tx < n) {
             #pragma unroll
             for (int r_b = 0; r_b < 16; ++r_b) {

@@ -1,5 +1,5 @@
 // The sum of x over the 128 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float row_scan_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -14,7 +14,7 @@ static __device__ __forceinline__ float block_sum_float32(float x, float *partia
     return x;
 }
 // The sum of x over the threads of the block before this one; the whole block calls it.
-static __device__ __forceinline__ float block_exclusive_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float row_scan_block_exclusive_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
@@ -45,14 +45,14 @@ extern "C" __global__ void __launch_bounds__(128) row_scan(const float *__restri
         float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_outer = 0; j_inner_outer < 4; ++j_inner_outer)
             tile_sum += a[bx * n + 512 * tile + 128 * j_inner_outer + tx];  // tile_sum
-        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        tile_sum = row_scan_block_sum_float32(tile_sum, partial);  // tile_sum
         float before_thread = acc_0;  // before_tile
         acc_0 += tile_sum;  // before_tile
         thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
             thread_sum += a[bx * n + 512 * tile + 4 * tx + j_local_inner];  // thread_sum
         float part = thread_sum;  // before_thread
-        part = block_exclusive_sum_float32(part, partial_0);  // before_thread
+        part = row_scan_block_exclusive_sum_float32(part, partial_0);  // before_thread
         before_thread += part;  // before_thread
         for (int k = 0; k < 4; ++k) {
             const int i = 512 * tile + 4 * tx + k;
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(128) row_scan(const float *__restri
         float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_outer = 0; j_inner_outer < min(4, (n - tx + 127) / 128 - 4 * tile); ++j_inner_outer)
             tile_sum += a[bx * n + 512 * tile + 128 * j_inner_outer + tx];  // tile_sum
-        tile_sum = block_sum_float32(tile_sum, partial);  // tile_sum
+        tile_sum = row_scan_block_sum_float32(tile_sum, partial);  // tile_sum
         float before_thread = acc_0;  // before_tile
         acc_0 += tile_sum;  // before_tile
         if (512 * tile + 4 * tx < n)
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(128) row_scan(const float *__restri
         float part = 0.0f;  // before_thread
         if (512 * tile + 4 * tx < n)
             part += thread_sum;  // before_thread
-        part = block_exclusive_sum_float32(part, partial_0);  // before_thread
+        part = row_scan_block_exclusive_sum_float32(part, partial_0);  // before_thread
         if (512 * tile + 4 * tx < n)
             before_thread += part;  // before_thread
         for (int k = 0; k < min(4, n - 512 * tile - 4 * tx); ++k) {

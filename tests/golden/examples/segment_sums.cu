@@ -1,5 +1,5 @@
 // The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float segment_sums_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256) segment_sums(const int *__rest
     float acc = 0.0f;  // insn_2
     for (long long j_outer = 0; 256 * j_outer < (long long)count - tx; ++j_outer)
         acc += x[begin + 256 * j_outer + tx];  // insn_2
-    acc = block_sum_float32(acc, partial);  // insn_2
+    acc = segment_sums_block_sum_float32(acc, partial);  // insn_2
     if (tx == 0)
         y[bx] = acc;  // insn_2
 }

@@ -1,141 +1,141 @@
 typedef struct {
     float value;
     bool flag;
-} value_flag;
-static_assert(sizeof(value_flag) == 8, "value_flag is not laid out as in NumPy");
+} segmented_scan_value_flag;
+static_assert(sizeof(segmented_scan_value_flag) == 8, "segmented_scan_value_flag is not laid out as in NumPy");
 
-static __device__ __forceinline__ value_flag make_value_flag(float value, bool flag)
+static __device__ __forceinline__ segmented_scan_value_flag segmented_scan_make_value_flag(float value, bool flag)
 {
-    value_flag result;
+    segmented_scan_value_flag result;
     result.value = value;
     result.flag = flag;
     return result;
 }
-static __device__ __forceinline__ value_flag segmented_sum(value_flag a, value_flag b)
+static __device__ __forceinline__ segmented_scan_value_flag segmented_scan_segmented_sum(segmented_scan_value_flag a, segmented_scan_value_flag b)
 {
-    value_flag result;
+    segmented_scan_value_flag result;
     result.value = b.flag ? b.value : a.value + b.value;
     result.flag = a.flag || b.flag;
     return result;
 }
 // The value of the thread of the warp whose number differs in the bit step.
-static __device__ __forceinline__ value_flag exchanged_value_flag(value_flag x, int step)
+static __device__ __forceinline__ segmented_scan_value_flag segmented_scan_exchanged_value_flag(segmented_scan_value_flag x, int step)
 {
     x.value = __shfl_xor_sync(0xffffffff, x.value, step);
     x.flag = __shfl_xor_sync(0xffffffff, x.flag, step);
     return x;
 }
 // The segmented(sum) of x over the 64 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ value_flag block_segmented_sum(value_flag x, value_flag *partial)
+static __device__ __forceinline__ segmented_scan_value_flag segmented_scan_block_segmented_sum(segmented_scan_value_flag x, segmented_scan_value_flag *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2) {
-        const value_flag y = exchanged_value_flag(x, step);
-        x = threadIdx.x & step ? segmented_sum(y, x) : segmented_sum(x, y);
+        const segmented_scan_value_flag y = segmented_scan_exchanged_value_flag(x, step);
+        x = threadIdx.x & step ? segmented_scan_segmented_sum(y, x) : segmented_scan_segmented_sum(x, y);
     }
     if (threadIdx.x % 32 == 0)
         partial[threadIdx.x / 32] = x;
     __syncthreads();
     x = partial[0];
-    x = segmented_sum(x, partial[1]);
+    x = segmented_scan_segmented_sum(x, partial[1]);
     return x;
 }
 // The value of the thread of the warp that is so many before this one.
-static __device__ __forceinline__ value_flag above_value_flag(value_flag x, int distance)
+static __device__ __forceinline__ segmented_scan_value_flag segmented_scan_above_value_flag(segmented_scan_value_flag x, int distance)
 {
     x.value = __shfl_up_sync(0xffffffff, x.value, distance);
     x.flag = __shfl_up_sync(0xffffffff, x.flag, distance);
     return x;
 }
 // The segmented(sum) of x over the threads of the block before this one; the whole block calls it.
-static __device__ __forceinline__ value_flag block_exclusive_segmented_sum(value_flag x, value_flag *partial)
+static __device__ __forceinline__ segmented_scan_value_flag segmented_scan_block_exclusive_segmented_sum(segmented_scan_value_flag x, segmented_scan_value_flag *partial)
 {
     #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
-        const value_flag y = above_value_flag(x, step);
+        const segmented_scan_value_flag y = segmented_scan_above_value_flag(x, step);
         if (threadIdx.x % 32 >= step)
-            x = segmented_sum(y, x);
+            x = segmented_scan_segmented_sum(y, x);
     }
     if (threadIdx.x % 32 == 31)
         partial[threadIdx.x / 32] = x;
     __syncthreads();
-    value_flag before = make_value_flag(0.0f, false);
+    segmented_scan_value_flag before = segmented_scan_make_value_flag(0.0f, false);
     for (int n = 0; n < threadIdx.x / 32; ++n)
-        before = segmented_sum(before, partial[n]);
-    const value_flag y = above_value_flag(x, 1);
-    return threadIdx.x % 32 == 0 ? before : segmented_sum(before, y);
+        before = segmented_scan_segmented_sum(before, partial[n]);
+    const segmented_scan_value_flag y = segmented_scan_above_value_flag(x, 1);
+    return threadIdx.x % 32 == 0 ? before : segmented_scan_segmented_sum(before, y);
 }
 
-extern "C" __global__ void __launch_bounds__(64) segmented_scan_0(const float *__restrict__ x, const bool *__restrict__ starts, int n, value_flag *__restrict__ tile_sum)
+extern "C" __global__ void __launch_bounds__(64) segmented_scan_0(const float *__restrict__ x, const bool *__restrict__ starts, int n, segmented_scan_value_flag *__restrict__ tile_sum)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    __shared__ value_flag partial[2];
+    __shared__ segmented_scan_value_flag partial[2];
     if (256 * bx + 255 < n) {
-        value_flag acc = make_value_flag(0.0f, false);
+        segmented_scan_value_flag acc = segmented_scan_make_value_flag(0.0f, false);
         for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
-            acc = segmented_sum(acc, make_value_flag(x[256 * bx + 4 * tx + j_inner_inner], starts[256 * bx + 4 * tx + j_inner_inner]));
-        acc = block_segmented_sum(acc, partial);
+            acc = segmented_scan_segmented_sum(acc, segmented_scan_make_value_flag(x[256 * bx + 4 * tx + j_inner_inner], starts[256 * bx + 4 * tx + j_inner_inner]));
+        acc = segmented_scan_block_segmented_sum(acc, partial);
         if (tx == 0)
             tile_sum[bx] = acc;
     } else {
-        value_flag acc = make_value_flag(0.0f, false);
+        segmented_scan_value_flag acc = segmented_scan_make_value_flag(0.0f, false);
         for (int j_inner_inner = 0; j_inner_inner < min(4, n - 256 * bx - 4 * tx); ++j_inner_inner)
-            acc = segmented_sum(acc, make_value_flag(x[256 * bx + 4 * tx + j_inner_inner], starts[256 * bx + 4 * tx + j_inner_inner]));
-        acc = block_segmented_sum(acc, partial);
+            acc = segmented_scan_segmented_sum(acc, segmented_scan_make_value_flag(x[256 * bx + 4 * tx + j_inner_inner], starts[256 * bx + 4 * tx + j_inner_inner]));
+        acc = segmented_scan_block_segmented_sum(acc, partial);
         if (tx == 0)
             tile_sum[bx] = acc;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(64) segmented_scan_1(int n, const value_flag *__restrict__ tile_sum, value_flag *__restrict__ before_tile)
+extern "C" __global__ void __launch_bounds__(64) segmented_scan_1(int n, const segmented_scan_value_flag *__restrict__ tile_sum, segmented_scan_value_flag *__restrict__ before_tile)
 {
     const int tx = threadIdx.x;
-    value_flag acc_0 = make_value_flag(0.0f, false);
+    segmented_scan_value_flag acc_0 = segmented_scan_make_value_flag(0.0f, false);
     for (int c = 0; c < (n + 255) / 256; ++c) {
         if (tx == 0)
             before_tile[c] = acc_0;
-        acc_0 = segmented_sum(acc_0, tile_sum[c]);
+        acc_0 = segmented_scan_segmented_sum(acc_0, tile_sum[c]);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(64) segmented_scan_2(const float *__restrict__ x, float *__restrict__ b, const bool *__restrict__ starts, int n, const value_flag *__restrict__ before_tile)
+extern "C" __global__ void __launch_bounds__(64) segmented_scan_2(const float *__restrict__ x, float *__restrict__ b, const bool *__restrict__ starts, int n, const segmented_scan_value_flag *__restrict__ before_tile)
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    __shared__ value_flag partial_0[2];
+    __shared__ segmented_scan_value_flag partial_0[2];
     if (256 * bx + 255 < n) {
-        value_flag thread_sum = make_value_flag(0.0f, false);  // thread_sum
+        segmented_scan_value_flag thread_sum = segmented_scan_make_value_flag(0.0f, false);  // thread_sum
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
-            thread_sum = segmented_sum(thread_sum, make_value_flag(x[256 * bx + 4 * tx + j_local_inner], starts[256 * bx + 4 * tx + j_local_inner]));  // thread_sum
-        value_flag part = make_value_flag(0.0f, false);  // before_thread
-        part = segmented_sum(part, thread_sum);  // before_thread
-        part = block_exclusive_segmented_sum(part, partial_0);  // before_thread
-        value_flag before_thread = before_tile[bx];  // before_thread
-        before_thread = segmented_sum(before_thread, part);  // before_thread
+            thread_sum = segmented_scan_segmented_sum(thread_sum, segmented_scan_make_value_flag(x[256 * bx + 4 * tx + j_local_inner], starts[256 * bx + 4 * tx + j_local_inner]));  // thread_sum
+        segmented_scan_value_flag part = segmented_scan_make_value_flag(0.0f, false);  // before_thread
+        part = segmented_scan_segmented_sum(part, thread_sum);  // before_thread
+        part = segmented_scan_block_exclusive_segmented_sum(part, partial_0);  // before_thread
+        segmented_scan_value_flag before_thread = before_tile[bx];  // before_thread
+        before_thread = segmented_scan_segmented_sum(before_thread, part);  // before_thread
         for (int k = 0; k < 4; ++k) {
             const int i = 256 * bx + 4 * tx + k;
-            before_thread = segmented_sum(before_thread, make_value_flag(x[i], starts[i]));  // insn
+            before_thread = segmented_scan_segmented_sum(before_thread, segmented_scan_make_value_flag(x[i], starts[i]));  // insn
             b[i] = before_thread.value;  // insn
         }
     } else {
-        value_flag thread_sum;
+        segmented_scan_value_flag thread_sum;
         if (256 * bx + 4 * tx < n)
-            thread_sum = make_value_flag(0.0f, false);  // thread_sum
+            thread_sum = segmented_scan_make_value_flag(0.0f, false);  // thread_sum
         for (int j_local_inner = 0; j_local_inner < min(4, n - 256 * bx - 4 * tx); ++j_local_inner)
-            thread_sum = segmented_sum(thread_sum, make_value_flag(x[256 * bx + 4 * tx + j_local_inner], starts[256 * bx + 4 * tx + j_local_inner]));  // thread_sum
-        value_flag part = make_value_flag(0.0f, false);  // before_thread
+            thread_sum = segmented_scan_segmented_sum(thread_sum, segmented_scan_make_value_flag(x[256 * bx + 4 * tx + j_local_inner], starts[256 * bx + 4 * tx + j_local_inner]));  // thread_sum
+        segmented_scan_value_flag part = segmented_scan_make_value_flag(0.0f, false);  // before_thread
         if (256 * bx + 4 * tx < n)
-            part = segmented_sum(part, thread_sum);  // before_thread
-        part = block_exclusive_segmented_sum(part, partial_0);  // before_thread
-        value_flag before_thread;
+            part = segmented_scan_segmented_sum(part, thread_sum);  // before_thread
+        part = segmented_scan_block_exclusive_segmented_sum(part, partial_0);  // before_thread
+        segmented_scan_value_flag before_thread;
         if (256 * bx + 4 * tx < n) {
             before_thread = before_tile[bx];  // before_thread
-            before_thread = segmented_sum(before_thread, part);  // before_thread
+            before_thread = segmented_scan_segmented_sum(before_thread, part);  // before_thread
         }
         for (int k = 0; k < min(4, n - 256 * bx - 4 * tx); ++k) {
             const int i = 256 * bx + 4 * tx + k;
-            before_thread = segmented_sum(before_thread, make_value_flag(x[i], starts[i]));  // insn
+            before_thread = segmented_scan_segmented_sum(before_thread, segmented_scan_make_value_flag(x[i], starts[i]));  // insn
             b[i] = before_thread.value;  // insn
         }
     }

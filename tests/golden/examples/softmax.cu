@@ -1,5 +1,5 @@
 // The greatest x over the 256 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
-static __device__ __forceinline__ float max_over_x_float32(float x, float *partial)
+static __device__ __forceinline__ float softmax_max_over_x_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -14,7 +14,7 @@ static __device__ __forceinline__ float max_over_x_float32(float x, float *parti
     return x;
 }
 // The sum of x over the 256 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
-static __device__ __forceinline__ float sum_over_x_float32(float x, float *partial)
+static __device__ __forceinline__ float softmax_sum_over_x_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(512) softmax(const float *__restric
                 acc = fmaxf(acc, row[step][lane]);  // insn_1
         }
     }
-    acc = max_over_x_float32(acc, partial);  // insn_1
+    acc = softmax_max_over_x_float32(acc, partial);  // insn_1
     float top;
     if (i < m)
         top = acc;  // insn_1
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(512) softmax(const float *__restric
                 acc_0 += power[step][lane];  // insn_3
         }
     }
-    acc_0 = sum_over_x_float32(acc_0, partial_0);  // insn_3
+    acc_0 = softmax_sum_over_x_float32(acc_0, partial_0);  // insn_3
     if (i < m) {
         float scale = 1.0f / acc_0;  // insn_3
         #pragma unroll

@@ -1,5 +1,5 @@
 // The greatest x over the 256 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_max_float32(float x, float *partial)
+static __device__ __forceinline__ float softmax_halves_block_max_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -14,7 +14,7 @@ static __device__ __forceinline__ float block_max_float32(float x, float *partia
     return x;
 }
 // The sum of x over the 256 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float softmax_halves_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(256) softmax_halves(const float *__
         acc = fmaxf(acc, fmaxf(low[step][2], high_v.z));  // insn_2
         acc = fmaxf(acc, fmaxf(low[step][3], high_v.w));  // insn_2
     }
-    acc = block_max_float32(acc, partial);  // insn_2
+    acc = softmax_halves_block_max_float32(acc, partial);  // insn_2
     float top = acc;  // insn_2
     float acc_0 = 0.0f;  // insn_5
     #pragma unroll
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(256) softmax_halves(const float *__
         acc_0 += low[step][2] + high_v_0.z;  // insn_5
         acc_0 += low[step][3] + high_v_0.w;  // insn_5
     }
-    acc_0 = block_sum_float32(acc_0, partial_0);  // insn_5
+    acc_0 = softmax_halves_block_sum_float32(acc_0, partial_0);  // insn_5
     float scale = __fdividef(1.0f, acc_0);  // insn_5
     #pragma unroll
     for (int step = 0; step < 2; ++step) {

@@ -1,5 +1,5 @@
 // The sum of x over the 64 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float best_segment_of_a_group_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(64) best_segment_of_a_group(const i
         float acc = 0.0f;  // insn_5
         for (long long j_outer = 0; 64 * j_outer < (long long)count - tx; ++j_outer)
             acc += x[begin + 64 * j_outer + tx];  // insn_5
-        acc = block_sum_float32(acc, partial);  // insn_5
+        acc = best_segment_of_a_group_block_sum_float32(acc, partial);  // insn_5
         t = fmaxf(t, acc);  // insn_5
         __syncthreads();
     }

@@ -1,46 +1,46 @@
 typedef struct {
     float value;
     int index;
-} value_index;
-static_assert(sizeof(value_index) == 8, "value_index is not laid out as in NumPy");
+} best_so_far_value_index;
+static_assert(sizeof(best_so_far_value_index) == 8, "best_so_far_value_index is not laid out as in NumPy");
 
-static __device__ __forceinline__ value_index make_value_index(float value, int index)
+static __device__ __forceinline__ best_so_far_value_index best_so_far_make_value_index(float value, int index)
 {
-    value_index result;
+    best_so_far_value_index result;
     result.value = value;
     result.index = index;
     return result;
 }
-static __device__ __forceinline__ value_index argmax(value_index a, value_index b)
+static __device__ __forceinline__ best_so_far_value_index best_so_far_argmax(best_so_far_value_index a, best_so_far_value_index b)
 {
     return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
 
 extern "C" __global__ void best_so_far(const float *__restrict__ a, int *__restrict__ best, int n)
 {
-    value_index acc_0 = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // best_carry
+    best_so_far_value_index acc_0 = best_so_far_make_value_index(-__int_as_float(0x7f800000), 2147483647);  // best_carry
     const int i_outer_full = n / 4;
     for (int i_outer = 0; i_outer < i_outer_full; ++i_outer) {
-        value_index best_sum = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // best_sum
+        best_so_far_value_index best_sum = best_so_far_make_value_index(-__int_as_float(0x7f800000), 2147483647);  // best_sum
         for (int j_inner = 0; j_inner < 4; ++j_inner)
-            best_sum = argmax(best_sum, make_value_index(a[4 * i_outer + j_inner], 4 * i_outer + j_inner));  // best_sum
-        value_index best_carry = acc_0;  // best_carry
-        acc_0 = argmax(acc_0, best_sum);  // best_carry
+            best_sum = best_so_far_argmax(best_sum, best_so_far_make_value_index(a[4 * i_outer + j_inner], 4 * i_outer + j_inner));  // best_sum
+        best_so_far_value_index best_carry = acc_0;  // best_carry
+        acc_0 = best_so_far_argmax(acc_0, best_sum);  // best_carry
         for (int i_inner = 0; i_inner < 4; ++i_inner) {
             const int i = 4 * i_outer + i_inner;
-            best_carry = argmax(best_carry, make_value_index(a[i], 4 * i_outer + i_inner));  // insn
+            best_carry = best_so_far_argmax(best_carry, best_so_far_make_value_index(a[i], 4 * i_outer + i_inner));  // insn
             best[i] = best_carry.index;  // insn
         }
     }
     for (int i_outer = i_outer_full; i_outer < (n + 3) / 4; ++i_outer) {
-        value_index best_sum = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // best_sum
+        best_so_far_value_index best_sum = best_so_far_make_value_index(-__int_as_float(0x7f800000), 2147483647);  // best_sum
         for (int j_inner = 0; j_inner < n - 4 * i_outer; ++j_inner)
-            best_sum = argmax(best_sum, make_value_index(a[4 * i_outer + j_inner], 4 * i_outer + j_inner));  // best_sum
-        value_index best_carry = acc_0;  // best_carry
-        acc_0 = argmax(acc_0, best_sum);  // best_carry
+            best_sum = best_so_far_argmax(best_sum, best_so_far_make_value_index(a[4 * i_outer + j_inner], 4 * i_outer + j_inner));  // best_sum
+        best_so_far_value_index best_carry = acc_0;  // best_carry
+        acc_0 = best_so_far_argmax(acc_0, best_sum);  // best_carry
         for (int i_inner = 0; i_inner < n - 4 * i_outer; ++i_inner) {
             const int i = 4 * i_outer + i_inner;
-            best_carry = argmax(best_carry, make_value_index(a[i], 4 * i_outer + i_inner));  // insn
+            best_carry = best_so_far_argmax(best_carry, best_so_far_make_value_index(a[i], 4 * i_outer + i_inner));  // insn
             best[i] = best_carry.index;  // insn
         }
     }

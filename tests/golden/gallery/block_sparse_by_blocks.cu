@@ -1,5 +1,5 @@
 // The sum of x over the 16 threads of the block, on each of them; whole warps call it.
-static __device__ __forceinline__ float sum_over_x_float32(float x)
+static __device__ __forceinline__ float block_sparse_by_blocks_sum_over_x_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 8; step *= 2)
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(16) block_sparse_by_blocks(const in
                         const int k = 16 * k_outer + tx;
                         acc += a[e * 64 + r * 32 + k] * x[column[e] * 32 + k];  // insn_3
                     }
-                    acc = sum_over_x_float32(acc);  // insn_3
+                    acc = block_sparse_by_blocks_sum_over_x_float32(acc);  // insn_3
                     t[r] += acc;  // insn_3
                 }
             }
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(16) block_sparse_by_blocks(const in
                         const int k = 16 * k_outer + tx;
                         acc += a[e * 64 + r * 32 + k] * x[column[e] * 32 + k];  // insn_3
                     }
-                    acc = sum_over_x_float32(acc);  // insn_3
+                    acc = block_sparse_by_blocks_sum_over_x_float32(acc);  // insn_3
                     t[r] += acc;  // insn_3
                 }
             }

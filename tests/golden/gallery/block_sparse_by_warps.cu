@@ -1,5 +1,5 @@
 // The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; whole warps call it.
-static __device__ __forceinline__ float warp_sum_float32(float x)
+static __device__ __forceinline__ float block_sparse_by_warps_warp_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(128) block_sparse_by_warps(const in
             #pragma unroll
             for (int r = 0; r < 2; ++r) {
                 float acc = a[e * 64 + r * 32 + tx] * x[column[e] * 32 + tx];  // insn_3
-                acc = warp_sum_float32(acc);  // insn_3
+                acc = block_sparse_by_warps_warp_sum_float32(acc);  // insn_3
                 t[r] += acc;  // insn_3
             }
         }

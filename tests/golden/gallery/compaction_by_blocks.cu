@@ -1,5 +1,5 @@
 // The sum of x over the 64 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ int block_sum_int32(int x, int *partial)
+static __device__ __forceinline__ int compaction_by_blocks_block_sum_int32(int x, int *partial)
 {
     x = __reduce_add_sync(0xffffffff, x);
     if (threadIdx.x % 32 == 0)
@@ -12,13 +12,13 @@ static __device__ __forceinline__ int block_sum_int32(int x, int *partial)
 // Tells the blocks after this one its own x; every block calls it.
 // totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
 // all blocks up to it.
-static __device__ __forceinline__ void store_int32(int x, int block, volatile unsigned long long *totals)
+static __device__ __forceinline__ void compaction_by_blocks_store_int32(int x, int block, volatile unsigned long long *totals)
 {
     if (threadIdx.x == 0 && block > 0)
         totals[block] = 1ull << 32 | (unsigned int)x;
 }
 // The sum of x over the threads of the block before this one; the whole block calls it.
-static __device__ __forceinline__ int block_exclusive_sum_int32(int x, int *partial)
+static __device__ __forceinline__ int compaction_by_blocks_block_exclusive_sum_int32(int x, int *partial)
 {
     #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
@@ -36,7 +36,7 @@ static __device__ __forceinline__ int block_exclusive_sum_int32(int x, int *part
     return threadIdx.x % 32 == 0 ? before : before + y;
 }
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ int grid_exclusive_sum_int32(int x, int block, volatile unsigned long long *totals, int *before)
+static __device__ __forceinline__ int compaction_by_blocks_grid_exclusive_sum_int32(int x, int block, volatile unsigned long long *totals, int *before)
 {
     if (threadIdx.x < 32) {
         if (block > 0)
@@ -97,14 +97,14 @@ extern "C" __global__ void __launch_bounds__(64) compaction_by_blocks(const floa
     int place_sum = 0;  // place_sum
     if (i < n)
         place_sum += x[i] > 0.0f ? 1 : 0;  // place_sum
-    place_sum = block_sum_int32(place_sum, partial);  // place_sum
+    place_sum = compaction_by_blocks_block_sum_int32(place_sum, partial);  // place_sum
     int place_carry = place_sum;  // place_carry
-    store_int32(place_carry, ticket, totals);  // place_carry
+    compaction_by_blocks_store_int32(place_carry, ticket, totals);  // place_carry
     int part_0 = 0;  // insn
     if (i < n)
         part_0 += x[i] > 0.0f ? 1 : 0;  // insn
-    part_0 = block_exclusive_sum_int32(part_0, partial_0);  // insn
-    place_carry = grid_exclusive_sum_int32(place_carry, ticket, totals, before);  // place_carry
+    part_0 = compaction_by_blocks_block_exclusive_sum_int32(part_0, partial_0);  // insn
+    place_carry = compaction_by_blocks_grid_exclusive_sum_int32(place_carry, ticket, totals, before);  // place_carry
     if (i < n) {
         place_carry += part_0;  // insn
         if (x[i] > 0.0f)

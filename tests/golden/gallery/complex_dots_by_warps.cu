@@ -1,22 +1,37 @@
+#ifndef POLYLOOP_COMPLEX64
+#define POLYLOOP_COMPLEX64
 struct __align__(8) complex64 { float re, im; };
+#endif
 
+#ifndef POLYLOOP_CONJ_COMPLEX64
+#define POLYLOOP_CONJ_COMPLEX64
 static __device__ __forceinline__ complex64 conj(complex64 a) { return {a.re, -a.im}; }
+#endif
+#ifndef POLYLOOP_COMPLEX64_TIMES_COMPLEX64
+#define POLYLOOP_COMPLEX64_TIMES_COMPLEX64
 static __device__ __forceinline__ complex64 operator*(complex64 a, complex64 b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+#endif
+#ifndef POLYLOOP_COMPLEX64_PLUS_COMPLEX64
+#define POLYLOOP_COMPLEX64_PLUS_COMPLEX64
 static __device__ __forceinline__ complex64 operator+(complex64 a, complex64 b) { return {a.re + b.re, a.im + b.im}; }
+#endif
+#ifndef POLYLOOP_COMPLEX64_ADD_COMPLEX64
+#define POLYLOOP_COMPLEX64_ADD_COMPLEX64
 static __device__ __forceinline__ complex64 &operator+=(complex64 &a, complex64 b) { return a = a + b; }
+#endif
 // The value of the thread of the warp whose number differs in the bit step.
-static __device__ __forceinline__ complex64 exchanged_complex64(complex64 x, int step)
+static __device__ __forceinline__ complex64 complex_dots_by_warps_exchanged_complex64(complex64 x, int step)
 {
     x.re = __shfl_xor_sync(0xffffffff, x.re, step);
     x.im = __shfl_xor_sync(0xffffffff, x.im, step);
     return x;
 }
 // The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
-static __device__ __forceinline__ complex64 warp_sum_complex64(complex64 x)
+static __device__ __forceinline__ complex64 complex_dots_by_warps_warp_sum_complex64(complex64 x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
-        x += exchanged_complex64(x, step);
+        x += complex_dots_by_warps_exchanged_complex64(x, step);
     return x;
 }
 
@@ -39,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(128) complex_dots_by_warps(const co
         }
         #pragma unroll
         for (int i_inner = 0; i_inner < 2; ++i_inner)
-            acc[i_inner] = warp_sum_complex64(acc[i_inner]);
+            acc[i_inner] = complex_dots_by_warps_warp_sum_complex64(acc[i_inner]);
         if (tx == 0) {
             #pragma unroll
             for (int i_inner = 0; i_inner < 2; ++i_inner)
@@ -66,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(128) complex_dots_by_warps(const co
         #pragma unroll
         for (int i_inner = 0; i_inner < 2; ++i_inner) {
             if (8 * bx + i_inner < m)
-                acc[i_inner] = warp_sum_complex64(acc[i_inner]);
+                acc[i_inner] = complex_dots_by_warps_warp_sum_complex64(acc[i_inner]);
         }
         if (tx == 0 && 8 * bx + 2 * ty < m) {
             #pragma unroll

@@ -1,14 +1,34 @@
+#ifndef POLYLOOP_COMPLEX128
+#define POLYLOOP_COMPLEX128
 struct __align__(16) complex128 { double re, im; };
+#endif
 
+#ifndef POLYLOOP_COMPLEX128_TIMES_FLOAT64
+#define POLYLOOP_COMPLEX128_TIMES_FLOAT64
 static __device__ __forceinline__ complex128 operator*(complex128 a, double b) { return {a.re * b, a.im * b}; }
+#endif
+#ifndef POLYLOOP_EXP_COMPLEX128
+#define POLYLOOP_EXP_COMPLEX128
 static __device__ __forceinline__ complex128 exp(complex128 a)
 {
     double r = exp(a.re);
     return {r * cos(a.im), a.im == 0 ? a.im : r * sin(a.im)};
 }
+#endif
+#ifndef POLYLOOP_CONJ_COMPLEX128
+#define POLYLOOP_CONJ_COMPLEX128
 static __device__ __forceinline__ complex128 conj(complex128 a) { return {a.re, -a.im}; }
+#endif
+#ifndef POLYLOOP_COMPLEX128_TIMES_COMPLEX128
+#define POLYLOOP_COMPLEX128_TIMES_COMPLEX128
 static __device__ __forceinline__ complex128 operator*(complex128 a, complex128 b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+#endif
+#ifndef POLYLOOP_FLOAT64_PLUS_COMPLEX128
+#define POLYLOOP_FLOAT64_PLUS_COMPLEX128
 static __device__ __forceinline__ complex128 operator+(double a, complex128 b) { return {a + b.re, b.im}; }
+#endif
+#ifndef POLYLOOP_COMPLEX128_OVER_COMPLEX128
+#define POLYLOOP_COMPLEX128_OVER_COMPLEX128
 static __device__ __forceinline__ complex128 operator/(complex128 a, complex128 b)
 {
     if (fabs(b.re) >= fabs(b.im)) {
@@ -18,7 +38,11 @@ static __device__ __forceinline__ complex128 operator/(complex128 a, complex128 
     double r = b.re / b.im, d = b.re * r + b.im;
     return {(a.re * r + a.im) / d, (a.im * r - a.re) / d};
 }
+#endif
+#ifndef POLYLOOP_ABS_COMPLEX128
+#define POLYLOOP_ABS_COMPLEX128
 static __device__ __forceinline__ double abs(complex128 a) { return hypot(a.re, a.im); }
+#endif
 
 extern "C" __global__ void __launch_bounds__(32) complex_functions(const complex128 *__restrict__ z, complex128 *__restrict__ w, double *__restrict__ size, double *__restrict__ angle, int n)
 {

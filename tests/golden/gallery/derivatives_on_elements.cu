@@ -1,9 +1,12 @@
+#ifndef POLYLOOP_MATRIX_MMA_M8N8K4_F64
+#define POLYLOOP_MATRIX_MMA_M8N8K4_F64
 static __device__ __forceinline__ void mma_m8n8k4_f64(double &d0, double &d1, const double (&a)[1], const double (&b)[1])
 {
     asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
                  : "+d"(d0), "+d"(d1)
                  : "d"(a[0]), "d"(b[0]));
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(64) derivatives_on_elements(const double *__restrict__ d, const double *__restrict__ u, double *__restrict__ du, int n)
 {

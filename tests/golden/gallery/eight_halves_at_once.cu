@@ -1,19 +1,31 @@
+#ifndef POLYLOOP_FLOAT16
+#define POLYLOOP_FLOAT16
 struct float16 { unsigned short bits; };
+#endif
 
+#ifndef POLYLOOP_FLOAT16X8
+#define POLYLOOP_FLOAT16X8
 struct __align__(16) float16x8 { float16 e[8]; };
+#endif
 
+#ifndef POLYLOOP_WIDEN_FLOAT16
+#define POLYLOOP_WIDEN_FLOAT16
 static __device__ __forceinline__ float to_float(float16 a)
 {
     float b;
     asm("cvt.f32.f16 %0, %1;" : "=f"(b) : "h"(a.bits));
     return b;
 }
+#endif
+#ifndef POLYLOOP_NARROW_FLOAT16
+#define POLYLOOP_NARROW_FLOAT16
 static __device__ __forceinline__ float16 to_float16(float a)
 {
     float16 b;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(b.bits) : "f"(a));
     return b;
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(128) loop_kernel(const float16 *__restrict__ x, float16 *__restrict__ y, int n)
 {

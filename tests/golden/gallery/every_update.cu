@@ -1,5 +1,11 @@
+#ifndef POLYLOOP_FLOORDIV_INT64
+#define POLYLOOP_FLOORDIV_INT64
 static __device__ __forceinline__ long long floordiv_int64(long long a, long long b) { long long q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q; }
+#endif
+#ifndef POLYLOOP_FLOORMOD_INT64
+#define POLYLOOP_FLOORMOD_INT64
 static __device__ __forceinline__ long long floormod_int64(long long a, long long b) { long long r = a % b; return (r != 0 && (r < 0) != (b < 0)) ? r + b : r; }
+#endif
 
 extern "C" __global__ void __launch_bounds__(32) every_update(long long *__restrict__ v, double *__restrict__ f, int n)
 {

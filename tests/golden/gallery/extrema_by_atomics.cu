@@ -1,11 +1,11 @@
 // The least x over the 32 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ int warp_min_int32(int x)
+static __device__ __forceinline__ int extrema_by_atomics_warp_min_int32(int x)
 {
     x = __reduce_min_sync(0xffffffff, x);
     return x;
 }
 // The greatest x over the 32 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ int warp_max_int32(int x)
+static __device__ __forceinline__ int extrema_by_atomics_warp_max_int32(int x)
 {
     x = __reduce_max_sync(0xffffffff, x);
     return x;
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(32) extrema_by_atomics_1(const int 
         int acc = 2147483647;  // low
         for (int k_inner_outer = 0; k_inner_outer < 4; ++k_inner_outer)
             acc = min(acc, x[128 * bx + 32 * k_inner_outer + tx]);  // low
-        acc = warp_min_int32(acc);  // low
+        acc = extrema_by_atomics_warp_min_int32(acc);  // low
         if (tx == 0)
             atomicMin(&low[0], acc);  // low
         if (bx == 0 && tx == 0)
@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(32) extrema_by_atomics_1(const int 
         for (int k_inner_outer = 0; k_inner_outer < min(4, (n - tx + 31) / 32 - 4 * bx); ++k_inner_outer)
             acc = min(acc, x[128 * bx + 32 * k_inner_outer + tx]);  // low
         if (128 * bx < n)
-            acc = warp_min_int32(acc);  // low
+            acc = extrema_by_atomics_warp_min_int32(acc);  // low
         if (tx == 0 && 128 * bx < n)
             atomicMin(&low[0], acc);  // low
         if (bx == 0 && tx == 0)
@@ -52,14 +52,14 @@ extern "C" __global__ void __launch_bounds__(32) extrema_by_atomics_2(const int 
         int acc_0 = (-2147483647 - 1);
         for (int l_inner_outer = 0; l_inner_outer < 4; ++l_inner_outer)
             acc_0 = max(acc_0, x[128 * bx + 32 * l_inner_outer + tx]);
-        acc_0 = warp_max_int32(acc_0);
+        acc_0 = extrema_by_atomics_warp_max_int32(acc_0);
         if (tx == 0)
             atomicMax(&high[0], acc_0);
     } else {
         int acc_0 = (-2147483647 - 1);
         for (int l_inner_outer = 0; l_inner_outer < min(4, (n - tx + 31) / 32 - 4 * bx); ++l_inner_outer)
             acc_0 = max(acc_0, x[128 * bx + 32 * l_inner_outer + tx]);
-        acc_0 = warp_max_int32(acc_0);
+        acc_0 = extrema_by_atomics_warp_max_int32(acc_0);
         if (tx == 0)
             atomicMax(&high[0], acc_0);
     }

@@ -1,3 +1,5 @@
+#ifndef POLYLOOP_ATOMIC_MIN_FLOAT32
+#define POLYLOOP_ATOMIC_MIN_FLOAT32
 static __device__ __forceinline__ void atomic_min_float32(float *at, float value)
 {
     unsigned int *word = (unsigned int *)at, seen = *word, expected;
@@ -7,6 +9,9 @@ static __device__ __forceinline__ void atomic_min_float32(float *at, float value
         seen = atomicCAS(word, expected, __float_as_uint(fminf(old, value)));
     } while (seen != expected);
 }
+#endif
+#ifndef POLYLOOP_ATOMIC_MAX_FLOAT32
+#define POLYLOOP_ATOMIC_MAX_FLOAT32
 static __device__ __forceinline__ void atomic_max_float32(float *at, float value)
 {
     unsigned int *word = (unsigned int *)at, seen = *word, expected;
@@ -16,6 +21,9 @@ static __device__ __forceinline__ void atomic_max_float32(float *at, float value
         seen = atomicCAS(word, expected, __float_as_uint(fmaxf(old, value)));
     } while (seen != expected);
 }
+#endif
+#ifndef POLYLOOP_ATOMIC_PRODUCT_FLOAT64
+#define POLYLOOP_ATOMIC_PRODUCT_FLOAT64
 static __device__ __forceinline__ void atomic_product_float64(double *at, double value)
 {
     unsigned long long *word = (unsigned long long *)at, seen = *word, expected;
@@ -25,6 +33,7 @@ static __device__ __forceinline__ void atomic_product_float64(double *at, double
         seen = atomicCAS(word, expected, (unsigned long long)__double_as_longlong(old * value));
     } while (seen != expected);
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(32) extremes_by_compare_and_swap(const float *__restrict__ x, float *__restrict__ low, float *__restrict__ high, double *__restrict__ product, int n)
 {

@@ -1,5 +1,11 @@
+#ifndef POLYLOOP_FLOORDIV_INT32
+#define POLYLOOP_FLOORDIV_INT32
 static __device__ __forceinline__ int floordiv_int32(int a, int b) { int q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q; }
+#endif
+#ifndef POLYLOOP_FLOORMOD_INT32
+#define POLYLOOP_FLOORMOD_INT32
 static __device__ __forceinline__ int floormod_int32(int a, int b) { int r = a % b; return (r != 0 && (r < 0) != (b < 0)) ? r + b : r; }
+#endif
 
 extern "C" __global__ void __launch_bounds__(32) floor_divisions(const int *__restrict__ a, const int *__restrict__ b, int *__restrict__ q, int *__restrict__ r, int *__restrict__ wrapped, int n)
 {

@@ -1,13 +1,25 @@
+#ifndef POLYLOOP_PARTICLE_BE254E8E
+#define POLYLOOP_PARTICLE_BE254E8E
 typedef struct {
     float3 pos;
     float charge;
     int kind;
 } particle;
 static_assert(sizeof(particle) == 20, "particle is not laid out as in NumPy");
+#endif
 
+#ifndef POLYLOOP_OPERATOR_MINUS_FLOAT3_FLOAT3
+#define POLYLOOP_OPERATOR_MINUS_FLOAT3_FLOAT3
 static __device__ __forceinline__ float3 operator-(float3 a, float3 b) { return make_float3(a.x - b.x, a.y - b.y, a.z - b.z); }
+#endif
+#ifndef POLYLOOP_OPERATOR_TIMES_FLOAT_FLOAT3
+#define POLYLOOP_OPERATOR_TIMES_FLOAT_FLOAT3
 static __device__ __forceinline__ float3 operator*(float a, float3 b) { return make_float3(a * b.x, a * b.y, a * b.z); }
+#endif
+#ifndef POLYLOOP_OPERATOR_PLUS_FLOAT3_FLOAT3
+#define POLYLOOP_OPERATOR_PLUS_FLOAT3_FLOAT3
 static __device__ __forceinline__ float3 operator+(float3 a, float3 b) { return make_float3(a.x + b.x, a.y + b.y, a.z + b.z); }
+#endif
 
 extern "C" __global__ void __launch_bounds__(16) forces(const particle *__restrict__ particles, float3 *__restrict__ force, int n)
 {

@@ -1,3 +1,5 @@
+#ifndef POLYLOOP_GCD_INT32
+#define POLYLOOP_GCD_INT32
 static __device__ __forceinline__ int gcd_int32(int a, int b)
 {
     unsigned int x = a < 0 ? 0 - (unsigned int)a : (unsigned int)a, y = b < 0 ? 0 - (unsigned int)b : (unsigned int)b;
@@ -8,7 +10,11 @@ static __device__ __forceinline__ int gcd_int32(int a, int b)
     }
     return (int)x;
 }
+#endif
+#ifndef POLYLOOP_CLZ_INT32
+#define POLYLOOP_CLZ_INT32
 static __device__ __forceinline__ int clz_int32(int a) { return a == 0 ? 32 : __clz(a); }
+#endif
 
 extern "C" __global__ void __launch_bounds__(32) greatest_common_divisors(const int *__restrict__ a, const int *__restrict__ b, int *__restrict__ g, int *__restrict__ zeros, int *__restrict__ size, int n)
 {

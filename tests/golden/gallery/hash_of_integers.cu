@@ -1,4 +1,7 @@
+#ifndef POLYLOOP_CLZ_UINT32
+#define POLYLOOP_CLZ_UINT32
 static __device__ __forceinline__ int clz_uint32(unsigned int a) { return a == 0 ? 32 : __clz(a); }
+#endif
 
 extern "C" __global__ void __launch_bounds__(32) hash_of_integers(const unsigned int *__restrict__ key, unsigned int *__restrict__ h, int *__restrict__ ones, int *__restrict__ zeros, signed char *__restrict__ bucket, int n)
 {

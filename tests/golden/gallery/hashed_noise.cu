@@ -1,3 +1,5 @@
+#ifndef POLYLOOP_MIXED_F56B780C
+#define POLYLOOP_MIXED_F56B780C
 static __device__ unsigned int mixed(unsigned int key)
 {
     key ^= key >> 16;
@@ -6,6 +8,7 @@ static __device__ unsigned int mixed(unsigned int key)
     key *= 0x846ca68bu;
     return key ^ key >> 16;
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(32) hashed_noise(float *__restrict__ noise, unsigned int seed, int n)
 {

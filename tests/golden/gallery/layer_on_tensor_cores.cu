@@ -1,31 +1,49 @@
+#ifndef POLYLOOP_FLOAT16
+#define POLYLOOP_FLOAT16
 struct float16 { unsigned short bits; };
+#endif
 
+#ifndef POLYLOOP_CP_ASYNC_4_ZFILL
+#define POLYLOOP_CP_ASYNC_4_ZFILL
 static __device__ __forceinline__ void cp_async_4_zfill(void *to, const void *from, bool is_there)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
     const int size = is_there ? 4 : 0;  // the rest becomes zeros
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(shared), "l"(from), "r"(size) : "memory");
 }
+#endif
+#ifndef POLYLOOP_CP_ASYNC_COMMIT
+#define POLYLOOP_CP_ASYNC_COMMIT
 static __device__ __forceinline__ void cp_async_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
+#endif
+#ifndef POLYLOOP_CP_ASYNC_WAIT
+#define POLYLOOP_CP_ASYNC_WAIT
 template <int pending> static __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory");
 }
+#endif
+#ifndef POLYLOOP_MATRIX_LDMATRIX_X4
+#define POLYLOOP_MATRIX_LDMATRIX_X4
 static __device__ __forceinline__ void ldmatrix_x4(unsigned int &r0, unsigned int &r1, unsigned int &r2, unsigned int &r3, const void *row)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r0), "=r"(r1), "=r"(r2), "=r"(r3) : "r"(shared) : "memory");
 }
+#endif
+#ifndef POLYLOOP_MATRIX_MMA_M16N8K16_F16
+#define POLYLOOP_MATRIX_MMA_M16N8K16_F16
 static __device__ __forceinline__ void mma_m16n8k16_f16(float &d0, float &d1, float &d2, float &d3, const unsigned int (&a)[4], const unsigned int (&b)[2])
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(64) layer_on_tensor_cores(const float16 *__restrict__ x, const float16 *__restrict__ w, const float *__restrict__ bias, float *__restrict__ y, int samples, int features, int outputs)
 {

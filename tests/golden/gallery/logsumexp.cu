@@ -1,19 +1,19 @@
 typedef struct {
     float top;
     float rest;
-} log_sum_exp_state;
-static_assert(sizeof(log_sum_exp_state) == 8, "log_sum_exp_state is not laid out as in NumPy");
+} logsumexp_log_sum_exp_state;
+static_assert(sizeof(logsumexp_log_sum_exp_state) == 8, "logsumexp_log_sum_exp_state is not laid out as in NumPy");
 
-static __device__ __forceinline__ log_sum_exp_state make_log_sum_exp_state(float top, float rest)
+static __device__ __forceinline__ logsumexp_log_sum_exp_state logsumexp_make_log_sum_exp_state(float top, float rest)
 {
-    log_sum_exp_state result;
+    logsumexp_log_sum_exp_state result;
     result.top = top;
     result.rest = rest;
     return result;
 }
-static __device__ __forceinline__ log_sum_exp_state log_sum_exp(log_sum_exp_state a, log_sum_exp_state b)
+static __device__ __forceinline__ logsumexp_log_sum_exp_state logsumexp_log_sum_exp(logsumexp_log_sum_exp_state a, logsumexp_log_sum_exp_state b)
 {
-    log_sum_exp_state result;
+    logsumexp_log_sum_exp_state result;
     result.top = fmaxf(a.top, b.top);
     result.rest = a.rest * expf(a.top - fmaxf(a.top, b.top)) + b.rest * expf(b.top - fmaxf(a.top, b.top));
     return result;
@@ -25,10 +25,10 @@ extern "C" __global__ void __launch_bounds__(16) logsumexp(const float *__restri
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
     if (n >= 1 && i < m) {
-        log_sum_exp_state acc = make_log_sum_exp_state(-__int_as_float(0x7f800000), 0.0f);  // insn
+        logsumexp_log_sum_exp_state acc = logsumexp_make_log_sum_exp_state(-__int_as_float(0x7f800000), 0.0f);  // insn
         for (int j = 0; j < n; ++j)
-            acc = log_sum_exp(acc, make_log_sum_exp_state(x[i * n + j], 1.0f));  // insn
-        log_sum_exp_state log_sum_exp_value = acc;  // insn
+            acc = logsumexp_log_sum_exp(acc, logsumexp_make_log_sum_exp_state(x[i * n + j], 1.0f));  // insn
+        logsumexp_log_sum_exp_state log_sum_exp_value = acc;  // insn
         float top = log_sum_exp_value.top;  // insn_1
         float rest = log_sum_exp_value.rest;  // insn_2
         y[i] = top + logf(rest);  // insn_3

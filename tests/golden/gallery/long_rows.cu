@@ -1,5 +1,5 @@
 // The sum of x over the 64 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float long_rows_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(64) long_rows_0(const float *__rest
         #pragma unroll
         for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer)
             acc += part[t_inner_outer];
-        acc = block_sum_float32(acc, partial);
+        acc = long_rows_block_sum_float32(acc, partial);
         if (tx == 0)
             sums[by * ((n + 255) / 256) + bx] = acc;
     } else {
@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(64) long_rows_0(const float *__rest
         #pragma unroll
         for (int t_inner_outer = 0; t_inner_outer < 2; ++t_inner_outer)
             acc += part[t_inner_outer];
-        acc = block_sum_float32(acc, partial);
+        acc = long_rows_block_sum_float32(acc, partial);
         if (tx == 0)
             sums[by * ((n + 255) / 256) + bx] = acc;
     }
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(64) long_rows_1(float *__restrict__
     float acc_0 = 0.0f;  // sums
     for (int b_outer = 0; b_outer < (n - 256 * tx + 16383) / 16384; ++b_outer)
         acc_0 += sums[bx * ((n + 255) / 256) + 64 * b_outer + tx];  // sums
-    acc_0 = block_sum_float32(acc_0, partial_0);  // sums
+    acc_0 = long_rows_block_sum_float32(acc_0, partial_0);  // sums
     float s = acc_0;  // sums
     if (tx == 0)
         norms[bx] = sqrtf(s);  // insn

@@ -1,8 +1,20 @@
+#ifndef POLYLOOP_COMPLEX64
+#define POLYLOOP_COMPLEX64
 struct __align__(8) complex64 { float re, im; };
+#endif
 
+#ifndef POLYLOOP_COMPLEX64_TIMES_COMPLEX64
+#define POLYLOOP_COMPLEX64_TIMES_COMPLEX64
 static __device__ __forceinline__ complex64 operator*(complex64 a, complex64 b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+#endif
+#ifndef POLYLOOP_COMPLEX64_PLUS_COMPLEX64
+#define POLYLOOP_COMPLEX64_PLUS_COMPLEX64
 static __device__ __forceinline__ complex64 operator+(complex64 a, complex64 b) { return {a.re + b.re, a.im + b.im}; }
+#endif
+#ifndef POLYLOOP_SQUARE_FLOAT32
+#define POLYLOOP_SQUARE_FLOAT32
 static __device__ __forceinline__ float square_float32(float a) { return a * a; }
+#endif
 
 extern "C" __global__ void __launch_bounds__(64) mandelbrot(const complex64 *__restrict__ c, int *__restrict__ count, int n)
 {

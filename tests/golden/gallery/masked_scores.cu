@@ -1,15 +1,24 @@
+#ifndef POLYLOOP_FLOAT16
+#define POLYLOOP_FLOAT16
 struct float16 { unsigned short bits; };
+#endif
 
+#ifndef POLYLOOP_MATRIX_PACK
+#define POLYLOOP_MATRIX_PACK
 static __device__ __forceinline__ unsigned int pack(unsigned short low, unsigned short high)
 {
     return low | (unsigned int)high << 16;
 }
+#endif
+#ifndef POLYLOOP_MATRIX_MMA_M16N8K16_F16
+#define POLYLOOP_MATRIX_MMA_M16N8K16_F16
 static __device__ __forceinline__ void mma_m16n8k16_f16(float &d0, float &d1, float &d2, float &d3, const unsigned int (&a)[4], const unsigned int (&b)[2])
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(d0), "+f"(d1), "+f"(d2), "+f"(d3)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(64) masked_scores(const float16 *__restrict__ q, const float16 *__restrict__ k, float *__restrict__ s, int n)
 {

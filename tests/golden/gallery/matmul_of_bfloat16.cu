@@ -1,6 +1,12 @@
+#ifndef POLYLOOP_BFLOAT16
+#define POLYLOOP_BFLOAT16
 struct bfloat16 { unsigned short bits; };
+#endif
 
+#ifndef POLYLOOP_WIDEN_BFLOAT16
+#define POLYLOOP_WIDEN_BFLOAT16
 static __device__ __forceinline__ float to_float(bfloat16 a) { return __int_as_float(a.bits << 16); }
+#endif
 
 extern "C" __global__ void __launch_bounds__(256) matmul_of_bfloat16(const bfloat16 *__restrict__ a, const bfloat16 *__restrict__ b, float *__restrict__ c, int n)
 {

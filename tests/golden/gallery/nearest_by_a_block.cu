@@ -1,34 +1,34 @@
 typedef struct {
     float value;
     int index;
-} value_index;
-static_assert(sizeof(value_index) == 8, "value_index is not laid out as in NumPy");
+} nearest_by_a_block_value_index;
+static_assert(sizeof(nearest_by_a_block_value_index) == 8, "nearest_by_a_block_value_index is not laid out as in NumPy");
 
-static __device__ __forceinline__ value_index make_value_index(float value, int index)
+static __device__ __forceinline__ nearest_by_a_block_value_index nearest_by_a_block_make_value_index(float value, int index)
 {
-    value_index result;
+    nearest_by_a_block_value_index result;
     result.value = value;
     result.index = index;
     return result;
 }
-static __device__ __forceinline__ value_index argmin(value_index a, value_index b)
+static __device__ __forceinline__ nearest_by_a_block_value_index nearest_by_a_block_argmin(nearest_by_a_block_value_index a, nearest_by_a_block_value_index b)
 {
     return b.value < a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
 // The value of the thread of the warp whose number differs in the bit step.
-static __device__ __forceinline__ value_index exchanged_value_index(value_index x, int step)
+static __device__ __forceinline__ nearest_by_a_block_value_index nearest_by_a_block_exchanged_value_index(nearest_by_a_block_value_index x, int step)
 {
     x.value = __shfl_xor_sync(0xffffffff, x.value, step);
     x.index = __shfl_xor_sync(0xffffffff, x.index, step);
     return x;
 }
 // The argmin of x over the 40 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ value_index block_argmin(value_index x, value_index *partial)
+static __device__ __forceinline__ nearest_by_a_block_value_index nearest_by_a_block_block_argmin(nearest_by_a_block_value_index x, nearest_by_a_block_value_index *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 4; step *= 2) {
-        const value_index y = exchanged_value_index(x, step);
-        x = threadIdx.x & step ? argmin(y, x) : argmin(x, y);
+        const nearest_by_a_block_value_index y = nearest_by_a_block_exchanged_value_index(x, step);
+        x = threadIdx.x & step ? nearest_by_a_block_argmin(y, x) : nearest_by_a_block_argmin(x, y);
     }
     if (threadIdx.x % 8 == 0)
         partial[threadIdx.x / 8] = x;
@@ -36,7 +36,7 @@ static __device__ __forceinline__ value_index block_argmin(value_index x, value_
     x = partial[0];
     #pragma unroll
     for (int n = 1; n < 5; ++n)
-        x = argmin(x, partial[n]);
+        x = nearest_by_a_block_argmin(x, partial[n]);
     return x;
 }
 
@@ -44,13 +44,13 @@ extern "C" __global__ void __launch_bounds__(40) nearest_by_a_block(const float 
 {
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
-    __shared__ value_index partial[5];
+    __shared__ nearest_by_a_block_value_index partial[5];
     if (n >= 1) {
-        value_index acc = make_value_index(__int_as_float(0x7f800000), 2147483647);  // insn
+        nearest_by_a_block_value_index acc = nearest_by_a_block_make_value_index(__int_as_float(0x7f800000), 2147483647);  // insn
         for (int j_outer = 0; j_outer < (n - tx + 39) / 40; ++j_outer)
-            acc = argmin(acc, make_value_index(fabsf(a[bx * n + 40 * j_outer + tx] - point[bx]), 40 * j_outer + tx));  // insn
-        acc = block_argmin(acc, partial);  // insn
-        value_index argmin_value = acc;  // insn
+            acc = nearest_by_a_block_argmin(acc, nearest_by_a_block_make_value_index(fabsf(a[bx * n + 40 * j_outer + tx] - point[bx]), 40 * j_outer + tx));  // insn
+        acc = nearest_by_a_block_block_argmin(acc, partial);  // insn
+        nearest_by_a_block_value_index argmin_value = acc;  // insn
         if (tx == 0) {
             distance[bx] = argmin_value.value;  // insn_1
             nearest[bx] = argmin_value.index;  // insn_2

@@ -1,45 +1,45 @@
 typedef struct {
     float value;
     int index;
-} value_index;
-static_assert(sizeof(value_index) == 8, "value_index is not laid out as in NumPy");
+} over_nothing_value_index;
+static_assert(sizeof(over_nothing_value_index) == 8, "over_nothing_value_index is not laid out as in NumPy");
 
 typedef struct {
     float value;
     bool flag;
-} value_flag;
-static_assert(sizeof(value_flag) == 8, "value_flag is not laid out as in NumPy");
+} over_nothing_value_flag;
+static_assert(sizeof(over_nothing_value_flag) == 8, "over_nothing_value_flag is not laid out as in NumPy");
 
-static __device__ __forceinline__ value_index make_value_index(float value, int index)
+static __device__ __forceinline__ over_nothing_value_index over_nothing_make_value_index(float value, int index)
 {
-    value_index result;
+    over_nothing_value_index result;
     result.value = value;
     result.index = index;
     return result;
 }
-static __device__ __forceinline__ value_flag make_value_flag(float value, bool flag)
+static __device__ __forceinline__ over_nothing_value_flag over_nothing_make_value_flag(float value, bool flag)
 {
-    value_flag result;
+    over_nothing_value_flag result;
     result.value = value;
     result.flag = flag;
     return result;
 }
-static __device__ __forceinline__ value_index argmax(value_index a, value_index b)
+static __device__ __forceinline__ over_nothing_value_index over_nothing_argmax(over_nothing_value_index a, over_nothing_value_index b)
 {
     return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
-static __device__ __forceinline__ value_index argmin(value_index a, value_index b)
+static __device__ __forceinline__ over_nothing_value_index over_nothing_argmin(over_nothing_value_index a, over_nothing_value_index b)
 {
     return b.value < a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
-static __device__ __forceinline__ value_flag segmented_sum(value_flag a, value_flag b)
+static __device__ __forceinline__ over_nothing_value_flag over_nothing_segmented_sum(over_nothing_value_flag a, over_nothing_value_flag b)
 {
-    value_flag result;
+    over_nothing_value_flag result;
     result.value = b.flag ? b.value : a.value + b.value;
     result.flag = a.flag || b.flag;
     return result;
 }
-static __device__ __forceinline__ float euclid_float32(float a, float b)
+static __device__ __forceinline__ float over_nothing_euclid_float32(float a, float b)
 {
     return hypotf(a, b);
 }
@@ -56,9 +56,9 @@ extern "C" __global__ void __launch_bounds__(16) over_nothing(const float *__res
         float acc_2 = __int_as_float(0x7f800000);  // insn_3
         bool acc_3 = false;  // insn_4
         bool acc_4 = true;  // insn_5
-        value_index acc_5 = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // insn_6
-        value_index acc_6 = make_value_index(__int_as_float(0x7f800000), 2147483647);  // insn_7
-        value_flag acc_7 = make_value_flag(0.0f, false);  // insn_8
+        over_nothing_value_index acc_5 = over_nothing_make_value_index(-__int_as_float(0x7f800000), 2147483647);  // insn_6
+        over_nothing_value_index acc_6 = over_nothing_make_value_index(__int_as_float(0x7f800000), 2147483647);  // insn_7
+        over_nothing_value_flag acc_7 = over_nothing_make_value_flag(0.0f, false);  // insn_8
         float acc_8 = 0.0f;  // insn_11
         for (int j = 0; j < n; ++j) {
             acc += a[i * n + j];  // insn
@@ -67,10 +67,10 @@ extern "C" __global__ void __launch_bounds__(16) over_nothing(const float *__res
             acc_2 = fminf(acc_2, a[i * n + j]);  // insn_3
             acc_3 = acc_3 || a[i * n + j] > 7.0f;  // insn_4
             acc_4 = acc_4 && a[i * n + j] > -9.0f;  // insn_5
-            acc_5 = argmax(acc_5, make_value_index(a[i * n + j], j));  // insn_6
-            acc_6 = argmin(acc_6, make_value_index(a[i * n + j], j));  // insn_7
-            acc_7 = segmented_sum(acc_7, make_value_flag(a[i * n + j], a[i * n + j] > 100.0f));  // insn_8
-            acc_8 = euclid_float32(acc_8, a[i * n + j]);  // insn_11
+            acc_5 = over_nothing_argmax(acc_5, over_nothing_make_value_index(a[i * n + j], j));  // insn_6
+            acc_6 = over_nothing_argmin(acc_6, over_nothing_make_value_index(a[i * n + j], j));  // insn_7
+            acc_7 = over_nothing_segmented_sum(acc_7, over_nothing_make_value_flag(a[i * n + j], a[i * n + j] > 100.0f));  // insn_8
+            acc_8 = over_nothing_euclid_float32(acc_8, a[i * n + j]);  // insn_11
         }
         s[i] = acc;  // insn
         p[i] = acc_0;  // insn_1
@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(16) over_nothing(const float *__res
         each[i] = acc_4;  // insn_5
         first[i] = acc_5.index;  // insn_6
         last[i] = acc_6.index;  // insn_7
-        value_flag segmented_sum_value = acc_7;  // insn_8
+        over_nothing_value_flag segmented_sum_value = acc_7;  // insn_8
         total[i] = segmented_sum_value.value;  // insn_9
         flag[i] = segmented_sum_value.flag;  // insn_10
         norm[i] = acc_8;  // insn_11

@@ -1,9 +1,12 @@
+#ifndef POLYLOOP_RECORD_FLAG_VALUE_COUNT_4E90F857
+#define POLYLOOP_RECORD_FLAG_VALUE_COUNT_4E90F857
 typedef struct __attribute__((packed)) {
     signed char flag;
     float value;
     short count;
 } record_flag_value_count;
 static_assert(sizeof(record_flag_value_count) == 7, "record_flag_value_count is not laid out as in NumPy");
+#endif
 
 extern "C" __global__ void __launch_bounds__(32) packed_records(const record_flag_value_count *__restrict__ a, record_flag_value_count *__restrict__ b, int n)
 {

@@ -1,34 +1,34 @@
 typedef struct {
     float value;
     int index;
-} value_index;
-static_assert(sizeof(value_index) == 8, "value_index is not laid out as in NumPy");
+} pivots_by_eight_value_index;
+static_assert(sizeof(pivots_by_eight_value_index) == 8, "pivots_by_eight_value_index is not laid out as in NumPy");
 
-static __device__ __forceinline__ value_index make_value_index(float value, int index)
+static __device__ __forceinline__ pivots_by_eight_value_index pivots_by_eight_make_value_index(float value, int index)
 {
-    value_index result;
+    pivots_by_eight_value_index result;
     result.value = value;
     result.index = index;
     return result;
 }
-static __device__ __forceinline__ value_index argmax(value_index a, value_index b)
+static __device__ __forceinline__ pivots_by_eight_value_index pivots_by_eight_argmax(pivots_by_eight_value_index a, pivots_by_eight_value_index b)
 {
     return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
 // The value of the thread of the warp whose number differs in the bit step.
-static __device__ __forceinline__ value_index exchanged_value_index(value_index x, int step)
+static __device__ __forceinline__ pivots_by_eight_value_index pivots_by_eight_exchanged_value_index(pivots_by_eight_value_index x, int step)
 {
     x.value = __shfl_xor_sync(0xffffffff, x.value, step);
     x.index = __shfl_xor_sync(0xffffffff, x.index, step);
     return x;
 }
 // The argmax of x over the 8 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
-static __device__ __forceinline__ value_index argmax_over_x(value_index x)
+static __device__ __forceinline__ pivots_by_eight_value_index pivots_by_eight_argmax_over_x(pivots_by_eight_value_index x)
 {
     #pragma unroll
     for (int step = 1; step <= 4; step *= 2) {
-        const value_index y = exchanged_value_index(x, step);
-        x = threadIdx.x & step ? argmax(y, x) : argmax(x, y);
+        const pivots_by_eight_value_index y = pivots_by_eight_exchanged_value_index(x, step);
+        x = threadIdx.x & step ? pivots_by_eight_argmax(y, x) : pivots_by_eight_argmax(x, y);
     }
     return x;
 }
@@ -38,13 +38,13 @@ extern "C" __global__ void __launch_bounds__(128) pivots_by_eight(const float *_
     const int bx = blockIdx.x;
     const int tx = threadIdx.x, ty = threadIdx.y;
     const int i = 16 * bx + ty;
-    value_index acc = make_value_index(-__int_as_float(0x7f800000), 2147483647);  // insn
+    pivots_by_eight_value_index acc = pivots_by_eight_make_value_index(-__int_as_float(0x7f800000), 2147483647);  // insn
     if (i < n) {
         for (int k_outer = 0; k_outer < (m - tx + 7) / 8; ++k_outer)
-            acc = argmax(acc, make_value_index(fabsf(a[i * m + 8 * k_outer + tx]), 8 * k_outer + tx));  // insn
+            acc = pivots_by_eight_argmax(acc, pivots_by_eight_make_value_index(fabsf(a[i * m + 8 * k_outer + tx]), 8 * k_outer + tx));  // insn
     }
-    acc = argmax_over_x(acc);  // insn
-    value_index argmax_value;
+    acc = pivots_by_eight_argmax_over_x(acc);  // insn
+    pivots_by_eight_value_index argmax_value;
     if (i < n)
         argmax_value = acc;  // insn
     if (tx == 0 && i < n) {

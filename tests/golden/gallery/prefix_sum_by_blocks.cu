@@ -1,5 +1,5 @@
 // The sum of x over the 32 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float warp_sum_float32(float x)
+static __device__ __forceinline__ float prefix_by_blocks_warp_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -9,13 +9,13 @@ static __device__ __forceinline__ float warp_sum_float32(float x)
 // Tells the blocks after this one its own x; every block calls it.
 // totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
 // all blocks up to it.
-static __device__ __forceinline__ void store_float32(float x, int block, volatile unsigned long long *totals)
+static __device__ __forceinline__ void prefix_by_blocks_store_float32(float x, int block, volatile unsigned long long *totals)
 {
     if (threadIdx.x == 0 && block > 0)
         totals[block] = 1ull << 32 | __float_as_uint(x);
 }
 // The sum of x over the threads of the block before this one; the whole block calls it.
-static __device__ __forceinline__ float warp_exclusive_sum_float32(float x)
+static __device__ __forceinline__ float prefix_by_blocks_warp_exclusive_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
@@ -27,7 +27,7 @@ static __device__ __forceinline__ float warp_exclusive_sum_float32(float x)
     return threadIdx.x == 0 ? 0.0f : y;
 }
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+static __device__ __forceinline__ float prefix_by_blocks_grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
 {
     if (threadIdx.x < 32) {
         if (block > 0)
@@ -86,15 +86,15 @@ extern "C" __global__ void __launch_bounds__(32) prefix_by_blocks(const float *_
         float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_inner = 0; j_inner_inner < 2; ++j_inner_inner)
             tile_sum += a[64 * bx + 2 * tx + j_inner_inner];  // tile_sum
-        tile_sum = warp_sum_float32(tile_sum);  // tile_sum
+        tile_sum = prefix_by_blocks_warp_sum_float32(tile_sum);  // tile_sum
         float b_carry = tile_sum;  // before_tile
-        store_float32(b_carry, ticket, totals);  // before_tile
+        prefix_by_blocks_store_float32(b_carry, ticket, totals);  // before_tile
         float b_sum = 0.0f;  // b_sum
         for (int j_local_inner = 0; j_local_inner < 2; ++j_local_inner)
             b_sum += a[64 * bx + 2 * tx + j_local_inner];  // b_sum
         float part_0 = b_sum;  // b_carry
-        part_0 = warp_exclusive_sum_float32(part_0);  // b_carry
-        b_carry = grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
+        part_0 = prefix_by_blocks_warp_exclusive_sum_float32(part_0);  // b_carry
+        b_carry = prefix_by_blocks_grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
         b_carry += part_0;  // b_carry
         for (int i_inner_inner = 0; i_inner_inner < 2; ++i_inner_inner) {
             const int i = 64 * bx + 2 * tx + i_inner_inner;
@@ -105,17 +105,17 @@ extern "C" __global__ void __launch_bounds__(32) prefix_by_blocks(const float *_
         float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_inner = 0; j_inner_inner < min(2, n - 64 * bx - 2 * tx); ++j_inner_inner)
             tile_sum += a[64 * bx + 2 * tx + j_inner_inner];  // tile_sum
-        tile_sum = warp_sum_float32(tile_sum);  // tile_sum
+        tile_sum = prefix_by_blocks_warp_sum_float32(tile_sum);  // tile_sum
         float b_carry = tile_sum;  // before_tile
-        store_float32(b_carry, ticket, totals);  // before_tile
+        prefix_by_blocks_store_float32(b_carry, ticket, totals);  // before_tile
         float b_sum = 0.0f;  // b_sum
         for (int j_local_inner = 0; j_local_inner < min(2, n - 64 * bx - 2 * tx); ++j_local_inner)
             b_sum += a[64 * bx + 2 * tx + j_local_inner];  // b_sum
         float part_0 = 0.0f;  // b_carry
         if (64 * bx + 2 * tx < n)
             part_0 += b_sum;  // b_carry
-        part_0 = warp_exclusive_sum_float32(part_0);  // b_carry
-        b_carry = grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
+        part_0 = prefix_by_blocks_warp_exclusive_sum_float32(part_0);  // b_carry
+        b_carry = prefix_by_blocks_grid_exclusive_sum_float32(b_carry, ticket, totals, before);  // before_tile
         if (64 * bx + 2 * tx < n)
             b_carry += part_0;  // b_carry
         for (int i_inner_inner = 0; i_inner_inner < min(2, n - 64 * bx - 2 * tx); ++i_inner_inner) {

@@ -1,6 +1,6 @@
 // Tells the blocks after this one its own x; every block calls it.
 // known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it, too.
-static __device__ __forceinline__ void store_float64(double x, int block, double *totals, volatile unsigned int *known)
+static __device__ __forceinline__ void prefix_by_threads_store_float64(double x, int block, double *totals, volatile unsigned int *known)
 {
     if (block > 0) {
         totals[2 * block] = x;
@@ -9,7 +9,7 @@ static __device__ __forceinline__ void store_float64(double x, int block, double
     }
 }
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ double grid_exclusive_sum_float64(double x, int block, double *totals, volatile unsigned int *known, double *before)
+static __device__ __forceinline__ double prefix_by_threads_grid_exclusive_sum_float64(double x, int block, double *totals, volatile unsigned int *known, double *before)
 {
     if (threadIdx.x == 0) {
         if (block > 0)
@@ -57,8 +57,8 @@ extern "C" __global__ void prefix_by_threads(const float *__restrict__ a, float 
         for (int j_inner = 0; j_inner < 4; ++j_inner)
             b_sum += (double)a[4 * bx + j_inner];  // b_sum
         double b_carry = b_sum;  // b_carry
-        store_float64(b_carry, ticket, totals, totals_known);  // b_carry
-        b_carry = grid_exclusive_sum_float64(b_carry, ticket, totals, totals_known, before);  // b_carry
+        prefix_by_threads_store_float64(b_carry, ticket, totals, totals_known);  // b_carry
+        b_carry = prefix_by_threads_grid_exclusive_sum_float64(b_carry, ticket, totals, totals_known, before);  // b_carry
         for (int i_inner = 0; i_inner < 4; ++i_inner) {
             const int i = 4 * bx + i_inner;
             b_carry += (double)a[i];  // insn
@@ -69,8 +69,8 @@ extern "C" __global__ void prefix_by_threads(const float *__restrict__ a, float 
         for (int j_inner = 0; j_inner < min(4, n - 4 * bx); ++j_inner)
             b_sum += (double)a[4 * bx + j_inner];  // b_sum
         double b_carry = b_sum;  // b_carry
-        store_float64(b_carry, ticket, totals, totals_known);  // b_carry
-        b_carry = grid_exclusive_sum_float64(b_carry, ticket, totals, totals_known, before);  // b_carry
+        prefix_by_threads_store_float64(b_carry, ticket, totals, totals_known);  // b_carry
+        b_carry = prefix_by_threads_grid_exclusive_sum_float64(b_carry, ticket, totals, totals_known, before);  // b_carry
         for (int i_inner = 0; i_inner < min(4, n - 4 * bx); ++i_inner) {
             const int i = 4 * bx + i_inner;
             b_carry += (double)a[i];  // insn

@@ -1,5 +1,5 @@
 // The sum of x over the 4 threads that differ in threadIdx.z only, on each of them; the whole block calls it.
-static __device__ __forceinline__ float sum_over_z_float32(float x, float *partial)
+static __device__ __forceinline__ float product_with_a_split_sum_sum_over_z_float32(float x, float *partial)
 {
     partial[threadIdx.x + 8 * threadIdx.y + 64 * threadIdx.z] = x;
     __syncthreads();
@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(256) product_with_a_split_sum(const
                 acc += a_fetch[ty][tz] * b[k * n + j];  // insn
             __syncthreads();
         }
-        acc = sum_over_z_float32(acc, partial);  // insn
+        acc = product_with_a_split_sum_sum_over_z_float32(acc, partial);  // insn
         if (tz == 0)
             c[i * n + j] = acc;  // insn
     } else {
@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(256) product_with_a_split_sum(const
                 acc += a_fetch[ty][tz] * b[k * n + j];  // insn
             __syncthreads();
         }
-        acc = sum_over_z_float32(acc, partial);  // insn
+        acc = product_with_a_split_sum_sum_over_z_float32(acc, partial);  // insn
         if (tz == 0 && i < n && j < n)
             c[i * n + j] = acc;  // insn
     }

@@ -1,9 +1,12 @@
+#ifndef POLYLOOP_PARTICLE_BE254E8E
+#define POLYLOOP_PARTICLE_BE254E8E
 typedef struct {
     float3 pos;
     float charge;
     int kind;
 } particle;
 static_assert(sizeof(particle) == 20, "particle is not laid out as in NumPy");
+#endif
 
 extern "C" __global__ void __launch_bounds__(32) push_particles(particle *__restrict__ particles, int n)
 {

@@ -1,5 +1,5 @@
 // The sum of x over the 32 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ double warp_sum_float64(double x)
+static __device__ __forceinline__ double quadrature_warp_sum_float64(double x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -15,14 +15,14 @@ extern "C" __global__ void __launch_bounds__(32) quadrature_0(double h, int n, d
         double acc = 0.0;
         for (int i_outer = 0; i_outer < 2; ++i_outer)
             acc += 4.0 / (1.0 + (64 * bx + (32 * i_outer + tx) + 0.5) * h * ((64 * bx + (32 * i_outer + tx) + 0.5) * h));
-        acc = warp_sum_float64(acc);
+        acc = quadrature_warp_sum_float64(acc);
         if (tx == 0)
             part[bx] = acc;
     } else {
         double acc = 0.0;
         for (int i_outer = 0; i_outer < min(2, (n - tx + 31) / 32 - 2 * bx); ++i_outer)
             acc += 4.0 / (1.0 + (64 * bx + (32 * i_outer + tx) + 0.5) * h * ((64 * bx + (32 * i_outer + tx) + 0.5) * h));
-        acc = warp_sum_float64(acc);
+        acc = quadrature_warp_sum_float64(acc);
         if (tx == 0)
             part[bx] = acc;
     }
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(32) quadrature_1(double h, double *
     double acc_0 = 0.0;
     for (int block_outer = 0; block_outer < (n - 64 * tx + 2047) / 2048; ++block_outer)
         acc_0 += part[32 * block_outer + tx];
-    acc_0 = warp_sum_float64(acc_0);
+    acc_0 = quadrature_warp_sum_float64(acc_0);
     if (tx == 0)
         pi[0] = h * acc_0;
 }

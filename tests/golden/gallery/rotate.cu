@@ -1,12 +1,12 @@
 typedef struct {
     float sin;
     float cos;
-} sincos_result;
-static_assert(sizeof(sincos_result) == 8, "sincos_result is not laid out as in NumPy");
+} rotate_sincos_result;
+static_assert(sizeof(rotate_sincos_result) == 8, "rotate_sincos_result is not laid out as in NumPy");
 
-static __device__ __forceinline__ sincos_result sincos_float32(float x)
+static __device__ __forceinline__ rotate_sincos_result rotate_sincos_float32(float x)
 {
-    sincos_result result;
+    rotate_sincos_result result;
     sincosf(x, &result.sin, &result.cos);
     return result;
 }
@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(32) rotate(const float *__restrict_
     const int tx = threadIdx.x;
     const int i = 32 * bx + tx;
     if (i < n) {
-        sincos_result sincos_value = sincos_float32(angle[i]);  // insn
+        rotate_sincos_result sincos_value = rotate_sincos_float32(angle[i]);  // insn
         float sine = sincos_value.sin;  // insn_1
         float cosine = sincos_value.cos;  // insn_2
         u[i] = cosine * x[i] - sine * y[i];  // insn_3

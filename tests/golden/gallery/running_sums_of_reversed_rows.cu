@@ -1,16 +1,25 @@
+#ifndef POLYLOOP_CP_ASYNC_4
+#define POLYLOOP_CP_ASYNC_4
 static __device__ __forceinline__ void cp_async_4(void *to, const void *from)
 {
     const unsigned int shared = (unsigned int)__cvta_generic_to_shared(to);
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"(shared), "l"(from) : "memory");
 }
+#endif
+#ifndef POLYLOOP_CP_ASYNC_COMMIT
+#define POLYLOOP_CP_ASYNC_COMMIT
 static __device__ __forceinline__ void cp_async_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
+#endif
+#ifndef POLYLOOP_CP_ASYNC_WAIT
+#define POLYLOOP_CP_ASYNC_WAIT
 template <int pending> static __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory");
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(64) running_sums_of_reversed_rows(const float *__restrict__ x, float *__restrict__ y, int n)
 {

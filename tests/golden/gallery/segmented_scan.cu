@@ -1,19 +1,19 @@
 typedef struct {
     float value;
     bool flag;
-} value_flag;
-static_assert(sizeof(value_flag) == 8, "value_flag is not laid out as in NumPy");
+} segmented_scan_value_flag;
+static_assert(sizeof(segmented_scan_value_flag) == 8, "segmented_scan_value_flag is not laid out as in NumPy");
 
-static __device__ __forceinline__ value_flag make_value_flag(float value, bool flag)
+static __device__ __forceinline__ segmented_scan_value_flag segmented_scan_make_value_flag(float value, bool flag)
 {
-    value_flag result;
+    segmented_scan_value_flag result;
     result.value = value;
     result.flag = flag;
     return result;
 }
-static __device__ __forceinline__ value_flag segmented_sum(value_flag a, value_flag b)
+static __device__ __forceinline__ segmented_scan_value_flag segmented_scan_segmented_sum(segmented_scan_value_flag a, segmented_scan_value_flag b)
 {
-    value_flag result;
+    segmented_scan_value_flag result;
     result.value = b.flag ? b.value : a.value + b.value;
     result.flag = a.flag || b.flag;
     return result;
@@ -21,29 +21,29 @@ static __device__ __forceinline__ value_flag segmented_sum(value_flag a, value_f
 
 extern "C" __global__ void segmented_scan(const float *__restrict__ x, float *__restrict__ b, const bool *__restrict__ starts, int n)
 {
-    value_flag acc_0 = make_value_flag(0.0f, false);  // b_carry
+    segmented_scan_value_flag acc_0 = segmented_scan_make_value_flag(0.0f, false);  // b_carry
     const int tile_full = n / 8;
     for (int tile = 0; tile < tile_full; ++tile) {
-        value_flag b_sum = make_value_flag(0.0f, false);  // b_sum
+        segmented_scan_value_flag b_sum = segmented_scan_make_value_flag(0.0f, false);  // b_sum
         for (int j_inner = 0; j_inner < 8; ++j_inner)
-            b_sum = segmented_sum(b_sum, make_value_flag(x[8 * tile + j_inner], starts[8 * tile + j_inner]));  // b_sum
-        value_flag b_carry = acc_0;  // b_carry
-        acc_0 = segmented_sum(acc_0, b_sum);  // b_carry
+            b_sum = segmented_scan_segmented_sum(b_sum, segmented_scan_make_value_flag(x[8 * tile + j_inner], starts[8 * tile + j_inner]));  // b_sum
+        segmented_scan_value_flag b_carry = acc_0;  // b_carry
+        acc_0 = segmented_scan_segmented_sum(acc_0, b_sum);  // b_carry
         for (int k = 0; k < 8; ++k) {
             const int i = 8 * tile + k;
-            b_carry = segmented_sum(b_carry, make_value_flag(x[i], starts[i]));  // insn
+            b_carry = segmented_scan_segmented_sum(b_carry, segmented_scan_make_value_flag(x[i], starts[i]));  // insn
             b[i] = b_carry.value;  // insn
         }
     }
     for (int tile = tile_full; tile < (n + 7) / 8; ++tile) {
-        value_flag b_sum = make_value_flag(0.0f, false);  // b_sum
+        segmented_scan_value_flag b_sum = segmented_scan_make_value_flag(0.0f, false);  // b_sum
         for (int j_inner = 0; j_inner < n - 8 * tile; ++j_inner)
-            b_sum = segmented_sum(b_sum, make_value_flag(x[8 * tile + j_inner], starts[8 * tile + j_inner]));  // b_sum
-        value_flag b_carry = acc_0;  // b_carry
-        acc_0 = segmented_sum(acc_0, b_sum);  // b_carry
+            b_sum = segmented_scan_segmented_sum(b_sum, segmented_scan_make_value_flag(x[8 * tile + j_inner], starts[8 * tile + j_inner]));  // b_sum
+        segmented_scan_value_flag b_carry = acc_0;  // b_carry
+        acc_0 = segmented_scan_segmented_sum(acc_0, b_sum);  // b_carry
         for (int k = 0; k < n - 8 * tile; ++k) {
             const int i = 8 * tile + k;
-            b_carry = segmented_sum(b_carry, make_value_flag(x[i], starts[i]));  // insn
+            b_carry = segmented_scan_segmented_sum(b_carry, segmented_scan_make_value_flag(x[i], starts[i]));  // insn
             b[i] = b_carry.value;  // insn
         }
     }

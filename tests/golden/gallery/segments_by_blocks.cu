@@ -1,26 +1,26 @@
 typedef struct {
     float value;
     bool flag;
-} value_flag;
-static_assert(sizeof(value_flag) == 8, "value_flag is not laid out as in NumPy");
+} segments_by_blocks_value_flag;
+static_assert(sizeof(segments_by_blocks_value_flag) == 8, "segments_by_blocks_value_flag is not laid out as in NumPy");
 
-static __device__ __forceinline__ value_flag make_value_flag(float value, bool flag)
+static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_make_value_flag(float value, bool flag)
 {
-    value_flag result;
+    segments_by_blocks_value_flag result;
     result.value = value;
     result.flag = flag;
     return result;
 }
-static __device__ __forceinline__ value_flag segmented_sum(value_flag a, value_flag b)
+static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_segmented_sum(segments_by_blocks_value_flag a, segments_by_blocks_value_flag b)
 {
-    value_flag result;
+    segments_by_blocks_value_flag result;
     result.value = b.flag ? b.value : a.value + b.value;
     result.flag = a.flag || b.flag;
     return result;
 }
 // Tells the blocks after this one its own x; every block calls it.
 // known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it, too.
-static __device__ __forceinline__ void store_segmented_sum(value_flag x, int block, value_flag *totals, volatile unsigned int *known)
+static __device__ __forceinline__ void segments_by_blocks_store_segmented_sum(segments_by_blocks_value_flag x, int block, segments_by_blocks_value_flag *totals, volatile unsigned int *known)
 {
     if (threadIdx.x == 0 && block > 0) {
         totals[2 * block] = x;
@@ -29,38 +29,38 @@ static __device__ __forceinline__ void store_segmented_sum(value_flag x, int blo
     }
 }
 // The value of the thread of the warp that is so many before this one.
-static __device__ __forceinline__ value_flag above_value_flag(value_flag x, int distance)
+static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_above_value_flag(segments_by_blocks_value_flag x, int distance)
 {
     x.value = __shfl_up_sync(0xffffffff, x.value, distance);
     x.flag = __shfl_up_sync(0xffffffff, x.flag, distance);
     return x;
 }
 // The segmented(sum) of x over the threads of the block before this one; the whole block calls it.
-static __device__ __forceinline__ value_flag warp_exclusive_segmented_sum(value_flag x)
+static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_warp_exclusive_segmented_sum(segments_by_blocks_value_flag x)
 {
     #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
-        const value_flag y = above_value_flag(x, step);
+        const segments_by_blocks_value_flag y = segments_by_blocks_above_value_flag(x, step);
         if (threadIdx.x >= step)
-            x = segmented_sum(y, x);
+            x = segments_by_blocks_segmented_sum(y, x);
     }
-    const value_flag y = above_value_flag(x, 1);
-    return threadIdx.x == 0 ? make_value_flag(0.0f, false) : y;
+    const segments_by_blocks_value_flag y = segments_by_blocks_above_value_flag(x, 1);
+    return threadIdx.x == 0 ? segments_by_blocks_make_value_flag(0.0f, false) : y;
 }
 // The value of the thread of the warp that is so many after this one.
-static __device__ __forceinline__ value_flag below_value_flag(value_flag x, int distance)
+static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_below_value_flag(segments_by_blocks_value_flag x, int distance)
 {
     x.value = __shfl_down_sync(0xffffffff, x.value, distance);
     x.flag = __shfl_down_sync(0xffffffff, x.flag, distance);
     return x;
 }
 // The segmented(sum) of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ value_flag grid_exclusive_segmented_sum(value_flag x, int block, value_flag *totals, volatile unsigned int *known, value_flag *before)
+static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_blocks_grid_exclusive_segmented_sum(segments_by_blocks_value_flag x, int block, segments_by_blocks_value_flag *totals, volatile unsigned int *known, segments_by_blocks_value_flag *before)
 {
     if (threadIdx.x < 32) {
         if (block > 0)
             __nanosleep(2000);  // meanwhile blocks before this one look back themselves
-        value_flag earlier = make_value_flag(0.0f, false);
+        segments_by_blocks_value_flag earlier = segments_by_blocks_make_value_flag(0.0f, false);
         for (int last = block - 1; last >= 0; last -= 32) {
             const int other = last - threadIdx.x;
             unsigned int word;
@@ -72,21 +72,21 @@ static __device__ __forceinline__ value_flag grid_exclusive_segmented_sum(value_
             } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
             const int end = whole != 0 ? __ffs(whole) - 1 : 31;
             __threadfence();
-            value_flag y = make_value_flag(0.0f, false);
+            segments_by_blocks_value_flag y = segments_by_blocks_make_value_flag(0.0f, false);
             if (other >= 0 && threadIdx.x <= end)
                 y = totals[2 * other + (word - 1)];
             #pragma unroll
             for (int step = 1; step < 32; step *= 2) {
-                const value_flag z = below_value_flag(y, step);
+                const segments_by_blocks_value_flag z = segments_by_blocks_below_value_flag(y, step);
                 if (threadIdx.x + step <= end)
-                    y = segmented_sum(z, y);
+                    y = segments_by_blocks_segmented_sum(z, y);
             }
-            earlier = segmented_sum(y, earlier);
+            earlier = segments_by_blocks_segmented_sum(y, earlier);
             if (whole != 0)
                 break;
         }
         if (threadIdx.x == 0) {
-            const value_flag all = segmented_sum(earlier, x);
+            const segments_by_blocks_value_flag all = segments_by_blocks_segmented_sum(earlier, x);
             totals[2 * block + 1] = all;
             __threadfence();
             known[block] = 2;
@@ -106,7 +106,7 @@ extern "C" __global__ void __launch_bounds__(256) segments_by_blocks_clear(unsig
     totals_known[i] = 0;
 }
 
-extern "C" __global__ void __launch_bounds__(32) segments_by_blocks(const float *__restrict__ x, float *__restrict__ b, const bool *__restrict__ starts, int n, unsigned int *next_block, unsigned int *totals_known, value_flag *totals)
+extern "C" __global__ void __launch_bounds__(32) segments_by_blocks(const float *__restrict__ x, float *__restrict__ b, const bool *__restrict__ starts, int n, unsigned int *next_block, unsigned int *totals_known, segments_by_blocks_value_flag *totals)
 {
     __shared__ unsigned int ticket;  // this block's number: those before it have begun
     if (threadIdx.x == 0)
@@ -114,45 +114,45 @@ extern "C" __global__ void __launch_bounds__(32) segments_by_blocks(const float 
     __syncthreads();
     const int bx = ticket;
     const int tx = threadIdx.x;
-    __shared__ value_flag before[1];
+    __shared__ segments_by_blocks_value_flag before[1];
     if (32 * bx + 31 < n) {
-        value_flag b_sum = make_value_flag(0.0f, false);  // b_sum
+        segments_by_blocks_value_flag b_sum = segments_by_blocks_make_value_flag(0.0f, false);  // b_sum
         for (int j_inner = 0; j_inner < 32; ++j_inner)
-            b_sum = segmented_sum(b_sum, make_value_flag(x[32 * bx + j_inner], starts[32 * bx + j_inner]));  // b_sum
-        value_flag b_carry_0 = make_value_flag(0.0f, false);  // b_carry
-        b_carry_0 = segmented_sum(b_carry_0, b_sum);  // b_carry
-        store_segmented_sum(b_carry_0, ticket, totals, totals_known);  // b_carry
-        value_flag b_sum_0 = make_value_flag(0.0f, false);  // b_sum_0
-        b_sum_0 = segmented_sum(b_sum_0, make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // b_sum_0
-        value_flag part_0 = make_value_flag(0.0f, false);  // b_carry_0
-        part_0 = segmented_sum(part_0, b_sum_0);  // b_carry_0
-        part_0 = warp_exclusive_segmented_sum(part_0);  // b_carry_0
-        b_carry_0 = grid_exclusive_segmented_sum(b_carry_0, ticket, totals, totals_known, before);  // b_carry
-        b_carry_0 = segmented_sum(b_carry_0, part_0);  // b_carry_0
-        value_flag acc_2 = b_carry_0;  // insn
-        acc_2 = segmented_sum(acc_2, make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // insn
+            b_sum = segments_by_blocks_segmented_sum(b_sum, segments_by_blocks_make_value_flag(x[32 * bx + j_inner], starts[32 * bx + j_inner]));  // b_sum
+        segments_by_blocks_value_flag b_carry_0 = segments_by_blocks_make_value_flag(0.0f, false);  // b_carry
+        b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, b_sum);  // b_carry
+        segments_by_blocks_store_segmented_sum(b_carry_0, ticket, totals, totals_known);  // b_carry
+        segments_by_blocks_value_flag b_sum_0 = segments_by_blocks_make_value_flag(0.0f, false);  // b_sum_0
+        b_sum_0 = segments_by_blocks_segmented_sum(b_sum_0, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // b_sum_0
+        segments_by_blocks_value_flag part_0 = segments_by_blocks_make_value_flag(0.0f, false);  // b_carry_0
+        part_0 = segments_by_blocks_segmented_sum(part_0, b_sum_0);  // b_carry_0
+        part_0 = segments_by_blocks_warp_exclusive_segmented_sum(part_0);  // b_carry_0
+        b_carry_0 = segments_by_blocks_grid_exclusive_segmented_sum(b_carry_0, ticket, totals, totals_known, before);  // b_carry
+        b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, part_0);  // b_carry_0
+        segments_by_blocks_value_flag acc_2 = b_carry_0;  // insn
+        acc_2 = segments_by_blocks_segmented_sum(acc_2, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // insn
         b[32 * bx + tx] = acc_2.value;  // insn
     } else {
-        value_flag b_sum = make_value_flag(0.0f, false);  // b_sum
+        segments_by_blocks_value_flag b_sum = segments_by_blocks_make_value_flag(0.0f, false);  // b_sum
         for (int j_inner = 0; j_inner < min(32, n - 32 * bx); ++j_inner)
-            b_sum = segmented_sum(b_sum, make_value_flag(x[32 * bx + j_inner], starts[32 * bx + j_inner]));  // b_sum
-        value_flag b_carry_0 = make_value_flag(0.0f, false);  // b_carry
-        b_carry_0 = segmented_sum(b_carry_0, b_sum);  // b_carry
-        store_segmented_sum(b_carry_0, ticket, totals, totals_known);  // b_carry
-        value_flag b_sum_0;
+            b_sum = segments_by_blocks_segmented_sum(b_sum, segments_by_blocks_make_value_flag(x[32 * bx + j_inner], starts[32 * bx + j_inner]));  // b_sum
+        segments_by_blocks_value_flag b_carry_0 = segments_by_blocks_make_value_flag(0.0f, false);  // b_carry
+        b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, b_sum);  // b_carry
+        segments_by_blocks_store_segmented_sum(b_carry_0, ticket, totals, totals_known);  // b_carry
+        segments_by_blocks_value_flag b_sum_0;
         if (32 * bx + tx < n) {
-            b_sum_0 = make_value_flag(0.0f, false);  // b_sum_0
-            b_sum_0 = segmented_sum(b_sum_0, make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // b_sum_0
+            b_sum_0 = segments_by_blocks_make_value_flag(0.0f, false);  // b_sum_0
+            b_sum_0 = segments_by_blocks_segmented_sum(b_sum_0, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // b_sum_0
         }
-        value_flag part_0 = make_value_flag(0.0f, false);  // b_carry_0
+        segments_by_blocks_value_flag part_0 = segments_by_blocks_make_value_flag(0.0f, false);  // b_carry_0
         if (32 * bx + tx < n)
-            part_0 = segmented_sum(part_0, b_sum_0);  // b_carry_0
-        part_0 = warp_exclusive_segmented_sum(part_0);  // b_carry_0
-        b_carry_0 = grid_exclusive_segmented_sum(b_carry_0, ticket, totals, totals_known, before);  // b_carry
+            part_0 = segments_by_blocks_segmented_sum(part_0, b_sum_0);  // b_carry_0
+        part_0 = segments_by_blocks_warp_exclusive_segmented_sum(part_0);  // b_carry_0
+        b_carry_0 = segments_by_blocks_grid_exclusive_segmented_sum(b_carry_0, ticket, totals, totals_known, before);  // b_carry
         if (32 * bx + tx < n) {
-            b_carry_0 = segmented_sum(b_carry_0, part_0);  // b_carry_0
-            value_flag acc_2 = b_carry_0;  // insn
-            acc_2 = segmented_sum(acc_2, make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // insn
+            b_carry_0 = segments_by_blocks_segmented_sum(b_carry_0, part_0);  // b_carry_0
+            segments_by_blocks_value_flag acc_2 = b_carry_0;  // insn
+            acc_2 = segments_by_blocks_segmented_sum(acc_2, segments_by_blocks_make_value_flag(x[32 * bx + tx], starts[32 * bx + tx]));  // insn
             b[32 * bx + tx] = acc_2.value;  // insn
         }
     }

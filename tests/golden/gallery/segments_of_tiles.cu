@@ -1,43 +1,43 @@
 typedef struct {
     float value;
     bool flag;
-} value_flag;
-static_assert(sizeof(value_flag) == 8, "value_flag is not laid out as in NumPy");
+} segments_of_tiles_value_flag;
+static_assert(sizeof(segments_of_tiles_value_flag) == 8, "segments_of_tiles_value_flag is not laid out as in NumPy");
 
-static __device__ __forceinline__ value_flag make_value_flag(float value, bool flag)
+static __device__ __forceinline__ segments_of_tiles_value_flag segments_of_tiles_make_value_flag(float value, bool flag)
 {
-    value_flag result;
+    segments_of_tiles_value_flag result;
     result.value = value;
     result.flag = flag;
     return result;
 }
-static __device__ __forceinline__ value_flag segmented_sum(value_flag a, value_flag b)
+static __device__ __forceinline__ segments_of_tiles_value_flag segments_of_tiles_segmented_sum(segments_of_tiles_value_flag a, segments_of_tiles_value_flag b)
 {
-    value_flag result;
+    segments_of_tiles_value_flag result;
     result.value = b.flag ? b.value : a.value + b.value;
     result.flag = a.flag || b.flag;
     return result;
 }
 // The value of the thread of the warp whose number differs in the bit step.
-static __device__ __forceinline__ value_flag exchanged_value_flag(value_flag x, int step)
+static __device__ __forceinline__ segments_of_tiles_value_flag segments_of_tiles_exchanged_value_flag(segments_of_tiles_value_flag x, int step)
 {
     x.value = __shfl_xor_sync(0xffffffff, x.value, step);
     x.flag = __shfl_xor_sync(0xffffffff, x.flag, step);
     return x;
 }
 // The segmented(sum) of x over the 32 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ value_flag warp_segmented_sum(value_flag x)
+static __device__ __forceinline__ segments_of_tiles_value_flag segments_of_tiles_warp_segmented_sum(segments_of_tiles_value_flag x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2) {
-        const value_flag y = exchanged_value_flag(x, step);
-        x = threadIdx.x & step ? segmented_sum(y, x) : segmented_sum(x, y);
+        const segments_of_tiles_value_flag y = segments_of_tiles_exchanged_value_flag(x, step);
+        x = threadIdx.x & step ? segments_of_tiles_segmented_sum(y, x) : segments_of_tiles_segmented_sum(x, y);
     }
     return x;
 }
 // Tells the blocks after this one its own x; every block calls it.
 // known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it, too.
-static __device__ __forceinline__ void store_segmented_sum(value_flag x, int block, value_flag *totals, volatile unsigned int *known)
+static __device__ __forceinline__ void segments_of_tiles_store_segmented_sum(segments_of_tiles_value_flag x, int block, segments_of_tiles_value_flag *totals, volatile unsigned int *known)
 {
     if (threadIdx.x == 0 && block > 0) {
         totals[2 * block] = x;
@@ -46,37 +46,37 @@ static __device__ __forceinline__ void store_segmented_sum(value_flag x, int blo
     }
 }
 // The value of the thread of the warp that is so many before this one.
-static __device__ __forceinline__ value_flag above_value_flag(value_flag x, int distance)
+static __device__ __forceinline__ segments_of_tiles_value_flag segments_of_tiles_above_value_flag(segments_of_tiles_value_flag x, int distance)
 {
     x.value = __shfl_up_sync(0xffffffff, x.value, distance);
     x.flag = __shfl_up_sync(0xffffffff, x.flag, distance);
     return x;
 }
 // The segmented(sum) of x over the threads of the block up to this one; the whole block calls it.
-static __device__ __forceinline__ value_flag warp_inclusive_segmented_sum(value_flag x)
+static __device__ __forceinline__ segments_of_tiles_value_flag segments_of_tiles_warp_inclusive_segmented_sum(segments_of_tiles_value_flag x)
 {
     #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
-        const value_flag y = above_value_flag(x, step);
+        const segments_of_tiles_value_flag y = segments_of_tiles_above_value_flag(x, step);
         if (threadIdx.x >= step)
-            x = segmented_sum(y, x);
+            x = segments_of_tiles_segmented_sum(y, x);
     }
     return x;
 }
 // The value of the thread of the warp that is so many after this one.
-static __device__ __forceinline__ value_flag below_value_flag(value_flag x, int distance)
+static __device__ __forceinline__ segments_of_tiles_value_flag segments_of_tiles_below_value_flag(segments_of_tiles_value_flag x, int distance)
 {
     x.value = __shfl_down_sync(0xffffffff, x.value, distance);
     x.flag = __shfl_down_sync(0xffffffff, x.flag, distance);
     return x;
 }
 // The segmented(sum) of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ value_flag grid_exclusive_segmented_sum(value_flag x, int block, value_flag *totals, volatile unsigned int *known, value_flag *before)
+static __device__ __forceinline__ segments_of_tiles_value_flag segments_of_tiles_grid_exclusive_segmented_sum(segments_of_tiles_value_flag x, int block, segments_of_tiles_value_flag *totals, volatile unsigned int *known, segments_of_tiles_value_flag *before)
 {
     if (threadIdx.x < 32) {
         if (block > 0)
             __nanosleep(2000);  // meanwhile blocks before this one look back themselves
-        value_flag earlier = make_value_flag(0.0f, false);
+        segments_of_tiles_value_flag earlier = segments_of_tiles_make_value_flag(0.0f, false);
         for (int last = block - 1; last >= 0; last -= 32) {
             const int other = last - threadIdx.x;
             unsigned int word;
@@ -88,21 +88,21 @@ static __device__ __forceinline__ value_flag grid_exclusive_segmented_sum(value_
             } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all
             const int end = whole != 0 ? __ffs(whole) - 1 : 31;
             __threadfence();
-            value_flag y = make_value_flag(0.0f, false);
+            segments_of_tiles_value_flag y = segments_of_tiles_make_value_flag(0.0f, false);
             if (other >= 0 && threadIdx.x <= end)
                 y = totals[2 * other + (word - 1)];
             #pragma unroll
             for (int step = 1; step < 32; step *= 2) {
-                const value_flag z = below_value_flag(y, step);
+                const segments_of_tiles_value_flag z = segments_of_tiles_below_value_flag(y, step);
                 if (threadIdx.x + step <= end)
-                    y = segmented_sum(z, y);
+                    y = segments_of_tiles_segmented_sum(z, y);
             }
-            earlier = segmented_sum(y, earlier);
+            earlier = segments_of_tiles_segmented_sum(y, earlier);
             if (whole != 0)
                 break;
         }
         if (threadIdx.x == 0) {
-            const value_flag all = segmented_sum(earlier, x);
+            const segments_of_tiles_value_flag all = segments_of_tiles_segmented_sum(earlier, x);
             totals[2 * block + 1] = all;
             __threadfence();
             known[block] = 2;
@@ -122,7 +122,7 @@ extern "C" __global__ void __launch_bounds__(256) segments_of_tiles_clear(unsign
     totals_known[i] = 0;
 }
 
-extern "C" __global__ void __launch_bounds__(32) segments_of_tiles(const float *__restrict__ x, float *__restrict__ b, const bool *__restrict__ starts, int n, unsigned int *next_block, unsigned int *totals_known, value_flag *totals)
+extern "C" __global__ void __launch_bounds__(32) segments_of_tiles(const float *__restrict__ x, float *__restrict__ b, const bool *__restrict__ starts, int n, unsigned int *next_block, unsigned int *totals_known, segments_of_tiles_value_flag *totals)
 {
     __shared__ unsigned int ticket;  // this block's number: those before it have begun
     if (threadIdx.x == 0)
@@ -131,21 +131,21 @@ extern "C" __global__ void __launch_bounds__(32) segments_of_tiles(const float *
     const int bx = ticket;
     const int tx = threadIdx.x;
     const int i = 32 * bx + tx;
-    __shared__ value_flag before[1];
-    value_flag b_sum = make_value_flag(0.0f, false);  // b_sum
+    __shared__ segments_of_tiles_value_flag before[1];
+    segments_of_tiles_value_flag b_sum = segments_of_tiles_make_value_flag(0.0f, false);  // b_sum
     if (i < n)
-        b_sum = segmented_sum(b_sum, make_value_flag(x[i], starts[i]));  // b_sum
-    b_sum = warp_segmented_sum(b_sum);  // b_sum
-    value_flag b_carry = make_value_flag(0.0f, false);  // b_carry
-    b_carry = segmented_sum(b_carry, b_sum);  // b_carry
-    store_segmented_sum(b_carry, ticket, totals, totals_known);  // b_carry
-    value_flag own = make_value_flag(0.0f, false);  // own
+        b_sum = segments_of_tiles_segmented_sum(b_sum, segments_of_tiles_make_value_flag(x[i], starts[i]));  // b_sum
+    b_sum = segments_of_tiles_warp_segmented_sum(b_sum);  // b_sum
+    segments_of_tiles_value_flag b_carry = segments_of_tiles_make_value_flag(0.0f, false);  // b_carry
+    b_carry = segments_of_tiles_segmented_sum(b_carry, b_sum);  // b_carry
+    segments_of_tiles_store_segmented_sum(b_carry, ticket, totals, totals_known);  // b_carry
+    segments_of_tiles_value_flag own = segments_of_tiles_make_value_flag(0.0f, false);  // own
     if (i < n)
-        own = segmented_sum(own, make_value_flag(x[i], starts[i]));  // own
-    own = warp_inclusive_segmented_sum(own);  // own
-    b_carry = grid_exclusive_segmented_sum(b_carry, ticket, totals, totals_known, before);  // b_carry
+        own = segments_of_tiles_segmented_sum(own, segments_of_tiles_make_value_flag(x[i], starts[i]));  // own
+    own = segments_of_tiles_warp_inclusive_segmented_sum(own);  // own
+    b_carry = segments_of_tiles_grid_exclusive_segmented_sum(b_carry, ticket, totals, totals_known, before);  // b_carry
     if (i < n) {
-        b_carry = segmented_sum(b_carry, own);  // insn
+        b_carry = segments_of_tiles_segmented_sum(b_carry, own);  // insn
         b[i] = b_carry.value;  // insn
     }
 }

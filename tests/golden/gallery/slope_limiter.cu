@@ -1,9 +1,12 @@
+#ifndef POLYLOOP_MINMOD_052ECF91
+#define POLYLOOP_MINMOD_052ECF91
 static __device__ float minmod_float(float a, float b)
 {
     if (!(a * b > 0))
         return 0;
     return fabs(a) < fabs(b) ? a : b;
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(16) slope_limiter(const float *__restrict__ u, float *__restrict__ slope, float *__restrict__ steepest, int n)
 {

@@ -1,5 +1,5 @@
 // The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
-static __device__ __forceinline__ float warp_sum_float32(float x)
+static __device__ __forceinline__ float warp_rows_warp_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(256) warp_rows(const float *__restr
         for (int j_outer = 0; j_outer < 8; ++j_outer)
             acc += part[j_outer];
     }
-    acc = warp_sum_float32(acc);
+    acc = warp_rows_warp_sum_float32(acc);
     if (tx == 0 && i < m)
         y[i] = acc;
 }

@@ -1,5 +1,5 @@
 // The sum of x over the 8 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
-static __device__ __forceinline__ float sum_over_x_float32(float x)
+static __device__ __forceinline__ float short_rows_sum_over_x_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 4; step *= 2)
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256) short_rows(const float *__rest
         }
         #pragma unroll
         for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
-            acc[i_inner_outer] = sum_over_x_float32(acc[i_inner_outer]);
+            acc[i_inner_outer] = short_rows_sum_over_x_float32(acc[i_inner_outer]);
         if (tx == 0) {
             #pragma unroll
             for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer)
@@ -55,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(256) short_rows(const float *__rest
         #pragma unroll
         for (int i_inner_outer = 0; i_inner_outer < 4; ++i_inner_outer) {
             if (128 * bx + 32 * i_inner_outer < m)
-                acc[i_inner_outer] = sum_over_x_float32(acc[i_inner_outer]);
+                acc[i_inner_outer] = short_rows_sum_over_x_float32(acc[i_inner_outer]);
         }
         if (tx == 0 && 128 * bx + ty < m) {
             #pragma unroll

@@ -1,5 +1,5 @@
 // The sum of x over the 16 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float sum_over_x_float32(float x)
+static __device__ __forceinline__ float tiles_added_sum_over_x_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 8; step *= 2)
@@ -7,7 +7,7 @@ static __device__ __forceinline__ float sum_over_x_float32(float x)
     return x;
 }
 // The sum of x over the threads of the block up to this one; the whole block calls it.
-static __device__ __forceinline__ float warp_inclusive_sum_float32(float x)
+static __device__ __forceinline__ float tiles_added_warp_inclusive_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step < 16; step *= 2) {
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(16) tiles_added_0(const float *__re
     float acc = 0.0f;
     if (i < n)
         acc += a[i];
-    acc = sum_over_x_float32(acc);
+    acc = tiles_added_sum_over_x_float32(acc);
     if (tx == 0)
         b_sum[bx] = acc;
 }
@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(16) tiles_added_2(const float *__re
     float b_local = 0.0f;  // b_local
     if (i < n)
         b_local += a[i];  // b_local
-    b_local = warp_inclusive_sum_float32(b_local);  // b_local
+    b_local = tiles_added_warp_inclusive_sum_float32(b_local);  // b_local
     if (i < n)
         b[i] = b_carry[bx] + b_local;  // insn
 }

@@ -1,5 +1,5 @@
 // The sum of x over the 32 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float warp_sum_float32(float x)
+static __device__ __forceinline__ float tiles_in_registers_warp_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -9,13 +9,13 @@ static __device__ __forceinline__ float warp_sum_float32(float x)
 // Tells the blocks after this one its own x; every block calls it.
 // totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of
 // all blocks up to it.
-static __device__ __forceinline__ void store_float32(float x, int block, volatile unsigned long long *totals)
+static __device__ __forceinline__ void tiles_in_registers_store_float32(float x, int block, volatile unsigned long long *totals)
 {
     if (threadIdx.x == 0 && block > 0)
         totals[block] = 1ull << 32 | __float_as_uint(x);
 }
 // The sum of x over the threads of the block before this one; the whole block calls it.
-static __device__ __forceinline__ float warp_exclusive_sum_float32(float x)
+static __device__ __forceinline__ float tiles_in_registers_warp_exclusive_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step < 32; step *= 2) {
@@ -27,7 +27,7 @@ static __device__ __forceinline__ float warp_exclusive_sum_float32(float x)
     return threadIdx.x == 0 ? 0.0f : y;
 }
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
-static __device__ __forceinline__ float grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
+static __device__ __forceinline__ float tiles_in_registers_grid_exclusive_sum_float32(float x, int block, volatile unsigned long long *totals, float *before)
 {
     if (threadIdx.x < 32) {
         if (block > 0)
@@ -86,21 +86,21 @@ extern "C" __global__ void __launch_bounds__(32) tiles_in_registers(const float 
         float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_inner = 0; j_inner_inner < 4; ++j_inner_inner)
             tile_sum += a[128 * bx + 4 * tx + j_inner_inner];  // tile_sum
-        tile_sum = warp_sum_float32(tile_sum);  // tile_sum
+        tile_sum = tiles_in_registers_warp_sum_float32(tile_sum);  // tile_sum
         float before_tile = tile_sum;  // before_tile
-        store_float32(before_tile, ticket, totals);  // before_tile
+        tiles_in_registers_store_float32(before_tile, ticket, totals);  // before_tile
         float thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < 4; ++j_local_inner)
             thread_sum += a[128 * bx + 4 * tx + j_local_inner];  // thread_sum
         float before_thread = thread_sum;  // before_thread
-        before_thread = warp_exclusive_sum_float32(before_thread);  // before_thread
+        before_thread = tiles_in_registers_warp_exclusive_sum_float32(before_thread);  // before_thread
         float local[4];
         #pragma unroll
         for (int e_inner = 0; e_inner < 4; ++e_inner) {
             before_thread += a[128 * bx + 4 * tx + e_inner];  // local
             local[e_inner] = before_thread;  // local
         }
-        before_tile = grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        before_tile = tiles_in_registers_grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
         float4 b_v;
         b_v.x = before_tile + local[0];
         b_v.y = before_tile + local[1];
@@ -111,16 +111,16 @@ extern "C" __global__ void __launch_bounds__(32) tiles_in_registers(const float 
         float tile_sum = 0.0f;  // tile_sum
         for (int j_inner_inner = 0; j_inner_inner < min(4, n - 128 * bx - 4 * tx); ++j_inner_inner)
             tile_sum += a[128 * bx + 4 * tx + j_inner_inner];  // tile_sum
-        tile_sum = warp_sum_float32(tile_sum);  // tile_sum
+        tile_sum = tiles_in_registers_warp_sum_float32(tile_sum);  // tile_sum
         float before_tile = tile_sum;  // before_tile
-        store_float32(before_tile, ticket, totals);  // before_tile
+        tiles_in_registers_store_float32(before_tile, ticket, totals);  // before_tile
         float thread_sum = 0.0f;  // thread_sum
         for (int j_local_inner = 0; j_local_inner < min(4, n - 128 * bx - 4 * tx); ++j_local_inner)
             thread_sum += a[128 * bx + 4 * tx + j_local_inner];  // thread_sum
         float before_thread = 0.0f;  // before_thread
         if (128 * bx + 4 * tx < n)
             before_thread += thread_sum;  // before_thread
-        before_thread = warp_exclusive_sum_float32(before_thread);  // before_thread
+        before_thread = tiles_in_registers_warp_exclusive_sum_float32(before_thread);  // before_thread
         float local[4];
         if (128 * bx + 4 * tx < n) {
             #pragma unroll
@@ -131,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(32) tiles_in_registers(const float 
                 }
             }
         }
-        before_tile = grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
+        before_tile = tiles_in_registers_grid_exclusive_sum_float32(before_tile, ticket, totals, before);  // before_tile
         if (128 * bx + 4 * tx + 3 < n) {
             float4 b_v;
             b_v.x = before_tile + local[0];

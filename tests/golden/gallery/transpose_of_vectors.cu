@@ -1,4 +1,7 @@
+#ifndef POLYLOOP_OPERATOR_TIMES_FLOAT_FLOAT4
+#define POLYLOOP_OPERATOR_TIMES_FLOAT_FLOAT4
 static __device__ __forceinline__ float4 operator*(float a, float4 b) { return make_float4(a * b.x, a * b.y, a * b.z, a * b.w); }
+#endif
 
 extern "C" __global__ void __launch_bounds__(256) transpose_of_vectors(const float4 *__restrict__ a, float4 *__restrict__ b, int n)
 {

@@ -1,5 +1,5 @@
 // The sum of x over the 32 threads that differ in threadIdx.x only, on each of them; the whole block calls it.
-static __device__ __forceinline__ float warp_sum_float32(float x)
+static __device__ __forceinline__ float weighted_warp_sum_float32(float x)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(256) weighted(const float *__restri
         acc += a_v.z * w_v.z;
         acc += a_v.w * w_v.w;
     }
-    acc = warp_sum_float32(acc);
+    acc = weighted_warp_sum_float32(acc);
     if (tx == 0 && i < n)
         y[i] = acc;
 }
