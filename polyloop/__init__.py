@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         get_synchronization_map,
     )
     from polyloop.target.base import Target
-    from polyloop.target.budget import operation_budget
+    from polyloop.target.budget import operation_budget, time_budget
     from polyloop.target.c import CTarget
     from polyloop.target.certificate import Assumption, Certificate
     from polyloop.target.cuda import CudaTarget
@@ -290,6 +290,7 @@ __all__ = [
     "tag_instructions",
     "tensorize",
     "tile",
+    "time_budget",
     "to_batched",
     "trace_from_json",
     "tune",
@@ -371,6 +372,7 @@ _LATER = {
     "make_kernel": "analysis.creation",
     "merge": "frontend.function",
     "operation_budget": "target.budget",
+    "time_budget": "target.budget",
     "options": "frontend.intrinsics",
     "product": "frontend.intrinsics",
     "reduce": "frontend.intrinsics",

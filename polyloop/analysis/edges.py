@@ -45,15 +45,12 @@ from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tags import GroupAxis, Sequential, UnrollHint, axis_name
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
-from polyloop.poly.budget import NoAnswer, budget, limited, looking_at, with_budget
+from polyloop.poly.budget import NoAnswer, aside, looking_at
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 
 __all__ = ["Edges", "at_edges", "edge_obligations"]
 
 _SET: Final = isl.dim_type.set
-_OPERATIONS: Final = 1_000_000
-"""Steps that ISL may take: these tests are not needed for a right program, so that little time is spent on them."""
-
 _COMBINED: Final = frozenset({"sum", "product", "max", "min"})
 
 
@@ -86,7 +83,7 @@ def at_edges(placement: Placement) -> Edges:
     What copies from global memory is let run for whole tiles, if that is right, and best until the end of their loop.
     """
     try:
-        with with_budget(min(budget(), _OPERATIONS)), limited():
+        with aside():
             for beyond in (True, False):
                 copies = whole_copies(placement, beyond=beyond)
                 if copies and (found := _with_phantoms(placement, copies, "beyond" if beyond else "filled")):

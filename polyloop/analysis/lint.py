@@ -19,6 +19,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.domains import outer_inames, parameters_of
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.poly.budget import NoAnswer, aside
 
 __all__ = ["creation_warnings", "name_clashes"]
 
@@ -61,7 +62,11 @@ def _dead_instructions(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
         len(entry) == 1 for entry in writers.values()
     ):
         return
-    exact = _alive(kernel, writers) & alive
+    try:
+        with aside():
+            exact = _alive(kernel, writers) & alive
+    except NoAnswer:
+        exact = alive
     for instruction in kernel.instructions:
         if instruction.id not in exact:
             yield instruction.id, _dead(kernel, instruction, instruction.id in alive)

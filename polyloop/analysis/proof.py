@@ -8,21 +8,40 @@ once for each kernel, within ISL's budget, and its :class:`Proof` is kept: trans
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import wraps
+from inspect import signature
 from time import perf_counter
 from types import TracebackType
+from typing import ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.placement import Placed
-from polyloop.errors import Diagnostic, Site, VerificationError
+from polyloop.errors import Diagnostic, KernelError, PolyloopError, Site, VerificationError
 from polyloop.frozen import quick
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.poly.budget import DEFAULT_OPERATIONS, NoAnswer, OutOfOperations, limited
+from polyloop.poly.budget import DEFAULT_OPERATIONS, NoAnswer, OutOfOperations, OutOfTime, limited, one_call
 
-__all__ = ["Claim", "Obligation", "Proof", "discharged", "findings", "prove", "share_proofs", "within_budget"]
+__all__ = [
+    "Claim",
+    "Obligation",
+    "Proof",
+    "discharged",
+    "findings",
+    "in_time",
+    "prove",
+    "public_call",
+    "share_proofs",
+    "within_budget",
+]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
 
 class Claim(Enum):
     """The kinds of things to prove."""
@@ -188,28 +207,54 @@ def within_budget(kernel: LoopKernel, says: str) -> AbstractContextManager[None]
     return _Within(kernel, says)
 
 
+@contextmanager
+def public_call(operation: str, kernel: str | None, error: type[PolyloopError] = VerificationError) -> Iterator[None]:
+    """Let what is inside of the ``with`` be one call of the user's, which ends within ``pl.time_budget``.
+
+    Raises
+    ------
+    PolyloopError
+        An *error* with ``out-of-time``, where it is the outermost call and takes longer.
+    """
+    is_outermost = False
+    try:
+        with one_call() as is_outermost:
+            yield
+    except OutOfTime as late:
+        if not is_outermost:
+            raise
+        raise error(operation, kernel, [_out_of_time(late)]) from late
+
+
+def in_time(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Make *function* a public call (:func:`public_call`): its first argument is a kernel, or it makes one."""
+    makes = "name" in signature(function).parameters
+    operation = "make_kernel" if makes else function.__name__
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        kernel = kwargs.get("name") if makes else getattr(args[0] if args else None, "name", None)
+        error = KernelError if makes else VerificationError
+        with public_call(operation, kernel if isinstance(kernel, str) else None, error):
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _out_of_time(late: OutOfTime) -> Diagnostic:
+    notes, sites = _looked_at(late.last)
+    longer = f"let each call take longer: with pl.time_budget({10 * late.seconds:g})"
+    smaller = "fix a parameter (pl.fix_parameters), simplify subscripts or domains, or divide the kernel"
+    message = f"no answer within {late.seconds:g} s of processor time"
+    facts = (f"it looked last {notes}",) if notes else ()
+    return Diagnostic("out-of-time", message, facts, (smaller, longer), sites=sites)
+
+
 _WAY_OUT = ('if it holds for a reason that ISL does not find: pl.unchecked(knl, "that reason")',)
 
 
 def _not_proven(says: str, error: NoAnswer, claim: Claim | None = None) -> Diagnostic:
-    notes = [f"ISL {error.reason}"]
-    sites: tuple[Site, ...] = ()
-    match error.last:
-        case (str() as array, *statements):
-            ids = dict.fromkeys(s.lowered.instruction for s in statements if isinstance(s, Placed))
-            listed = ", ".join(f"'{instruction.id}'" for instruction in ids)
-            notes.append(f"on where the reads of '{array}' get their values from: it is used by {listed}")
-            sites = tuple(instruction.site() for instruction in list(ids)[:2])
-        case (Placed() as first, Access() as a, Placed() as second, Access() as b):
-            one, other = (s.lowered.instruction for s in (first, second))
-            notes.append(f"on the access to '{a.array}' in '{one.id}' and the one to '{b.array}' in '{other.id}'")
-            sites = tuple(dict.fromkeys((one.site(), other.site())))
-        case (Placed() as statement, *_):
-            notes.append(f"on '{statement.lowered.instruction.id}'")
-            sites = (statement.lowered.instruction.site(),)
-        case (Lowered() as lowered, Access() as access):
-            notes.append(f"on the access to '{access.array}' in '{lowered.instruction.id}'")
-            sites = (lowered.instruction.site(),)
+    notes, sites = _looked_at(error.last)
     hints = ["fix a parameter (pl.fix_parameters), or simplify the subscripts or the domains"]
     if isinstance(error, OutOfOperations):
         more = 10 * max(error.operations, DEFAULT_OPERATIONS)
@@ -217,10 +262,30 @@ def _not_proven(says: str, error: NoAnswer, claim: Claim | None = None) -> Diagn
     return Diagnostic(
         "not-proven",
         f"not proven: {says}",
-        (" ".join(notes),),
+        (f"ISL {error.reason} {notes}".rstrip(),),
         (
             *hints,
             *_WAY_OUT[: claim is not None and claim.is_about_values and claim is not Claim.RACES],
         ),
         sites=sites,
     )
+
+
+def _looked_at(last: tuple[object, ...]) -> tuple[str, tuple[Site, ...]]:
+    """Return what the last relation was between, in words and as statements."""
+    match last:
+        case (str() as array, *statements):
+            ids = dict.fromkeys(s.lowered.instruction for s in statements if isinstance(s, Placed))
+            listed = ", ".join(f"'{instruction.id}'" for instruction in ids)
+            words = f"on where the reads of '{array}' get their values from: it is used by {listed}"
+            return words, tuple(instruction.site() for instruction in list(ids)[:2])
+        case (Placed() as first, Access() as a, Placed() as second, Access() as b):
+            one, other = (s.lowered.instruction for s in (first, second))
+            words = f"on the access to '{a.array}' in '{one.id}' and the one to '{b.array}' in '{other.id}'"
+            return words, tuple(dict.fromkeys((one.site(), other.site())))
+        case (Placed() as statement, *_):
+            return f"on '{statement.lowered.instruction.id}'", (statement.lowered.instruction.site(),)
+        case (Lowered() as lowered, Access() as access):
+            words = f"on the access to '{access.array}' in '{lowered.instruction.id}'"
+            return words, (lowered.instruction.site(),)
+    return "", ()

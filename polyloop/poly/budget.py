@@ -1,37 +1,79 @@
-"""How much work ISL may do on one question, and how many relations were looked at.
+"""Budgets of a call and of the questions that it asks of ISL, and the number of relations looked at.
 
 ISL counts its steps.  Where a question takes more of them than the budget, ISL gives up with an error and is as good as
-before for the next question; whoever asked must then say that nothing is proven.  The limit holds for the length of
-:func:`limited` only: ISL reports an overrun while it reads text as a fault of the text.
+before for the next question; whoever asked must then say that nothing is proven.
+
+A call of the user's has a budget of time (:func:`one_call`).  Time is that of the processor, of this thread: a busy
+machine changes no answer.  The clock is read between questions and wherever a relation is counted; inside of a question
+ISL's steps stand for it.  A call that runs out of time ends with :class:`OutOfTime`, which nothing below the call may
+catch: a text or a verdict never depends on the clock.
+
+ISL's limit on steps is one for the whole process.  So one thread at a time is inside of a call or a question.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import RLock
+from time import thread_time
 from types import TracebackType
 from typing import Final
 
 import islpy as isl
 
 __all__ = [
+    "ASIDE",
     "DEFAULT_OPERATIONS",
+    "DEFAULT_SECONDS",
     "NoAnswer",
     "OutOfOperations",
+    "OutOfTime",
     "Tally",
+    "aside",
     "budget",
     "limited",
+    "look_at_the_clock",
     "looked_at",
     "looking_at",
+    "one_call",
+    "seconds_of_a_call",
     "with_budget",
+    "with_seconds",
 ]
 
 DEFAULT_OPERATIONS: Final = 100_000_000
 """Steps that ISL may take for one question."""
 
+ASIDE: Final = 1_000_000
+"""Steps that ISL may take for one question that may stay open; kernels of the test gallery take up to 160,000."""
+
+DEFAULT_SECONDS: Final = 30.0
+"""Time that one call of the user's may take [seconds of the processor]."""
+
+_STEPS_PER_SECOND: Final = 300_000  # measured: 0.3 to 2 million, by what the steps are
+_FEW_STEPS: Final = 100_000  # what is let run when hardly any time is left
+
 _budget: ContextVar[int] = ContextVar("budget", default=DEFAULT_OPERATIONS)
+_seconds: ContextVar[float] = ContextVar("seconds", default=DEFAULT_SECONDS)
+
+
+class _Isl:
+    """The one ISL of the process: ``lock`` is held by the thread that asks it."""
+
+    lock = RLock()
+
+    @classmethod
+    def renew(cls) -> None:
+        """Forget a thread that a fork has left behind."""
+        cls.lock = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_Isl.renew)
 
 
 @dataclass
@@ -62,6 +104,40 @@ class OutOfOperations(NoAnswer):
         self.operations = operations
 
 
+class OutOfTime(Exception):  # noqa: N818  # a signal to the outermost call
+    """A call of the user's takes more than its ``seconds``; ``last`` is what the last relation was between."""
+
+    def __init__(self, seconds: float, last: tuple[object, ...]) -> None:
+        super().__init__(f"gave up after {seconds:g} s")
+        self.seconds = seconds
+        self.last = last
+
+
+@dataclass
+class _Call:
+    """One call of the user's: when it began and how long it may take [seconds of this thread's processor time]."""
+
+    seconds: float
+    begin: float = field(default_factory=thread_time)
+    last: tuple[object, ...] = ()
+
+    def left(self) -> float:
+        """Return the time that is left.
+
+        Raises
+        ------
+        OutOfTime
+            None is.
+        """
+        left = self.begin + self.seconds - thread_time()
+        if left <= 0:
+            raise OutOfTime(self.seconds, self.last)
+        return left
+
+
+_call: ContextVar[_Call | None] = ContextVar("call", default=None)
+
+
 def budget() -> int:
     """Return how many steps ISL may take for one question."""
     return _budget.get()
@@ -78,8 +154,79 @@ def with_budget(operations: int) -> Iterator[None]:
         _budget.reset(token)
 
 
+def seconds_of_a_call() -> float:
+    """Return how long one call of the user's may take [seconds]."""
+    return _seconds.get()
+
+
+@contextmanager
+def with_seconds(seconds: float) -> Iterator[None]:
+    """Let each call inside the ``with`` take at most *seconds*."""
+    assert seconds > 0, "no time at all"
+    token = _seconds.set(seconds)
+    try:
+        yield
+    finally:
+        _seconds.reset(token)
+
+
+@contextmanager
+def one_call() -> Iterator[bool]:
+    """Let what is inside of the ``with`` be one call of the user's; yield whether it is the outermost one.
+
+    Calls inside of it share its time.
+
+    Raises
+    ------
+    OutOfTime
+        It takes longer than :func:`seconds_of_a_call`.
+    """
+    if _call.get() is not None:
+        yield False
+        return
+    with _Isl.lock:
+        call = _Call(seconds_of_a_call())
+        token = _call.set(call)
+        question = _Steps(_steps_in(call.seconds))
+        try:
+            yield True
+        finally:
+            _call.reset(token)
+            if question.end():
+                raise OutOfTime(call.seconds, call.last)
+
+
+def look_at_the_clock() -> None:
+    """End the present call if its time is over; for loops that neither ask ISL nor count relations."""
+    call = _call.get()
+    if call is not None:
+        call.left()
+
+
+def _steps_in(seconds: float) -> int:
+    return max(int(min(seconds, 1e6) * _STEPS_PER_SECOND), _FEW_STEPS)
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Answer a question that may stay open, within :data:`ASIDE` steps: who asks has an answer for not knowing.
+
+    Raises
+    ------
+    NoAnswer
+        It is open.
+    """
+    with with_budget(min(budget(), ASIDE)), limited():
+        yield
+
+
 def looking_at(*between: object, number: int = 1) -> None:
     """Count one relation, or a *number*, and remember what it is *between* (as before, if nothing is said)."""
+    call = _call.get()
+    if call is not None:
+        if between:
+            call.last = between
+        call.left()
     tally = _tally.get(None)
     if tally is not None:
         tally.relations += number
@@ -105,30 +252,51 @@ def _is_exceeded() -> bool:
     return False
 
 
+class _Steps:
+    """A limit on ISL's steps, from its making until :meth:`end`."""
+
+    def __init__(self, operations: int) -> None:
+        context = isl.DEFAULT_CONTEXT
+        self.outer = context.get_max_operations()
+        context.reset_operations()
+        context.set_max_operations(operations)
+
+    def end(self) -> bool:
+        """Put the limit around it back, and return whether this one was reached."""
+        exceeded = _is_exceeded()
+        context = isl.DEFAULT_CONTEXT
+        context.set_max_operations(self.outer)
+        context.reset_operations()
+        return exceeded
+
+
 class _Question:
     """One question while it is answered; see :func:`limited`."""
 
     def __enter__(self) -> Tally:
-        context = isl.DEFAULT_CONTEXT
-        self.outer = context.get_max_operations()
+        self.call = _call.get()
         self.operations = budget()
+        in_time = self.operations if self.call is None else _steps_in(self.call.left())
+        self.is_short = in_time < self.operations
+        self.lock = _Isl.lock
+        self.lock.acquire()
         self.around = _tally.get(None)
         self.tally = Tally()
         self.token = _tally.set(self.tally)
-        context.reset_operations()
-        context.set_max_operations(self.operations)
+        self.steps = _Steps(min(self.operations, in_time))
         return self.tally
 
     def __exit__(
         self, kind: type[BaseException] | None, failure: BaseException | None, at: TracebackType | None
     ) -> None:
-        exceeded = _is_exceeded()
+        exceeded = self.steps.end()
+        self.lock.release()
         _tally.reset(self.token)
         if self.around is not None:
             self.around.relations += self.tally.relations
-        context = isl.DEFAULT_CONTEXT
-        context.set_max_operations(self.outer)
-        context.reset_operations()
+        if exceeded and self.is_short:
+            assert self.call is not None
+            raise OutOfTime(self.call.seconds, self.tally.last) from failure
         if exceeded:
             raise OutOfOperations(self.operations, self.tally.last) from failure
         if isinstance(failure, isl.Error):
@@ -145,5 +313,7 @@ def limited() -> AbstractContextManager[Tally]:
         The question takes more.  ISL can be used again.
     NoAnswer
         ISL failed in its own way, as it does on a few relations.
+    OutOfTime
+        The time of the call is over.
     """
     return _Question()

@@ -15,7 +15,7 @@ from polyloop.analysis.operations import operations
 from polyloop.analysis.passing import is_over_blocks
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
-from polyloop.analysis.proof import within_budget
+from polyloop.analysis.proof import in_time, within_budget
 from polyloop.analysis.tally import CountGranularity, MemAccess, Op, Sync, ToCountMap
 from polyloop.analysis.traffic import (
     Footprint,
@@ -54,6 +54,7 @@ _LARGEST: Final = DeviceLimits(shared_bytes=227 * 1024)
 """Of any device: counts ask for no particular one."""
 
 
+@in_time
 def get_op_map(
     kernel: LoopKernel,
     count_redundant_work: bool = False,
@@ -115,6 +116,7 @@ def get_op_map(
     return ToCountMap(found())
 
 
+@in_time
 def get_mem_access_map(
     kernel: LoopKernel,
     count_redundant_work: bool = False,
@@ -248,6 +250,7 @@ _FEW_PARTS: Final = 8
 # {{{ barriers
 
 
+@in_time
 def get_synchronization_map(kernel: LoopKernel, subgroup_size: int | str | None = None) -> ToCountMap[Sync]:
     """Return how often a thread of *kernel* waits for others, and how many launches there are.
 
@@ -321,6 +324,7 @@ def _passes(placement: Placement, meeting: _Wait) -> PiecewisePolynomial:
 # {{{ footprints
 
 
+@in_time
 def gather_access_footprints(
     kernel: LoopKernel, ignore_uncountable: bool = False, *, reference: bool = False
 ) -> dict[tuple[str, str], isl.Set]:
@@ -365,6 +369,7 @@ def _footprints(placement: Placement) -> dict[tuple[str, str], Footprint]:
         return footprints(placement)
 
 
+@in_time
 def gather_access_footprint_bytes(
     kernel: LoopKernel, ignore_uncountable: bool = False, *, reference: bool = False
 ) -> dict[tuple[str, str], PiecewisePolynomial]:

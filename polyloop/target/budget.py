@@ -1,14 +1,15 @@
-"""``pl.operation_budget``: how long ISL may think about one question."""
+"""``pl.time_budget`` of a call, and ``pl.operation_budget`` of one question to ISL."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isfinite
 
 from polyloop.errors import Diagnostic, VerificationError
-from polyloop.poly.budget import DEFAULT_OPERATIONS, with_budget
+from polyloop.poly.budget import DEFAULT_OPERATIONS, DEFAULT_SECONDS, with_budget, with_seconds
 
-__all__ = ["operation_budget"]
+__all__ = ["operation_budget", "time_budget"]
 
 
 @contextmanager
@@ -34,4 +35,37 @@ def operation_budget(max_operations: int) -> Iterator[None]:
         problem = Diagnostic("bad-budget", f"a budget of {max_operations!r} operations", hints=(hint,))
         raise VerificationError("operation_budget", None, [problem])
     with with_budget(max_operations):
+        yield
+
+
+@contextmanager
+def time_budget(seconds: float) -> Iterator[None]:
+    """Let each call take *seconds* of processor time, inside the ``with``; 30 by default.
+
+    ::
+
+        with pl.time_budget(600):
+            knl = pl.add_prefetch(knl, "a", ["i_inner", "k_inner"])
+
+    It holds for the creation of a kernel, for each transform, for :func:`polyloop.verify` and for code generation; a C
+    compiler has as long by the clock.  A call that takes longer is an error, ``out-of-time``, which names what was
+    looked at last.  No kernel, verdict or text depends on it otherwise.
+
+    Parameters
+    ----------
+    seconds
+        At most one year.
+
+    Raises
+    ------
+    VerificationError
+        ``bad-budget``.
+    """
+    given: object = seconds
+    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+    if not (is_number and isfinite(seconds) and 0 < seconds <= 366 * 86400):
+        hint = f"pass a number of seconds; by default it is {DEFAULT_SECONDS:g}"
+        raise VerificationError("time_budget", None, [
+            Diagnostic("bad-budget", f"a time budget of {seconds!r} seconds", hints=(hint,))])
+    with with_seconds(float(seconds)):
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from polyloop.analysis.proof import public_call
 from polyloop.codegen.generate import generate
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import warn
@@ -51,7 +52,8 @@ def generate_code(
     bits = max(index_bits or 32, 8 * kernel.index_dtype.itemsize)
     key = (chosen, bits)
     if key not in known:
-        schedule = build_schedule(kernel, chosen.limits)
-        known[key] = generate(schedule, chosen.language, index_bits=bits)
+        with public_call("generate_code", kernel.name):
+            schedule = build_schedule(kernel, chosen.limits)
+            known[key] = generate(schedule, chosen.language, index_bits=bits)
         warn("generate_code", kernel.name, known[key].notes, kernel.silenced_warnings)
     return known[key]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from polyloop.analysis.proof import public_call
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import ArrayArg
@@ -42,7 +43,7 @@ def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: 
     CodegenError
         The target cannot express the kernel.
     """
-    with operation_budget(budget() if max_operations is None else max_operations):
+    with operation_budget(budget() if max_operations is None else max_operations), public_call("verify", kernel.name):
         chosen = target_of(kernel, target) or CudaTarget()
         verified = build_verified(kernel, chosen.limits)
         program = generate_code(kernel, chosen)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, final
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.proof import share_proofs
+from polyloop.analysis.proof import public_call, share_proofs
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
@@ -117,8 +117,12 @@ class Transform(ABC):
         Raises
         ------
         TransformError
-            With everything that :meth:`violations` or :meth:`consequences` found.
+            With everything that :meth:`violations` or :meth:`consequences` found; ``out-of-time``.
         """
+        with public_call(self.name, kernel.name, TransformError):
+            return self._applied(kernel)
+
+    def _applied(self, kernel: LoopKernel) -> LoopKernel:
         if found := tuple(self.violations(kernel)):
             raise self._refusal(kernel, found)
         try:
