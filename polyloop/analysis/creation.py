@@ -49,7 +49,7 @@ from polyloop.kernel.reductions import ReductionOperation, operations_of
 from polyloop.kernel.specs import Defaults, GlobalArg, check_order, read_offset
 from polyloop.kernel.tree import runs
 from polyloop.poly.affine import Affine, affine_of
-from polyloop.poly.budget import NoAnswer, aside
+from polyloop.poly.budget import ASIDE, NoAnswer, aside, budget
 from polyloop.poly.sets import Row, add_rows
 
 __all__ = ["complete_kernel", "create_kernel", "make_kernel"]
@@ -452,15 +452,22 @@ def _sees_initial(placement: Placement, name: str, dtype: np.dtype[np.generic] |
 
     It may where that stays open: then the array has to be passed.
     """
-    try:
-        with aside():
-            if is_exact(placement, name):
-                return any(True for _ in initial_reads(placement, name, dtype))
-            ends = last_alternatives(placement, name)
-            flow = may_flow_of(placement, name, ends) if ends else known_may_flow(placement, name)
-            return any(not initial.is_empty() for initial in flow.initial)
-    except NoAnswer:
-        return True
+    if budget() > ASIDE:
+        try:
+            with aside():
+                return _has_initial_reads(placement, name, dtype)
+        except NoAnswer:
+            return True
+    with within_budget(placement.program.kernel, f"whether '{name}' is read before it is written"):
+        return _has_initial_reads(placement, name, dtype)
+
+
+def _has_initial_reads(placement: Placement, name: str, dtype: np.dtype[np.generic] | None) -> bool:
+    if is_exact(placement, name):
+        return any(True for _ in initial_reads(placement, name, dtype))
+    ends = last_alternatives(placement, name)
+    flow = may_flow_of(placement, name, ends) if ends else known_may_flow(placement, name)
+    return any(not initial.is_empty() for initial in flow.initial)
 
 
 def _with_directions(kernel: LoopKernel) -> LoopKernel:

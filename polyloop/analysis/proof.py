@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import wraps
 from inspect import signature
+from sys import getrecursionlimit
 from time import perf_counter
 from types import TracebackType
 from typing import ParamSpec, TypeVar
@@ -214,7 +215,8 @@ def public_call(operation: str, kernel: str | None, error: type[PolyloopError] =
     Raises
     ------
     PolyloopError
-        An *error* with ``out-of-time``, where it is the outermost call and takes longer.
+        If it is the outermost call: an *error* with ``out-of-time``, where it takes longer, or with ``too-deep``, where
+        loops, expressions or rules are nested deeper than Python's stack allows.
     """
     is_outermost = False
     try:
@@ -224,6 +226,10 @@ def public_call(operation: str, kernel: str | None, error: type[PolyloopError] =
         if not is_outermost:
             raise
         raise error(operation, kernel, [_out_of_time(late)]) from late
+    except RecursionError:
+        if not is_outermost:
+            raise
+        raise error(operation, kernel, [_too_deep()]) from None
 
 
 def in_time(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -239,6 +245,15 @@ def in_time(function: Callable[_P, _T]) -> Callable[_P, _T]:
             return function(*args, **kwargs)
 
     return call
+
+
+def _too_deep() -> Diagnostic:
+    limit = getrecursionlimit()
+    return Diagnostic(
+        "too-deep",
+        "loops, expressions or rules are nested too deeply",
+        (f"Python's stack has {limit} frames, and takes a few for each level",),
+        ("divide the expression or the nest", f"allow a deeper stack: sys.setrecursionlimit({10 * limit})"))
 
 
 def _out_of_time(late: OutOfTime) -> Diagnostic:

@@ -34,6 +34,7 @@ from polyloop.schedule.plan import Schedule
 __all__ = ["Loops"]
 
 _NONE: Final = frozenset[str]()
+_WRITTEN_OUT: Final = 32  # first iterations that are statements, each with its number; more of them are a loop
 
 
 class Loops(ABC):
@@ -151,7 +152,7 @@ class Loops(ABC):
         ends = self.schedule.fronts.get(name)
         if front and start is not None and ends is not None:
             front = max(0, ends.end - start)
-        if not front or start is None:
+        if not front or start is None or front > _WRITTEN_OUT:
             return self._rest(node, bounds, (front, back), context, inner)
         quiet = Loop(name, without_barriers(node.body)) if ends is not None and ends.is_quiet else node
         first = [self._instance(quiet, start + number, context, inner) for number in range(front)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import pymbolic.primitives as p
 
@@ -24,7 +24,17 @@ from polyloop.transform.selection import selected, selection_violations
 from polyloop.transform.skew import skew_hint
 from polyloop.transform.tag import TagInames, parallel_violations, tag_violations
 
-__all__ = ["SplitIname", "Splitting", "halves", "parts_of", "split_iname", "split_violations"]
+__all__ = [
+    "SplitIname",
+    "Splitting",
+    "halves",
+    "parts_of",
+    "slab_violations",
+    "split_iname",
+    "split_violations",
+]
+
+_MOST_APART: Final = 2**20  # iterations at one end of a loop: sums of it and a size stay far from the end of 64 bits
 
 
 class Splitting(Transform):
@@ -134,15 +144,19 @@ def split_violations(
     if outer == inner:
         yield Diagnostic("name-taken", f"both new inames would be called '{outer}'", hints=("give two names",))
     yield from new_name_violations(kernel, (outer, inner))
-    counts: tuple[object, ...] = slabs
-    if len(counts) != 2 or any(type(count) is not int or count < 0 for count in counts):
-        yield Diagnostic(
-            "bad-slabs",
-            f"slabs={slabs!r} is not a pair of counts",
-            hints=("slabs=(front, back): iterations of the outer loop to separate at either end",),
-        )
+    message = f"slabs={slabs!r} is not a pair of counts"
+    yield from slab_violations(slabs, message, "slabs=(front, back)", "the outer loop")
     for _, text in tags:
         yield from tag_violations(text)
+
+
+def slab_violations(counts: tuple[object, ...], message: str, call: str, loop: str) -> Iterator[Diagnostic]:
+    """Yield what is wrong with numbers of iterations to set apart at the ends of a loop."""
+    if len(counts) != 2 or any(type(count) is not int or count < 0 for count in counts):
+        yield Diagnostic("bad-slabs", message, hints=(f"{call}: iterations of {loop} to separate at either end",))
+    elif any(type(count) is int and count > _MOST_APART for count in counts):
+        hints = (f"at most {_MOST_APART} at either end; split the iname for more",)
+        yield Diagnostic("bad-slabs", f"{counts[0]} and {counts[1]} iterations cannot be set apart", hints=hints)
 
 
 def parts_of(kernel: LoopKernel, iname: str, length: int, names: tuple[str, str], low: int = 0) -> Remap:

@@ -12,6 +12,7 @@ from polyloop.kernel.match import is_glob
 from polyloop.kernel.tags import Sequential, axis_name
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.nests import nest_violations
+from polyloop.transform.split import slab_violations
 from polyloop.transform.tag import fitting, tag_violations
 
 __all__ = ["Peel", "UntagInames", "peel", "untag_inames"]
@@ -87,10 +88,8 @@ class Peel(Transform):
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         yield from iname_violations(kernel, self.iname)
-        counts: tuple[object, ...] = (self.front, self.back)
-        if any(type(count) is not int or count < 0 for count in counts):
-            message = f"{self.front!r} and {self.back!r} are not two counts"
-            yield Diagnostic("bad-slabs", message, hints=("front and back are numbers of iterations, 0 or more",))
+        message = f"{self.front!r} and {self.back!r} are not two counts"
+        yield from slab_violations((self.front, self.back), message, "front=, back=", "the loop")
         tag = kernel.tag(self.iname)
         if axis_name(tag) is not None or not isinstance(tag, Sequential):
             yield Diagnostic(
