@@ -60,7 +60,7 @@ def copy_obligations(placement: Placement) -> Iterator[Obligation]:
         says = f"what is waited for in '{arrival.lowered.instruction.id}' was started before, by the same thread"
         by = "dataflow from starts to arrivals"
         find = partial(copy_violations, placement, arrival, starts)
-        yield Obligation(Claim.VALUES, f"'{name}' on its way", says, by, find)
+        yield Obligation(Claim.VALUES, f"'{name}' on its way", says, by, find, is_strict=True)
 
 
 def copy_pairs(placement: Placement) -> Iterator[tuple[Placed, Sequence[Placed]]]:

@@ -96,7 +96,7 @@ def matrix_obligations(placement: Placement) -> Iterator[Obligation]:
             says = f"'{instruction.id}' adds up what {instruction.matrix.intrinsic.name} does, on whole warps"
             by = "subscripts, types, and the terms of the products of its loads"
             find = partial(matrix_problems, placement, instruction)
-            yield Obligation(Claim.VALUES, f"matrices of '{instruction.id}'", says, by, find)
+            yield Obligation(Claim.VALUES, f"matrices of '{instruction.id}'", says, by, find, is_strict=True)
 
 
 def matrix_problems(placement: Placement, instruction: Instruction) -> Iterator[Diagnostic]:

@@ -16,7 +16,7 @@ from inspect import signature
 from sys import getrecursionlimit
 from time import perf_counter
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from polyloop.analysis.lowering import Access, Lowered
@@ -27,12 +27,14 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.budget import DEFAULT_OPERATIONS, NoAnswer, OutOfOperations, OutOfTime, limited, one_call
 
 __all__ = [
+    "WAIVABLE",
     "Claim",
     "Obligation",
     "Proof",
     "discharged",
     "findings",
     "in_time",
+    "is_waived",
     "prove",
     "public_call",
     "share_proofs",
@@ -63,8 +65,12 @@ class Claim(Enum):
 
     @property
     def is_about_values(self) -> bool:
-        """Whether it is only about which values come out, and not about whether code can be made."""
-        return self not in {Claim.DEVICE, Claim.BARRIERS, Claim.BOUNDS, Claim.LAYOUT}
+        """Whether it is only about which values come out, and so can go without a proof where the user says why."""
+        return self.value in WAIVABLE
+
+
+WAIVABLE: Final = ("coverage", "values", "reduction", "order", "terms", "races")
+"""The kinds of obligations that ``pl.unchecked`` may be about; any other one stays strict."""
 
 
 @quick
@@ -84,6 +90,8 @@ class Obligation:
         Why it does not hold; nothing if it does.
     given
         What it depends on besides the kernel: the device.
+    is_strict
+        Whether ``pl.unchecked`` is not about it, though its claim is about values: generated code rests on it.
     """
 
     claim: Claim
@@ -92,6 +100,7 @@ class Obligation:
     by: str | Callable[[], str]
     find: Callable[[], Iterable[Diagnostic]]
     given: Hashable = None
+    is_strict: bool = False
 
 
 @quick
@@ -116,6 +125,7 @@ class Proof:
     relations: int
     ms: float
     found: tuple[Diagnostic, ...] = ()
+    is_strict: bool = False
 
 
 _proofs: WeakKeyDictionary[LoopKernel, dict[tuple[Claim, str, Hashable], Proof]] = WeakKeyDictionary()
@@ -150,7 +160,7 @@ def _discharge(obligation: Obligation) -> tuple[Proof, bool]:
         found, relations, gave_up = (_not_proven(obligation.says, error, obligation.claim),), 0, True
     ms = 1e3 * (perf_counter() - begin)
     by = "" if gave_up else obligation.by if isinstance(obligation.by, str) else obligation.by()
-    proof = Proof(obligation.claim, obligation.subject, obligation.says, by, relations, ms, found)
+    proof = Proof(obligation.claim, obligation.subject, obligation.says, by, relations, ms, found, obligation.is_strict)
     return proof, gave_up
 
 
@@ -172,8 +182,15 @@ def share_proofs(old: LoopKernel, new: LoopKernel) -> None:
 def findings(kernel: LoopKernel, obligations: Iterable[Obligation]) -> Iterator[Diagnostic]:
     """Yield why *obligations* of *kernel* do not hold; what ``pl.unchecked`` lets pass is not looked at."""
     for obligation in obligations:
-        if not (kernel.waivers and obligation.claim.is_about_values):
+        if not is_waived(kernel, obligation.claim, obligation.subject, is_strict=obligation.is_strict):
             yield from prove(kernel, obligation).found
+
+
+def is_waived(kernel: LoopKernel, claim: Claim, subject: str, *, is_strict: bool = False) -> bool:
+    """Return whether the user lets an obligation of *kernel* pass without a proof."""
+    if is_strict or not claim.is_about_values:
+        return False
+    return any(waiver.covers(claim.value, subject) for waiver in kernel.waivers)
 
 
 class _Within:

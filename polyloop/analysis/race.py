@@ -25,7 +25,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.radix import separates
 from polyloop.poly.sets import map_from_forms
 
-__all__ = ["Need", "needs", "race_obligations", "races", "shared_arrays"]
+__all__ = ["Need", "accesses_to", "needs", "race_obligations", "races", "shared_arrays"]
 
 
 @quick
@@ -170,7 +170,7 @@ def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iter
     axes = placement.axes
     if not axes.all:
         return
-    accesses = _by_array(placement).get(array, [])
+    accesses = accesses_to(placement, array)
     for number, (first, a, first_writes) in enumerate(accesses):
         for other, (second, b, second_writes) in enumerate(accesses):
             if not (first_writes or second_writes):
@@ -182,6 +182,11 @@ def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iter
             if unordered and not _may_be_unordered(placement, array, first, second):
                 continue
             yield from _pair(placement, array, (first, a), (second, b), once=other >= number, unordered=unordered)
+
+
+def accesses_to(placement: Placement, array: str) -> list[tuple[Placed, Access, bool]]:
+    """Return the accesses to *array*, and whether they write."""
+    return _by_array(placement).get(array, [])
 
 
 @memoised

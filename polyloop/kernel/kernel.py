@@ -22,6 +22,7 @@ from polyloop.kernel.made import Made
 from polyloop.kernel.tags import InameTag, Sequential, axis_name
 from polyloop.kernel.trace import Trace
 from polyloop.kernel.tree import Tree, show_tree
+from polyloop.kernel.waivers import Waiver
 from polyloop.poly.sets import set_text
 
 __all__ = ["Condition", "Domain", "LoopKernel", "Reference", "memoised"]
@@ -189,7 +190,7 @@ class LoopKernel:
     preambles: tuple[tuple[str, str], ...] = ()
     target: Hashable | None = None
     fast: bool = False
-    waivers: tuple[str, ...] = ()
+    waivers: tuple[Waiver, ...] = ()
     reference: Reference | None = None
     trace: Trace = field(default_factory=Trace)
     made: Made | None = None
@@ -292,7 +293,7 @@ def _values(kernel: LoopKernel) -> Mapping[str, ValueArg]:
 def show_kernel(kernel: LoopKernel) -> str:
     """Return *kernel* as text for people: arguments, domains, tags, instructions; stable, one fact a line."""
     sections: list[tuple[str, list[str]]] = [
-        ("unchecked", list(kernel.waivers)),
+        ("unchecked", [*map(str, kernel.waivers)]),
         ("arguments", [_show_argument(argument) for argument in kernel.arguments]),
         ("temporaries", [_show_temporary(temporary) for temporary in kernel.temporaries.values()]),
         ("domains", [set_text(domain.set) for domain in kernel.domains]),

@@ -7,6 +7,7 @@ from functools import partial
 from math import prod
 
 from polyloop.analysis.addresses import AddressMap, address_obligations
+from polyloop.analysis.blocks import block_obligations
 from polyloop.analysis.bounds import bounds_obligations
 from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.copies import copy_obligations
@@ -17,7 +18,7 @@ from polyloop.analysis.matrix import matrix_obligations
 from polyloop.analysis.passing import passing_obligations
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.pools import pool_obligations
-from polyloop.analysis.proof import Claim, Obligation, Proof, prove
+from polyloop.analysis.proof import Claim, Obligation, Proof, is_waived, prove
 from polyloop.analysis.race import race_obligations
 from polyloop.analysis.values import value_obligations
 from polyloop.errors import Diagnostic, VerificationError
@@ -47,7 +48,8 @@ def discharge(kernel: LoopKernel, stages: Iterable[Iterable[Obligation]]) -> Ite
 
 
 def _is_waived(kernel: LoopKernel, proof: Proof, finding: Diagnostic) -> bool:
-    return bool(kernel.waivers) and proof.claim.is_about_values and finding.code != "bad-storage"
+    passes = is_waived(kernel, proof.claim, proof.subject, is_strict=proof.is_strict)
+    return passes and finding.code != "bad-storage"
 
 
 def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable[Obligation]]:
@@ -62,6 +64,7 @@ def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable
     yield copy_obligations(placement)
     yield edge_obligations(placement)
     yield race_obligations(at_edges(placement).placement)
+    yield block_obligations(placement)
     yield exchange_obligations(placement)
     yield matrix_obligations(placement)
     yield _barrier_obligations(placement)

@@ -53,7 +53,7 @@ def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: 
         proofs=(*verified.proofs, *program.proofs),
         waits=verified.waits,
         assumptions=(*_checked(program), *map(Assumption, verified.assumed)),
-        unchecked=kernel.waivers,
+        unchecked=tuple(map(str, kernel.waivers)),
     )
 
 

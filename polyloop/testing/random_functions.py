@@ -168,7 +168,9 @@ class _Writer:
             return f"{rng.choice(('min', 'max'))}({self.value(depth + 1)}, {self.value(depth + 1)})"
         if draw < 0.86 and depth == 0:
             return self.total()
-        return f"({self.value(depth + 1)} {rng.choice('++-*')} {self.value(depth + 1)})"
+        if draw < 0.9:
+            return f"{rng.randint(2, 5)}*{self.value(depth + 1)}"
+        return f"({self.value(depth + 1)} {rng.choice('++-')} {self.value(depth + 1)})"
 
     def total(self) -> str:
         """Return a reduction, whose range may be empty."""
@@ -204,7 +206,7 @@ class _Writer:
             first, second = rng.sample(self.scalars, 2)
             self.line(f"{first}, {second} = {second}, {first}")
         elif draw < 0.75:
-            self.line(f"{self.element()} += {self.value(1)}")
+            self.line(f"{self.element()} += ({self.value(1)}) % {_MODULUS}")
         else:
             self.line(f"{self.element()} = ({self.value()}) % {_MODULUS}")
 
@@ -213,7 +215,7 @@ class _Writer:
         if self.scalars and rng.random() < 0.6:
             name = rng.choice(self.scalars)
             if rng.random() < 0.4:
-                self.line(f"{name} += {self.element()}")
+                self.line(f"{name} += {self.element()} % {_MODULUS}")
             else:
                 self.line(f"{name} = ({self.value()}) % {_MODULUS}")
             return

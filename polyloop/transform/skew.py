@@ -22,7 +22,7 @@ def skew_hint(kernel: LoopKernel, wanted: Sequence[str], is_legal: Callable[[Loo
 
     *wanted* are the inames by which another loop of their nest is to be skewed, the likeliest first.
     """
-    for by in wanted:
+    for by in () if kernel.waivers else wanted:  # without proofs, whatever one tries seems to help
         for other in _others(kernel, by):
             for factor in _FACTORS:
                 change, text = _skew(kernel, other, by, factor)

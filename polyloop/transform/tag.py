@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import ClassVar
 
 import islpy as isl
 
+from polyloop.analysis.blocks import block_violations
 from polyloop.analysis.lanes import lane_violations
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.lowering import Lowered
 from polyloop.analysis.passing import passing_violations
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placement
-from polyloop.analysis.proof import share_proofs
+from polyloop.analysis.proof import Claim, is_waived, share_proofs
 from polyloop.analysis.race import Need, races, shared_arrays
 from polyloop.analysis.scans import carried_violations
 from polyloop.analysis.uniform import divergent_reductions
@@ -189,17 +191,21 @@ def parallel_violations(kernel: LoopKernel, tags: Iterable[tuple[str, str]]) -> 
             yield from found
             return
     placement = place(kernel)
-    made = {*kernel.evaluations, *kernel.buffers, *kernel.partials}
-    for array in shared_arrays(placement):
-        if array in made:
-            continue
-        for need in races(placement, array):
-            if not kernel.waivers:
-                yield _race(placement, need, axes)
-                return
+    if found := (*islice(_race_violations(placement, axes), 1), *block_violations(placement)):
+        yield from found
+        return
     for finding in (*passing_violations(placement), *divergent_reductions(placement), *order_violations(kernel)):
         yield _disordered(finding, axes)
         return
+
+
+def _race_violations(placement: Placement, axes: Mapping[str, str]) -> Iterator[Diagnostic]:
+    kernel = placement.program.kernel
+    made = {*kernel.evaluations, *kernel.buffers, *kernel.partials}
+    for array in shared_arrays(placement):
+        if array not in made and not is_waived(kernel, Claim.RACES, f"'{array}'"):
+            for need in races(placement, array):
+                yield _race(placement, need, axes)
 
 
 def _lane_violations(kernel: LoopKernel, lanes: Mapping[str, str]) -> Iterator[Diagnostic]:

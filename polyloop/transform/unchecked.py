@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
-from polyloop.errors import Diagnostic
+from polyloop.analysis.proof import WAIVABLE
+from polyloop.errors import Diagnostic, unknown_name
+from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.waivers import Waiver
 from polyloop.transform.base import Transform
 
 __all__ = ["Unchecked", "unchecked"]
@@ -15,13 +18,14 @@ __all__ = ["Unchecked", "unchecked"]
 
 @dataclass(frozen=True)
 class Unchecked(Transform):
-    """Do not insist on proofs of this kernel and of what is made from it."""
+    """Do not insist on some proofs of this kernel and of what is made from it."""
 
     name: ClassVar[str] = "unchecked"
     reason: str
+    claims: tuple[str, ...] = ()
+    arrays: tuple[str, ...] = ()
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        del kernel
         given: object = self.reason
         if not isinstance(given, str) or not given.strip():
             yield Diagnostic(
@@ -29,12 +33,22 @@ class Unchecked(Transform):
                 "a kernel can go without proofs only for a reason",
                 hints=('say why it is right all the same: pl.unchecked(knl, "rows never share an element")',),
             )
+        for claim in self.claims:
+            if claim not in WAIVABLE:
+                hints = (f"what can be: {', '.join(WAIVABLE)}",)
+                yield Diagnostic("not-waivable", f"'{claim}' is nothing that goes without a proof", hints=hints)
+        for name in self.arrays:
+            if name not in kernel.arrays():
+                yield unknown_name("array", name, kernel.arrays())
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        return replace(kernel, waivers=(*kernel.waivers, " ".join(self.reason.split())))
+        waiver = Waiver(" ".join(self.reason.split()), self.claims, self.arrays)
+        return replace(kernel, waivers=(*kernel.waivers, waiver))
 
 
-def unchecked(kernel: LoopKernel, reason: str) -> LoopKernel:
+def unchecked(
+    kernel: LoopKernel, reason: str, claims: str | Sequence[str] = (), arrays: str | Sequence[str] = ()
+) -> LoopKernel:
     """Go on without proofs of legality and of the absence of races, in all that follows.
 
     ::
@@ -44,21 +58,34 @@ def unchecked(kernel: LoopKernel, reason: str) -> LoopKernel:
         the same knl; the tag is accepted, and what is not proven is written down
 
     Everything is still looked at.  What does not hold, or is not proven, is no error any more: ``pl.verify`` lists
-    it, and the generated source begins with the reason and the list.  Types, shapes, accesses outside of their arrays,
-    what the device can do, and where threads have to wait stay as strict as they are.
+    it, and the generated source begins with the reason and the list.  Nothing else changes: types, shapes, accesses
+    outside of their arrays, storage that is shared, what the device can do, and where threads have to wait stay as
+    strict as they are.  Where the program orders accesses of different blocks, a launch has to end in between; where
+    none can, that is an error: a barrier keeps only the threads of one block apart.
 
     Parameters
     ----------
     reason
         Why the kernel is right all the same: for the trace, the certificate, and the first lines of the source.
+    claims
+        Kinds of obligations, as ``pl.verify`` lists them, that may stay unproven: ``"order, races"``.  All of these
+        unless given: ``coverage``, ``values``, ``reduction``, ``order``, ``terms``, ``races``.
+    arrays
+        Variables whose obligations may stay unproven; all unless given.
 
     Raises
     ------
     TransformError
-        ``no-reason``.
+        ``no-reason``, ``not-waivable``, ``unknown-array``.
 
     Notes
     -----
     A wrong result is then the caller's. Try ``nosync=`` first, which denies one conflict.
     """
-    return Unchecked(reason)(kernel)
+    return Unchecked(reason, _names(claims), _names(arrays))(kernel)
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        return tuple(name.strip() for name in given.split(",") if name.strip())
+    return tuple(given)

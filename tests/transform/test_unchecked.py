@@ -104,3 +104,80 @@ def test_without_a_reason_nothing_is_let_pass() -> None:
             '  Hint: say why it is right all the same: pl.unchecked(knl, "rows never share an element")'
         )
 
+
+
+# {{{ what a waiver is not about
+
+
+def floyd() -> LoopKernel:
+    data = [pl.GlobalArg("d", np.int32, shape="n, n"), ...]
+    text = "d[i, j] = min(d[i, j], d[i, k] + d[k, j])"
+    knl = pl.make_kernel("{[k, i, j]: 0 <= k, i, j < n}", text, data, name="floyd", assumptions="n >= 1")
+    return pl.prioritize_loops(pl.unchecked(knl, "row and column k do not change in step k"), "k, i, j")
+
+
+def shortest(d: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+    for k in range(len(d)):
+        d = np.minimum(d, d[:, k : k + 1] + d[k : k + 1])
+    return d
+
+
+def test_a_wait_between_blocks_is_no_barrier_inside_of_one() -> None:
+    with pytest.raises(pl.TransformError) as error:
+        pl.split_iname(floyd(), "i", 16, outer_tag="g.0", inner_tag="l.0")
+    assert str(error.value).splitlines() == [
+        "split_iname on kernel 'floyd': "
+        "blocks would have to wait for each other in the loop 'k', and cannot [blocks-wait]",
+        "  d[i, j] = min(d[i, j], d[i, k] + d[k, j])            (line 1, instruction 'insn')",
+        "  Note: "
+        "instance (k=0, i=16, j=0) writes d[16, 0]; instance (k=16, i=48, j=0) reads it later, on another block",
+        "  Note: 'pl.unchecked' denies races on 'd', not that the program has an order",
+        "  Hint: call the kernel once for each value of 'k', or let one block do it all: tag inames 'l.N' only",
+    ]
+
+
+def test_in_one_block_the_wait_is_a_barrier() -> None:
+    knl = pl.fix_parameters(floyd(), n=20)
+    knl = pl.tag_inames(knl, "i:l.1, j:l.0")
+    d = np.random.default_rng(1).integers(1, 100, (20, 20)).astype(np.int32)
+    np.fill_diagonal(d, 0)
+    program = pl.generate_code(knl, target=pl.CudaTarget())
+    assert program.device_code.count("__syncthreads();") == 1
+    for result in run_on_fibres(program, {"d": d.copy()}).values():
+        np.testing.assert_array_equal(result["d"], shortest(d))
+
+
+def test_a_waiver_is_about_what_it_names() -> None:
+    knl = pl.unchecked(scan(), "x is zero", claims="order", arrays="x")
+    with pytest.raises(pl.TransformError):
+        pl.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    other = pl.unchecked(scan(), "a is zero", arrays=["a"])
+    with pytest.raises(pl.TransformError):
+        pl.split_iname(other, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    both = pl.unchecked(scan(), "x is zero", "order, races", "x")
+    both = pl.split_iname(both, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    certificate = pl.verify(both)
+    assert certificate.unchecked == ("x is zero (order, races of 'x')",)
+    assert [finding.code for finding in certificate.open] == ["illegal-order", "race"]
+    assert str(both.trace).startswith(
+        "knl = pl.unchecked(knl, reason='x is zero', claims=['order', 'races'], arrays=['x'])"
+    )
+    again = pl.replay(pl.trace_from_json(both.trace.to_json()), scan())
+    assert again.waivers == both.waivers
+
+
+def test_bounds_storage_barriers_and_the_device_are_never_waived() -> None:
+    for claim in ("bounds", "storage", "barriers", "device", "everything"):
+        with pytest.raises(pl.TransformError) as error:
+            pl.unchecked(scan(), "a reason", claims=claim)
+        assert error.value.codes == ("not-waivable",)
+    assert str(error.value) == (
+        "unchecked on kernel 'scan': 'everything' is nothing that goes without a proof [not-waivable]\n"
+        "  Hint: what can be: coverage, values, reduction, order, terms, races"
+    )
+    with pytest.raises(pl.TransformError) as error:
+        pl.unchecked(scan(), "a reason", arrays="nothing")
+    assert error.value.codes == ("unknown-array",)
+
+
+# }}}
