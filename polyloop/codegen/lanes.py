@@ -237,7 +237,7 @@ class LaneLoops(Loops):
             return (start,)
         value, reads = self._element(plan.loads[0], plan.lanes, context, "const ")
         if (condition := self._copied_where(statement, plan, context)) is not None:
-            ctype, _ = vector_type(self.scope, store.dtype, plan.lanes.count)
+            ctype, _ = vector_type(self.scope, store, plan.lanes)
             value = f"{condition.text} ? {value} : {ctype}{{}}"
         target, writes = self._element(store, plan.lanes, context)
         return (Assign(target, "=", value, statement.instruction, next(iter(writes), None), reads),)
@@ -275,7 +275,7 @@ class LaneLoops(Loops):
         place, reads = self._place(wide, context)
         if wide.is_element:
             return place.removeprefix("&"), reads
-        ctype, parts = vector_type(self.scope, wide.dtype, lanes.count)
+        ctype, parts = vector_type(self.scope, wide, lanes)
         if const and parts and self.scope.is_read_once(array_name(wide.access)):
             return self.scope.language.load_once.format(pointer=f"({const}{ctype} *){place}"), reads
         return f"*({const}{ctype} *){place}", reads
@@ -290,14 +290,14 @@ class LaneLoops(Loops):
         names = [self._vector(statement, load, context) for load in plan.loads]
         vector = "" if store is None else self._vector(statement, store, context)
         for load, name in zip(plan.loads, names, strict=True):
-            ctype, parts = vector_type(self.scope, load.dtype, lanes.count)
+            ctype, parts = vector_type(self.scope, load, lanes)
             held[load.key] = (name, parts)
             text, reads = self._element(load, lanes, context, "const ")
             if name not in declared:  # two spellings of one subscript are one vector
                 declared.add(name)
                 out.append(Assign(name, "=", text, "", None, reads, ctype if name == vector else f"const {ctype}"))
         if store is not None:
-            ctype, parts = vector_type(self.scope, store.dtype, lanes.count)
+            ctype, parts = vector_type(self.scope, store, lanes)
             target, writes = self._element(store, lanes, context)
             made = vector, parts
             if vector not in declared:

@@ -205,13 +205,16 @@ def _ahead(
         shape = (2, *loops, count)
         dtype = np.dtype(np.float64 if tensor.product.intrinsic.is_double else np.uint32)
         storages.append(Storage(wish, dtype, shape, AddressSpace.PRIVATE))
-    gone = [dim for dim in statement.dims if dim[1:2] != "." and dim not in common]
-    domain, dims = _without(statement, gone)
+    inner = [dim for dim in statement.dims if dim[1:2] != "." and dim not in common]
+    once = [dim for dim in inner if dim in variables(statement.lhs)]
+    if (several := next((dim for dim in once if not _runs_once(statement, dim)), None)) is not None:
+        raise CodegenError("generate_code", schedule.name, [_several_sums(statement, several)])
+    domain, dims = _without(statement, [dim for dim in inner if dim not in once])
     for role in ("first", "last"):
         own = replace(tensor, role=role, fragments=fragments)
         statements[f"{name} {role}"] = replace(statement, name=f"{name} {role}", dims=dims, domain=domain, tensor=own)
     statements[name] = replace(statement, tensor=replace(tensor, role="step", fragments=fragments))
-    return _around(_loads_apart(tree, name, statements), name, common)
+    return _around(_loads_apart(tree, name, statements), name, common, once)
 
 
 def _loads_apart(tree: Tree, name: str, statements: dict[str, Statement]) -> Tree:
@@ -270,16 +273,36 @@ def _fresh(wish: str, taken: Collection[str]) -> str:
     return next(name for name in chain([wish], (f"{wish}_{n}" for n in count())) if name not in taken)
 
 
-def _around(tree: Tree, name: str, common: Sequence[str]) -> Tree:
-    """Return *tree* with the beginning and the end of a statement around the loops inside of *common* ones."""
+def _runs_once(statement: Statement, loop: str) -> bool:
+    low, high = constant_bounds(statement.domain, statement.dims.index(loop))
+    return low is not None and low == high
+
+
+def _several_sums(statement: Statement, loop: str) -> Diagnostic:
+    return Diagnostic(
+        "bad-tensorize",
+        f"the operands of '{statement.instruction}' cannot be loaded ahead",
+        (f"the loop over '{loop}' takes up other sums in a loop over terms, with products still to be added",),
+        (f"unroll '{loop}' directly around the instruction, or let it lie outside: pl.prioritize_loops(knl, ..)",),
+    )
+
+
+def _around(tree: Tree, name: str, common: Sequence[str], once: Sequence[str]) -> Tree:
+    """Return *tree* with the beginning and the end of a statement around the loops inside of *common* ones.
+
+    Loops that run *once*, and by which sums are subscripted, are around these, too.
+    """
     out: list[TreeNode] = []
     for node in tree:
         if name not in runs((node,)):
             out.append(node)
         elif common and isinstance(node, Loop):
-            out.append(Loop(node.iname, _around(node.body, name, common[1:])))
+            out.append(Loop(node.iname, _around(node.body, name, common[1:], once)))
         else:
-            out += [Run(f"{name} first"), node, Run(f"{name} last")]
+            ends: list[TreeNode] = [Run(f"{name} first"), Run(f"{name} last")]
+            for loop in reversed(once):
+                ends = [Loop(loop, (end,)) for end in ends]
+            out += [ends[0], node, ends[1]]
     return tuple(out)
 
 

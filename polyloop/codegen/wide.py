@@ -322,12 +322,14 @@ def _built_in(dtype: DType, count: int) -> DType | None:
     return next((v for v in VECTORS.values() if component(v) == dtype and len(v.names or ()) == count), None)
 
 
-def vector_type(scope: Scope, dtype: DType, count: int) -> tuple[str, tuple[str, ...]]:
-    """Return the C name of *count* numbers that are moved at once, and how each is called: ``.x``, or nothing.
+def vector_type(scope: Scope, wide: Wide, lanes: Lanes) -> tuple[str, tuple[str, ...]]:
+    """Return the C name of what an access moves, and how each component is called: ``.x``, or nothing.
 
-    The language has vectors of 2 and 4 components; others are declared, as a structure with an array ``e``.
+    The language has vectors of 2 and 4 components; others are declared, as a structure with an array ``e``.  The
+    elements of an array of vectors have the language's types, which can be longer than what one instruction moves.
     """
-    if count <= _BUILT_IN and count * dtype.itemsize <= MOST_BYTES:
+    dtype, count = wide.dtype, lanes.count
+    if wide.is_element or (count <= _BUILT_IN and count * dtype.itemsize <= MOST_BYTES):
         own = _built_in(dtype, count)
         if own is not None:
             return scope.ctype(own), tuple(f".{axis}" for axis in own.names or ())
