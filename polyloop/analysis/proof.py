@@ -51,6 +51,7 @@ class Claim(Enum):
 
     DEVICE = "device"
     COVERAGE = "coverage"
+    OPERANDS = "operands"
     VALUES = "values"
     REDUCTION = "reduction"
     ORDER = "order"
@@ -164,7 +165,7 @@ def _discharge(obligation: Obligation) -> tuple[Proof, bool]:
     return proof, gave_up
 
 
-_SHARED = frozenset({Claim.COVERAGE, Claim.VALUES, Claim.REDUCTION, Claim.ORDER})
+_SHARED = frozenset({Claim.COVERAGE, Claim.OPERANDS, Claim.VALUES, Claim.REDUCTION, Claim.ORDER})
 
 
 def share_proofs(old: LoopKernel, new: LoopKernel) -> None:

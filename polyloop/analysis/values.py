@@ -6,11 +6,10 @@ other write; every term of a reduction exactly once.
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from operator import is_
 from typing import Final
 
@@ -33,13 +32,13 @@ from polyloop.analysis.partials import (
     partial_obligations,
     result_of,
 )
+from polyloop.analysis.paths import Path, known_inames
 from polyloop.analysis.placement import Placed, Placement, free_inames, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.scan_terms import reduction_of, reductions_in_parts, scan_obligations
 from polyloop.analysis.witness import element, instance, pair, point_set, witness
 from polyloop.errors import Diagnostic, Site, WitnessKind
-from polyloop.kernel.domains import parameters_of
-from polyloop.kernel.instruction import Copy, CopyStep, Evaluation, Partial
+from polyloop.kernel.instruction import Copy, CopyStep, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
@@ -64,25 +63,6 @@ class _Leaf:
     access: Access
     relation: isl.Map
     steps: tuple[tuple[Placed, isl.Map], ...] = ()
-
-    @cached_property
-    def names(self) -> list[tuple[str, ...]]:
-        """A name for each dimension of each step: of :attr:`path`, in its order."""
-        return [tuple(f"{x}'{number}" for x in step.dims) for number, (step, _) in enumerate(self.steps)]
-
-    @cached_property
-    def path(self) -> isl.Map:
-        """From instances of the reading statement to those of all steps, one behind the other."""
-        _, path = self.steps[0]
-        for (before, _), (_, link) in itertools.pairwise(self.steps):
-            unused = path.dim(_OUT) - len(before.dims)
-            path = path.apply_range(link.insert_dims(_IN, 0, unused).domain_map().reverse()).flatten_range()
-        return path
-
-    def flattened(self) -> tuple[isl.Set, list[str], isl.Map]:
-        """Return ``[instance, path]`` as one tuple, its names, and the map from it to the wrapped pair."""
-        pairs = self.path.wrap()
-        return pairs.flatten(), [x for step in self.names for x in step], pairs.flatten_map().reverse()
 
 
 def value_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -289,7 +269,7 @@ def _bare_terms(comparison: Comparison, statement: Placed, access: Access, origi
         way = link if source is inside else link.apply_range(evaluated(source, inside))
         step = way if step is None else step.union(way)
     leaf = None if step is None else _Leaf(inside, access, step, ((inside, step),))
-    reached = None if leaf is None else _reference_instances(statement, leaf, original)
+    reached = None if leaf is None else Path(statement, leaf.steps).reference_instances(original)
     operation, name = original.lowered.operation, original.lowered.instruction.id
     if leaf is None or reached is None or operation is None or operation.ordered:
         yield _not_proven(f"the terms of '{name}' are not found where they are computed", site)
@@ -372,12 +352,12 @@ def _same_value(
         yield _not_proven(f"the order of the terms of '{operation}' is lost where they are computed ahead", site)
         return
     if moved:
-        reached = _reference_instances(statement, leaf, original)
+        reached = Path(statement, leaf.steps).reference_instances(original)
         if reached is None:
             yield _not_proven(f"'{array}' is read in a reduction that is computed ahead inside another one", site)
             return
         yield from _all_terms(comparison, statement, leaf, original, reached)
-        got = _elements_on_path(statement, leaf)
+        got = Path(statement, leaf.steps).values(leaf.statement.indices(leaf.access))
     else:
         reached = reference_map(statement, original)
         known = leaf.relation.intersect_domain(reached.domain())  # what a scan adds for nobody may be anything
@@ -439,59 +419,6 @@ def _same_condition(to_reference: isl.Map, leaf: _Leaf, original: Placed, wanted
     return bool(leaf.relation.intersect_range(leaf.statement.domain_of(leaf.access)).domain().is_equal(needed))
 
 
-def _reference_instances(statement: Placed, leaf: _Leaf, original: Placed) -> isl.Map | None:
-    """Return ``{ [instance -> path to the leaf] -> instance of the reference statement }``.
-
-    Loop inames follow from the reading statement, inames of reductions from the step that collects their terms; None
-    where no step knows an iname.
-    """
-    known = _known_inames(statement, original)
-    forms: list[Affine] = []
-    for iname in original.lowered.inames:
-        form = known[iname].substitute(statement.forms) if iname in known else _reduced(leaf, iname)
-        if form is None:
-            return None
-        forms.append(form)
-    flat, names, wrapped = leaf.flattened()
-    return map_from_forms(flat, (*statement.dims, *names), forms).apply_domain(wrapped)
-
-
-def _reduced(leaf: _Leaf, iname: str) -> Affine | None:
-    """Return the iname of a reduction that is computed ahead, as a form of the path to *leaf*.
-
-    What collects terms says which it collects; what it reads may be computed for any of them that have the same value,
-    and is asked only where nothing on the path collects terms over the iname.
-    """
-    steps = [(step, names) for (step, _), names in zip(reversed(leaf.steps), reversed(leaf.names), strict=True)]
-    for step, names in sorted(steps, key=lambda pair: pair[0].lowered.role != "update"):
-        origin = step.lowered.instruction.origin
-        form = origin.forms.get(iname) if isinstance(origin, Evaluation) else None
-        if form is not None and form.names() <= {*step.lowered.inames, *parameters_of(step.domain)}:
-            return form.substitute(step.forms).substitute(_renaming(step, names))
-    return None
-
-
-def _renaming(step: Placed, names: tuple[str, ...]) -> dict[str, Affine]:
-    return {old: Affine.variable(new) for old, new in zip(step.dims, names, strict=True)}
-
-
-def _elements_on_path(statement: Placed, leaf: _Leaf) -> isl.Map:
-    """Return ``{ [instance -> path to the leaf] -> element }``."""
-    renaming = _renaming(leaf.statement, leaf.names[-1])
-    forms = [None if form is None else form.substitute(renaming) for form in leaf.statement.indices(leaf.access)]
-    flat, names, wrapped = leaf.flattened()
-    return map_from_forms(flat, (*statement.dims, *names), forms).apply_domain(wrapped)
-
-
-def _known_inames(statement: Placed, original: Placed) -> dict[str, Affine]:
-    """Return the inames of a reference statement that an instance of *statement* decides about, as forms of its own."""
-    origin = statement.lowered.instruction.origin
-    assert isinstance(origin, Copy), "only a copy has a reference instance"
-    own = frozenset((*statement.lowered.inames, *parameters_of(statement.domain)))
-    found = {iname: origin.forms.get(iname) for iname in original.lowered.inames}
-    return {iname: form for iname, form in found.items() if form is not None and form.names() <= own}
-
-
 def _all_terms(
     comparison: Comparison, statement: Placed, leaf: _Leaf, original: Placed, to_reference: isl.Map
 ) -> Iterator[Diagnostic]:
@@ -500,13 +427,13 @@ def _all_terms(
     Those are the terms that agree with the instance: inside of another reduction, with its term.  Where *statement*
     combines partial results, they are those of its result, which all of its instances for one result have together.
     """
-    known = _known_inames(statement, original)
+    known = known_inames(statement, original)
     result = identity(statement)
     whole = comparison.combines(statement)
     if whole:
         known = {name: form for name, form in known.items() if name not in original.lowered.own}
         result = result_of(comparison, statement)
-    counted = leaf.path.domain_map().apply_range(result)
+    counted = Path(statement, leaf.steps).pairs.domain_map().apply_range(result)
     reached = counted.reverse().apply_range(to_reference)
     outer = map_from_forms(original.domain, original.dims, [Affine.variable(name) for name in known])
     complete = reached.apply_range(outer).apply_range(outer.reverse())

@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import children
 
-__all__ = ["COMMUTATIVE", "EXCHANGE", "Update", "update_of"]
+__all__ = ["COMMUTATIVE", "EXCHANGE", "NEUTRAL", "Update", "update_of"]
 
 EXCHANGE: Final = "exchange"
 """The operation of ``a = x``, where x does not read the element that it replaces."""
@@ -26,6 +26,8 @@ _OPERATIONS: Final[dict[type, str]] = {
 }
 COMMUTATIVE: Final = frozenset(_OPERATIONS.values())
 """Operations whose order does not matter: several updates of one element may happen in any order."""
+NEUTRAL: Final = {"sum": 0, "product": 1, "or": 0, "xor": 0}
+"""Neutral elements of operations that are numbers whatever the type is."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from polyloop.analysis.passing import passing_obligations
 from polyloop.analysis.placement import Placement
 from polyloop.analysis.pools import pool_obligations
 from polyloop.analysis.proof import Claim, Obligation, Proof, is_waived, prove
+from polyloop.analysis.provenance import expression_obligations
 from polyloop.analysis.race import race_obligations
 from polyloop.analysis.values import value_obligations
 from polyloop.errors import Diagnostic, VerificationError
@@ -57,6 +58,7 @@ def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable
     kernel = placement.program.kernel
     comparison = Comparison(kernel)
     yield _device_obligations(placement, limits)
+    yield expression_obligations(comparison)
     yield value_obligations(comparison)
     yield order_obligations(comparison)
     yield pool_obligations(placement)

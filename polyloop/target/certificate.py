@@ -58,6 +58,8 @@ class Certificate:
         What all of this rests on.
     unchecked
         The reasons given to ``pl.unchecked``; none for most kernels.
+    rewrites
+        The steps that made another program on purpose, as calls: what is proven is proven of that program.
     """
 
     kernel: str
@@ -66,6 +68,7 @@ class Certificate:
     waits: tuple[Wait, ...]
     assumptions: tuple[Assumption, ...]
     unchecked: tuple[str, ...] = ()
+    rewrites: tuple[str, ...] = ()
 
     @property
     def is_proven(self) -> bool:
@@ -95,6 +98,7 @@ class Certificate:
                 "target": self.target,
                 "proven": self.is_proven,
                 "unchecked": list(self.unchecked),
+                "rewrites": list(self.rewrites),
                 "relations": self.relations,
                 "ms": round(self.ms, 3),
                 "proofs": [_proof_data(proof) for proof in self.proofs],
@@ -147,6 +151,7 @@ def _lines(certificate: Certificate) -> Iterator[str]:
         yield f"  {claim.value} ({by})"
         yield from _rows(list(group))
     yield f"  {'all':<{_WIDTH + 2}}{certificate.relations:>10}{certificate.ms:>9.2f}"
+    yield from _listed("what made another program of it, on purpose", iter(certificate.rewrites))
     yield from _listed("what keeps threads apart", map(str, certificate.waits))
     for title, checked in (("checked at each call", True), ("taken on your word", False)):
         entries = [a for a in certificate.assumptions if bool(a.error) is checked]

@@ -16,6 +16,7 @@ from polyloop.target.budget import operation_budget
 from polyloop.target.certificate import Assumption, Certificate
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
+from polyloop.transform.base import Applied
 
 __all__ = ["verify"]
 
@@ -54,6 +55,7 @@ def verify(kernel: LoopKernel, *, target: Target | None = None, max_operations: 
         waits=verified.waits,
         assumptions=(*_checked(program), *map(Assumption, verified.assumed)),
         unchecked=tuple(map(str, kernel.waivers)),
+        rewrites=tuple(s.call() for s in kernel.trace if isinstance(s, Applied) and s.transform.changes_meaning),
     )
 
 

@@ -10,7 +10,9 @@ from typing import Any, ClassVar, final
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.proof import public_call, share_proofs
+from polyloop.analysis.comparison import Comparison
+from polyloop.analysis.proof import findings, public_call, share_proofs
+from polyloop.analysis.provenance import expression_obligations
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
@@ -130,7 +132,7 @@ class Transform(ABC):
             step = Applied(self, self.note(kernel, result), changes_of(kernel, result))
             rewritten, result = result, replace(result, trace=kernel.trace.followed_by(step))
             share_proofs(rewritten, result)
-            found = tuple(self.consequences(kernel, result))
+            found = tuple(self.consequences(kernel, result)) or tuple(_changed_expressions(result))
         except VerificationError as error:
             raise self._refusal(kernel, error.found) from error
         if found:
@@ -141,6 +143,16 @@ class Transform(ABC):
         error = TransformError(self.name, kernel.name, [with_history(kernel.trace, finding) for finding in found])
         error.transform, error.before = self, kernel
         return error
+
+
+def _changed_expressions(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield where an expression is not the program's any more, as far as *kernel* can be placed on threads already."""
+    try:
+        comparison = Comparison(kernel)
+        comparison.new  # noqa: B018 - what is not placed yet is looked at when code is generated
+    except VerificationError:
+        return
+    yield from findings(kernel, expression_obligations(comparison))
 
 
 def iname_violations(kernel: LoopKernel, iname: str) -> Iterator[Diagnostic]:

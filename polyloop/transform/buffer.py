@@ -20,7 +20,7 @@ from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.rewrite import expand_rules, variables
-from polyloop.expr.updates import update_of
+from polyloop.expr.updates import NEUTRAL, update_of
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import Copy, Instruction, Move, MoveRole
 from polyloop.kernel.kernel import LoopKernel
@@ -34,7 +34,6 @@ from polyloop.transform.uses import find_uses
 
 __all__ = ["BufferArray", "buffer_array"]
 
-_NEUTRAL: Final = {"sum": 0, "product": 1, "or": 0, "xor": 0}
 _WORDS: Final = {
     MoveRole.LOAD: "loaded",
     MoveRole.START: "initialised",
@@ -167,7 +166,7 @@ class BufferArray(Transform):
         if store == _BUFFER:
             return fills, MoveRole.STORE
         update = update_of(_BASE, store)
-        is_neutral = update is not None and update.operation in _NEUTRAL and init == _NEUTRAL[update.operation]
+        is_neutral = update is not None and update.operation in NEUTRAL and init == NEUTRAL[update.operation]
         if fills is MoveRole.START and update is not None and update.operand == _BUFFER and is_neutral:
             return fills, MoveRole.ADD
         return None

@@ -82,10 +82,24 @@ def test_what_is_proven_once_keeps_its_figures() -> None:
 def test_a_certificate_reads_as_a_table() -> None:
     certificate = pl.verify(product())
     lines = str(certificate).splitlines()
-    assert lines[0] == "certificate of kernel 'product' for cuda: 17 obligations proven"
+    assert lines[0] == "certificate of kernel 'product' for cuda: 18 obligations proven"
     assert "  values (dataflow through the temporary, against the program's reads)" in lines
     assert max(map(len, lines)) <= 120
-    assert repr(certificate) == "<Certificate of 'product' for cuda: 17 obligations proven>"
+    assert repr(certificate) == "<Certificate of 'product' for cuda: 18 obligations proven>"
+
+
+def test_a_certificate_lists_what_made_another_program() -> None:
+    knl = made("y[i] = sum(k, 3*x[i, k])", "{[i, k]: 0 <= i < n and 0 <= k < 8}", [pl.GlobalArg("x", F, shape="n, 8")])
+    assert pl.verify(pl.split_iname(knl, "i", 16)).rewrites == ()
+    certificate = pl.verify(pl.hoist_reduction_factors(knl))
+    assert certificate.rewrites == ("hoist_reduction_factors()",)
+    assert "what made another program of it, on purpose" in str(certificate)
+
+
+def test_integers_that_are_computed_ahead_are_named_in_the_argument() -> None:
+    knl = made("y[i] = 2*3*x[i]", data=[pl.GlobalArg("x", F, shape="n")])
+    (proof,) = [proof for proof in pl.verify(pl.fold_constants(knl)).proofs if proof.claim is Claim.OPERANDS]
+    assert proof.by == "operands side by side, up to integers computed ahead"
 
 
 def test_many_obligations_of_one_kind_are_summed_up() -> None:
