@@ -32,7 +32,7 @@ from polyloop.kernel.tree import paths, with_collectives
 __all__ = ["Access", "Accumulator", "Lowered", "Program", "loop_order", "lower"]
 
 _RECENT: Final = 64
-_recent: OrderedDict[tuple[int, ...], tuple[tuple[object, ...], Program]] = OrderedDict()
+_recent: OrderedDict[tuple[Hashable, ...], tuple[tuple[object, ...], Program]] = OrderedDict()
 
 
 @memoised
@@ -52,7 +52,7 @@ def lower(kernel: LoopKernel) -> Program:
         kernel.buffers,
         kernel.parameters,
     )
-    key = (*(id(part) for part in parts), hash((kernel.names(), exact_parameters(kernel))))
+    key = (*(id(part) for part in parts), kernel.names(), exact_parameters(kernel))
     found = _recent.get(key)
     if found is None:
         found = _recent[key] = (parts, _lower(kernel))

@@ -27,7 +27,7 @@ def passing_obligations(placement: Placement) -> Iterator[Obligation]:
         if is_over_blocks(placed):
             id_ = placed.lowered.instruction.id
             says = f"every block reaches '{id_}' once, and waits there only for blocks that have begun before it"
-            by = "loops and conditions around it, axes without an iname of it"
+            by = "loops around it, axes without an iname of it"
             yield Obligation(Claim.BARRIERS, f"'{name}'", says, by, partial(_problems, placement, placed))
 
 
@@ -44,8 +44,6 @@ def _problems(placement: Placement, placed: Placed) -> Iterator[Diagnostic]:
     why = ""
     if loops or not placed.repeated.issuperset(axes.all):
         why = f"it is repeated along {', '.join(dict.fromkeys((*loops, *sorted(placed.own))))}"
-    elif lowered.bounds or lowered.predicates:
-        why = "data decides which blocks come to it"
     elif len(axes.group) > 1:
         why = f"blocks are numbered along one axis, and the kernel has {', '.join(axes.group)}"
     elif axes.has_digits:

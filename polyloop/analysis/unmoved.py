@@ -174,7 +174,7 @@ def _accesses(statement: Placed, variable: str) -> Sequence[Access]:
 @memoised
 def _plain(lowered: Lowered) -> frozenset[str]:
     """Return the variables whose accesses in a statement are plain: each happens, to an element that is known."""
-    if lowered.bounds or lowered.atomic is not None or lowered.instruction.is_c:
+    if lowered.bounds or lowered.instruction.is_c:
         return frozenset()
     written = {write.array for write in lowered.writes} if lowered.is_conditional else set[str]()
     written.update(write.array for write in lowered.writes if write.fields)
