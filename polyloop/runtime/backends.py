@@ -15,7 +15,7 @@ from polyloop.expr.dtypes import computed
 from polyloop.expr.records import field_dtype, field_names, field_offset, is_record, record_name
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.arguments import Binder, Binding
-from polyloop.runtime.ccompile import build_library, load_library
+from polyloop.runtime.ccompile import open_library
 from polyloop.runtime.gpu import GpuModule, resolve_stream
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
@@ -57,7 +57,7 @@ class CBackend:
     """A program of the C target, as functions of a shared library."""
 
     def __init__(self, program: GeneratedProgram) -> None:
-        self._library = load_library(build_library(program.device_code))
+        self._library = open_library(program.device_code)
         self.binder = Binder(program, HostMemory())
         arrays = (*program.arguments, *program.workspace)
         self._arrays = frozenset(a.name for a in arrays if isinstance(a, ArrayArg))

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import stat
 import sys
@@ -29,6 +30,9 @@ _RECORD: Final = "record.json"
 _SOURCE: Final = "source.txt"
 _FORMAT: Final = 1
 DEFAULT_LIMIT: Final = 512 * 1024 * 1024
+_RECORD_LIMIT: Final = 2**20  # of the record of an entry [bytes]
+_SOURCE_LIMIT: Final = 2**28  # of a source text [bytes]
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _ABANDONED_AFTER: Final = 3600.0  # seconds until an unfinished entry of another process is litter
 
 
@@ -52,7 +56,7 @@ class CacheKey:
     @property
     def digest(self) -> str:
         """Name of the entry: the SHA-256 of all fields."""
-        text = json.dumps([_FORMAT, self.kind, self.source, self.compiler, list(self.flags)])
+        text = json.dumps([_FORMAT, self.kind, self.source, self.compiler, list(self.flags)])  # ASCII
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -95,11 +99,11 @@ def open_cache(directory: Path | None = None, limit_bytes: int = DEFAULT_LIMIT) 
     CompilerError
         ``unsafe-cache-dir``: users other than its owner could put programs into it.
     """
-    root = default_directory() if directory is None else directory
     try:
+        root = default_directory() if directory is None else directory
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = root.stat()
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, ValueError):  # RuntimeError: nothing says where the user's files are
         return None
     _refuse_unsafe(root, status)
     if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
@@ -139,15 +143,23 @@ class DiskCache:
         The stored source must equal the key's and every file must have the recorded hash; an
         entry that fails is removed.
         """
+        return None if self.read(key) is None else self.root / key.digest
+
+    def read(self, key: CacheKey) -> dict[str, bytes] | None:
+        """Return the files of *key*'s entry, as they were checked, or None.
+
+        What is returned is what was checked: the files may change behind it.
+        """
         entry = self.root / key.digest
         if not entry.is_dir():
             return None
-        if _fault(entry, key) is not None:
+        files = _checked(entry, key)
+        if isinstance(files, str):
             _remove(entry)
             return None
         with contextlib.suppress(OSError):
             os.utime(entry / _RECORD)
-        return entry
+        return files
 
     def put(self, key: CacheKey, files: Mapping[str, bytes]) -> Path | None:
         """Store *files* under *key* and return their directory; None where the disk refuses."""
@@ -164,7 +176,7 @@ class DiskCache:
         except OSError:
             return None
         try:
-            (fresh / _SOURCE).write_bytes(key.source.encode())
+            (fresh / _SOURCE).write_bytes(_encoded(key.source))
             for name, data in files.items():
                 (fresh / name).write_bytes(data)
             (fresh / _RECORD).write_text(json.dumps(record, indent=1))
@@ -179,7 +191,7 @@ class DiskCache:
         try:
             fresh.rename(entry)
         except OSError:  # another process was faster, or an entry that is damaged is in the way
-            if _fault(entry, key) is None:
+            if not isinstance(_checked(entry, key), str):
                 _remove(fresh)
                 return
             _remove(entry)
@@ -205,8 +217,8 @@ class DiskCache:
         """Return every entry whose content does not match its record; drop them if *remove*."""
         problems = []
         for entry in self._directories():
-            fault = _fault(entry, None)
-            if fault is not None:
+            fault = _checked(entry, None)
+            if isinstance(fault, str):
                 problems.append(CacheProblem(entry.name, fault))
                 if remove:
                     _remove(entry)
@@ -256,32 +268,67 @@ def _remove(entry: Path) -> None:
     shutil.rmtree(entry, ignore_errors=True)
 
 
+def _encoded(text: str) -> bytes:
+    """Return *text* as bytes, also where it has halves of characters, as names of files in other encodings give."""
+    return text.encode(errors="surrogatepass")
+
+
+def _content(path: Path, limit: int) -> bytes:
+    """Return the bytes of a plain file.
+
+    Raises
+    ------
+    OSError, ValueError
+        It is no plain file, such as a pipe that a reader would wait for, or has more than *limit* bytes.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(f"'{path.name}' is no file")
+        if status.st_size > limit:
+            raise OSError(f"'{path.name}' has {status.st_size} bytes")
+        return file.read()
+
+
 def _read_record(entry: Path) -> dict[str, Any] | None:
     try:
-        record = json.loads((entry / _RECORD).read_text())
-    except (OSError, ValueError):
+        record = json.loads(_content(entry / _RECORD, _RECORD_LIMIT))
+    except (OSError, ValueError, RecursionError):
         return None
     wanted = {"format": int, "kind": str, "compiler": str, "flags": list, "files": dict}
     if not isinstance(record, dict):
         return None
     well_formed = all(isinstance(record.get(name), kind) for name, kind in wanted.items())
-    return record if well_formed and record["format"] == _FORMAT else None
+    well_formed = well_formed and record["format"] == _FORMAT and all(map(_is_recorded, record["files"].items()))
+    return record if well_formed else None
 
 
-def _fault(entry: Path, key: CacheKey | None) -> str | None:
-    """Return why the entry cannot be used (for *key*), or None."""
+def _is_recorded(entry: tuple[str, object]) -> bool:
+    """Return whether *entry* is the name of a file with its size and hash."""
+    name, facts = entry
+    match facts:
+        case [int(size), str()]:
+            return _FILE_NAME.fullmatch(name) is not None and size >= 0
+    return False
+
+
+def _checked(entry: Path, key: CacheKey | None) -> dict[str, bytes] | str:
+    """Return the files of the entry if they can be used (for *key*), or why they cannot."""
     record = _read_record(entry)
     if record is None:
         return "its record is missing or unreadable"
+    files = {}
     try:
-        source = (entry / _SOURCE).read_bytes().decode()
-        stored = CacheKey(record["kind"], source, record["compiler"], tuple(map(str, record["flags"])))
+        source = _content(entry / _SOURCE, _SOURCE_LIMIT)
+        stored = CacheKey(record["kind"], source.decode(errors="surrogatepass"), record["compiler"],
+                          tuple(map(str, record["flags"])))
         if stored.digest != entry.name or (key is not None and stored != key):
             return "its source, compiler or flags are not those of its key"
-        for name, recorded in record["files"].items():
-            data = (entry / os.path.basename(name)).read_bytes()
-            if recorded != [len(data), _sha256(data)]:
+        for name, (size, digest) in record["files"].items():
+            files[name] = _content(entry / name, size)
+            if _sha256(files[name]) != digest:
                 return f"'{name}' is not what was stored"
-    except (OSError, UnicodeDecodeError) as err:
+    except (OSError, ValueError) as err:
         return f"it cannot be read: {err.__class__.__name__}"
-    return None
+    return files

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -11,17 +13,28 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from polyloop.errors import CompilerError, Diagnostic
+from polyloop.poly.budget import seconds_of_a_call
 from polyloop.runtime.cache import CacheKey, open_cache
 
-__all__ = ["Compiler", "build_library", "find_compiler", "load_library", "numbered_source"]
+__all__ = [
+    "Compiler",
+    "build_library",
+    "find_compiler",
+    "has_own_headers",
+    "load_library",
+    "numbered_source",
+    "open_library",
+]
 
 # Value-changing options stay off: sums are not reassociated and products not contracted, so that
 # a C kernel gives the same bits everywhere.  Nobody reads errno.
@@ -32,6 +45,17 @@ _WHOLE_LOOPS: Final = ("-fno-tree-loop-distribution", "-fno-tree-loop-distribute
 _CANDIDATES: Final = {"c": ("CC", ("cc", "gcc", "clang"), "cc"), "c++": ("CXX", ("c++", "g++", "clang++"), "c++")}
 _OWN_FAULT: Final = "this is a fault of the code generator unless the kernel holds C text of yours"
 _NO_HALVES: Final = "float16 needs GCC 12 or Clang 15, or a later one (on x86): set CC"
+_LIBRARY: Final = "library.so"
+_PROBE_SECONDS: Final = 10.0  # for a compiler to say its version, or whether it takes a flag
+_CALLS: Final = 10  # budgets of a call that a compiler has for a program
+_INCLUDE: Final = re.compile(
+    r"^[ \t]*(?:#|%:|\?\?=)[ \t]*(?:include|include_next|import|embed)\b[ \t]*(.*?)[ \t]*$", re.MULTILINE
+)
+_STANDARD_HEADER: Final = re.compile(  # of C, C++ and POSIX: they come with the compiler, whose version is known
+    r"<(?:assert|complex|ctype|errno|fenv|float|inttypes|iso646|limits|math|signal|stdalign|stdarg|stdatomic|stdbool"
+    r"|stddef|stdint|stdio|stdlib|stdnoreturn|string|tgmath|time|ucontext|wchar|wctype)\.h>"
+    r"|<(?:algorithm|array|atomic|bit|cmath|complex|cstddef|cstdint|cstdlib|cstring|limits|tuple|type_traits|utility)>"
+)
 _BODY: Final = '#line 1 "kernel.cu"\n'
 _LANGUAGE_NAME: Final = {"c": "C", "c++": "C++"}
 
@@ -63,7 +87,7 @@ def find_compiler(language: str = "c") -> Compiler:
     Raises
     ------
     CompilerError
-        ``no-c-compiler``, with what was looked for.
+        ``no-c-compiler``, with what was looked for; ``bad-compiler-command``.
     """
     variable, names, _ = _CANDIDATES[language]
     found = _find(language, os.environ.get(variable, ""), os.environ.get("PATH", ""))
@@ -81,7 +105,7 @@ def find_compiler(language: str = "c") -> Compiler:
 @functools.lru_cache(maxsize=16)
 def _find(language: str, chosen: str, path: str) -> Compiler | None:
     _, names, zig = _CANDIDATES[language]
-    commands = [shlex.split(chosen)] if chosen.strip() else []
+    commands = [_command(language, chosen)] if chosen.strip() else []
     commands += [[name] for name in names]
     if importlib.util.find_spec("ziglang") is not None:
         commands.append([sys.executable, "-m", "ziglang", zig])
@@ -96,10 +120,20 @@ def _find(language: str, chosen: str, path: str) -> Compiler | None:
     return None
 
 
+def _command(language: str, chosen: str) -> list[str]:
+    try:
+        return shlex.split(chosen)
+    except ValueError as err:
+        variable = _CANDIDATES[language][0]
+        raise CompilerError("compile", None, [Diagnostic(
+            "bad-compiler-command", f"{variable}={chosen!r} is no command", (str(err),),
+            (f"set {variable} to a command as a shell has it, such as gcc or 'clang -m64'",))]) from None
+
+
 def _version(command: tuple[str, ...]) -> str | None:
     try:
-        done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        done = _run([*command, "--version"], os.curdir, _PROBE_SECONDS)
+    except CompilerError:
         return None
     text = done.stdout.strip().splitlines()
     return text[0] if done.returncode == 0 and text else None
@@ -107,12 +141,12 @@ def _version(command: tuple[str, ...]) -> str | None:
 
 @functools.lru_cache(maxsize=64)
 def _accepts(compiler: Compiler, flag: str) -> bool:
-    with tempfile.TemporaryDirectory(prefix="polyloop-") as directory:
+    with _writing(), tempfile.TemporaryDirectory(prefix="polyloop-") as directory:
         source = Path(directory) / "probe.c"
         source.write_text("int polyloop_probe(void) { return 0; }\n")
         command = [*compiler.command, "-Werror", flag, "-x", compiler.language, "-c", str(source),
                    "-o", str(source.with_suffix(".o"))]
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+        return _run(command, directory, _PROBE_SECONDS).returncode == 0
 
 
 @functools.lru_cache(maxsize=1)
@@ -129,9 +163,19 @@ def _processor() -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    """Return the directory for libraries that could not be cached; it goes with the process."""
-    return tempfile.TemporaryDirectory(prefix="polyloop-")
+def _scratch(process: int) -> Path:
+    """Return the directory of *process*, this one, for libraries that could not be cached; it goes with the process.
+
+    A process that was forked off has its own, and leaves its parent's alone.
+    """
+    path = Path(tempfile.mkdtemp(prefix="polyloop-"))
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(path, ignore_errors=True)
+
+    atexit.register(remove)
+    return path
 
 
 def build_library(source: str, *, language: str = "c", flags: tuple[str, ...] | None = None, kind: str = "c",
@@ -150,8 +194,42 @@ def build_library(source: str, *, language: str = "c", flags: tuple[str, ...] | 
     Raises
     ------
     CompilerError
-        ``no-c-compiler``, ``c-compiler-failed``, ``unsafe-cache-dir``.
+        ``no-c-compiler``, ``bad-compiler-command``, ``c-compiler-failed``, ``compiler-too-slow``, ``cannot-write``,
+        ``unsafe-cache-dir``.
     """
+    built = _built(source, language, flags, kind, check_flags)
+    if built.entry is not None:
+        return built.entry / _LIBRARY
+    with _writing():
+        path = _scratch(os.getpid()) / f"{built.digest}.so"
+        path.write_bytes(built.library)
+        return path
+
+
+def open_library(source: str, *, language: str = "c", flags: tuple[str, ...] | None = None, kind: str = "c",
+                 check_flags: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """Compile *source* as :func:`build_library` does, and load what was compiled, whatever happens to the cache.
+
+    Raises
+    ------
+    CompilerError
+        Those of :func:`build_library`; ``cannot-load``.
+    """
+    return _loaded(_built(source, language, flags, kind, check_flags).library)
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A library as bytes; its name, and its entry in the disk cache, if it has one."""
+
+    library: bytes
+    digest: str
+    entry: Path | None
+
+
+def _built(
+    source: str, language: str, flags: tuple[str, ...] | None, kind: str, check_flags: tuple[str, ...]
+) -> _Built:
     compiler = find_compiler(language)
     identity = compiler.identity
     if flags is None:
@@ -161,25 +239,47 @@ def build_library(source: str, *, language: str = "c", flags: tuple[str, ...] | 
             identity = f"{identity} on {_processor()}"
     if "#pragma omp" in source and compiler.accepts("-fopenmp"):
         flags = (*flags, "-fopenmp")
-    key = CacheKey(kind, source, identity, (*flags, "|", *check_flags))
-    cache = open_cache()
-    entry = cache.get(key) if cache is not None else None
-    if entry is not None:
-        return entry / "library.so"
-    data = _compile(compiler, source, flags, check_flags)
-    entry = cache.put(key, {"library.so": data}) if cache is not None else None
-    if entry is not None:
-        return entry / "library.so"
-    path = Path(_scratch().name) / f"{key.digest}.so"
-    path.write_bytes(data)
-    return path
+    headers = _headers(compiler, source, (*flags, *check_flags)) if has_own_headers(source) else ()
+    key = CacheKey(kind, source, identity, (*flags, "|", *check_flags, *(headers or ())))
+    cache = None if headers is None else open_cache()
+    files = cache.read(key) if cache is not None else None
+    if cache is not None and files is not None and _LIBRARY in files:
+        return _Built(files[_LIBRARY], key.digest, cache.root / key.digest)
+    with _writing():
+        data = _compile(compiler, source, flags, check_flags)
+    entry = cache.put(key, {_LIBRARY: data}) if cache is not None else None
+    return _Built(data, key.digest, entry)
+
+
+def has_own_headers(source: str) -> bool:
+    """Return whether *source* takes text from files that are not the compiler's own: what it means depends on them."""
+    lines = _INCLUDE.findall(source)
+    return ".incbin" in source or any(_STANDARD_HEADER.fullmatch(line) is None for line in lines)
+
+
+def _headers(compiler: Compiler, source: str, flags: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Return what the headers of *source* hold, as a part of its key; None if that cannot be known."""
+    if ".incbin" in source or "embed" in source:
+        return None
+    with _writing(), tempfile.TemporaryDirectory(prefix="polyloop-") as directory:
+        text = Path(directory) / _text_name(compiler)
+        text.write_text(source, errors="surrogateescape")
+        plain = [flag for flag in flags if flag != "-shared"]
+        done = _run([*compiler.command, *plain, "-E", str(text)], directory)
+        if done.returncode != 0:
+            return None
+        return "headers", hashlib.sha256(done.stdout.replace(directory, "").encode(errors="replace")).hexdigest()
+
+
+def _text_name(compiler: Compiler) -> str:
+    return "kernel.c" if compiler.language == "c" else "kernel.cpp"
 
 
 def _compile(compiler: Compiler, source: str, flags: tuple[str, ...], check_flags: tuple[str, ...]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="polyloop-") as directory:
-        text = Path(directory) / ("kernel.c" if compiler.language == "c" else "kernel.cpp")
-        library = Path(directory) / "library.so"
-        text.write_text(source)
+        text = Path(directory) / _text_name(compiler)
+        library = Path(directory) / _LIBRARY
+        text.write_text(source, encoding="utf-8", errors="surrogateescape")
         compile_only = [f for f in flags if f not in ("-shared",)]
         steps = [[*compiler.command, *flags, str(text), "-o", str(library), "-lm"]]
         if check_flags:
@@ -187,8 +287,8 @@ def _compile(compiler: Compiler, source: str, flags: tuple[str, ...], check_flag
             steps = [[*compiler.command, *compile_only, *check_flags, "-c", str(text), "-o", str(item)],
                      [*compiler.command, *flags, str(item), "-o", str(library), "-lm"]]
         for command in steps:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
-            if done.returncode != 0:
+            done = _run(command, directory)
+            if done.returncode != 0 or (command is steps[-1] and not library.is_file()):
                 log = done.stderr.replace(directory + os.sep, "")
                 hint = _NO_HALVES if "_Float16" in source and "_Float16" in log else _OWN_FAULT
                 raise CompilerError("compile", None, [Diagnostic(
@@ -197,6 +297,60 @@ def _compile(compiler: Compiler, source: str, flags: tuple[str, ...], check_flag
                      f"source:\n{numbered_source(source, log)}"),
                     (hint,))])
         return library.read_bytes()
+
+
+def _run(command: Sequence[str], directory: str, seconds: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a compiler, for at most *seconds* (those of ten calls), with all the processes that it starts.
+
+    Raises
+    ------
+    CompilerError
+        ``compiler-too-slow``; ``no-c-compiler``, if the command cannot be run any more.
+    """
+    limit = _CALLS * seconds_of_a_call() if seconds is None else seconds
+    try:
+        with subprocess.Popen(
+            list(command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=directory,
+            encoding="utf-8", errors="replace", start_new_session=os.name == "posix",
+        ) as process:  # fmt: skip
+            try:
+                out, log = process.communicate(timeout=limit)
+            except BaseException:  # too slow, or interrupted: no process of the compiler's stays behind
+                _end(process)
+                raise
+            return subprocess.CompletedProcess(process.args, process.returncode, out, log)
+    except subprocess.TimeoutExpired:
+        raise CompilerError("compile", None, [Diagnostic(
+            "compiler-too-slow", f"the compiler did not end within {limit:g} s", (f"command: {shlex.join(command)}",),
+            (f"set CC to another one, or let it take longer: with pl.time_budget({limit:g})",))]) from None
+    except OSError as err:
+        raise CompilerError("compile", None, [Diagnostic(
+            "no-c-compiler", f"the compiler '{command[0]}' cannot be run", (str(err),), ("set CC",))]) from None
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    if os.name == "posix":
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
+    """Say what to do where files for the compiler cannot be written.
+
+    Raises
+    ------
+    CompilerError
+        ``cannot-write``.
+    """
+    try:
+        yield
+    except OSError as err:
+        raise CompilerError("compile", None, [Diagnostic(
+            "cannot-write", "the files of the compiler cannot be written", (str(err),),
+            ("make room in the directory for temporary files, or name another one: TMPDIR",
+             "raise the limit on the size of files: ulimit -f unlimited"))]) from None
 
 
 def numbered_source(source: str, log: str, around: int = 2, most: int = 60) -> str:
@@ -220,8 +374,31 @@ def load_library(path: Path) -> ctypes.CDLL:
         ``cannot-load``: the system does not accept the library.
     """
     try:
-        return ctypes.CDLL(str(path))
+        return _loaded(path.read_bytes())
     except OSError as err:
-        raise CompilerError("compile", None, [Diagnostic(
-            "cannot-load", "the compiled kernel could not be loaded", (str(err),),
-            ("check that the compiler builds for this machine (CC)",))]) from None
+        raise _cannot_load(err) from None
+
+
+def _loaded(library: bytes) -> ctypes.CDLL:
+    """Return a loaded library; its file is this process's alone and has no name any more, so that it stays as it is.
+
+    A file that is cut off while it is in use ends the process.
+    """
+    with _writing():
+        descriptor, name = tempfile.mkstemp(suffix=".so", prefix="polyloop-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(library)
+            return ctypes.CDLL(name)
+        except OSError as err:
+            if file.closed and os.path.getsize(name) == len(library):
+                raise _cannot_load(err) from None
+            raise
+        finally:
+            os.unlink(name)
+
+
+def _cannot_load(err: OSError) -> CompilerError:
+    return CompilerError("compile", None, [Diagnostic(
+        "cannot-load", "the compiled kernel could not be loaded", (str(err),),
+        ("check that the compiler builds for this machine (CC)",))])

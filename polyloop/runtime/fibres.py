@@ -23,7 +23,7 @@ from polyloop.expr.dtypes import is_inexact
 from polyloop.expr.records import leaf_fields
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binder, Binding, IndexTooSmall, Result, index_overflow
-from polyloop.runtime.ccompile import build_library, find_compiler, load_library
+from polyloop.runtime.ccompile import find_compiler, open_library
 from polyloop.runtime.parts import assembled
 from polyloop.runtime.views import ArrayView, HostMemory, element_range
 
@@ -141,7 +141,7 @@ def _library(source: str, *, quick: bool = False) -> ctypes.CDLL:
     compiler = find_compiler("c++")
     checks = tuple(flag for flag in _CHECKS if compiler.accepts(flag))
     flags = tuple("-O0" if quick and flag == "-O1" else flag for flag in _FLAGS)
-    return load_library(build_library(source, language="c++", flags=flags, kind="fibres", check_flags=checks))
+    return open_library(source, language="c++", flags=flags, kind="fibres", check_flags=checks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from polyloop.errors import CompilerError, Diagnostic
 from polyloop.runtime.cache import CacheKey, open_cache
-from polyloop.runtime.ccompile import numbered_source
+from polyloop.runtime.ccompile import has_own_headers, numbered_source
 from polyloop.runtime.resources import Resources, resources
 
 __all__ = ["CompiledCuda", "Resources", "compile_cuda", "nvrtc_available", "resources"]
@@ -58,7 +58,7 @@ def nvrtc_available() -> tuple[bool, str]:
 
 
 def compile_cuda(source: str, arch: str = "sm_90", options: tuple[str, ...] = ()) -> CompiledCuda:
-    """Compile CUDA C for one architecture, through the disk cache.
+    """Compile CUDA C for one architecture, through the disk cache if it takes no text from files of the user's.
 
     Parameters
     ----------
@@ -75,11 +75,10 @@ def compile_cuda(source: str, arch: str = "sm_90", options: tuple[str, ...] = ()
     nvrtc, version = _nvrtc()
     flags = (f"--gpu-architecture={arch}", *_BASE_OPTIONS, *options)
     key = CacheKey("cuda", source, version, flags)
-    cache = open_cache()
-    entry = cache.get(key) if cache is not None else None
-    if entry is not None:
-        return CompiledCuda((entry / "kernel.cubin").read_bytes(), (entry / "kernel.ptx").read_text(),
-                            (entry / "log.txt").read_text())
+    cache = None if has_own_headers(source) else open_cache()
+    files = cache.read(key) if cache is not None else None
+    if files is not None and files.keys() >= {"kernel.cubin", "kernel.ptx", "log.txt"}:
+        return CompiledCuda(files["kernel.cubin"], files["kernel.ptx"].decode(), files["log.txt"].decode())
     result = _compile(nvrtc, source, flags)
     if cache is not None:
         cache.put(key, {"kernel.cubin": result.cubin, "kernel.ptx": result.ptx.encode(),

@@ -350,8 +350,8 @@ def _device(arch: str | None) -> str:
 
 def _remembered(key: CacheKey) -> Tuned | None:
     cache = open_cache()
-    entry = None if cache is None else cache.get(key)
-    return None if entry is None else Tuned.from_json((entry / "tuned.json").read_text())
+    files = None if cache is None else cache.read(key)
+    return None if files is None or "tuned.json" not in files else Tuned.from_json(files["tuned.json"].decode())
 
 
 def _remember(key: CacheKey, result: Tuned) -> None:
