@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from benchmarks import codegen, creation, examples, launch, resources, verification
+from benchmarks import codegen, creation, examples, growth, launch, resources, verification
 from benchmarks.gpu import run
 
 __all__ = ["BENCHMARKS", "main"]
@@ -16,6 +16,7 @@ BENCHMARKS: Final[Mapping[str, Callable[[Sequence[str]], int]]] = {
     "creation": creation.main,
     "examples": examples.main,
     "gpu": run.main,
+    "growth": growth.main,
     "launch": launch.main,
     "resources": resources.main,
     "verification": verification.main,

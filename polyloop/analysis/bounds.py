@@ -124,7 +124,7 @@ def _data_decides(
     kernel: LoopKernel, found: Sequence[tuple[Lowered, Access]], axis: int
 ) -> tuple[str, tuple[Lowered, Access]] | None:
     """Return the first iname in the subscripts of *axis* whose bounds depend on data, and where."""
-    inames = data_inames(kernel.domains, kernel.parameters)
+    inames = data_inames(kernel)
     for statement, access in found:
         form = access.indices[axis]
         names = frozenset[str]() if form is None else form.names() & inames
@@ -212,7 +212,7 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
     seen: set[tuple[str, str]] = set()
     found: list[Diagnostic] = []
     conditions: list[Condition] = []
-    data = data_inames(kernel.domains, kernel.parameters)
+    data = data_inames(kernel)
     for statement, access in accesses_to(program):
         array = arrays.get(access.array)
         key = (statement.instruction.id, access.array)
@@ -278,7 +278,7 @@ def bounds_obligations(kernel: LoopKernel) -> Iterator[Obligation]:
 def _leaving(
     kernel: LoopKernel, name: str, shape: Sequence[Expression], conditions: isl.Set
 ) -> Iterator[Diagnostic]:
-    data = data_inames(kernel.domains, kernel.parameters)
+    data = data_inames(kernel)
     for statement, access in _by_array(lower(kernel))[name]:
         looking_at(statement, access)
         if (id(access), shape, kernel.parameters, data, id(kernel.assumptions)) in _inside(statement):
@@ -296,7 +296,7 @@ def _leaving(
 @memoised
 def left_to_data(kernel: LoopKernel) -> tuple[tuple[Lowered, Access, tuple[int, ...]], ...]:
     """Return the accesses of which data decides whether they stay inside, and along which axes."""
-    data = data_inames(kernel.domains, kernel.parameters)
+    data = data_inames(kernel)
     arrays = kernel.arrays()
     found = []
     for statement, access in accesses_to(lower(kernel)):

@@ -9,7 +9,7 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
-from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import Row, add_rows, rows_of
 
@@ -40,9 +40,14 @@ def outer_inames(domains: Sequence[Domain]) -> dict[str, frozenset[str]]:
     everyone = {iname for domain in domains for iname in domain.inames}
     found = {}
     for domain in domains:
-        uses = frozenset(parameters_of(domain.set)) & everyone
+        uses = _parameters(domain) & everyone
         found.update(dict.fromkeys(domain.inames, uses))
     return found
+
+
+@memoised
+def _parameters(domain: Domain) -> frozenset[str]:
+    return frozenset(parameters_of(domain.set))
 
 
 def bound_variables(domain: isl.Set, known: Iterable[str]) -> tuple[str, ...]:
@@ -84,11 +89,13 @@ _shared: dict[tuple[int, int, Hashable], tuple[isl.Set, isl.Set, isl.Set]] = {}
 """What :func:`shared_domain` found; domains and assumptions are kept with their identity."""
 
 
-def data_inames(domains: Sequence[Domain], parameters: Iterable[str]) -> frozenset[str]:
+@memoised
+def data_inames(kernel: LoopKernel) -> frozenset[str]:
     """Return the inames whose values depend on bound variables, directly or through other inames."""
+    domains = kernel.domains
     inames = {iname for domain in domains for iname in domain.inames}
-    known = inames.union(parameters)
-    if all(known.issuperset(parameters_of(domain.set)) for domain in domains):
+    known = inames.union(kernel.parameters)
+    if all(known >= _parameters(domain) for domain in domains):
         return frozenset()
     constraints = [
         (row.form.names(), frozenset(domain.inames))
@@ -117,16 +124,17 @@ def domain_for(domains: Sequence[Domain], inames: Sequence[str], space: isl.Set)
 
     Inames that are not asked for but bound those that are get projected out.
     """
-    wanted = set(inames)
-    outer = outer_inames(domains)
+    home = {iname: domain for domain in domains for iname in domain.inames}
+    wanted = {iname for iname in inames if iname in home}
     while True:
-        more = {x for iname in wanted for x in outer.get(iname, ())} - wanted
+        more = {x for iname in wanted for x in _parameters(home[iname]) if x in home} - wanted
         if not more:
             break
         wanted |= more
+    chosen = {id(home[iname]) for iname in wanted}
     joint: isl.Set | None = None
     for domain in domains:
-        if wanted.isdisjoint(domain.inames):
+        if id(domain) not in chosen:
             continue
         part = domain.set
         count = len(domain.inames)
@@ -134,8 +142,7 @@ def domain_for(domains: Sequence[Domain], inames: Sequence[str], space: isl.Set)
         joint = part if joint is None else joint.intersect(part)
     if joint is None:
         joint = space
-    keep = set(inames)
-    for iname in {x for domain in domains for x in domain.inames} - keep:
+    for iname in {x for domain in domains if id(domain) in chosen for x in domain.inames}.difference(inames):
         position = joint.find_dim_by_name(_PARAM, iname)
         if position >= 0:
             joint = joint.project_out(_PARAM, position, 1)

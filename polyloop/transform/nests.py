@@ -53,7 +53,7 @@ def tagged_violations(kernel: LoopKernel, inames: Collection[str], verb: str) ->
 
 def data_violations(kernel: LoopKernel, inames: Collection[str]) -> Iterator[Diagnostic]:
     """Yield that the values of one of *inames* depend on data, so that what a map makes of them is not known."""
-    data = data_inames(kernel.domains, kernel.parameters)
+    data = data_inames(kernel)
     for iname in inames:
         if iname in data:
             yield Diagnostic(

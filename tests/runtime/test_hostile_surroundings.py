@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import numpy as np
 import pytest
@@ -216,7 +217,7 @@ def grow(entry: Path) -> None:
     os.truncate(entry / "record.json", 2**33)
 
 
-def change(entry: Path, how: Callable[[dict[str, object]], object]) -> None:
+def change(entry: Path, how: Callable[[dict[str, Any]], object]) -> None:
     record = json.loads((entry / "record.json").read_text())
     how(record)
     (entry / "record.json").write_text(json.dumps(record))
