@@ -16,6 +16,7 @@ from polyloop.expr.dtypes import accepted_types, computed, integer_limits, is_bo
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_record, struct_alignment
 from polyloop.kernel.arrays import ArrayArg, ValueArg
+from polyloop.kernel.passed import masked_problem, too_large
 from polyloop.runtime.evaluate import describe, evaluate, names_in
 from polyloop.runtime.layouts import open_layouts, refuse_shared_elements
 from polyloop.runtime.parts import split_values, whole_of
@@ -168,8 +169,8 @@ class Binding:
     def host_workspace(self) -> dict[str, ArrayView]:
         """Allocate the workspace in host memory."""
         memory, kernel = HostMemory(), self.program.kernel
-        return {w.name: memory.allocate(kernel, ArrayKind.NUMPY, -1, dtype=w.dtype, shape=w.shape, strides=w.strides,
-                                        poison=self.poisoned) for w in self.workspace}
+        return {w.name: _allocated(memory, kernel, w.name, ArrayKind.NUMPY, -1, w.dtype, (w.shape, w.strides),
+                                   self.poisoned) for w in self.workspace}
 
     def result(self) -> Result:
         """Return the outputs."""
@@ -261,8 +262,7 @@ class Binder:
                 row = (shape, strides)
                 if stacked is not None and stacked.separate is not None:
                     row = _stack_layout(len(stacked.parts), shape, strides)
-                view = self.memory.allocate(kernel, plan.kind, plan.device, dtype=arg.dtype, shape=row[0],
-                                            strides=row[1], poison=fill)
+                view = _allocated(self.memory, kernel, arg.name, plan.kind, plan.device, arg.dtype, row, fill)
                 if stacked is None:
                     views[arg.name] = view
                 else:
@@ -402,6 +402,22 @@ def _check_grid(kernel: str, launch: DeviceLaunch, grid: tuple[int, int, int], s
         tuple(hints)))
 
 
+def _allocated(memory: Memory, kernel: str, name: str, kind: ArrayKind, device: int, dtype: np.dtype[Any],
+               layout: tuple[tuple[int, ...], tuple[int, ...]], poison: bool) -> ArrayView:
+    """Return a new array, of which *layout* is shape and strides [elements].
+
+    Raises
+    ------
+    ArgumentError
+        ``too-large``.
+    """
+    shape, strides = layout
+    try:
+        return memory.allocate(kernel, kind, device, dtype=dtype, shape=shape, strides=strides, poison=poison)
+    except (MemoryError, ValueError, OverflowError) as error:  # NumPy's, by how much is too much
+        raise call_error(kernel, too_large(name, shape, dtype.itemsize, error)) from None
+
+
 def _is_written(array: ArrayArg) -> bool:
     return array.is_output or not array.is_input
 
@@ -466,6 +482,8 @@ def _place(kernel: str, views: Mapping[str, ArrayView]) -> tuple[ArrayKind, int]
 
 
 def _integer(kernel: str, name: str, value: object) -> int:
+    if (problem := masked_problem(name, value)) is not None:
+        raise call_error(kernel, problem)
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
@@ -494,6 +512,8 @@ def convert_scalar(kernel: str, name: str, dtype: np.dtype[Any], value: object) 
     ArgumentError
         ``wrong-type``: not a number of that kind, or an integer out of range.
     """
+    if (problem := masked_problem(name, value)) is not None:
+        raise call_error(kernel, problem)
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if is_record(dtype):

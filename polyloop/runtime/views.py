@@ -11,6 +11,7 @@ import numpy as np
 
 from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.expr.records import component, field_names, is_vector
+from polyloop.kernel.passed import masked_problem
 
 __all__ = ["ArrayKind", "ArrayView", "HostMemory", "Memory", "as_vectors", "call_error", "element_range", "numpy_view",
            "wrong_type"]
@@ -126,8 +127,11 @@ def numpy_view(kernel: str, name: str, value: np.ndarray[Any, Any]) -> ArrayView
     Raises
     ------
     ArgumentError
-        ``wrong-strides`` where the distance between elements is not a whole number of elements.
+        ``wrong-type`` for a masked array; ``wrong-strides`` where the distance between elements is not a whole
+        number of elements.
     """
+    if (problem := masked_problem(name, value)) is not None:
+        raise call_error(kernel, problem)
     size = value.itemsize
     if size == 0 or any(stride % size for stride in value.strides):
         raise call_error(kernel, Diagnostic(

@@ -26,6 +26,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.passed import masked_problem, too_large
 from polyloop.kernel.tree import Loop, Run, Tree, runs
 from polyloop.poly.affine import affine_of
 from polyloop.target.points import DataPoints, Points, at, is_there, level, trie
@@ -97,6 +98,9 @@ class _Call:
     def __init__(self, kernel: LoopKernel, given: Mapping[str, object]) -> None:
         self.kernel = kernel
         self.given = {name: value for name, value in given.items() if value is not None}
+        problems = [p for name, value in self.given.items() if (p := masked_problem(name, value)) is not None]
+        if problems:
+            raise ArgumentError("interpret", kernel.name, problems)
         self.sizes: dict[str, int] = {}
         self.scalars: dict[str, Any] = {}
         self.arrays: dict[str, Array] = {}
@@ -128,7 +132,7 @@ class _Call:
             shape = self.extents(argument.name, argument.shape)
             passed = self.arrays.get(argument.name)
             if passed is None:
-                self.arrays[argument.name] = _poisoned(shape, argument.dtype)
+                self.arrays[argument.name] = self.poisoned(argument.name, shape, argument.dtype)
             elif passed.shape != shape:
                 wanted = f"the kernel wants {shape}" + "".join(f", {n} = {v}" for n, v in self.sizes.items())
                 message = f"'{argument.name}' has the shape {passed.shape}"
@@ -138,8 +142,18 @@ class _Call:
             assert temporary.dtype is not None, f"the type of '{name}' is unknown"
             table = temporary.initializer
             self.arrays[name] = (
-                _poisoned(self.extents(name, temporary.shape), temporary.dtype) if table is None else table.array
+                self.poisoned(name, self.extents(name, temporary.shape), temporary.dtype)
+                if table is None
+                else table.array
             )
+
+    def poisoned(self, name: str, shape: tuple[int, ...], dtype: DType) -> Array:
+        """Return a new array of 0xFF bytes."""
+        try:
+            return _poisoned(shape, dtype)
+        except (MemoryError, ValueError, OverflowError) as error:
+            problem = too_large(name, shape, dtype.itemsize, error)
+            raise ArgumentError("interpret", self.kernel.name, [problem]) from None
 
     def scalar_arguments(self) -> None:
         """Take what was passed by value."""

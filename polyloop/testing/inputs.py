@@ -27,6 +27,7 @@ from polyloop.expr.rewrite import calls, children, expand_rules
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Separate, Vectorized, packed
+from polyloop.kernel.passed import masked_problem
 from polyloop.runtime.arguments import convert_scalar
 from polyloop.runtime.evaluate import evaluate, names_in
 from polyloop.runtime.views import element_range, empty_numpy
@@ -195,6 +196,8 @@ def _shape(array: ArrayArg, sizes: Mapping[str, int]) -> tuple[int, ...]:
 def _taken(kernel: LoopKernel, argument: Any, value: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401
     """Return what the user passed for an argument, in the order of its subscripts."""
     name, dtype = argument.name, argument.dtype
+    if (problem := masked_problem(name, value)) is not None:
+        raise _error(kernel, problem.code, problem.message, problem.notes, problem.hints[0])
     if not isinstance(argument, ArrayArg):
         return np.asarray(convert_scalar(kernel.name, name, dtype, value)).astype(dtype)
     tags = argument.dim_tags if isinstance(argument.dim_tags, tuple) else ()

@@ -1,0 +1,34 @@
+"""Arrays that a call cannot take as they are, and arrays that no memory can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from polyloop.errors import Diagnostic
+
+__all__ = ["masked_problem", "too_large"]
+
+
+def masked_problem(name: str, value: object) -> Diagnostic | None:
+    """Return why *value* cannot be passed if it has a mask, whether or not any element is masked; None if it can."""
+    if not isinstance(value, np.ma.MaskedArray):
+        return None
+    return Diagnostic(
+        "wrong-type",
+        f"'{name}' is a masked array",
+        ("a kernel computes with all elements, and knows no mask",),
+        (f"pass {name}.filled(0), or {name}.data where the mask does not matter; a mask can be an array of its own",),
+    )
+
+
+def too_large(name: str, shape: Sequence[int], itemsize: int, reason: Exception) -> Diagnostic:
+    """Return that an array that was not passed cannot be allocated."""
+    return Diagnostic(
+        "too-large",
+        f"'{name}' of shape {tuple(shape)} cannot be allocated",
+        (f"it would take {prod(shape) * itemsize} bytes", f"{type(reason).__name__}: {reason}"),
+        ("choose smaller sizes, or work on a part at a time",),
+    )
