@@ -132,7 +132,7 @@ class Transform(ABC):
             step = Applied(self, self.note(kernel, result), changes_of(kernel, result))
             rewritten, result = result, replace(result, trace=kernel.trace.followed_by(step))
             share_proofs(rewritten, result)
-            found = tuple(self.consequences(kernel, result)) or tuple(_changed_expressions(result))
+            found = tuple(self.consequences(kernel, result)) or tuple(_changed_expressions(kernel, result))
         except VerificationError as error:
             raise self._refusal(kernel, error.found) from error
         if found:
@@ -145,14 +145,22 @@ class Transform(ABC):
         return error
 
 
-def _changed_expressions(kernel: LoopKernel) -> Iterator[Diagnostic]:
-    """Yield where an expression is not the program's any more, as far as *kernel* can be placed on threads already."""
+def _changed_expressions(before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield where an expression is not the program's any more, as far as *after* can be placed on threads already."""
+    if _texts(before) == _texts(after):
+        return
     try:
-        comparison = Comparison(kernel)
+        comparison = Comparison(after)
         comparison.new  # noqa: B018 - what is not placed yet is looked at when code is generated
     except VerificationError:
         return
-    yield from findings(kernel, expression_obligations(comparison))
+    yield from findings(after, expression_obligations(comparison))
+
+
+def _texts(kernel: LoopKernel) -> tuple[object, ...]:
+    """Return what decides about the expressions of a kernel and of its reference program."""
+    taken = (kernel.evaluations, kernel.partials, kernel.buffers)
+    return kernel.reference, kernel.instructions, dict(kernel.substitutions), *map(dict, taken)
 
 
 def iname_violations(kernel: LoopKernel, iname: str) -> Iterator[Diagnostic]:
