@@ -31,7 +31,8 @@ from polyloop.expr.nodes import (
 )
 from polyloop.expr.operations import combining
 from polyloop.expr.printer import show
-from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
+from polyloop.expr.rewrite import children, rebuild, substitute, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.expr.updates import update_of
 from polyloop.frozen import replace
 from polyloop.kernel.domains import bound_variables, without_bound_variables

@@ -15,7 +15,7 @@ from polyloop.analysis.proof import Claim, Obligation
 from polyloop.errors import Diagnostic, Witness, WitnessInstance, WitnessKind
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
-from polyloop.expr.rewrite import expand_rules
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.domains import data_inames, shared_domain
 from polyloop.kernel.kernel import Condition, LoopKernel, memoised
 from polyloop.poly.affine import Affine, Var, affine_of, to_expression

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
-from polyloop.expr.rewrite import expand_rules, reductions
+from polyloop.expr.rewrite import reductions
+from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tags import LocalAxis, ThreadDigit

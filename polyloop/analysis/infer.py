@@ -14,7 +14,8 @@ from polyloop.expr.dtypes import computed, dtype_name, is_complex
 from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, field_path
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_record
-from polyloop.expr.rewrite import expand_rules, variables
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import TypeConflictError, check_stored, common_type, infer, infer_type, settle
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ValueArg

@@ -16,7 +16,8 @@ import pymbolic.primitives as p
 from polyloop.analysis.digit_axes import with_digit_axes
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction, array_name
-from polyloop.expr.rewrite import accesses, expand_rules, map_nodes, reductions, variables
+from polyloop.expr.rewrite import accesses, map_nodes, reductions, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.domains import bound_variables

@@ -17,7 +17,7 @@ from polyloop.expr.nodes import Lookup
 from polyloop.expr.rewrite import variables
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.domains import outer_inames, parameters_of
-from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.instruction import Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.budget import NoAnswer, aside
 
@@ -227,7 +227,7 @@ def _shadowed_names(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
             yield rule.name, Diagnostic(
                 "shadowed-name",
                 f"rule '{rule.name}' has the name of {_article(known[rule.name])}",
-                (f"'{rule.name}(...)' is the rule, and '{rule.name}' without parentheses is not",),
+                (_told_apart(rule),),
                 ("give one of them another name",),
             )
         for parameter in rule.arguments:
@@ -238,6 +238,12 @@ def _shadowed_names(kernel: LoopKernel) -> Iterator[tuple[str, Diagnostic]]:
                     (f"the rule is {rule}",),
                     ("give the parameter another name",),
                 )
+
+
+def _told_apart(rule: SubstitutionRule) -> str:
+    if rule.parameters:
+        return f"'{rule.name}(...)' is the rule, and '{rule.name}' without parentheses is not"
+    return f"'{rule.name}' is the rule, and '{rule.name}[...]' is not"
 
 
 def _article(kind: str) -> str:
@@ -254,6 +260,17 @@ def name_clashes(kernel: LoopKernel) -> Iterator[Diagnostic]:
                 "name-taken",
                 f"'{iname}' is an iname and {other}",
                 hints=("rename one of them; values of inames come from the domain alone",),
+            )
+    scalars = dict.fromkeys((name for name, array in kernel.arrays().items() if array.shape == ()), "a variable")
+    scalars.update(dict.fromkeys(kernel.values(), "an argument"))
+    scalars.update(dict.fromkeys(kernel.parameters, "a parameter"))
+    scalars.update(dict.fromkeys(kernel.inames, "an iname"))
+    for rule in kernel.substitutions.values():
+        if not rule.parameters and rule.name in scalars:
+            yield Diagnostic(
+                "name-taken",
+                f"'{rule.name}' is a substitution rule without parameters and {scalars[rule.name]}",
+                hints=("rename one of them; rules stand in expressions, not in domains, shapes or on left sides",),
             )
     for name in kernel.parameters:
         array = kernel.arrays().get(name)

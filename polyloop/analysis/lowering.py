@@ -21,7 +21,8 @@ from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.lowered import Access, Accumulator, Lowered, Program
 from polyloop.analysis.sharing import may_share
 from polyloop.analysis.waiting import waits_last
-from polyloop.expr.rewrite import expand_rules, variables
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
 from polyloop.frozen import quick, replace
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised

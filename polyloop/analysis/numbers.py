@@ -19,7 +19,8 @@ from polyloop.analysis.placement import Placed
 from polyloop.analysis.witness import instance, pair
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
-from polyloop.expr.rewrite import children, expand_rules, variables
+from polyloop.expr.rewrite import children, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Partial
 from polyloop.kernel.kernel import LoopKernel

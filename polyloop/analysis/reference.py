@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from polyloop.analysis.lowering import Lowered, Program, lower
 from polyloop.expr.printer import show
-from polyloop.expr.rewrite import expand_rules, reductions
+from polyloop.expr.rewrite import reductions
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.tree import Barrier, Loop, Node, Tree
 

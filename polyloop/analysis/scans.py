@@ -12,7 +12,8 @@ import islpy as isl
 
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction
-from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions, variables
+from polyloop.expr.rewrite import children, rebuild, reductions, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.instruction import Evaluation, Instruction, Partial, Term
 from polyloop.kernel.kernel import LoopKernel, memoised

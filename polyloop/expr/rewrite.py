@@ -6,9 +6,9 @@ subscript, are not nodes: the former are never touched, the latter can only be r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pymbolic.primitives as p
 
@@ -17,18 +17,15 @@ from polyloop.expr.nodes import CText, Expression, Lookup, Record, Reduction, Sh
 
 __all__ = [
     "Appearances",
-    "Rule",
     "accesses",
     "appearances",
     "calls",
     "children",
-    "expand_rules",
     "free_variables",
     "map_nodes",
     "rebuild",
     "rebuild_changed",
     "reductions",
-    "rename_reduction_inames",
     "shared",
     "substitute",
     "variables",
@@ -129,7 +126,8 @@ def substitute(
 ) -> Expression:
     """Replace names by expressions, all at once.
 
-    Reduction inames are not renamed to avoid capture: the inames of a kernel are distinct from its other names.
+    No reduction binds what is put into it: that is refused.  It cannot happen where the reductions around each other,
+    and the loops around them, are over different inames, as :mod:`polyloop.kernel.apart` makes them.
 
     Parameters
     ----------
@@ -139,6 +137,11 @@ def substitute(
         New inames for the inames of reductions: with ``{"k": ("ko", "ki")}`` a reduction over ``k`` becomes one over
         both, and *mapping* holds in its body.  A reduction iname in *mapping* but not here is renamed if it maps to a
         variable; otherwise its occurrences belong to the reduction and stay.
+
+    Raises
+    ------
+    KernelError
+        ``captured-name``.
     """
     if not mapping and not bound:
         return expr
@@ -175,17 +178,18 @@ def _substitute_reduction(
     visit: Callable[[Expression], Expression],
 ) -> Expression:
     inames: list[str] = []
+    own: list[str] = []
     shadowed: set[str] = set()
     for iname in node.inames:
         value = mapping.get(iname)
         if iname in bound:
             inames.extend(bound[iname])
-        elif type(value) is p.Variable:
-            inames.append(value.name)
-        else:
-            inames.append(iname)
-            if value is not None:
-                shadowed.add(iname)
+            continue
+        own.append(value.name if type(value) is p.Variable else iname)
+        inames.append(own[-1])
+        if value is not None and type(value) is not p.Variable:
+            shadowed.add(iname)
+    _refuse_capture(node, own, mapping)
     if shadowed:
         body = substitute(node.expr, {k: v for k, v in mapping.items() if k not in shadowed}, bound)
     else:
@@ -197,23 +201,20 @@ def _substitute_reduction(
     return replace(node, inames=tuple(inames), expr=body, start=start, along=along)
 
 
+def _refuse_capture(node: Reduction, own: Iterable[str], mapping: Mapping[str, Expression]) -> None:
+    """Refuse values in *mapping* for names in the body of *node* that use *own*, the inames that it binds then."""
+    for name in mapping.keys() & free_variables(node.expr):
+        if name not in node.inames and (found := variables(mapping[name]).intersection(own)):
+            message = f"'{min(found)}' would mean the iname of a reduction inside of it"
+            hint = "give the reduction an iname of its own: duplicate_inames, or another name in the text"
+            raise KernelError("substitute", None, [Diagnostic("captured-name", message, hints=(hint,))])
+
+
 def _renamed(
     iname: str, mapping: Mapping[str, Expression], bound: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...]:
     value = mapping.get(iname)
     return bound.get(iname) or ((value.name,) if type(value) is p.Variable else (iname,))
-
-
-def rename_reduction_inames(expr: Expression, renamed: Mapping[str, tuple[str, ...]]) -> Expression:
-    """Replace inames in the heads of reductions; their bodies keep the old names, for :func:`substitute`."""
-
-    def visit(node: Expression) -> Expression:
-        if type(node) is not Reduction or not any(iname in renamed for iname in node.inames):
-            return node
-        inames = tuple(new for old in node.inames for new in renamed.get(old, (old,)))
-        return replace(node, inames=inames)
-
-    return map_nodes(expr, visit)
 
 
 def map_nodes(expr: Expression, function: Callable[[Expression], Expression]) -> Expression:
@@ -381,91 +382,3 @@ def shared(expr: Expression) -> tuple[Shared, ...]:
 def calls(expr: Expression) -> tuple[Any, ...]:
     """Return the ``Call`` nodes from left to right, an outer one before those inside it."""
     return _looked_for(expr)[2]
-
-
-class Rule(Protocol):
-    """A substitution rule ``name(arguments) := expression``."""
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """Names of the parameters."""
-
-    @property
-    def expression(self) -> Expression:
-        """The value, in terms of the parameters."""
-
-
-def expand_rules(expr: Expression, rules: Mapping[str, Rule], operation: str = "make_kernel") -> Expression:
-    """Replace each use of a substitution rule by its value, until none is left.
-
-    A rule without parameters may be used as ``f`` or ``f()``.
-
-    Raises
-    ------
-    KernelError
-        ``wrong-argument-count``, ``recursive-rule``, ``bad-rule-argument`` (an expression where the rule subscripts
-        its parameter).
-    """
-    if not rules:
-        return expr
-    key = (id(expr), *map(id, rules.values()))
-    known = _expanded.get(key)
-    if known is None or known[1] != (*rules,):
-        if len(_expanded) >= _RECENT:
-            _expanded.clear()
-        result = _Expansion(rules, operation).expand(expr, frozenset())
-        known = _expanded[key] = ((expr, *rules.values()), (*rules,), result)
-    return known[2]
-
-
-_expanded: dict[tuple[int, ...], tuple[tuple[object, ...], tuple[str, ...], Expression]] = {}
-"""Expressions with their rules expanded, by the identities of both, which are kept; and the names of the rules."""
-
-
-class _Expansion:
-    """The state of one expansion: the rules, those being expanded, and the values that are known already."""
-
-    def __init__(self, rules: Mapping[str, Rule], operation: str) -> None:
-        self.rules = rules
-        self.operation = operation
-        self.active: list[str] = []
-        self.values: dict[str, Expression] = {}
-
-    def fail(self, diagnostic: Diagnostic) -> None:
-        raise KernelError(self.operation, None, [diagnostic])
-
-    def expand(self, expr: Expression, hidden: frozenset[str]) -> Expression:
-        def use(node: Expression) -> Expression:
-            kind = type(node)
-            if kind is p.Call and node.function.name in self.rules:
-                return self.apply(node.function.name, node.parameters)
-            if kind is p.Variable and node.name in self.rules and node.name not in hidden:
-                return self.apply(node.name, ())
-            return node
-
-        return map_nodes(expr, use)
-
-    def apply(self, name: str, arguments: tuple[Expression, ...]) -> Expression:
-        names = self.rules[name].arguments
-        if len(names) != len(arguments):
-            message = f"rule '{name}' takes {len(names)} argument{'' if len(names) == 1 else 's'}, not {len(arguments)}"
-            hint = f"write {name}({', '.join(names)})"
-            self.fail(Diagnostic("wrong-argument-count", message, hints=(hint,)))
-        value = self.value(name)
-        subscripted = {node.aggregate.name for node in _collect(value, frozenset({p.Subscript}))}
-        for parameter, argument in zip(names, arguments, strict=True):
-            if parameter in subscripted and type(argument) is not p.Variable:
-                message = f"rule '{name}' subscripts its parameter '{parameter}', which is given an expression"
-                self.fail(Diagnostic("bad-rule-argument", message, hints=("pass the name of an array",)))
-        return substitute(value, dict(zip(names, arguments, strict=True)))
-
-    def value(self, name: str) -> Expression:
-        if name in self.active:
-            circle = " -> ".join([*self.active[self.active.index(name) :], name])
-            hint = "a rule is text that is put in place: compute the recurrence with a loop"
-            self.fail(Diagnostic("recursive-rule", f"rule '{name}' uses itself", (circle,), (hint,)))
-        if name not in self.values:
-            self.active.append(name)
-            self.values[name] = self.expand(self.rules[name].expression, frozenset(self.rules[name].arguments))
-            self.active.pop()
-        return self.values[name]

@@ -12,7 +12,7 @@ from polyloop.expr.nodes import Expression, function_name
 from polyloop.expr.rewrite import map_nodes, substitute
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable
 from polyloop.kernel.domains import align
-from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction, SubstitutionRule, Term
+from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.layout import Auto
 from polyloop.kernel.match import Glob
@@ -44,9 +44,9 @@ class Names:
         """Return the new names of variables."""
         return tuple(map(self.variable, names))
 
-    def expression(self, expr: Expression, hidden: Sequence[str] = ()) -> Expression:
-        """Return *expr* under the new names; those in *hidden*, parameters of a rule, stay."""
-        names = {old: p.Variable(new) for old, new in self.variables.items() if old not in hidden}
+    def expression(self, expr: Expression) -> Expression:
+        """Return *expr* under the new names."""
+        names = {old: p.Variable(new) for old, new in self.variables.items()}
         if not names:
             return expr
 
@@ -132,8 +132,7 @@ def _temporary(old: TemporaryVariable, names: Names) -> TemporaryVariable:
 def renamed(kernel: LoopKernel, names: Names, first_block: int, space: isl.Set) -> LoopKernel:
     """Return *kernel*, which must be as it was written, under new names and over the parameters of *space*."""
     rules = [
-        SubstitutionRule(names.variable(rule.name), rule.arguments, names.expression(rule.expression, rule.arguments))
-        for rule in kernel.substitutions.values()
+        replace(rule.mapped(names.expression), name=names.variable(rule.name)) for rule in kernel.substitutions.values()
     ]
     temporaries = [_temporary(old, names) for old in kernel.temporaries.values()]
     return replace(

@@ -20,6 +20,7 @@ from polyloop.frontend.intrinsics import ArrayType
 from polyloop.frontend.scope import Scope, Use
 from polyloop.frontend.source import Node
 from polyloop.kernel.blocks import Blocks
+from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.options import Options, parse_options
 from polyloop.kernel.parser import ParsedInstruction, ParsedRule
 from polyloop.kernel.specs import TemporaryVariable
@@ -440,7 +441,8 @@ class Body:
         scope.parameters = frozenset()
         scope.rules[node.name] = len(names)
         span = scope.source.span(node)
-        self.found.append(ParsedRule(node.name, names, expression, node.lineno, scope.source.text(node), span))
+        rule = SubstitutionRule.of(node.name, names, expression)
+        self.found.append(ParsedRule(rule, node.lineno, scope.source.text(node), span))
 
 
 def _text(keyword: ast.keyword) -> str:

@@ -43,7 +43,8 @@ def _lines(
     around: tuple[int, ...] = ()
     for number, statement in enumerate(statements):
         if isinstance(statement, ParsedRule):
-            yield f"{statement.name}({', '.join(statement.arguments)}) := {_spelt(statement.expression)}"
+            rule = statement.rule
+            yield f"{rule.name}({', '.join(rule.arguments)}) := {_spelt(rule.expression)}"
             continue
         parts = [statement]
         if statement.several is not None:

@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.nodes import Expression, TypeCast, array_name
 from polyloop.expr.printer import show
-from polyloop.expr.rewrite import substitute, variables
+from polyloop.expr.rewrite import free_variables, substitute, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.calls import Slice, SubArray, plain
@@ -75,7 +75,7 @@ class Binding:
 
     def names(self) -> frozenset[str]:
         """Return every name of the caller that the call mentions, less those that sweep."""
-        found = {name for value in self.values.values() for name in variables(value)}
+        found = {name for value in self.values.values() for name in free_variables(value)}
         return frozenset(found.union(*(part.names() for part in self.parts.values())))
 
 

@@ -15,9 +15,11 @@ import pymbolic.primitives as p
 from polyloop.errors import KernelError, Span
 from polyloop.expr.names import KERNEL_NAME, check_identifier
 from polyloop.expr.nodes import Expression, Operation, Reduction, array_name, element_of, targets_of
-from polyloop.expr.rewrite import children, expand_rules, free_variables, reductions, substitute, variables
+from polyloop.expr.rewrite import children, free_variables, reductions, substitute, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import TemporaryVariable
+from polyloop.kernel.binders import plain_left_sides, reduced_apart, refuse_misplaced
 from polyloop.kernel.bounds import BoundVariables, check_assumed, check_bounds, find_bounds
 from polyloop.kernel.cinstruction import CInstruction
 from polyloop.kernel.crossing import expand_crossing, settle_barriers
@@ -209,13 +211,13 @@ def _read(
 ) -> _Text:
     own = frozenset(x for piece in pieces for x in piece.inames)
     parsed = _parsed(instructions, own, frozenset(functions.functions), operations)
-    parsed = bind_foreign(parsed, functions.foreign)
+    parsed = plain_left_sides(bind_foreign(parsed, functions.foreign))
     inlined = _without_calls(parsed, pieces, kernel_data, fixed, defaults, functions.functions)
     parsed, pieces = inlined.program.statements, inlined.program.domains
     rules = {
-        rule.name: SubstitutionRule(rule.name, rule.arguments, _fix(rule.expression, fixed))
-        for rule in parsed
-        if isinstance(rule, ParsedRule)
+        entry.rule.name: entry.rule.mapped(lambda value: _fix(value, fixed))
+        for entry in parsed
+        if isinstance(entry, ParsedRule)
     }
     parsed = [_fixed(entry, fixed) if isinstance(entry, ParsedInstruction) else entry for entry in parsed]
     taken = _names_in_use(parsed, pieces, rules, kernel_data, name).union(inlined.program.temporaries)
@@ -223,6 +225,8 @@ def _read(
         if operation.name in {*functions.functions, *functions.foreign, *taken} - {name}:
             message = f"a reduction operation and something else are called '{operation.name}'"
             raise fail("name-taken", message, hints=("rename one of them",))
+    parsed, pieces = reduced_apart(parsed, pieces, rules, taken)
+    taken = taken.union(iname for piece in pieces for iname in piece.inames)
     parsed, pieces = duplicate_inames(parsed, pieces, rules, taken)
     inames = frozenset(iname for piece in pieces for iname in piece.inames)
     parsed, aliases = spread(parsed, rules, taken | inames)
@@ -260,8 +264,7 @@ def program_of(kernel: LoopKernel, written: Written, functions: FunctionTable) -
     ids = _ids(text.statements, others)
     statements = [replace(entry, id=new) for entry, new in zip(text.statements, ids, strict=True)]
     rules = [
-        ParsedRule(rule.name, rule.arguments, rule.expression, 0, str(rule), Span(str(rule), 0))
-        for rule in text.rules.values()
+ParsedRule(rule, 0, str(rule), Span(str(rule), 0)) for rule in text.rules.values()
     ]
     _, declared, _ = read_data(written.kernel_data, text.statements, Defaults())
     declared.update(text.inlined.program.temporaries)
@@ -366,7 +369,7 @@ def _names_in_use(
     """Return names that no variable may take which stands for something in the text."""
     listed = (part.strip() for entry in kernel_data or () for part in str(getattr(entry, "name", "")).split(","))
     own = (x for piece in pieces for x in (*piece.inames, *parameters_of(piece.set)))
-    bodies = (x for rule in rules.values() for x in variables(rule.expression))
+    bodies = (x for rule in rules.values() for x in variables(rule.value))
     return names_in(parsed).union(listed, own, rules, bodies, (name,))
 
 
@@ -381,6 +384,7 @@ def _drafts(
     ids = _ids(statements, others)
     drafts = []
     for statement, name in zip(statements, ids, strict=True):
+        refuse_misplaced(statement, name)
         expanded = expand_rules(statement.expression, rules)
         used = free_variables(expanded) | variables(statement.assignee)
         for predicate in statement.predicates:

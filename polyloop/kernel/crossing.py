@@ -14,7 +14,8 @@ from typing import TypeAlias
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
-from polyloop.expr.rewrite import accesses, expand_rules, map_nodes, reductions, variables
+from polyloop.expr.rewrite import accesses, map_nodes, reductions, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import TemporaryVariable
 from polyloop.kernel.draft import BarrierDraft, Draft, fail, site_of

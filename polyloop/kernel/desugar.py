@@ -9,7 +9,8 @@ import islpy as isl
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, function_name
-from polyloop.expr.rewrite import accesses, expand_rules, substitute, variables
+from polyloop.expr.rewrite import accesses, substitute, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.draft import fail, site_of
 from polyloop.kernel.instruction import SubstitutionRule

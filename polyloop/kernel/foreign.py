@@ -41,8 +41,8 @@ def bind_foreign(parsed: Sequence[Parsed], table: Mapping[str, ForeignName]) -> 
         return map_nodes(expr, bound)
 
     for entry in parsed:
-        if isinstance(entry, ParsedRule) and entry.name in table:
-            message = f"'{entry.name}' is a substitution rule and a foreign function"
+        if isinstance(entry, ParsedRule) and entry.rule.name in table:
+            message = f"'{entry.rule.name}' is a substitution rule and a foreign function"
             problem = Diagnostic("name-taken", message, hints=("rename one of them",), span=entry.span)
             raise KernelError("make_kernel", None, [problem])
     return [_mapped(entry, expression) for entry in parsed]
@@ -53,7 +53,7 @@ def _mapped(entry: Parsed, change: Callable[[Expression], Expression]) -> Parsed
         case ParsedInstruction():
             return _mapped_instruction(entry, change)
         case ParsedRule():
-            return replace(entry, expression=change(entry.expression))
+            return replace(entry, rule=entry.rule.mapped(change))
         case ParsedCall():
             return replace(mapped_call(entry, change), frame=_mapped_instruction(entry.frame, change))
     return entry
@@ -91,7 +91,7 @@ def foreign_in(
 ) -> tuple[ForeignFunction, ...]:
     """Return the foreign functions that a kernel may call, each once, in their order."""
     expressions = [part for entry in statements for part in (entry.assignee, entry.expression, *entry.predicates)]
-    expressions += [rule.expression for rule in rules]
+    expressions += [rule.value for rule in rules]
     found = (entry for expr in expressions for name in foreign_calls(expr) for entry in name.overloads)
     return tuple(dict.fromkeys(found))
 

@@ -137,7 +137,7 @@ class _Inliner:
     def note(self, entry: Parsed) -> None:
         """Take the names of a statement of the caller."""
         if isinstance(entry, ParsedRule):
-            self.taken |= {entry.name, *entry.arguments, *variables(entry.expression)}
+            self.taken |= {entry.rule.name, *variables(entry.rule.value)}
             return
         if isinstance(entry, ParsedNop | ParsedBarrier):
             self.used_ids |= {entry.options.id or ""}
@@ -237,7 +237,7 @@ def _names_of(statement: Parsed) -> set[str]:
     if isinstance(statement, ParsedNop | ParsedBarrier | ParsedCall):
         return set()
     if isinstance(statement, ParsedRule):
-        return _with_bound(statement.expression)
+        return _with_bound(statement.rule.value)
     found = {*statement.for_inames, *statement.inames_extra, *(statement.inames or ())}
     return found.union(*map(_with_bound, (statement.assignee, statement.expression, *statement.predicates)))
 
@@ -261,7 +261,7 @@ class _Names:
         self.binding = binding
         self.function = function
         locals_ = [iname for domain in program.domains for iname in domain.inames]
-        locals_ += [*program.temporaries, *(s.name for s in program.statements if isinstance(s, ParsedRule))]
+        locals_ += [*program.temporaries, *(s.rule.name for s in program.statements if isinstance(s, ParsedRule))]
         self.names = {old: inliner.fresh(f"{function.name}_{old}", inliner.taken) for old in locals_}
         frame = binding.call.frame
         self.call_id = frame.id or inliner.fresh(frame.id_prefix or function.name, inliner.used_ids)
@@ -277,9 +277,13 @@ class _Names:
         self.mapping.update({old: p.Variable(new) for old, new in self.hidden.items()})
         self.parts = {self.hidden[name]: part for name, part in binding.parts.items()}
 
-    def expression(self, expr: Expression, parameters: Sequence[str] = ()) -> Expression:
-        """Return *expr*, of the function, in terms of the caller; the *parameters* of a rule stay."""
-        mapping = {old: new for old, new in self.mapping.items() if old not in parameters}
+    def expression(self, expr: Expression) -> Expression:
+        """Return *expr*, of the function, in terms of the caller."""
+
+        def renamed(node: Expression) -> Expression:
+            if type(node) is p.Call and function_name(node) in self.names:
+                return p.Call(p.Variable(self.names[function_name(node)]), node.parameters)
+            return node
 
         def visit(node: Expression) -> Expression:
             kind = type(node)
@@ -287,11 +291,9 @@ class _Names:
                 return self.parts[array_name(node)].element(node.index_tuple)
             if kind is p.Variable and node.name in self.parts:
                 return self.parts[node.name].element(())
-            if kind is p.Call and function_name(node) in self.names:
-                return p.Call(p.Variable(self.names[function_name(node)]), node.parameters)
             return node
 
-        return map_nodes(substitute(expr, mapping), visit)
+        return map_nodes(substitute(map_nodes(expr, renamed), self.mapping), visit)
 
     def domain(self, domain: Domain) -> Domain:
         """Return a domain of the function under the new names; its parameters have the values that are passed."""
@@ -311,9 +313,7 @@ class _Names:
 
     def rule(self, rule: ParsedRule) -> ParsedRule:
         """Return a rule of the function under its new name."""
-        return replace(
-            rule, name=self.names[rule.name], expression=self.expression(rule.expression, rule.arguments)
-        )
+        return replace(rule, rule=replace(rule.rule.mapped(self.expression), name=self.names[rule.rule.name]))
 
     def statement(
         self,

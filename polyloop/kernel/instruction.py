@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -13,6 +13,8 @@ import islpy as isl
 from polyloop.errors import Site
 from polyloop.expr.nodes import CText, Expression, Operation, array_name, targets_of
 from polyloop.expr.printer import show
+from polyloop.expr.rewrite import substitute
+from polyloop.expr.rules import bind, is_parameter, unbind
 from polyloop.frozen import quick, replace
 from polyloop.kernel.intrinsic import Matrix
 from polyloop.kernel.options import NoSync
@@ -40,14 +42,46 @@ __all__ = [
 
 @dataclass(frozen=True)
 class SubstitutionRule:
-    """``name(arguments) := expression``: a macro, expanded where it is used."""
+    """``name(arguments) := expression``: a macro, expanded where it is used.
+
+    ``value`` is in terms of ``parameters``, whose names nothing else can have (:func:`polyloop.expr.rules.bind`): what
+    is done to other names does not concern them.
+    """
 
     name: str
-    arguments: tuple[str, ...]
-    expression: Expression
+    parameters: tuple[str, ...]
+    value: Expression
+
+    def __post_init__(self) -> None:
+        assert all(map(is_parameter, self.parameters)), f"{self.parameters} of '{self.name}' are not bound"
+
+    @staticmethod
+    def of(name: str, arguments: Sequence[str], expression: Expression) -> SubstitutionRule:
+        """Return the rule that ``name(arguments) := expression`` spells."""
+        return SubstitutionRule(name, *bind(arguments, expression))
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names for the parameters, as people read them."""
+        return unbind(self.parameters, self.value)[0]
+
+    @property
+    def expression(self) -> Expression:
+        """The value in terms of ``arguments``, to be shown."""
+        return unbind(self.parameters, self.value)[1]
+
+    def mapped(self, change: Callable[[Expression], Expression]) -> SubstitutionRule:
+        """Return the rule with *change* made in its value; the rule itself if that changes nothing."""
+        value = change(self.value)
+        return self if value is self.value else SubstitutionRule(self.name, self.parameters, value)
+
+    def over(self, arguments: Sequence[Expression]) -> Expression:
+        """Return the value of ``name(arguments)``; other rules in it stay."""
+        return substitute(self.value, dict(zip(self.parameters, arguments, strict=True)))
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(self.arguments)}) := {show(self.expression)}"
+        names, expression = unbind(self.parameters, self.value)
+        return f"{self.name}({', '.join(names)}) := {show(expression)}"
 
 
 @quick

@@ -24,6 +24,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.blocks import Blocks, IfBlock
 from polyloop.kernel.calls import Slice, SubArray, parse_call
 from polyloop.kernel.cinstruction import CInstruction
+from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.lines import OPERATION, fail, logical_lines, match_bracket
 from polyloop.kernel.options import Options, parse_options
 from polyloop.kernel.statements import Assignment, RuleText, parse_assignment
@@ -96,9 +97,7 @@ class ParsedInstruction:
 class ParsedRule:
     """A substitution rule ``name(arguments) := expression``."""
 
-    name: str
-    arguments: tuple[str, ...]
-    expression: Expression
+    rule: SubstitutionRule
     line: int
     text: str
     span: Span
@@ -406,13 +405,11 @@ class _Parser:
     def rule(self, source: Source, parsed: RuleText, options: Options) -> None:
         if options != self.blocks.options():
             fail("syntax", "a substitution rule takes no options", source.span(), "put them on the instructions")
-        if parsed.name in self.rules:
-            fail("name-taken", f"there are two rules '{parsed.name}'", source.span(), "choose another name")
-        self.rules.add(parsed.name)
-        line = source.span().line
-        self.found.append(
-            ParsedRule(parsed.name, parsed.arguments, parsed.expression, line, source.text, source.span())
-        )
+        name = parsed.rule.name
+        if name in self.rules:
+            fail("name-taken", f"there are two rules '{name}'", source.span(), "choose another name")
+        self.rules.add(name)
+        self.found.append(ParsedRule(parsed.rule, source.span().line, source.text, source.span()))
 
 
 def parse_instructions(

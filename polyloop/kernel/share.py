@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression, Reduction, Shared
-from polyloop.expr.rewrite import children, expand_rules, free_variables, map_nodes, rebuild, shared, variables
+from polyloop.expr.rewrite import children, free_variables, map_nodes, rebuild, shared, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.desugar import Names, in_front, names_in, value_under
 from polyloop.kernel.instruction import SubstitutionRule
@@ -49,7 +50,7 @@ def share(
 
 def plain_rules(rules: Mapping[str, SubstitutionRule]) -> dict[str, SubstitutionRule]:
     """Return *rules* without ``cse`` in their values."""
-    return {name: replace(rule, expression=_plain(rule.expression)) for name, rule in rules.items()}
+    return {name: rule.mapped(_plain) for name, rule in rules.items()}
 
 
 def _shared_in(

@@ -9,7 +9,8 @@ import islpy as isl
 
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.operations import combining
-from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions
+from polyloop.expr.rewrite import children, rebuild, reductions
+from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
 from polyloop.poly.sets import project_onto, reorder

@@ -13,11 +13,13 @@ from polyloop.errors import KernelError, Span
 from polyloop.expr.dtypes import DType, dtype_diagnostic, find_dtype
 from polyloop.expr.functions import result_fields
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression, Lookup, Operation, element_of, negate
+from polyloop.expr.nodes import Expression, Lookup, Operation, element_of, function_name, negate
 from polyloop.expr.operations import MODIFIERS, OPERATIONS
 from polyloop.expr.parser import parse_source
+from polyloop.expr.rewrite import calls
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.frozen import replace
+from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.lines import OPERATION, fail, match_bracket
 
 __all__ = ["UPDATES", "Assignment", "RuleText", "parse_assignment"]
@@ -39,9 +41,7 @@ class Assignment:
 class RuleText:
     """``name(arguments) := expression``."""
 
-    name: str
-    arguments: tuple[str, ...]
-    expression: Expression
+    rule: SubstitutionRule
 
 
 _OPERATOR: Final = re.compile(r":=|\*\*=|//=|<<=|>>=|==|<=|>=|!=|[-+*/%&|^]?=|[(\[{]|[)\]}]")
@@ -250,7 +250,12 @@ def _rule(left: Source, right: Source, inames: frozenset[str], known: Mapping[st
     if name.text in _SPECIAL or name.text in known:
         hint = f"choose another name, such as '{name.text}_'"
         fail("reserved-name", f"'{name.text}' already means something in expressions", name.span(), hint)
-    return RuleText(name.text, arguments, parse_source(right, inames, OPERATION, known))
+    value = parse_source(right, inames, OPERATION, known)
+    for called in map(function_name, calls(value)):
+        if called in arguments:
+            hint = f"give the parameter another name than that of the function '{called}'"
+            fail("bad-rule-argument", f"rule '{name.text}' calls its parameter '{called}'", right.strip().span(), hint)
+    return RuleText(SubstitutionRule.of(name.text, arguments, value))
 
 
 def _parameters(source: Source) -> tuple[str, ...]:

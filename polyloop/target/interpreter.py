@@ -21,7 +21,8 @@ from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.expr.dtypes import DType, accepted_types, integer_limits, is_bool, is_integer
 from polyloop.expr.nodes import Expression, Reduction, element_of, field_path
 from polyloop.expr.records import is_record
-from polyloop.expr.rewrite import expand_rules, variables
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Instruction, Term

@@ -23,7 +23,8 @@ from polyloop.expr.dtypes import (
 )
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.records import field_dtype, field_names
-from polyloop.expr.rewrite import calls, children, expand_rules
+from polyloop.expr.rewrite import calls, children
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Separate, Vectorized, packed

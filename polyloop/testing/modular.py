@@ -13,7 +13,8 @@ from polyloop.analysis.infer import dtype_table, require_dtypes
 from polyloop.expr.dtypes import DType
 from polyloop.expr.foreign import ForeignName, foreign_calls
 from polyloop.expr.functions import FUNCTIONS
-from polyloop.expr.rewrite import expand_rules, reductions
+from polyloop.expr.rewrite import reductions
+from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import settle
 from polyloop.kernel.arrays import Table, TemporaryVariable
 from polyloop.kernel.instruction import Instruction

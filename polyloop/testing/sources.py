@@ -8,7 +8,8 @@ import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
-from polyloop.expr.rewrite import children, expand_rules, variables
+from polyloop.expr.rewrite import children, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel

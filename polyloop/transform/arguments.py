@@ -16,7 +16,7 @@ from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import substitute, variables
 from polyloop.kernel.arrays import Argument, ArrayArg
-from polyloop.kernel.instruction import Evaluation, Instruction, Move, Origin, SubstitutionRule, Term
+from polyloop.kernel.instruction import Evaluation, Instruction, Move, Origin, Term
 from polyloop.kernel.kernel import Condition, Domain, LoopKernel
 from polyloop.kernel.layout import Auto, Strided
 from polyloop.poly.affine import Affine
@@ -113,13 +113,6 @@ class RenameArgument(Transform):
         if self.new_name in _written_inames(kernel) and self.new_name not in kernel.inames:
             message = f"'{self.new_name}' is an iname of the program as it was written"
             yield Diagnostic("name-taken", message, hints=("choose another name",))
-        for rule in kernel.substitutions.values():
-            if self.new_name in rule.arguments:
-                yield Diagnostic(
-                    "name-taken",
-                    f"'{self.new_name}' is an argument of rule '{rule.name}'",
-                    hints=("choose another name",),
-                )
         for instruction in kernel.instructions:
             if instruction.is_c and self.old_name in {*instruction.reads, *instruction.writes}:
                 yield Diagnostic(
@@ -203,10 +196,7 @@ class _Renaming:
 
     def kernel(self, kernel: LoopKernel) -> LoopKernel:
         rules = {
-            name: rule
-            if self.old in rule.arguments
-            else SubstitutionRule(name, rule.arguments, self.expression(rule.expression))
-            for name, rule in kernel.substitutions.items()
+            name: rule.mapped(self.expression) for name, rule in kernel.substitutions.items()
         }
         temporaries = {name: replace(t, shape=self.extents(t.shape)) for name, t in kernel.temporaries.items()}
         result = replace(
@@ -291,7 +281,7 @@ def _used(kernel: LoopKernel) -> set[str]:
         names = [(position, domain.get_dim_name(_PARAM, position) or "") for position in range(domain.dim(_PARAM))]
         used.update(name for position, name in names if domain.involves_dims(_PARAM, position, 1))
     for rule in kernel.substitutions.values():
-        used |= variables(rule.expression)
+        used |= variables(rule.value)
     shapes = [temporary.shape or () for temporary in kernel.temporaries.values()]
     used.update(name for shape in shapes for extent in shape for name in variables(extent))
     arrays = [argument for argument in kernel.arguments if isinstance(argument, ArrayArg) and argument.name in used]

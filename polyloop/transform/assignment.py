@@ -22,7 +22,8 @@ from polyloop.analysis.witness import element, instance, pair
 from polyloop.errors import Diagnostic, VerificationError, unknown_name
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.nodes import Expression, TypeCast, array_name
-from polyloop.expr.rewrite import accesses, children, expand_rules, rebuild, reductions, substitute, variables
+from polyloop.expr.rewrite import accesses, children, rebuild, reductions, substitute, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import infer
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule
@@ -211,14 +212,14 @@ class AssignmentToSubst(Transform):
         if dtype is not None and infer(value, dtype_table(base).get) != dtype:
             value = TypeCast(dtype_name(dtype), value)
         value = substitute(value, {old: p.Variable(new) for old, new in names.items()})
-        return SubstitutionRule(self.rule, tuple(names.values()), value), shared
+        return SubstitutionRule.of(self.rule, tuple(names.values()), value), shared
 
     def _inlined(
         self, kernel: LoopKernel, rule: SubstitutionRule, shared: Sequence[str], users: Iterable[str]
     ) -> LoopKernel:
         """Return *kernel* with the rule in *users*, and without the assignment if nothing else needs it."""
         rules = {**kernel.substitutions, rule.name: rule}
-        added = variables(rule.expression) - set(rule.arguments) - set(kernel.inames)
+        added = variables(rule.value) - set(rule.parameters) - set(kernel.inames)
 
         def inlined(old: Instruction) -> Instruction:
             origin = old.origin

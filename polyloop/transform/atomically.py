@@ -19,7 +19,8 @@ from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.dtypes import computed, dtype_name
 from polyloop.expr.nodes import Expression, Lookup, Reduction
 from polyloop.expr.operations import neutral_element
-from polyloop.expr.rewrite import expand_rules, reductions, variables
+from polyloop.expr.rewrite import reductions, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import infer
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.instruction import Copy, Instruction, Term

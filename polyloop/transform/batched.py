@@ -293,7 +293,7 @@ class _Batch:
             )
 
         rules: Mapping[str, SubstitutionRule] = {
-            name: replace(rule, expression=self.expression(rule.expression))
+            name: rule.mapped(self.expression)
             for name, rule in kernel.substitutions.items()
         }
         result = replace(

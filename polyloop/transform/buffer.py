@@ -19,7 +19,8 @@ from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
-from polyloop.expr.rewrite import expand_rules, variables
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
 from polyloop.expr.updates import NEUTRAL, update_of
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import Copy, Instruction, Move, MoveRole

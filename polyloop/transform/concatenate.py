@@ -20,7 +20,7 @@ from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import map_nodes
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable
-from polyloop.kernel.instruction import Carry, Instruction, SubstitutionRule
+from polyloop.kernel.instruction import Carry, Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import packed
 from polyloop.poly.affine import affine_of, to_expression
@@ -173,7 +173,7 @@ class _Joining:
         self.begins = begins
         whole = self._whole(arrays, total)
         rules = {
-            name: SubstitutionRule(name, rule.arguments, self.expression(rule.expression))
+            name: rule.mapped(self.expression)
             for name, rule in kernel.substitutions.items()
         }
         arguments: list[Argument] = []

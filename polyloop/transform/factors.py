@@ -80,7 +80,7 @@ def _written(kernel: LoopKernel) -> LoopKernel:
 def _use_violations(kernel: LoopKernel, name: str) -> Iterator[Diagnostic]:
     """Yield uses of a temporary that are no increments, and no reads in plain sight."""
     for rule in kernel.substitutions.values():
-        if name in variables(rule.expression):
+        if name in variables(rule.value):
             hints = ("pl.expand_subst(knl) first",)
             yield Diagnostic("bad-instructions", f"rule '{rule.name}' reads '{name}'", hints=hints)
     for instruction in kernel.instructions:

@@ -16,13 +16,8 @@ from polyloop.analysis.reference import reference_of
 from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression, Reduction
-from polyloop.expr.rewrite import (
-    children,
-    expand_rules,
-    rebuild,
-    reductions,
-    variables,
-)
+from polyloop.expr.rewrite import children, rebuild, reductions, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import infer
 from polyloop.kernel.instruction import Copy, Instruction, Term
 from polyloop.kernel.kernel import LoopKernel

@@ -12,7 +12,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import children, rebuild_changed, substitute
 from polyloop.frozen import replace
 from polyloop.kernel.domains import substitute_iname
-from polyloop.kernel.instruction import Instruction, Origin, SubstitutionRule, Term
+from polyloop.kernel.instruction import Instruction, Origin, Term
 from polyloop.kernel.intrinsic import Matrix
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine, affine_of, to_expression
@@ -185,7 +185,7 @@ def _cancelled(index: Expression) -> Expression:
 def replace_iname(kernel: LoopKernel, change: Replacement) -> LoopKernel:
     """Return *kernel* with one iname replaced."""
     rules = {
-        name: SubstitutionRule(name, rule.arguments, change.expression(rule.expression))
+        name: rule.mapped(change.expression)
         for name, rule in kernel.substitutions.items()
     }
     return replace(

@@ -17,7 +17,8 @@ from polyloop.analysis.legality import order_violations
 from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic, KernelError, TransformError
 from polyloop.expr.nodes import Expression, Reduction, array_name
-from polyloop.expr.rewrite import accesses, children, expand_rules, rebuild, variables
+from polyloop.expr.rewrite import accesses, children, rebuild, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
 from polyloop.kernel.instruction import Instruction, Move, Origin
 from polyloop.kernel.kernel import LoopKernel

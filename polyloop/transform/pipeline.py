@@ -15,7 +15,8 @@ from polyloop.analysis.proof import findings
 from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.nodes import array_name
-from polyloop.expr.rewrite import expand_rules, variables
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel

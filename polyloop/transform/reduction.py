@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction
-from polyloop.expr.rewrite import expand_rules, reductions
+from polyloop.expr.rewrite import reductions
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel

@@ -10,9 +10,10 @@ import islpy as isl
 
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction
-from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions, substitute, variables
+from polyloop.expr.rewrite import children, rebuild, reductions, substitute, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.domains import parameters_of
-from polyloop.kernel.instruction import Instruction, Origin, SubstitutionRule, Term
+from polyloop.kernel.instruction import Instruction, Origin, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.maps import identity_on, pairs_set
@@ -305,7 +306,7 @@ def remap_inames(
     rules = kernel.substitutions
     if only is None:
         rules = {
-            name: SubstitutionRule(name, rule.arguments, change.expression(rule.expression, ()))
+            name: rule.mapped(lambda value: change.expression(value, ()))
             for name, rule in kernel.substitutions.items()
         }
     instructions = [
@@ -331,7 +332,7 @@ def _expanded(kernel: LoopKernel, change: Remap, instruction: Instruction) -> In
     """Return *instruction* without the rules that use old inames, which keep theirs for other instructions."""
     affected = set()
     for name, rule in kernel.substitutions.items():
-        body = expand_rules(rule.expression, kernel.substitutions)
+        body = expand_rules(rule.value, kernel.substitutions)
         bound = {iname for reduction in reductions(body) for iname in reduction.inames}
         if not (variables(body) | bound).isdisjoint(change.old):
             affected.add(name)

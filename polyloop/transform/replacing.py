@@ -18,7 +18,8 @@ from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Operation, function_name
 from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.printer import show
-from polyloop.expr.rewrite import calls, expand_rules, map_nodes, reductions, substitute, variables
+from polyloop.expr.rewrite import calls, map_nodes, reductions, substitute, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.expr.source import Source
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy, Instruction

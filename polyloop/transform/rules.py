@@ -13,7 +13,8 @@ from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
-from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions, variables
+from polyloop.expr.rewrite import children, rebuild, reductions, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.instruction import Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.transform.base import Transform, new_name_violations
@@ -73,9 +74,8 @@ class ExtractSubst(Transform):
 
     def _found(self, kernel: LoopKernel, template: Expression) -> Iterator[Expression]:
         for instruction in _chosen(kernel, self.within):
-            for part in (instruction.expression, *instruction.predicates):
-                if self._extracted(part, template) is not part:
-                    yield part
+            if self._extracted(instruction.expression, template) is not instruction.expression:
+                yield instruction.expression
 
     def _extracted(self, expr: Expression, template: Expression) -> Expression:
         bound: dict[str, Expression] = {}
@@ -88,15 +88,15 @@ class ExtractSubst(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         template = parse_expression(self.template)
-        rules = {**kernel.substitutions, self.subst_name: SubstitutionRule(self.subst_name, self.parameters, template)}
+        rule = SubstitutionRule.of(self.subst_name, self.parameters, template)
+        rules = {**kernel.substitutions, self.subst_name: rule}
         chosen = {instruction.id for instruction in _chosen(kernel, self.within)}
 
         def changed(old: Instruction) -> Instruction:
             expression = self._extracted(old.expression, template)
             before, after = (expand_rules(old.expression, kernel.substitutions), expand_rules(expression, rules))
             assert before == after, f"extracting a rule changed {old.expression}"
-            predicates = tuple(self._extracted(predicate, template) for predicate in old.predicates)
-            return replace(old, expression=expression, predicates=predicates)
+            return replace(old, expression=expression)
 
         instructions = tuple(changed(i) if i.id in chosen else i for i in kernel.instructions)
         return replace(kernel, instructions=instructions, substitutions=rules)
@@ -197,7 +197,7 @@ def used_rules(kernel: LoopKernel) -> LoopKernel:
     waiting = {name for i in kernel.instructions for e in (i.expression, *i.predicates) for name in _names(e)}
     while found := (waiting & rules.keys()) - wanted:
         wanted |= found
-        waiting = {name for rule in found for name in _names(rules[rule].expression)}
+        waiting = {name for rule in found for name in _names(rules[rule].value)}
     if wanted == rules.keys():
         return kernel
     return replace(kernel, substitutions={name: rule for name, rule in rules.items() if name in wanted})

@@ -12,7 +12,8 @@ from polyloop.analysis.scans import Scan, find_scans, replace_reduction
 from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Reduction
-from polyloop.expr.rewrite import expand_rules, substitute
+from polyloop.expr.rewrite import substitute
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.instruction import Instruction, Partial, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import axis_name

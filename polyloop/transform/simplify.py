@@ -13,7 +13,7 @@ import pymbolic.primitives as p
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import map_nodes
-from polyloop.kernel.instruction import Instruction, SubstitutionRule
+from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import affine_of, to_expression
 from polyloop.transform.base import Transform
@@ -48,7 +48,7 @@ class _Rewriting(Transform):
             )
 
         rules = {
-            name: SubstitutionRule(name, rule.arguments, map_nodes(rule.expression, self.node))
+            name: rule.mapped(lambda value: map_nodes(value, self.node))
             for name, rule in kernel.substitutions.items()
         }
         instructions = tuple(map(instruction, kernel.instructions))

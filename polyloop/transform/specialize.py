@@ -18,7 +18,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.declare import fixed_argument, fixed_extents, fixed_set
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, parameters_of
-from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Origin, Partial, SubstitutionRule, Term
+from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Origin, Partial, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
@@ -171,7 +171,7 @@ def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
 
     arguments = tuple(new for old in kernel.arguments if (new := fixed_argument(old, values)) is not None)
     rules = {
-        name: SubstitutionRule(name, rule.arguments, substitute(rule.expression, values))
+        name: rule.mapped(lambda value: substitute(value, values))
         for name, rule in kernel.substitutions.items()
     }
     return replace(

@@ -13,7 +13,8 @@ from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import computed
 from polyloop.expr.nodes import Expression, Reduction
-from polyloop.expr.rewrite import children, expand_rules, rebuild, reductions
+from polyloop.expr.rewrite import children, rebuild, reductions
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
@@ -112,7 +113,7 @@ class StageReduction(Staging):
 
         chosen = {i.id for i in self._instructions(kernel)}
         instructions = tuple(changed(i) if i.id in chosen else i for i in kernel.instructions)
-        rule = SubstitutionRule(_RULE, swept, found[0])
+        rule = SubstitutionRule.of(_RULE, swept, found[0])
         return replace(kernel, instructions=instructions, substitutions={**kernel.substitutions, _RULE: rule})
 
     @property

@@ -15,7 +15,8 @@ from polyloop.analysis.infer import infer_dtypes
 from polyloop.analysis.lowering import loop_order, lower
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression, Reduction
-from polyloop.expr.rewrite import children, expand_rules, rebuild, substitute, variables
+from polyloop.expr.rewrite import children, rebuild, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.builder import term_domains
@@ -434,8 +435,7 @@ def _new_instruction(
     known = dict(zip(target.names, positions, strict=True))
     elements = [to_expression(form.substitute(known)) for form in target.elements]
     if plan.is_rule:
-        rule = kernel.substitutions[plan.source]
-        expression = substitute(rule.expression, dict(zip(rule.arguments, elements, strict=True)))
+        expression = kernel.substitutions[plan.source].over(elements)
     elif elements:
         expression = p.Subscript(p.Variable(plan.source), elements[0] if len(elements) == 1 else tuple(elements))
     else:

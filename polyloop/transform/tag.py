@@ -24,7 +24,8 @@ from polyloop.analysis.uniform import divergent_reductions
 from polyloop.analysis.values import value_violations
 from polyloop.analysis.witness import element, instance, pair, witness
 from polyloop.errors import Diagnostic, WitnessKind
-from polyloop.expr.rewrite import expand_rules, reductions
+from polyloop.expr.rewrite import reductions
+from polyloop.expr.rules import expand_rules
 from polyloop.expr.updates import COMMUTATIVE, update_of
 from polyloop.frozen import replace
 from polyloop.kernel.instruction import Term, may_group

@@ -14,7 +14,8 @@ from polyloop.analysis.lowering import loop_order
 from polyloop.analysis.matrix import matrix_problems
 from polyloop.analysis.place import place
 from polyloop.errors import Diagnostic, unknown_name
-from polyloop.expr.rewrite import expand_rules, reductions, variables
+from polyloop.expr.rewrite import reductions, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.intrinsic import INTRINSICS, Matrix, MatrixIntrinsic, Part, declare_intrinsic
 from polyloop.kernel.kernel import LoopKernel

@@ -11,7 +11,8 @@ import pymbolic.primitives as p
 from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, guarded_domain
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
-from polyloop.expr.rewrite import accesses, calls, expand_rules, reductions, substitute, variables
+from polyloop.expr.rewrite import accesses, calls, free_variables, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine, affine_of
@@ -102,7 +103,7 @@ def _is_updated(kernel: LoopKernel, instruction: Instruction, source: str, is_ru
         return False
     if not is_rule:
         return source in instruction.writes
-    read = expand_rules(kernel.substitutions[source].expression, kernel.substitutions)
+    read = expand_rules(kernel.substitutions[source].value, kernel.substitutions)
     return not _names(read).isdisjoint(instruction.writes)
 
 
@@ -116,7 +117,7 @@ def expanded_to(kernel: LoopKernel, expr: Expression, source: str) -> Expression
     rules = kernel.substitutions
 
     def leads(name: str) -> bool:
-        value = rules[name].expression
+        value = rules[name].value
         names = variables(value) | {function_name(call) for call in calls(value)}
         return source in names or any(leads(other) for other in names & rules.keys())
 
@@ -173,7 +174,7 @@ class _Collector:
             if self.is_rule and rule.name == self.source and use is None:
                 self._add(arguments, term, guards)
                 use = -1 if term is None else term
-            value = substitute(rule.expression, dict(zip(rule.arguments, arguments, strict=True)))
+            value = rule.over(arguments)
             self.visit(value, term, guards, use)
             return
         if not self.is_rule:
@@ -199,6 +200,5 @@ class _Collector:
 
 def free_inames(kernel: LoopKernel, rule: str) -> frozenset[str]:
     """Return the inames in the value of a substitution rule that are neither its arguments nor bound in it."""
-    body = expand_rules(kernel.substitutions[rule].expression, kernel.substitutions)
-    bound = {iname for reduction in reductions(body) for iname in reduction.inames}
-    return (variables(body) & frozenset(kernel.inames)) - bound - frozenset(kernel.substitutions[rule].arguments)
+    body = expand_rules(kernel.substitutions[rule].value, kernel.substitutions)
+    return free_variables(body) & frozenset(kernel.inames)

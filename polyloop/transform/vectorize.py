@@ -16,7 +16,8 @@ from polyloop.expr.dtypes import is_bool
 from polyloop.expr.nodes import array_name
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_record
-from polyloop.expr.rewrite import expand_rules, variables
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel

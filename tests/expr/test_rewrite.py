@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pymbolic.primitives as p
 import pytest
 from hypothesis import given
@@ -17,15 +15,15 @@ from polyloop.expr.rewrite import (
     accesses,
     calls,
     children,
-    expand_rules,
     free_variables,
     map_nodes,
     rebuild,
     reductions,
-    rename_reduction_inames,
     substitute,
     variables,
 )
+from polyloop.expr.rules import expand_rules
+from polyloop.kernel.instruction import SubstitutionRule
 from tests.expr.strategies import expressions
 
 INAMES = frozenset({"i", "j", "k"})
@@ -35,17 +33,11 @@ def parse(text: str) -> Expression:
     return parse_expression(text, inames=INAMES)
 
 
-@dataclass(frozen=True)
-class Rule:
-    arguments: tuple[str, ...]
-    expression: Expression
-
-
-def rules(**texts: str) -> dict[str, Rule]:
+def rules(**texts: str) -> dict[str, SubstitutionRule]:
     found = {}
     for name, text in texts.items():
         arguments, expression = text.split(":")
-        found[name] = Rule(tuple(arguments.split()), parse(expression))
+        found[name] = SubstitutionRule.of(name, arguments.split(), parse(expression))
     return found
 
 
@@ -89,9 +81,17 @@ def test_a_reduction_iname_is_split() -> None:
     value = parse("16*ko + ki")
     split = substitute(parse("sum(k, a[k])"), {"k": value}, bound={"k": ("ko", "ki")})
     assert show(split) == "sum((ko, ki), a[16*ko + ki])"
-    renamed = rename_reduction_inames(parse("1 + sum((i, k), a[k, i])"), {"k": ("ko", "ki")})
-    assert show(renamed) == "1 + sum((i, ko, ki), a[k, i])"
-    assert show(substitute(renamed, {"k": value})) == "1 + sum((i, ko, ki), a[16*ko + ki, i])"
+    renamed = substitute(parse("1 + sum((i, k), a[k, i])"), {"k": value}, bound={"k": ("ko", "ki")})
+    assert show(renamed) == "1 + sum((i, ko, ki), a[16*ko + ki, i])"
+
+
+def test_what_is_put_into_a_reduction_is_never_bound_by_it() -> None:
+    with pytest.raises(KernelError) as error:
+        substitute(parse("1 + sum(k, a[k, n])"), {"n": parse("k + 1")})
+    (found,) = error.value.found
+    assert (found.code, found.message) == ("captured-name", "'k' would mean the iname of a reduction inside of it")
+    assert found.hints
+    assert show(substitute(parse("sum(k, a[k]) + n"), {"n": parse("k + 1")})) == "sum(k, a[k]) + k + 1"
 
 
 def test_variables_are_all_names_but_functions() -> None:

@@ -141,3 +141,16 @@ FUNCTIONS = [
     axpy, flipped, carried, prefix, two_loops, inner_loops, windows, strided, branches, reductions, truths, rows,
     in_place, swaps,
 ]  # fmt: skip
+
+
+@pl.kernel
+def with_functions(n: pl.int32, a: pl.Array[np.int64, "n + 1"], w: pl.Array[np.int64, "n"]):
+    def f(i):
+        return 2 * a[i]
+
+    def g(j):
+        return sum(a[i] for i in range(n)) * j + a[n]
+
+    for i in range(n):
+        j = f(i + 1)
+        w[i] = j + g(i)

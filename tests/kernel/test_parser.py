@@ -71,10 +71,10 @@ def test_a_declaration(text: str, dtype: str | None) -> None:
 
 
 def test_rules() -> None:
-    found = rule("f(x, y) := x*y + sum(k, a[k])")
+    found = rule("f(x, y) := x*y + sum(k, a[k])").rule
     assert (found.name, found.arguments, show(found.expression)) == ("f", ("x", "y"), "x*y + sum(k, a[k])")
-    assert rule("f := a[i]").arguments == ()
-    assert rule("f() := a[i]").arguments == ()
+    assert rule("f := a[i]").rule.arguments == ()
+    assert rule("f() := a[i]").rule.arguments == ()
 
 
 def test_options() -> None:
@@ -334,7 +334,7 @@ def _parses_or_is_refused(text: str) -> bool:
         return False
     for entry in found:
         if isinstance(entry, ParsedInstruction | ParsedRule):
-            show(entry.expression)
+            show(entry.rule.expression if isinstance(entry, ParsedRule) else entry.expression)
     return True
 
 

@@ -74,8 +74,17 @@ def test_names_that_cannot_be(golden: Golden) -> None:
     text = refused(knl, lambda k: pl.rename_argument(k, "b", "y"), "unknown-argument")
     golden("messages/rename_argument_unknown.txt", text)
     refused(knl, lambda k: pl.rename_argument(k, "a", "out"), "name-taken")
-    refused(knl, lambda k: pl.rename_argument(k, "a", "x"), "name-taken")  # the argument of the rule
     refused(knl, lambda k: pl.rename_argument(k, "a", "for"), "reserved-name")
+
+
+def test_the_name_of_a_parameter_of_a_rule_is_free() -> None:
+    base = pl.remove_unused_arguments(scaled())
+    knl = pl.rename_argument(pl.rename_argument(base, "a", "y"), "s", "x")
+    assert str(knl.substitutions["f"]) == "f(x_0) := x*x_0"
+    for n in (1, 5):
+        y = np.arange(n, dtype=F)
+        check(knl, {"y": y, "x": F(3)}, {"out": 3 * y})
+    same_after_replay(base, knl)
 
 
 def test_what_nothing_uses_is_dropped() -> None:
