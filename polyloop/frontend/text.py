@@ -12,7 +12,8 @@ from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.functions import result_fields
 from polyloop.expr.nodes import Expression, Lookup, array_name
 from polyloop.expr.printer import show
-from polyloop.expr.rewrite import expand_rules, map_nodes, variables
+from polyloop.expr.rewrite import map_nodes, variables
+from polyloop.expr.rules import expand_rules
 from polyloop.kernel.instruction import SubstitutionRule
 from polyloop.kernel.parser import ParsedInstruction, ParsedRule
 
@@ -36,9 +37,7 @@ def _lines(
 ) -> Iterator[str]:
     instructions = [x for x in statements if isinstance(x, ParsedInstruction)]
     temporaries = arrays.union(array_name(x.assignee) for x in instructions if x.declared)
-    rules = {
-        x.name: SubstitutionRule(x.name, x.arguments, x.expression) for x in statements if isinstance(x, ParsedRule)
-    }
+    rules = {x.rule.name: x.rule for x in statements if isinstance(x, ParsedRule)}
     below = Counter(array_name(x.assignee) for x in instructions)
     around: tuple[int, ...] = ()
     for number, statement in enumerate(statements):
