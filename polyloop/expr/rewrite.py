@@ -204,7 +204,7 @@ def _substitute_reduction(
 def _refuse_capture(node: Reduction, own: Iterable[str], mapping: Mapping[str, Expression]) -> None:
     """Refuse values in *mapping* for names in the body of *node* that use *own*, the inames that it binds then."""
     for name in mapping.keys() & free_variables(node.expr):
-        if name not in node.inames and (found := variables(mapping[name]).intersection(own)):
+        if name not in node.inames and (found := free_variables(mapping[name]).intersection(own)):
             message = f"'{min(found)}' would mean the iname of a reduction inside of it"
             hint = "give the reduction an iname of its own: duplicate_inames, or another name in the text"
             raise KernelError("substitute", None, [Diagnostic("captured-name", message, hints=(hint,))])

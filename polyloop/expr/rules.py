@@ -10,9 +10,10 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError
-from polyloop.expr.nodes import Expression, Reduction, array_name
+from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
 from polyloop.expr.rewrite import (
     accesses,
+    calls,
     children,
     map_nodes,
     rebuild_changed,
@@ -21,7 +22,7 @@ from polyloop.expr.rewrite import (
     variables,
 )
 
-__all__ = ["MARK", "Rule", "bind", "check_rules", "expand_apart", "expand_rules", "is_parameter", "unbind"]
+__all__ = ["MARK", "Rule", "bind", "check_rules", "expand_apart", "expand_rules", "is_parameter", "names_in", "unbind"]
 
 _RECENT: Final = 2048
 MARK: Final = "@"
@@ -65,6 +66,11 @@ def _bound(expr: Expression, mapping: Mapping[str, Expression]) -> Expression:
     if type(new) is p.Subscript and array_name(new) in mapping:
         return p.Subscript(mapping[array_name(new)], new.index)
     return new
+
+
+def names_in(expr: Expression) -> frozenset[str]:
+    """Return the names in *expr*, those of functions too."""
+    return variables(expr).union([function_name(call) for call in calls(expr)])
 
 
 def is_parameter(name: str) -> bool:
@@ -148,8 +154,6 @@ def check_rules(rules: Mapping[str, Rule], operation: str = "make_kernel") -> No
 
 _LARGEST: Final = 1 << 16
 """How many nodes an expression may have when its rules are expanded."""
-_DEEPEST: Final = 128
-"""How many nodes may stand inside of each other then."""
 
 
 def _marked(node: Expression) -> Expression:
@@ -161,12 +165,10 @@ def _marked(node: Expression) -> Expression:
 
 
 class _Size(NamedTuple):
-    """The number of nodes of an expression with its rules expanded, their depth, and the same for each parameter."""
+    """The number of nodes of an expression with its rules expanded, and how often it has each parameter in it."""
 
     nodes: int
-    depth: int
-    parameters: Mapping[str, tuple[int, int]]
-    """How often each parameter occurs, and how deep."""
+    parameters: Mapping[str, int]
 
 
 class _Expansion:
@@ -185,6 +187,8 @@ class _Expansion:
 
     def whole(self, expr: Expression) -> Expression:
         """Return *expr* expanded, if that is not too large."""
+        if names_in(expr).isdisjoint(self.rules):
+            return expr
         self.check(self.measured(expr), "the statement")
         return self.expand(expr)
 
@@ -220,11 +224,10 @@ class _Expansion:
     # sizes
 
     def check(self, size: _Size, what: str) -> None:
-        hint = "let an instruction compute the value of a rule into a temporary, and use that: <> t = f(i)"
-        for number, most, how in ((size.nodes, _LARGEST, ""), (size.depth, _DEEPEST, " inside of each other")):
-            if number > most:
-                message = f"{what} has {number} operations and operands{how} when its rules are expanded"
-                self.fail(Diagnostic("rule-too-large", message, (f"at most {most} are allowed",), (hint,)))
+        if size.nodes > _LARGEST:
+            hint = "let an instruction compute the value of a rule into a temporary, and use that: <> t = f(i)"
+            message = f"{what} has {size.nodes} operations and operands when its rules are expanded"
+            self.fail(Diagnostic("rule-too-large", message, (f"at most {_LARGEST} are allowed",), (hint,)))
 
     def size(self, name: str) -> _Size:
         """Return the size of the value of a rule."""
@@ -245,12 +248,12 @@ class _Expansion:
         kind = type(node)
         parts = tuple(map(self.measured, children(node)))
         if kind is p.Variable and is_parameter(node.name):
-            return _Size(0, 0, {node.name: (1, 0)})
+            return _Size(0, {node.name: 1})
         if kind is p.Variable and node.name in self.rules:
             return self.used(node.name, ())
         if kind is p.Call and node.function.name in self.rules:
             return self.used(node.function.name, parts)
-        return _sum(parts, (1,) * len(parts), (1,) * len(parts), _Size(1, 1, {}))
+        return _sum(parts, (1,) * len(parts), 1)
 
     def used(self, name: str, arguments: tuple[_Size, ...]) -> _Size:
         """Return the size of a use of a rule, whose arguments have the sizes *arguments*."""
@@ -261,19 +264,15 @@ class _Expansion:
             hint = f"write {name}({', '.join(parameter.removeprefix(MARK) for parameter in parameters)})"
             self.fail(Diagnostic("wrong-argument-count", message, hints=(hint,)))
         own = self.size(name)
-        places = [own.parameters.get(parameter, (0, 0)) for parameter in parameters]
-        return _sum(arguments, [n for n, _ in places], [depth for _, depth in places], own)
+        return _sum(arguments, [own.parameters.get(parameter, 0) for parameter in parameters], own.nodes)
 
 
-def _sum(parts: Sequence[_Size], times: Sequence[int], depths: Sequence[int], own: _Size) -> _Size:
-    """Return *own* with *parts*, each of which occurs as often as *times* says, and as deep as *depths* says."""
-    nodes, depth = own.nodes, own.depth
-    found: dict[str, tuple[int, int]] = {}
-    for part, uses, place in zip(parts, times, depths, strict=True):
+def _sum(parts: Sequence[_Size], times: Sequence[int], nodes: int) -> _Size:
+    """Return the size of *nodes* and of *parts*, each of which occurs as often as *times* says."""
+    found: dict[str, int] = {}
+    for part, uses in zip(parts, times, strict=True):
         if uses:
             nodes += uses * part.nodes
-            depth = max(depth, place + part.depth)
-            for name, (often, deep) in part.parameters.items():
-                known = found.get(name, (0, 0))
-                found[name] = (known[0] + uses * often, max(known[1], place + deep))
-    return _Size(nodes, depth, found)
+            for name, often in part.parameters.items():
+                found[name] = found.get(name, 0) + uses * often
+    return _Size(nodes, found)

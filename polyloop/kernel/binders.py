@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.expr.nodes import Expression, Lookup, Reduction, Targets
+from polyloop.expr.nodes import Expression, Lookup, Reduction, Targets, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import (
     children,
@@ -25,7 +25,7 @@ from polyloop.expr.rewrite import (
     substitute,
     variables,
 )
-from polyloop.expr.rules import MARK, check_rules, expand_apart, expand_rules
+from polyloop.expr.rules import MARK, check_rules, expand_apart, names_in
 from polyloop.frozen import replace
 from polyloop.kernel.desugar import Names
 from polyloop.kernel.domains import outer_inames
@@ -54,11 +54,11 @@ def plain_left_sides(entries: Sequence[Parsed]) -> list[Parsed]:
 
 def _plain(entry: Parsed, rules: Mapping[str, SubstitutionRule]) -> Parsed:
     def expanded(expr: Expression) -> Expression:
-        return expand_rules(expr, rules)
+        return expand_apart(expr, rules)
 
     if isinstance(entry, ParsedCall):
         frame = _plain_statement(entry.frame, expanded)
-        return replace(mapped_call(entry, lambda expr: expand_apart(expr, rules)), frame=frame)
+        return replace(mapped_call(entry, expanded), frame=frame)
     return _plain_statement(entry, expanded) if isinstance(entry, ParsedInstruction) else entry
 
 
@@ -67,10 +67,16 @@ def _plain_statement(
 ) -> ParsedInstruction:
     predicates = tuple(map(expanded, entry.predicates))
     target = _target(entry.assignee, expanded)
-    if target is entry.assignee:
-        return replace(entry, predicates=predicates)
-    value = map_nodes(entry.expression, lambda node: target if node == entry.assignee else node)  # it may be updated
-    return replace(entry, assignee=target, expression=value, predicates=predicates)
+    if type(target) is not p.Subscript:
+        return replace(entry, assignee=target, predicates=predicates)
+    name = array_name(target)
+
+    def updated(node: Expression) -> Expression:
+        """Return the element that is assigned as the left side spells it: updates are told by that."""
+        is_like = type(node) is p.Subscript and node != target and array_name(node) == name
+        return target if is_like and _target(node, expanded) == target else node
+
+    return replace(entry, assignee=target, expression=map_nodes(entry.expression, updated), predicates=predicates)
 
 
 def _target(assignee: Expression, expanded: Callable[[Expression], Expression]) -> Expression:
@@ -97,15 +103,39 @@ def refuse_misplaced(entry: ParsedInstruction, name: str) -> None:
 
 def reduced_apart(
     entries: Sequence[Parsed], pieces: Sequence[Domain], rules: Mapping[str, SubstitutionRule], taken: Collection[str]
-) -> tuple[list[Parsed], tuple[Domain, ...]]:
-    """Return *entries* in which no reduction is over an iname of a loop or a reduction around it, and the domains.
+) -> tuple[list[Parsed], tuple[Domain, ...], dict[str, SubstitutionRule]]:
+    """Return *entries* in which no reduction is over an iname of a loop or a reduction around it, domains and rules.
 
-    A statement with such reductions is written without rules from then on.  A loop and a reduction that the text of one
-    statement has over the same iname stay, to be refused: that is hardly meant.
+    A statement with such reductions is written without rules from then on, and rules with such are gone.  A loop and a
+    reduction that the text of one statement has over the same iname stay, to be refused: that is hardly meant.
     """
     apart = _Apart(pieces, rules, Names(taken))
     found = [apart.statement(entry) if isinstance(entry, ParsedInstruction) else entry for entry in entries]
-    return found, tuple(apart.pieces)
+    return found, tuple(apart.pieces), {name: rule for name, rule in rules.items() if name not in apart.gone}
+
+
+def _meeting(rules: Mapping[str, SubstitutionRule]) -> frozenset[str]:
+    """Return the rules whose reductions meet others over the same iname, and those that use them."""
+    uses = {name: names_in(rule.value) for name, rule in rules.items()}
+    found = {name for name, rule in rules.items() if _meets(rule.value, rules)}
+    while more := {name for name in uses if name not in found and not found.isdisjoint(uses[name])}:
+        found |= more
+    return frozenset(found)
+
+
+def _meets(expr: Expression, rules: Mapping[str, SubstitutionRule]) -> bool:
+    """Return whether a reduction in *expr*, expanded, is over an iname that means something else around it."""
+
+    def visit(node: Expression, around: frozenset[str]) -> bool:
+        if isinstance(node, Reduction):
+            wishes = {iname: iname.partition(MARK)[0] for iname in node.inames}
+            outside = around.union(free_variables(node.expr) - {*node.inames})
+            if not outside.isdisjoint(wishes.values()):
+                return True
+            around = around.union(wishes.values())
+        return any(visit(part, around) for part in children(node))
+
+    return visit(expand_apart(expr, rules), frozenset())
 
 
 class _Apart:
@@ -117,6 +147,7 @@ class _Apart:
         self.rules = rules
         self.names = names
         self.reducing = any(reductions(rule.value) for rule in rules.values())
+        self.gone = _meeting(rules) if self.reducing else frozenset[str]()
         self.is_changed = False
 
     def may_meet(self, expr: Expression) -> bool:
@@ -131,7 +162,10 @@ class _Apart:
         marked = expand_apart(entry.expression, self.rules)
         loops = {*entry.for_inames, *(entry.inames or ()), *entry.inames_extra, *free_variables(marked)}
         loops = loops.union(*map(variables, (entry.assignee, *entry.predicates))) & self.inames
-        self.is_changed = any(MARK in iname for node in reductions(entry.expression) for iname in node.inames)
+        written = {iname for node in reductions(entry.expression) for iname in node.inames}
+        self.is_changed = any(MARK in iname for iname in written) or not self.gone.isdisjoint(
+            names_in(entry.expression)
+        )
         expression = self.visit(marked, frozenset(loops), frozenset(), {})
         return replace(entry, expression=expression) if self.is_changed else entry
 

@@ -225,7 +225,7 @@ def _read(
         if operation.name in {*functions.functions, *functions.foreign, *taken} - {name}:
             message = f"a reduction operation and something else are called '{operation.name}'"
             raise fail("name-taken", message, hints=("rename one of them",))
-    parsed, pieces = reduced_apart(parsed, pieces, rules, taken)
+    parsed, pieces, rules = reduced_apart(parsed, pieces, rules, taken)
     taken = taken.union(iname for piece in pieces for iname in piece.inames)
     parsed, pieces = duplicate_inames(parsed, pieces, rules, taken)
     inames = frozenset(iname for piece in pieces for iname in piece.inames)

@@ -45,7 +45,9 @@ def _reorder(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 
 
 def _rename(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    return {"old_iname": rng.choice(_inames(kernel)), "new_iname": f"r{rng.randint(0, 99)}"}
+    old, new = rng.choice(_inames(kernel)), f"r{rng.randint(0, 99)}"
+    parameters = [x for rule in kernel.substitutions.values() for x in rule.arguments]
+    return {"old_iname": old, "new_iname": rng.choice(parameters) if parameters and rng.random() < 0.5 else new}
 
 
 def _prefetch(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:

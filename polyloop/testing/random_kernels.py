@@ -7,9 +7,10 @@ with each other, and inputs are small integers: sums are exact in any order as l
 from __future__ import annotations
 
 import random
+import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,9 +23,12 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import python
 from polyloop.kernel.specs import GlobalArg, TemporaryVariable
 from polyloop.runtime.evaluate import evaluate
+from polyloop.testing.random_rules import with_rules
 
-__all__ = ["Source", "random_arguments", "random_source"]
+__all__ = ["Source", "random_arguments", "random_source", "ruled_sources"]
 
+_RULED: Final = 0.4
+"""How many kernels have rules put into them, in any place."""
 MARGIN: Final = 3
 """Elements before the first and after the last that a plain subscript touches."""
 EXTENT: Final = f"2*n + {2 * MARGIN + 2}"
@@ -193,6 +197,12 @@ def _declared(
 
 def random_source(seed: int) -> Source:
     """Return the text of a random kernel: of one domain, of written nests, or of rows whose length data decides."""
+    source = _plain_source(seed)
+    rng = random.Random(seed + 2_000_000_033)
+    return _with_rules(source, rng) if rng.random() < _RULED else source
+
+
+def _plain_source(seed: int) -> Source:
     rng = random.Random(seed)
     draw = rng.random()
     if draw < 0.62:
@@ -200,6 +210,17 @@ def random_source(seed: int) -> Source:
     if draw < 0.90:
         return _written_nests(seed, rng)
     return _rows(seed, rng)
+
+
+def ruled_sources(seed: int) -> tuple[Source, Source]:
+    """Return the text of a random kernel, and the same with some of its expressions as substitution rules."""
+    source = _plain_source(seed)
+    return source, _with_rules(source, random.Random(seed + 2_000_000_033))
+
+
+def _with_rules(source: Source, rng: random.Random) -> Source:
+    inames = [name for name in ("i", "j") if re.search(rf"\[[^\]]*\b{name}\b[^\]]*:", source.domains[0])]
+    return replace(source, lines=tuple(with_rules(rng, source.lines, inames)))
 
 
 def _type(rng: random.Random) -> str:

@@ -200,8 +200,10 @@ def test_rules_that_grow_are_refused_with_their_size(golden: Golden) -> None:
     text = refused_text(FORWARD, doubled(31), "rule-too-large")
     golden("messages/rule_too_large.txt", text)
     refused_text(FORWARD, doubled(300), "rule-too-large")
-    deep = "\n".join(["f0(x) := x", *(f"f{k}(x) := 3*f{k - 1}(x)" for k in range(1, 400)), "w[i] = f399(a[i])"])
-    golden("messages/rule_too_deep.txt", refused_text(FORWARD, deep, "rule-too-large"))
+    deep = "\n".join(["f0(x) := x", *(f"f{k}(x) := 3*f{k - 1}(x)" for k in range(1, 999)), "w[i] = f998(a[i])"])
+    refused_text(FORWARD, deep, "too-deep")
+    calls = "f(x, y) := x\nw[i] = " + "f(" * 40 + "a[i]" + ", a[0])" * 40
+    check(made(FORWARD, calls), {"a": a0}, {"w": a0})
 
 
 def test_a_callee_brings_names_of_its_own() -> None:

@@ -78,8 +78,8 @@ def test_names_that_cannot_be(golden: Golden) -> None:
 
 
 def test_the_name_of_a_parameter_of_a_rule_is_free() -> None:
-    base = pl.remove_unused_arguments(scaled())
-    knl = pl.rename_argument(pl.rename_argument(base, "a", "y"), "s", "x")
+    base = scaled()
+    knl = pl.rename_argument(pl.rename_argument(pl.remove_unused_arguments(base), "a", "y"), "s", "x")
     assert str(knl.substitutions["f"]) == "f(x_0) := x*x_0"
     for n in (1, 5):
         y = np.arange(n, dtype=F)
