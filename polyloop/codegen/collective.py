@@ -7,7 +7,7 @@ group.  Every function is called by all threads of the block.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Final
 
@@ -215,7 +215,7 @@ class Exchange:
         """
         mask = f"0x{2 ** min(prod(self.sizes), 32) - 1:x}"
         parameter, given = by
-        parts = list(leaves(self.dtype, ""))
+        parts = list(leaves(self.dtype, "", self.scope.spelling_of.local))
         if parts == [""]:
             return f"{shuffle}({mask}, {value}, {given})"
         ctype = self.scope.ctype(self.dtype)
@@ -306,11 +306,11 @@ def _shifted(span: Span) -> str:
     return f"{text} / {span.direct}" if span.direct > 1 else text
 
 
-def leaves(dtype: _DType, prefix: str) -> Iterator[str]:
+def leaves(dtype: _DType, prefix: str, field: Callable[[str], str]) -> Iterator[str]:
     """Yield the paths to what a shuffle can move."""
     if is_record(dtype):
         for name in field_names(dtype):
-            yield from leaves(field_dtype(dtype, name), f"{prefix}.{name}")
+            yield from leaves(field_dtype(dtype, name), f"{prefix}.{field(name)}", field)
     elif is_complex(dtype):
         yield from (f"{prefix}.re", f"{prefix}.im")
     elif is_half(dtype):

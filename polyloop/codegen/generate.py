@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import chain
 from math import prod
 
@@ -22,12 +22,12 @@ from polyloop.codegen.definitions import comment, preamble_text, record_names, w
 from polyloop.codegen.digits import digit_lines, digits_of, without_digits
 from polyloop.codegen.divergence import refuse_divergent
 from polyloop.codegen.grid import GridAxis, grid_axes
-from polyloop.codegen.helpers import OPERATIONS
 from polyloop.codegen.indices import Indices
 from polyloop.codegen.language import AXIS_NAMES, Language
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.magnitude import Magnitudes
 from polyloop.codegen.memory import asks_for_shared, declare_temporaries
+from polyloop.codegen.names import local_words, spelling
 from polyloop.codegen.parts import is_split, parts_of
 from polyloop.codegen.passing import (
     Chains,
@@ -42,6 +42,7 @@ from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
 from polyloop.codegen.regions import sequential_tree
 from polyloop.codegen.registers import IndexedArray, indexed_arrays, queue_notes
+from polyloop.codegen.renaming import Spelt, names_of, spell
 from polyloop.codegen.rows import hull, in_order, rows_of
 from polyloop.codegen.scope import Names, Scope
 from polyloop.codegen.shuffles import shared_shuffles
@@ -85,9 +86,13 @@ def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) ->
         ``block-too-large``.
     """
     assert index_bits in language.index_types, f"no index type of {index_bits} bits"
-    program = _Program(schedule, language, index_bits)
-    generated = program.generate()
-    return _Program(schedule, language, 64).generate() if program.never_fits() else generated
+    spelt = spell(schedule, spelling(language, (text for _, text in schedule.preambles)))
+    try:
+        program = _Program(spelt, index_bits)
+        generated = program.generate()
+        return spelt.described(_Program(spelt, 64).generate() if program.never_fits() else generated)
+    except CodegenError as error:
+        raise spelt.error(error) from None
 
 
 @dataclass
@@ -104,7 +109,8 @@ class _Function:
 class _Program:
     """Everything that the functions of one program share."""
 
-    def __init__(self, schedule: Schedule, language: Language, index_bits: int) -> None:
+    def __init__(self, spelt: Spelt, index_bits: int) -> None:
+        self.spelt, schedule, language = spelt, spelt.schedule, spelt.how.language
         schedule = with_totals_stored(schedule) if language.has_axes else schedule
         self.language = language
         self.bounds = _bound_dtypes(schedule)
@@ -131,9 +137,9 @@ class _Program:
         self.index_names = (*schedule.parameters, *layouts)
         self.arrays = {a.name: a for a in (*given, *self.workspace) if isinstance(a, ArrayArg)}
         self.foreign_functions: dict[tuple[str, tuple[np.dtype[np.generic], ...]], ForeignFunction] = {}
-        names = Names({a.name for a in self.arguments} | {t.name for u in schedule.launches for t in u.temporaries})
-        names.taken |= self.foreign_words
-        self.table_names = {name: names.fresh(f"{schedule.name}_{name}") for name in schedule.tables}
+        self.users = frozenset(names_of(schedule)).union(a.name for a in self.arguments)
+        names, at_file_scope = self._names(self.users | self.foreign_words), spelt.how.at_file_scope
+        self.table_names = {n: names.fresh(at_file_scope(f"{schedule.name}_{n}")) for n in schedule.tables}
         self.helpers: dict[str, str] = {}
         self.records: dict[np.dtype[np.generic], str] = {}
         self.helper_names: dict[str, str] = {}
@@ -151,6 +157,10 @@ class _Program:
             self.digits = digits_of(self.statements.values())
             self.statements = {name: without_digits(s, sizes) for name, s in self.statements.items()}
         self.schedule = replace(schedule, statements=self.statements)
+
+    def _names(self, taken: Iterable[str]) -> Names:
+        """Return names beside those that are *taken*, and beside the words of the language."""
+        return Names(taken, local_words(self.language))
 
     def _taken_apart(self, kernel: str, given: Iterable[Argument]) -> tuple[Argument, ...]:
         """Return the arguments as functions take them."""
@@ -173,7 +183,7 @@ class _Program:
 
     def _chains(self, schedule: Schedule, arguments: Iterable[Argument]) -> dict[str, Chains]:
         """Return what the blocks of each launch pass totals on through, by launch."""
-        names = Names({a.name for a in arguments} | {t.name for u in schedule.launches for t in u.temporaries})
+        names = self._names({a.name for a in arguments} | {t.name for u in schedule.launches for t in u.temporaries})
         names.taken.update(self.foreign_words, *(statement.dims for statement in self.statements.values()))
         found: dict[str, Chains] = {}
         for launch in schedule.launches:
@@ -191,7 +201,7 @@ class _Program:
             texts = [self._device_text(function) for function in functions]
             launches = tuple(self._device_launch(function) for function in functions)
             if self.chains:
-                clear = Names({launch.name for launch in launches}).fresh(f"{self.schedule.name}_clear")
+                clear = self._names(launch.name for launch in launches).fresh(f"{self.schedule.name}_clear")
                 texts.insert(0, clear_text(clear, tuple(self.chains.values()), self.language))
                 launches = (clear_launch(clear, tuple(self.chains.values())), *launches)
         else:
@@ -200,7 +210,7 @@ class _Program:
             one = (1, 1, 1)
             launches = (DeviceLaunch(self.schedule.name, one, one, 0, names),)
         parts = [
-            comment(self.schedule.unchecked),
+            comment((*self.schedule.unchecked, *self.spelt.lines())),
             self.language.header,
             *self.structs.values(),
             *(preamble_text(name, text.strip("\n")) for name, text in self.schedule.preambles),
@@ -272,9 +282,9 @@ class _Program:
         bounds = frozenset(name for statement in used for name in self.statements[statement].bounds)
         own = {dim for name in used for dim in self.statements[name].dims if dim not in bounds}
         taken = {argument.name for argument in self.arguments} | set(storage) | {d for d in own if d[1:2] != "."}
-        taken |= _helper_names(self.language) | {*self.records.values(), *self.helper_names.values()}
+        taken |= {*self.records.values(), *self.helper_names.values()}
         taken |= self.foreign_words.union(self.table_names.values())
-        names = Names(taken)
+        names = self._names(taken)
         values: dict[str, str | int] = {p: p for p in self.index_names}
         values |= {axis: names.fresh(AXIS_NAMES[axis]) for axis in _AXES}
         digits = digits_of(self.statements[name] for name in used)
@@ -294,9 +304,11 @@ class _Program:
         value_dtypes = dict.fromkeys(values, self.schedule.index_dtype)
         value_dtypes |= {a.name: a.dtype for a in self.arguments if a.name in values and a.dtype is not None}
         return Scope(
-            self.schedule.name, self.language, self.index_bits, self.divisibility, names, values, dtypes,
+            self.schedule.name, self.spelt.how, self.language, self.index_bits, self.divisibility, names, values,
+            dtypes,
             self.arrays, storage, self.helpers, self.magnitudes, expanded, bounds,
-            records=self.records, helper_names=self.helper_names, structs=self.structs, kept_records=self.kept_records,
+            records=self.records, helper_names=self.helper_names, structs=self.structs,
+            kept_records=self.kept_records, users=self.users,
             table_names=self.table_names, value_dtypes=value_dtypes, pools=pools, split=self.split,
             foreign_functions=self.foreign_functions, aligned=self.aligned, notes=self.notes,
             indices=Indices(self._indices(used, launch), self.index_names), wide=self.wide,
@@ -324,7 +336,7 @@ class _Program:
             return _Function(launch, self._scope(launch, {}, ()), (), 0, nothing)
         extents = {f"l.{n}": size for n, size in enumerate(launch.local_size)}
         if not self.language.has_axes:
-            taken = Names({a.name for a in self.arguments} | {t.name for t in launch.temporaries})
+            taken = self._names({a.name for a in self.arguments} | {t.name for t in launch.temporaries})
             sequential = sequential_tree(replace(launch, tree=tree), self.schedule, taken)
             launch = replace(launch, temporaries=(*launch.temporaries, *sequential.temporaries))
             scope = self._scope(launch, sequential.expanded, used)
@@ -533,15 +545,6 @@ def _foreign_words(schedule: Schedule, target: str) -> frozenset[str]:
     parts = (part for s in schedule.statements.values() for part in (s.lhs, s.rhs, *s.predicates))
     called = {function for part in parts for function in foreign_calls(part)}
     return frozenset().union(*(words(entry, target) for function in called for entry in function.overloads))
-
-
-@cache
-def _helper_names(language: Language) -> frozenset[str]:
-    """Return the names of functions and types that a program in *language* may define or call."""
-    helpers = {f"{operation}_{dtype}" for operation in OPERATIONS for dtype in language.types}
-    known = language.copies
-    copies = () if known is None else (*known.starts.values(), *known.fills.values(), known.commit, known.wait)
-    return frozenset({*helpers, *language.types.values(), *language.functions.values(), *copies})
 
 
 def _completed(argument: Argument, index_dtype: np.dtype[np.generic]) -> Argument:

@@ -114,6 +114,8 @@ class GeneratedProgram:
     index_checks
         Conditions under which 32-bit index arithmetic is exact; where one fails the program
         must be generated again with ``index_bits=64``.
+    renamed
+        Names of the kernel that mean something else in the text, and what they are there.
     proofs
         What had to be proven of the text itself.
     """
@@ -132,6 +134,7 @@ class GeneratedProgram:
     notes: tuple[tuple[str, Diagnostic], ...] = ()
     indexed: tuple[IndexedArray, ...] = ()
     proofs: tuple[Proof, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
 
     @property
     def grid(self) -> tuple[Expression, Expression, Expression]:

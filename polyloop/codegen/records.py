@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.codegen.scope import PRODUCT, SUM, UNARY, Scope, Text
+from polyloop.codegen.scope import PRODUCT, SUM, UNARY, Names, Scope, Text
 from polyloop.expr.records import component, field_dtype, field_names, is_vector, record_name
 
 __all__ = ["apply_componentwise", "make_record", "operator_text", "results_function", "splat"]
@@ -31,15 +31,19 @@ def make_record(scope: Scope, dtype: _DType, values: Sequence[str]) -> Text:
     ctype = scope.ctype(dtype)
     if is_vector(dtype) and scope.language.has_vectors:
         return Text(f"make_{ctype}({', '.join(values)})")
-    names = field_names(dtype)
 
     def define(name: str) -> str:
-        parameters = ", ".join(f"{scope.ctype(field_dtype(dtype, field))} {field}" for field in names)
-        if is_vector(dtype):
-            return f"{scope.language.helper} {ctype} {name}({parameters}) {{ return ({ctype}){{{', '.join(names)}}}; }}"
-        lines = [f"    result.{field} = {field};" for field in names]
+        types = {field: scope.ctype(field_dtype(dtype, field)) for field in field_names(dtype)}
+        fields = {field: scope.spelling_of.local(field) for field in types}
+        inside = Names({name, *(word for kind in (ctype, *types.values()) for word in kind.split())})
+        given = {field: inside.fresh(own) for field, own in fields.items()}
+        parameters = ", ".join(f"{kind} {given[field]}" for field, kind in types.items())
         head = f"{scope.language.helper} {ctype} {name}({parameters})"
-        return "\n".join([head, "{", f"    {ctype} result;", *lines, "    return result;", "}"])
+        if is_vector(dtype):
+            return f"{head} {{ return ({ctype}){{{', '.join(given.values())}}}; }}"
+        result = inside.fresh("result")
+        lines = [f"    {result}.{own} = {given[field]};" for field, own in fields.items()]
+        return "\n".join([head, "{", f"    {ctype} {result};", *lines, f"    return {result};", "}"])
 
     name = _helper(scope, dtype, f"make_{record_name(dtype)}", define)
     return Text(f"{name}({', '.join(values)})")

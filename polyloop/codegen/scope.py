@@ -15,6 +15,7 @@ from polyloop.codegen.helpers import helper_source
 from polyloop.codegen.indices import Indices
 from polyloop.codegen.language import Language
 from polyloop.codegen.magnitude import Magnitudes
+from polyloop.codegen.names import Spelling
 from polyloop.codegen.program import SplitArray
 from polyloop.codegen.rows import Divisibility
 from polyloop.codegen.structs import struct_source
@@ -48,13 +49,14 @@ class Text(NamedTuple):
 class Names:
     """C identifiers that are taken."""
 
-    def __init__(self, taken: Iterable[str]) -> None:
+    def __init__(self, taken: Iterable[str], words: frozenset[str] = frozenset()) -> None:
         self.taken = set(taken)
+        self.words = words  # that mean something else
 
     def fresh(self, wish: str) -> str:
         """Return *wish*, or *wish* with the smallest number that makes it unused, and take it."""
         name, number = wish, 0
-        while name in self.taken:
+        while name in self.taken or name in self.words:
             name, number = f"{wish}_{number}", number + 1
         self.taken.add(name)
         return name
@@ -69,6 +71,8 @@ class Scope:
 
     Attributes
     ----------
+    spelling_of
+        What names of fields and of definitions become.
     values
         C name, or constant value, of each iname, axis and parameter.
     dtypes
@@ -91,6 +95,8 @@ class Scope:
         C names of the records, their declarations, and the names of helper functions.  Shared by all functions.
     kept_records
         Records that are called in the text as the user calls them.
+    users
+        Names of variables in any function of the program.
     helpers
         Helper functions that the text calls, name to source; shared by all functions of a program.
     magnitudes
@@ -110,6 +116,7 @@ class Scope:
     """
 
     kernel: str
+    spelling_of: Spelling
     language: Language
     index_bits: int
     divisibility: Divisibility
@@ -126,6 +133,7 @@ class Scope:
     records: dict[np.dtype[np.generic], str] = field(default_factory=dict)
     helper_names: dict[str, str] = field(default_factory=dict)
     kept_records: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()
     structs: dict[str, str] = field(default_factory=dict)
     table_names: Mapping[str, str] = field(default_factory=dict)
     foreign_functions: dict[tuple[str, tuple[np.dtype[np.generic], ...]], ForeignFunction] = field(default_factory=dict)
@@ -184,8 +192,9 @@ class Scope:
         if name is None:
             wish = record_name(dtype)
             is_kept = is_vector(dtype) or wish in self.kept_records
-            name = self.records[dtype] = wish if is_kept else self.names.fresh(f"{self.kernel}_{wish}")
-            source = struct_source(dtype, name, self.language, self.ctype)
+            own = wish if is_vector(dtype) else self.spelling_of.at_file_scope(wish)
+            name = self.records[dtype] = own if is_kept else self._own_name(wish)
+            source = struct_source(dtype, name, self.language, self.ctype, self.spelling_of.local)
             if isinstance(source, Diagnostic):
                 raise self.error(source)
             if is_kept:
@@ -205,10 +214,15 @@ class Scope:
         """Return the name of a helper function of this program: the kernel's name and *wish*."""
         name = self.helper_names.get(key)
         if name is None:
-            name = self.helper_names[key] = self.names.fresh(f"{self.kernel}_{wish}")
+            name = self.helper_names[key] = self._own_name(wish)
             text = define(name)
             self.helpers[key] = text
         return name
+
+    def _own_name(self, wish: str) -> str:
+        """Return a name at file scope for what belongs to this program."""
+        name = self.names.fresh(self.spelling_of.at_file_scope(f"{self.kernel}_{wish}"))
+        return name if name not in self.users else self._own_name(wish)
 
     def define(self, name: str) -> None:
         """Put what *name* needs before the functions, if it is not built in."""

@@ -25,13 +25,17 @@ __all__ = ["struct_source"]
 _DType = np.dtype[Any]
 
 
-def struct_source(dtype: _DType, name: str, language: Language, ctype: Callable[[_DType], str]) -> str | Diagnostic:
+def struct_source(
+    dtype: _DType, name: str, language: Language, ctype: Callable[[_DType], str], spelt: Callable[[str], str]
+) -> str | Diagnostic:
     """Return the declaration of a record as the C type *name*, or why the language cannot lay it out as NumPy does.
 
     Parameters
     ----------
     ctype
         Gives the C name of the type of a field, and declares that if need be.
+    spelt
+        Gives the C name of a field.
     """
     if is_vector(dtype):
         return f"typedef struct {{ {ctype(component(dtype))} {', '.join(field_names(dtype))}; }} {name};"
@@ -46,7 +50,7 @@ def struct_source(dtype: _DType, name: str, language: Language, ctype: Callable[
         is_struct = is_record(kind) or (wide and is_complex(kind))
         if packed and is_struct and struct_alignment(kind, wide=wide) > 1:
             return _misplaced(dtype, field, offset, struct_alignment(kind, wide=wide), language)
-        lines.append(f"    {ctype(kind)} {field};")
+        lines.append(f"    {ctype(kind)} {spelt(field)};")
     if dtype.itemsize in padding:
         lines.append(f"    char padding_{dtype.itemsize}[{padding[dtype.itemsize]}];")
     attribute = "__attribute__((packed)) " if packed else ""

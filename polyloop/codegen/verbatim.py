@@ -43,6 +43,8 @@ def verbatim(expressions: Expressions, statement: Statement, context: Context) -
             continue
         rendered = expressions.value(value, context).text
         if rendered != name:
+            if scope.spelling_of.local(name) != name:
+                raise _refused(scope, statement, name, "that means something else in C")
             values.append((_dtype(scope, value), name, rendered))
     uses = frozenset(expressions.reads) | (whole & scope.storage.keys())
     return Verbatim(tuple(_constants(scope, values)), text.code, statement.instruction, uses)

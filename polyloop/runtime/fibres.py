@@ -38,6 +38,10 @@ _CHECKS: Final = ("-fsanitize=bounds", "-fsanitize=alignment", "-fsanitize=signe
 _GUARD: Final = 4096  # bytes of 0xFF before and after each array
 _ALIGNMENT: Final = 256  # as from cudaMalloc
 _HEADER_LINE: Final = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]cuda[^\n]*$', re.MULTILINE)
+_INCLUDE: Final = re.compile(r"^[ \t]*#[ \t]*include[^\n]*$", re.MULTILINE)
+_GUARDS: Final = re.compile(r"^#ifndef (POLYLOOP_\w+)$", re.MULTILINE)
+_C_FUNCTION: Final = 'extern "C" __global__'
+_CXX_FUNCTION: Final = "__global__"
 _PTX: Final = re.compile(r'asm\("([\w.]+) %0, %1;" : "=\w"\(([\w.]+)\) : "\w"\(([\w.]+)\)\);')
 _COPY: Final = re.compile(r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+);" :: [^;]*\);')
 _FILL: Final = re.compile(r'asm volatile\("cp\.async\.c[ag]\.shared\.global \[%0\], \[%1\], (\d+), %2;" :: [^;]*\);')
@@ -67,19 +71,25 @@ class _Report(ctypes.Structure):
 def fibre_source(*programs: GeneratedProgram) -> str:
     """Return the C++ text that runs *programs* on fibres: header, emitted text, entry points.
 
-    Of several programs, each is in a namespace of its own; no two launches may have one name.
+    Each program is in a namespace of its own, and its functions are C++ functions: whatever they are called, they
+    are no functions of the libraries that the process has loaded.  No two launches may have one name.
     """
     header = (Path(__file__).parent / "fibres.h").read_text()
-    if len(programs) == 1:
-        body, run = _body(programs[0]), _entries(programs[0], "::")
-        return f'{header}\n#line 1 "kernel.cu"\n{body}\n#line 1 "entry"\n{run}'
-    texts = [f'namespace polyloop_{number} {{\n#line 1 "kernel.cu"\n{_body(program)}\n}}\n#line 1 "entry"\n'
-             f'{_entries(program, f"::polyloop_{number}::")}' for number, program in enumerate(programs)]
-    return "\n".join([header, *texts])
+    bodies = [_body(program) for program in programs]
+    includes = dict.fromkeys(line for body in bodies for line in _INCLUDE.findall(body))
+    texts = [f'{_forgotten(body)}namespace polyloop_{number} {{\n#line 1 "kernel.cu"\n{_INCLUDE.sub("", body)}\n}}\n'
+             f'#line 1 "entry"\n{_entries(program, f"::polyloop_{number}::")}'
+             for number, (program, body) in enumerate(zip(programs, bodies, strict=True))]
+    return "\n".join([header, *includes, *texts])
+
+
+def _forgotten(body: str) -> str:
+    """Return lines after which *body* has its own helpers in its namespace, where another one has the same."""
+    return "".join(f"#undef {macro}\n" for macro in _GUARDS.findall(body))
 
 
 def _body(program: GeneratedProgram) -> str:
-    body = _HEADER_LINE.sub("", program.device_code)
+    body = _HEADER_LINE.sub("", program.device_code).replace(_C_FUNCTION, _CXX_FUNCTION)
     body = _PTX.sub(lambda match: f"polyloop::ptx_{match[1].replace('.', '_')}({match[2]}, {match[3]});", body)
     body = _COPY.sub(r"polyloop::start_copy(to, from, \1);", body)
     body = _FILL.sub(r"polyloop::start_copy(to, size ? from : nullptr, \1);", body)

@@ -14,7 +14,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.arguments import Binding, IndexTooSmall, Result, index_overflow
 from polyloop.runtime.backends import Backend, CudaBackend, make_backend
 from polyloop.runtime.gpu import device_architecture
-from polyloop.runtime.repeat import PackedCall, Repeats, Signature
+from polyloop.runtime.repeat import PackedCall, Repeats, Signature, call_options
 from polyloop.runtime.resources import Resources, resources
 from polyloop.runtime.views import call_error
 
@@ -51,7 +51,7 @@ class CompiledKernel(functools.partial[Result]):
         c = run(a=a, b=b).c
         run(a=a, b=b, c=c, stream=stream)
 
-    Two keywords are not the kernel's:
+    Two keywords are not the kernel's.  Where it has an argument of that name, they are ``stream_`` and ``poison_``:
 
     * ``stream``: where to run; a PyCUDA, Torch or CuPy stream, any object with ``__cuda_stream__``, or a handle.  By
       default the stream that the arrays' library is using.  The call does not wait for the kernel unless NumPy
@@ -92,8 +92,10 @@ class CompiledKernel(functools.partial[Result]):
         self._handle = _method(weakref.WeakMethod(self._handle_of))
         checked: Callable[..., Result] = self._checked
 
-        def entry(*unnamed: object, stream: object = None, poison: bool | None = None, **arguments: object) -> Result:
-            return checked(arguments, stream, poison, unnamed)
+        stream, poison = call_options(names)
+
+        def entry(*unnamed: object, **arguments: object) -> Result:
+            return checked(arguments, arguments.pop(stream, None), arguments.pop(poison, None), unnamed)
 
         self._enter(entry)
 
@@ -172,7 +174,7 @@ class CompiledKernel(functools.partial[Result]):
     def _handle_of(self, stream: object) -> int:
         return self._small.stream(self.program.kernel, stream)
 
-    def bind(self, **arguments: object) -> BoundCall:
+    def bind(self, /, **arguments: object) -> BoundCall:
         """Return the call with these arguments, to be repeated at the cost of the launches alone.
 
         The arguments are checked once.  Outputs that are not passed, and the workspace of the kernel, are allocated

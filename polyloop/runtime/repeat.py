@@ -14,7 +14,7 @@ from __future__ import annotations
 import keyword
 import struct
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -380,6 +380,7 @@ def _compiled(
     }  # fmt: skip
     all_names = (*names, *(name for name in arguments if name not in names))
     can_name = all(_is_free(name) for name in all_names)
+    stream, poison = call_options(all_names)
     variables = {name: name if can_name else f"__v{number}" for number, name in enumerate(all_names)}
     conditions, same = _conditions(known, {name: (variables[name], arguments[name]) for name in arguments}, space)
     handle = "0" if packed.current is None else f"__current{packed.current.how}"
@@ -395,6 +396,8 @@ def _compiled(
         "key": "".join(f"{probe.key.format(v=variables[name])}, " for name, probe in known.items()),
         "missing": "".join(f" and {name} is __absent" for name in all_names if name not in arguments),
         "parameters": "".join(f"{name}=__absent, " for name in all_names),
+        "stream": stream,
+        "poison": poison,
         "handle": handle,
         "recorded": "".join(f"__r{number}, " for number in range(len(known))),
         "records": "".join(f"{record}, " for record in records),
@@ -458,7 +461,17 @@ def _equal(
 def _is_free(name: str) -> bool:
     """Return whether a function of a signature can have a parameter called *name*."""
     is_name = name.isidentifier() and not keyword.iskeyword(name)
-    return is_name and not name.startswith("__") and name not in {"stream", "poison"}
+    return is_name and not name.startswith("__")
+
+
+def call_options(names: Collection[str]) -> tuple[str, str]:
+    """Return the keywords for the stream and for ``poison``, of a kernel whose arguments have *names*."""
+    found = ["stream", "poison"]
+    for place, option in enumerate(found):
+        while found[place] in names:
+            found[place] += "_"
+        assert found[place].rstrip("_") == option, "an option is its name and underscores"
+    return found[0], found[1]
 
 
 _KEY: Final = """
@@ -473,10 +486,10 @@ def __key(__given):
 """
 # A record is written and read whole: other threads may call meanwhile.  It is made of a call that came twice in a row.
 _CALL: Final = """
-def __call(*__unnamed, {parameters}stream=None, poison=None, **__others):
+def __call(*__unnamed, {parameters}{stream}=None, {poison}=None, **__others):
     global __recent, __record
-    if not poison and not __others and not __unnamed{missing}:
-        if __record is not None and stream is None:
+    if not {poison} and not __others and not __unnamed{missing}:
+        if __record is not None and {stream} is None:
             {recorded}__handle, __launch = __record
             if {same} and not __launch():
                 __result = __Result()
@@ -484,10 +497,10 @@ def __call(*__unnamed, {parameters}stream=None, poison=None, **__others):
                 __result._values = ({values})
                 return __result
         if {conditions}:
-            __found = ({key}{handle} if stream is None else __handle_of(stream))
+            __found = ({key}{handle} if {stream} is None else __handle_of({stream}))
             __launch = __launches.get(__found)
             if __launch is not None and not __launch():
-                if __found == __recent and stream is None:
+                if __found == __recent and {stream} is None:
                     __record = ({records}__found[-1], __launch)
                 __recent = __found
                 __result = __Result()
@@ -495,7 +508,7 @@ def __call(*__unnamed, {parameters}stream=None, poison=None, **__others):
                 __result._values = ({values})
                 return __result
     __given = {{name: value for name, value in ({given}) if value is not __absent}}
-    return __checked(__given | __others, stream, poison, __unnamed)
+    return __checked(__given | __others, {stream}, {poison}, __unnamed)
 """
 
 # }}}

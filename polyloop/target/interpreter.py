@@ -49,7 +49,7 @@ class Outputs(dict[str, Array]):
         return self[name]
 
 
-def interpret(kernel: LoopKernel, **arguments: object) -> Outputs:
+def interpret(kernel: LoopKernel, /, **arguments: object) -> Outputs:
     """Run the reference program of *kernel* and return its outputs.
 
     What transforms made of the kernel does not matter: this is what it means.  Every instance is executed by itself,

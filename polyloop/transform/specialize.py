@@ -197,7 +197,7 @@ def _fixed_origin(origin: Origin, numbers: Mapping[str, Affine]) -> Origin:
     return origin
 
 
-def fix_parameters(kernel: LoopKernel, **values: int) -> LoopKernel:
+def fix_parameters(kernel: LoopKernel, /, **values: int) -> LoopKernel:
     """Replace integer parameters by numbers; they are no arguments any more.
 
     ::

@@ -1,0 +1,136 @@
+"""What the names of a kernel become in the text of a program.
+
+An ordinary name stays as it is.  One that means something else where it would stand gets an underscore at its end, and
+so does one that is such a word followed by underscores already: no two names become one, and whoever knows the words
+knows the result.  There are two sets of words.
+
+* *Local* words cannot name an argument, a variable of a loop, a temporary or a field: keywords, macros of the standard
+  headers, and whatever the text of a function may itself say: functions, types and helpers.  A variable may hide all
+  other functions.
+* *File* words cannot name a function, a table or a type: also what the headers of C and CUDA declare.
+
+A name of a function that begins with an underscore, or any with a capital letter behind it, belongs to the compiler;
+``name`` is put before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from polyloop.codegen.helpers import OPERATIONS
+from polyloop.codegen.language import Language
+from polyloop.expr.functions import FUNCTIONS
+from polyloop.expr.names import RESERVED
+from polyloop.expr.records import VECTORS
+from polyloop.kernel.intrinsic import BUILT_IN
+
+__all__ = ["Spelling", "listed_words", "local_words", "spelling"]
+
+_DATA: Final = Path(__file__).parent.parent / "data"
+_WORD: Final = re.compile(r"(?<![\w.{%])[A-Za-z_]\w*")
+_MACRO: Final = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_OURS: Final = re.compile(r"(?:name)*_[A-Z]\w*")
+_OURS_AT_FILE_SCOPE: Final = re.compile(r"(?:name)*_\w*")
+_ATOMIC: Final = re.compile(r"atomic[A-Z]\w*|(?:blockIdx|blockDim|gridDim|threadIdx|warpSize)")
+
+# What functions call without a table: matrix units (codegen/matrix.py), vectors (records.py), waits, and C's constants.
+_MATRICES: Final = """
+pack load_pair to_tf32 to_tf32_pair ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans
+ldmatrix_x4_trans
+"""
+_VECTOR_WORDS: Final = ("make", "splat", "add", "sub", "mul", "div", "neg", "min", "max")
+_UPDATES: Final = ("sum", "product", "min", "max", "and", "or", "xor", "exchange")
+_LANES: Final = (2, 4, 8, 16)
+
+
+@cache
+def listed_words(name: str) -> frozenset[str]:
+    """Return the words of a list in ``polyloop/data``."""
+    lines = (_DATA / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
+
+
+def _said_by_tables(language: Language) -> Iterator[str]:
+    """Yield the texts in the tables of *language* that may stand in a function."""
+    yield from language.types.values()
+    yield from language.index_types.values()
+    for table in (language.functions, language.fast_functions, language.extremes, language.atomics,
+                  language.warp_reductions, language.results):  # fmt: skip
+        yield from table.values()
+    for values in (language.infinity, language.not_a_number, language.axes):
+        yield from values.values()
+    yield from (language.block_barrier, language.warp_barrier, language.shuffle, language.load_once,
+                language.constant_bits, language.shared, language.dynamic_shared, language.restrict)  # fmt: skip
+    if (copies := language.copies) is not None:
+        yield from (*copies.starts.values(), *copies.fills.values(), copies.commit, copies.wait)
+
+
+def _helpers(language: Language) -> Iterator[str]:
+    """Yield the names of helpers that are called the same in every program."""
+    yield from (f"{operation}_{dtype}" for operation in OPERATIONS for dtype in language.types)
+    words = (*_VECTOR_WORDS, *OPERATIONS, *FUNCTIONS, *(f"fast_{name}" for name in FUNCTIONS))
+    yield from (f"{word}_{vector}" for word in words for vector in VECTORS)
+    yield from VECTORS
+    if language.has_axes:
+        yield from _MATRICES.split()
+        yield from BUILT_IN
+        yield from (f"{dtype}x{count}" for dtype in language.types for count in _LANES)
+        yield from (f"atomic_{word}_{dtype}" for word in _UPDATES for dtype in language.types)
+
+
+@cache
+def local_words(language: Language) -> frozenset[str]:
+    """Return the words that no variable can have as its name."""
+    said = (word for text in _said_by_tables(language) for word in _WORD.findall(text))
+    return RESERVED | listed_words("macros") | frozenset(said) | frozenset(_helpers(language))
+
+
+@cache
+def _file_words(language: Language) -> frozenset[str]:
+    defined = (word for definition in language.definitions.values() for word in re.findall(r"(\w+)\(", definition.text))
+    return local_words(language) | listed_words("declared") | frozenset(defined)
+
+
+def _moved(name: str, words: frozenset[str], own: Iterable[str], compilers: re.Pattern[str]) -> str:
+    bare = name.rstrip("_")
+    if bare in words or bare in own or _ATOMIC.fullmatch(bare):
+        name += "_"
+    return f"name{name}" if compilers.fullmatch(name) else name
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How one program spells names: functions of names alone, of which no two have one result.
+
+    Attributes
+    ----------
+    language
+        The language.
+    own
+        Words that are taken in this program besides: macros in C text of the user's.
+    """
+
+    language: Language
+    own: frozenset[str] = frozenset()
+
+    def local(self, name: str) -> str:
+        """Return what an argument, a variable of a loop, a temporary or a field is called."""
+        return _moved(name, local_words(self.language), self.own, _OURS)
+
+    def at_file_scope(self, name: str) -> str:
+        """Return what a function or type is called."""
+        return _moved(name, _file_words(self.language), self.own, _OURS_AT_FILE_SCOPE)
+
+    def moved(self, names: Iterable[str]) -> Mapping[str, str]:
+        """Return the local ones of *names* that do not stay, and what they become."""
+        return {name: new for name in names if (new := self.local(name)) != name}
+
+
+def spelling(language: Language, texts: Iterable[str]) -> Spelling:
+    """Return how a program spells names that has C *texts* of the user's."""
+    return Spelling(language, frozenset(word for text in texts for word in _MACRO.findall(text)))

@@ -1,0 +1,167 @@
+"""Programs under other names: what a schedule calls its variables, and the way back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any, Final
+
+import islpy as isl
+import pymbolic.primitives as p
+from pymbolic.primitives import ExpressionNode
+
+from polyloop.codegen.names import Spelling
+from polyloop.codegen.parts import is_split, parts_of
+from polyloop.codegen.program import GeneratedProgram
+from polyloop.errors import CodegenError, Diagnostic
+from polyloop.expr.nodes import Operation
+from polyloop.expr.rewrite import substitute
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import ArrayArg, Table
+from polyloop.kernel.intrinsic import MatrixIntrinsic
+from polyloop.poly.affine import Affine
+from polyloop.schedule.plan import Schedule
+
+__all__ = ["Renaming", "Spelt", "names_of", "spell"]
+
+_KINDS: Final = (isl.dim_type.set, isl.dim_type.param)
+_WORD: Final = re.compile(r"\w+", re.ASCII)
+
+
+def names_of(schedule: Schedule) -> Iterator[str]:
+    """Yield the names that functions of *schedule* may have for variables."""
+    for argument in (*schedule.arguments, *schedule.workspace):
+        parts = parts_of(argument) if isinstance(argument, ArrayArg) and is_split(argument) else None
+        yield from [argument.name] if parts is None or isinstance(parts, Diagnostic) else parts[0].parts
+    yield from schedule.parameters
+    yield from (name for name, _ in schedule.indices)
+    yield from schedule.digit_names.values()
+    for launch in schedule.launches:
+        for storage in launch.temporaries:
+            yield storage.name
+            if storage.pool is not None:
+                yield storage.pool
+    for statement in schedule.statements.values():
+        yield from (dim for dim in statement.dims if dim.isidentifier())
+        if (collective := statement.collective) is not None:
+            yield from (name for name in (collective.chain, collective.ticket) if name is not None)
+
+
+@dataclass(frozen=True)
+class Renaming:
+    """Names, and what they become in everything that a schedule or a program holds."""
+
+    names: Mapping[str, str]
+
+    def __call__(self, value: Any) -> Any:  # noqa: ANN401 - a part of a schedule or of a program
+        """Return *value* under the new names."""
+        match value:
+            case str():
+                return self.names.get(value, value)
+            case ExpressionNode():
+                return substitute(value, {old: p.Variable(new) for old, new in self.names.items()})
+            case isl.Set():
+                return self._set(value)
+            case Affine():
+                return value.substitute({old: Affine.variable(new) for old, new in self.names.items()})
+            case Enum() | Table() | Operation() | MatrixIntrinsic() | Diagnostic() | type():
+                return value
+            case tuple() if hasattr(value, "_fields"):
+                return type(value)(*map(self, value))
+            case tuple() | frozenset():
+                return type(value)(map(self, value))
+            case Mapping():
+                return {self(key): self(item) for key, item in value.items()}
+        if is_dataclass(value) and not isinstance(value, type):
+            old = {entry.name: getattr(value, entry.name) for entry in fields(value) if entry.init}
+            new = {name: self(part) for name, part in old.items()}
+            changed = {name: part for name, part in new.items() if part is not old[name]}
+            return replace(value, **changed) if changed else value
+        return value
+
+    def _set(self, domain: isl.Set) -> isl.Set:
+        for kind in _KINDS:
+            for position in range(domain.dim(kind)):
+                old = domain.get_dim_name(kind, position) if domain.has_dim_name(kind, position) else None
+                if old is not None and old in self.names:
+                    domain = domain.set_dim_name(kind, position, self.names[old])
+        return domain
+
+    def text(self, text: str) -> str:
+        """Return *text* for people under the new names."""
+        return _WORD.sub(lambda match: self.names.get(match[0], match[0]), text)
+
+    def diagnostic(self, found: Diagnostic) -> Diagnostic:
+        """Return a finding under the new names."""
+        notes, hints = tuple(map(self.text, found.notes)), tuple(map(self.text, found.hints))
+        return replace(found, message=self.text(found.message), notes=notes, hints=hints)
+
+
+@dataclass(frozen=True)
+class Spelt:
+    """A schedule whose names are those of the text.
+
+    Attributes
+    ----------
+    how
+        What names become.
+    kernel
+        The kernel's name as its user writes it.
+    renamed
+        Names that did not stay, and what they are now; that of the kernel too.
+    back
+        Names in the text, and what the user calls them.
+    """
+
+    schedule: Schedule
+    how: Spelling
+    kernel: str
+    renamed: tuple[tuple[str, str], ...]
+    back: Renaming
+
+    def lines(self) -> Iterator[str]:
+        """Yield what people who read the text should know."""
+        if self.renamed:
+            known = ", ".join(f"{new} is '{old}'" for old, new in self.renamed)
+            yield f"Names that mean something else in C or CUDA: {known}."
+
+    def error(self, error: CodegenError) -> CodegenError:
+        """Return *error* in the words of the kernel."""
+        return CodegenError(error.operation, self.kernel, map(self.back.diagnostic, error.found))
+
+    def described(self, program: GeneratedProgram) -> GeneratedProgram:
+        """Return *program* with everything but its text and its functions in the names of the kernel."""
+        back, text = self.back, self.back.text
+        if not self.renamed:
+            return program
+        launches = tuple(replace(launch, grid=back(launch.grid), arguments=back(launch.arguments))
+                         for launch in program.launches)  # fmt: skip
+        checks, index_checks = (
+            tuple(replace(c, condition=back(c.condition), message=text(c.message), hint=text(c.hint)) for c in found)
+            for found in (program.checks, program.index_checks)
+        )
+        proofs = tuple(replace(p, subject=text(p.subject), says=text(p.says), by=text(p.by),
+                               found=tuple(map(back.diagnostic, p.found))) for p in program.proofs)  # fmt: skip
+        return replace(
+            program, kernel=self.kernel, launches=launches, checks=checks, index_checks=index_checks, proofs=proofs,
+            arguments=back(program.arguments), workspace=back(program.workspace), split=back(program.split),
+            alignments=back(program.alignments), renamed=self.renamed,
+            indexed=tuple(replace(back(a), launch=a.launch, element=text(a.element)) for a in program.indexed),
+            notes=tuple((back(instruction), back.diagnostic(note)) for instruction, note in program.notes),
+        )  # fmt: skip
+
+
+def spell(schedule: Schedule, how: Spelling) -> Spelt:
+    """Return *schedule* with the names that the text will have."""
+    moved = how.moved(names_of(schedule))
+    name = how.at_file_scope(schedule.name)
+    renamed = tuple(moved.items()) + (((schedule.name, name),) if name != schedule.name else ())
+    there, back = Renaming(moved), Renaming({new: old for old, new in moved.items()})
+    if not renamed:
+        return Spelt(schedule, how, schedule.name, (), back)
+    launches = tuple(replace(there(u), name=how.at_file_scope(u.name)) for u in schedule.launches)
+    unnamed = there(replace(schedule, launches=(), unchecked=(), preambles=()))
+    spelt = replace(unnamed, name=name, launches=launches, unchecked=schedule.unchecked, preambles=schedule.preambles)
+    return Spelt(spelt, how, schedule.name, renamed, back)
