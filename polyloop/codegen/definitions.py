@@ -68,6 +68,6 @@ def comment(lines: Iterable[str]) -> str:
     """Return *lines* of the user's as comments: nothing in them ends the comment, or hides the line after it."""
     kept = []
     for line in lines:
-        printable = "".join(c if c.isprintable() else " " for c in line.replace("\\", "/"))
+        printable = "".join(c if c.isprintable() else " " for c in line.replace("\\", "/").replace("??", "? ?"))
         kept += textwrap.wrap(printable, 100, initial_indent="// ", subsequent_indent="//     ")
     return "\n".join(kept)

@@ -86,7 +86,8 @@ def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) ->
         ``block-too-large``.
     """
     assert index_bits in language.index_types, f"no index type of {index_bits} bits"
-    spelt = spell(schedule, spelling(language, (text for _, text in schedule.preambles)))
+    types = {name for a in schedule.arguments if a.dtype is not None for name in record_names(a.dtype)}
+    spelt = spell(schedule, spelling(language, (text for _, text in schedule.preambles), types))
     try:
         program = _Program(spelt, index_bits)
         generated = program.generate()
@@ -144,8 +145,7 @@ class _Program:
         self.records: dict[np.dtype[np.generic], str] = {}
         self.helper_names: dict[str, str] = {}
         self.structs: dict[str, str] = {}
-        self.kept_records = frozenset(record for a in given if a.dtype is not None for record in record_names(a.dtype))
-        self.kept_records |= self.foreign_words | words_of_c_text(schedule)
+        self.kept_records = spelt.how.types | self.foreign_words | words_of_c_text(schedule)
         self.aligned: dict[str, int] = {}
         self.notes: dict[tuple[str, str], Diagnostic] = {}
         self.wide: list[WideAccess] = []

@@ -36,7 +36,8 @@ _WORD: Final = re.compile(r"(?<![\w.{%])[A-Za-z_]\w*")
 _MACRO: Final = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _OURS: Final = re.compile(r"(?:name)*_[A-Z]\w*")
 _OURS_AT_FILE_SCOPE: Final = re.compile(r"(?:name)*_\w*")
-_ATOMIC: Final = re.compile(r"atomic[A-Z]\w*|(?:blockIdx|blockDim|gridDim|threadIdx|warpSize)")
+_OTHER: Final = re.compile(r"POLYLOOP_\w+|atomic[A-Z]\w*|cuda[A-Z]\w*|(?:CUDA|CUDART|CU|NV)_\w+|CUDARTAPI|CU[a-z]+")
+"""Guards of helpers, and names of which CUDA has hundreds."""
 
 # What functions call without a table: matrix units (codegen/matrix.py), vectors (records.py), waits, and C's constants.
 _MATRICES: Final = """
@@ -98,7 +99,7 @@ def _file_words(language: Language) -> frozenset[str]:
 
 def _moved(name: str, words: frozenset[str], own: Iterable[str], compilers: re.Pattern[str]) -> str:
     bare = name.rstrip("_")
-    if bare in words or bare in own or _ATOMIC.fullmatch(bare):
+    if bare in words or bare in own or _OTHER.fullmatch(bare):
         name += "_"
     return f"name{name}" if compilers.fullmatch(name) else name
 
@@ -113,17 +114,24 @@ class Spelling:
         The language.
     own
         Words that are taken in this program besides: macros in C text of the user's.
+    types
+        Records whose names the text keeps: no variable and no function has them.
     """
 
     language: Language
     own: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
 
     def local(self, name: str) -> str:
         """Return what an argument, a variable of a loop, a temporary or a field is called."""
-        return _moved(name, local_words(self.language), self.own, _OURS)
+        return _moved(name, local_words(self.language), self.own | self.types, _OURS)
 
     def at_file_scope(self, name: str) -> str:
-        """Return what a function or type is called."""
+        """Return what a function or a table is called."""
+        return _moved(name, _file_words(self.language), self.own | self.types, _OURS_AT_FILE_SCOPE)
+
+    def of_record(self, name: str) -> str:
+        """Return what a record is called."""
         return _moved(name, _file_words(self.language), self.own, _OURS_AT_FILE_SCOPE)
 
     def moved(self, names: Iterable[str]) -> Mapping[str, str]:
@@ -131,6 +139,6 @@ class Spelling:
         return {name: new for name in names if (new := self.local(name)) != name}
 
 
-def spelling(language: Language, texts: Iterable[str]) -> Spelling:
-    """Return how a program spells names that has C *texts* of the user's."""
-    return Spelling(language, frozenset(word for text in texts for word in _MACRO.findall(text)))
+def spelling(language: Language, texts: Iterable[str], types: Iterable[str] = ()) -> Spelling:
+    """Return how a program spells names that has C *texts* of the user's, and records that keep their names."""
+    return Spelling(language, frozenset(word for text in texts for word in _MACRO.findall(text)), frozenset(types))

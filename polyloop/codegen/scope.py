@@ -192,7 +192,7 @@ class Scope:
         if name is None:
             wish = record_name(dtype)
             is_kept = is_vector(dtype) or wish in self.kept_records
-            own = wish if is_vector(dtype) else self.spelling_of.at_file_scope(wish)
+            own = wish if is_vector(dtype) else self.spelling_of.of_record(wish)
             name = self.records[dtype] = own if is_kept else self._own_name(wish)
             source = struct_source(dtype, name, self.language, self.ctype, self.spelling_of.local)
             if isinstance(source, Diagnostic):

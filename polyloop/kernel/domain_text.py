@@ -126,6 +126,8 @@ class _Reader:
                 bound.add(part.text.partition("=")[0].strip())
         for word in _WORD.finditer(body.text):
             name = word.group(1)
+            if name.lower() == "nan":  # a number to ISL, of which no condition says anything
+                self.name(body.slice(word.start(1), word.end(1)), "parameter")
             if name not in bound and name.lower() not in _KEYWORDS:
                 bound.add(name)
                 yield body.slice(word.start(1), word.end(1))

@@ -65,7 +65,10 @@ def parameter_space(parameters: Sequence[str]) -> isl.Set:
 
 @lru_cache(maxsize=64)
 def _parameter_space(parameters: tuple[str, ...]) -> isl.Set:
-    return isl.Set(f"[{', '.join(parameters)}] -> {{ : }}")
+    space = isl.Space.params_alloc(isl.DEFAULT_CONTEXT, len(parameters))
+    for position, name in enumerate(parameters):
+        space = space.set_dim_name(isl.dim_type.param, position, name)  # not as text, in which some names are words
+    return isl.Set.universe(space)
 
 
 def universe(parameters: isl.Set, dims: Sequence[str]) -> isl.Set:

@@ -32,7 +32,8 @@ class Result:
     """The outputs of one call: attributes, a mapping by name, or unpacked in argument order.
 
     ``run(a=a).c`` and ``run(a=a)["c"]`` are the same array, ``c, d = run(a=a)`` unpacks all
-    outputs, and ``dict(run(a=a))`` names them.
+    outputs, and ``dict(run(a=a))`` names them.  Outputs called like a method (``keys``, ``values``, ``items``), or with
+    an underscore first, are no attributes.
     """
 
     __slots__ = ("_names", "_values")  # and no __init__: see repeat.py, where one is made at each call

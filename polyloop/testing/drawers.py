@@ -11,6 +11,7 @@ from polyloop.expr.nodes import array_name, targets_of
 from polyloop.expr.printer import show
 from polyloop.kernel.intrinsic import INTRINSICS
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.testing.hostile import HOSTILE
 
 __all__ = ["DRAWERS", "NOT_DRAWN", "Drawer"]
 
@@ -44,8 +45,13 @@ def _reorder(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"loop_priority": rng.sample(inames, min(len(inames), rng.choice((2, 2, 3))))}
 
 
+def _new_name(rng: random.Random, letter: str) -> str:
+    """Return a name that is new, or one that means something elsewhere."""
+    return rng.choice(HOSTILE) if rng.random() < 0.3 else f"{letter}{rng.randint(0, 99)}"
+
+
 def _rename(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    old, new = rng.choice(_inames(kernel)), f"r{rng.randint(0, 99)}"
+    old, new = rng.choice(_inames(kernel)), _new_name(rng, "r")
     parameters = [x for rule in kernel.substitutions.values() for x in rule.arguments]
     return {"old_iname": old, "new_iname": rng.choice(parameters) if parameters and rng.random() < 0.5 else new}
 
@@ -280,7 +286,7 @@ def _remove(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
 def _argument(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     """Draw an array whose contents may be anything: others are known by their names."""
     names = [a.name for a in kernel.arguments if a.name not in ("n", "nnz", "idx", "cols", "rowptr")]
-    return {"old_name": rng.choice(names or ["x"]), "new_name": f"z{rng.randint(0, 99)}"}
+    return {"old_name": rng.choice(names or ["x"]), "new_name": _new_name(rng, "z")}
 
 
 def _order(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:

@@ -6,9 +6,7 @@ import builtins
 import keyword
 from typing import Final
 
-from polyloop.expr.names import check_identifier
-
-__all__ = ["HOSTILE", "acceptable"]
+__all__ = ["HOSTILE"]
 
 _C: Final = """
 HUGE_VAL HUGE_VALF INFINITY NAN INT8_MAX INT8_MIN INT16_MAX INT32_MAX INT64_MAX UINT8_MAX UINT32_C INT64_C SIZE_MAX
@@ -56,8 +54,3 @@ HOSTILE: Final = tuple(dict.fromkeys([
     *(name for name in dir(builtins) if name.islower() and len(name) < 7),
 ]))  # fmt: skip
 """Over 400 of them; some cannot be names of a kernel, and are refused when one is made."""
-
-
-def acceptable(name: str, kind: str = "name") -> bool:
-    """Return whether a kernel can have the name, as a *kind*; the words of Python are no names in expressions."""
-    return check_identifier(name, kind) is None and not keyword.iskeyword(name)

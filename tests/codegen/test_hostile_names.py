@@ -13,12 +13,11 @@ import pytest
 
 import polyloop as pl
 from polyloop.codegen.names import Spelling, listed_words, local_words
-from polyloop.expr.names import KERNEL_NAME
 from polyloop.runtime.fibres import fibre_library, run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda, nvrtc_available
 from polyloop.target.c import C_LANGUAGE
 from polyloop.target.cuda import CUDA_LANGUAGE
-from polyloop.testing.hostile import HOSTILE, acceptable
+from polyloop.testing.hostile import HOSTILE
 from tests.gallery import GALLERY
 
 N: Final = 6
@@ -34,13 +33,28 @@ CHUNK: Final = 24
 Case = tuple[pl.LoopKernel, dict[str, Any], dict[str, Any]]
 
 
-def chunks(names: Sequence[str]) -> Iterator[list[str]]:
+REFUSALS: Final = {"reserved-name", "bad-identifier", "bad-record", "syntax", "syntax-domain", "name-taken"}
+
+
+def is_accepted(name: str, make: Callable[[Sequence[str]], object]) -> bool:
+    """Return whether a kernel can have the name; it is refused by a message that is about names."""
+    try:
+        make([name])
+    except pl.KernelError as refused:
+        if {*refused.codes} <= REFUSALS:
+            return False
+        raise
+    return True
+
+
+def chunks(names: Sequence[str], role: str) -> Iterator[list[str]]:
     """Yield *names* that a kernel can have, some at a time."""
-    good = [name for name in names if acceptable(name)]
+    good = [name for name in names if is_accepted(name, ROLES[role])]
+    assert len(good) > len(names) // 3
     yield from (good[k : k + CHUNK] for k in range(0, len(good), CHUNK))
 
 
-def f32(*names: str, shape: str = "size") -> pl.GlobalArg:
+def f32(*names: str, shape: str = "SIZE") -> pl.GlobalArg:
     """Return array arguments."""
     return pl.GlobalArg(", ".join(names), np.float32, shape=shape)
 
@@ -60,40 +74,40 @@ def expected(given: Any) -> Any:
 
 def as_inputs(names: Sequence[str]) -> Case:
     """Return a kernel that reads arrays with *names*."""
-    lines = [f"answer[{k}, ii] = {WORK.format(f'{name}[ii]')}" for k, name in enumerate(names)]
-    knl = pl.make_kernel("{[ii]: 0 <= ii < size}", "\n".join(lines),
-                         [*map(f32, names), f32("answer", shape=f"{len(names)}, size"), ...],
+    lines = [f"ANSWER_[{k}, I_I_] = {WORK.format(f'{name}[I_I_]')}" for k, name in enumerate(names)]
+    knl = pl.make_kernel("{[I_I_]: 0 <= I_I_ < SIZE}", "\n".join(lines),
+                         [*map(f32, names), f32("ANSWER_", shape=f"{len(names)}, SIZE"), ...],
                          name="kernel_")  # fmt: skip
     given = {name: values() + k for k, name in enumerate(names)}
-    return knl, given, {"answer": np.stack([expected(a) for a in given.values()])}
+    return knl, given, {"ANSWER_": np.stack([expected(a) for a in given.values()])}
 
 
 def as_outputs(names: Sequence[str]) -> Case:
     """Return a kernel that writes arrays with *names*."""
-    lines = [f"{name}[ii] = {WORK.format('given[ii]')} + {k}" for k, name in enumerate(names)]
-    knl = pl.make_kernel("{[ii]: 0 <= ii < size}", "\n".join(lines), [f32("given"), *map(f32, names), ...],
+    lines = [f"{name}[I_I_] = {WORK.format('GIVEN_[I_I_]')} + {k}" for k, name in enumerate(names)]
+    knl = pl.make_kernel("{[I_I_]: 0 <= I_I_ < SIZE}", "\n".join(lines), [f32("GIVEN_"), *map(f32, names), ...],
                          name="kernel_")  # fmt: skip
-    return knl, {"given": values()}, {name: expected(values()) + np.float32(k) for k, name in enumerate(names)}
+    return knl, {"GIVEN_": values()}, {name: expected(values()) + np.float32(k) for k, name in enumerate(names)}
 
 
 def as_inames(names: Sequence[str]) -> Case:
     """Return a kernel with loops over *names*, which are values too."""
-    domains = [f"{{[{name}]: 0 <= {name} < size}}" for name in names]
-    lines = [f"answer[{k}, {name}] = {WORK.format(f'given[{name}]')} + {name}" for k, name in enumerate(names)]
+    domains = [f"{{[{name}]: 0 <= {name} < SIZE}}" for name in names]
+    lines = [f"ANSWER_[{k}, {name}] = {WORK.format(f'GIVEN_[{name}]')} + {name}" for k, name in enumerate(names)]
     knl = pl.make_kernel(domains, "\n".join(lines),
-                         [f32("given"), f32("answer", shape=f"{len(names)}, size"), ...], name="kernel_")  # fmt: skip
+                         [f32("GIVEN_"), f32("ANSWER_", shape=f"{len(names)}, SIZE"), ...], name="kernel_")  # fmt: skip
     row = expected(values()) + np.arange(N, dtype=np.float32)
-    return knl, {"given": values()}, {"answer": np.stack([row] * len(names))}
+    return knl, {"GIVEN_": values()}, {"ANSWER_": np.stack([row] * len(names))}
 
 
 def as_parameters(names: Sequence[str]) -> Case:
     """Return a kernel whose sizes are *names*."""
-    domains = [f"{{[i{k}]: 0 <= i{k} < {name}}}" for k, name in enumerate(names)]
-    lines = [f"answer{k}[i{k}] = {WORK.format(f'given{k}[i{k}]')} + {name}" for k, name in enumerate(names)]
-    data = [f32(f"given{k}", f"answer{k}", shape=name) for k, name in enumerate(names)]
+    domains = [f"{{[I{k}]: 0 <= I{k} < {name}}}" for k, name in enumerate(names)]
+    lines = [f"ANSWER_{k}[I{k}] = {WORK.format(f'GIVEN_{k}[I{k}]')} + {name}" for k, name in enumerate(names)]
+    data = [f32(f"GIVEN_{k}", f"ANSWER_{k}", shape=name) for k, name in enumerate(names)]
     knl = pl.make_kernel(domains, "\n".join(lines), [*data, ...], name="kernel_")
-    given = {f"given{k}": values()[: 2 + k % 4] for k in range(len(names))}
-    wanted = {f"answer{k}": expected(a) + np.float32(len(a)) for k, a in enumerate(given.values())}
+    given = {f"GIVEN_{k}": values()[: 2 + k % 4] for k in range(len(names))}
+    wanted = {f"ANSWER_{k}": expected(a) + np.float32(len(a)) for k, a in enumerate(given.values())}
     return knl, given | {name: 2 + k % 4 for k, name in enumerate(names)}, wanted
 
 
@@ -101,30 +115,30 @@ def as_temporaries(names: Sequence[str]) -> Case:
     """Return a kernel with variables and rules called *names*."""
     lines = []
     for k, name in enumerate(names):
-        lines.append(f"{name} = {WORK.format('given[ii]')} {{id=set_{k}}}")
-        lines.append(f"answer[{k}, ii] = {name} * 2 {{id=use_{k}}}")
-    data: list[object] = [f32("given"), f32("answer", shape=f"{len(names)}, size")]
+        lines.append(f"{name} = {WORK.format('GIVEN_[I_I_]')} {{id=set_{k}}}")
+        lines.append(f"ANSWER_[{k}, I_I_] = {name} * 2 {{id=use_{k}}}")
+    data: list[object] = [f32("GIVEN_"), f32("ANSWER_", shape=f"{len(names)}, SIZE")]
     data += [pl.TemporaryVariable(name, np.float32) for name in names]
-    knl = pl.make_kernel("{[ii]: 0 <= ii < size}", "\n".join(lines), [*data, ...], name="kernel_")
-    return knl, {"given": values()}, {"answer": np.stack([2 * expected(values())] * len(names))}
+    knl = pl.make_kernel("{[I_I_]: 0 <= I_I_ < SIZE}", "\n".join(lines), [*data, ...], name="kernel_")
+    return knl, {"GIVEN_": values()}, {"ANSWER_": np.stack([2 * expected(values())] * len(names))}
 
 
 def as_rules(names: Sequence[str]) -> Case:
     """Return a kernel with substitution rules and ids called *names*."""
-    rules = [f"{name}(p) := {WORK.format('given[p]')} + {k}" for k, name in enumerate(names)]
-    lines = [f"answer[{k}, ii] = {name}(ii) {{id={name}}}" for k, name in enumerate(names)]
-    knl = pl.make_kernel("{[ii]: 0 <= ii < size}", "\n".join([*rules, *lines]),
-                         [f32("given"), f32("answer", shape=f"{len(names)}, size"), ...], name="kernel_")  # fmt: skip
+    rules = [f"{name}(p) := {WORK.format('GIVEN_[p]')} + {k}" for k, name in enumerate(names)]
+    lines = [f"ANSWER_[{k}, I_I_] = {name}(I_I_) {{id={name}}}" for k, name in enumerate(names)]
+    knl = pl.make_kernel("{[I_I_]: 0 <= I_I_ < SIZE}", "\n".join([*rules, *lines]),
+                         [f32("GIVEN_"), f32("ANSWER_", shape=f"{len(names)}, SIZE"), ...], name="kernel_")  # fmt: skip
     wanted = np.stack([expected(values()) + np.float32(k) for k in range(len(names))])
-    return knl, {"given": values()}, {"answer": wanted}
+    return knl, {"GIVEN_": values()}, {"ANSWER_": wanted}
 
 
 def as_fields(names: Sequence[str]) -> Case:
     """Return a kernel on records whose fields are *names*."""
     record = pl.record("particle", [(name, np.float32) for name in names])
-    lines = [f"there[ii].{name} = {WORK.format(f'here[ii].{name}')}" for name in names]
-    data = [pl.GlobalArg("here, there", record, shape="size")]
-    knl = pl.make_kernel("{[ii]: 0 <= ii < size}", "\n".join(lines), [*data, ...], name="kernel_")
+    lines = [f"there[I_I_].{name} = {WORK.format(f'here[I_I_].{name}')}" for name in names]
+    data = [pl.GlobalArg("here, there", record, shape="SIZE")]
+    knl = pl.make_kernel("{[I_I_]: 0 <= I_I_ < SIZE}", "\n".join(lines), [*data, ...], name="kernel_")
     given = np.zeros(N, record)
     wanted = np.zeros(N, record)
     for k, name in enumerate(names):
@@ -164,25 +178,27 @@ def check(case: Case) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_the_worst_names_are_names(role: str) -> None:
-    for names in chunks(WORST):
+    for names in chunks(WORST, role):
         check(ROLES[role](names))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("role", ROLES)
 def test_all_names_are_names(role: str) -> None:
-    for names in chunks(HOSTILE):
+    for names in chunks(HOSTILE, role):
         check(ROLES[role](names))
 
 
-def kernels_called(names: Sequence[str], kind: str = KERNEL_NAME) -> list[pl.LoopKernel]:
-    """Return a kernel for each name that a kernel can have, with an array of its own name."""
-    found = []
-    for name in names:
-        if acceptable(name, kind) and acceptable(name):
-            text = f"{name}[ii] = {WORK.format('given[ii]')}"
-            found.append(pl.make_kernel("{[ii]: 0 <= ii < size}", text, [f32("given", name), ...], name=name))
-    return found
+def called(names: Sequence[str]) -> pl.LoopKernel:
+    """Return a kernel with one of *names*, and an array of the same."""
+    (name,) = names
+    text = f"{name}[I_I_] = {WORK.format('GIVEN_[I_I_]')}"
+    return pl.make_kernel("{[I_I_]: 0 <= I_I_ < SIZE}", text, [f32("GIVEN_", name), ...], name=name)
+
+
+def kernels_called(names: Sequence[str]) -> list[pl.LoopKernel]:
+    """Return a kernel for each name that a kernel can have."""
+    return [called([name]) for name in names if is_accepted(name, called)]
 
 
 def check_kernel_names(names: Sequence[str]) -> None:
@@ -191,7 +207,7 @@ def check_kernel_names(names: Sequence[str]) -> None:
     programs = [pl.generate_code(knl, target=pl.CudaTarget()) for knl in kernels]
     library = fibre_library(*programs, quick=True)
     for program in programs:
-        got = run_on_fibres(program, {"given": values()}, orders=("forward",), library=library)["forward"]
+        got = run_on_fibres(program, {"GIVEN_": values()}, orders=("forward",), library=library)["forward"]
         same(got, {program.kernel: expected(values())}, program.kernel)
     if nvrtc_available()[0]:
         compile_cuda("\n".join(program.device_code for program in programs))
@@ -208,6 +224,46 @@ def test_kernels_with_all_names() -> None:
     check_kernel_names(HOSTILE)
     for knl in kernels_called(HOSTILE):
         same(pl.compile(knl, target=pl.CTarget())(given=values()), {knl.name: expected(values())}, knl.name)
+
+
+@pytest.mark.parametrize("name", ["particle", "step", "x"])
+def test_a_record_has_the_name_of_an_array_a_kernel_and_a_field(name: str) -> None:
+    record = pl.record(name, [(name, np.float32), ("result", np.float32)])
+    outer = pl.record("outer", [(name, record), ("other", np.float32)])
+    lines = f"""
+        held = {name}[i] {{id=hold}}
+        there[i].{name} = held {{id=whole}}
+        there[i].other = held.{name} + held.result {{id=part}}
+        top[i], place[i] = argmax(j, {name}[j].result, j)
+    """
+    data = [pl.GlobalArg(name, record, shape="n"), pl.GlobalArg("there", outer, shape="n"),
+            pl.TemporaryVariable("held", record), pl.GlobalArg("top", np.float32, shape="n"), ...]  # fmt: skip
+    knl = pl.make_kernel("{[i, j]: 0 <= i < n and 0 <= j < n}", lines, data, name=name)
+    given = np.zeros(N, record)
+    given[name], given["result"] = values(), values()[::-1]
+    check((knl, {name: given, "there": np.zeros(N, outer)}, {"top": np.full(N, values()[-1]), "place": np.zeros(N)}))
+
+
+def test_a_reason_hides_no_line() -> None:
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", "y[i] = 2*x[i]", [f32("x", "y", shape="n"), ...])
+    knl = pl.unchecked(knl, "why??/")
+    same(pl.compile(knl, target=pl.CTarget())(x=values()), {"y": 2 * values()}, "C")
+
+
+@pytest.mark.parametrize("name", ["nan", "NaN", "infty", "mod", "Exists"])
+def test_words_of_domains_are_refused(name: str) -> None:
+    here = f"{{[i]: 0 <= i < {name}}}"
+    for domain in (f"{{[{name}]: 0 <= {name} < n}}", here, f"[{name}] -> {here}"):
+        with pytest.raises(pl.KernelError):
+            pl.make_kernel(domain, "y[0] = 1", [f32("y", shape="1"), ...])
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", f"y[i] = {name}", [f32("y", shape="n"), pl.ValueArg(name, np.int32), ...])
+    same(pl.compile(knl, target=pl.CTarget())(n=2, **{name: 3}), {"y": np.full(2, 3)}, "C")
+
+
+@pytest.mark.parametrize("name", ["\u00b5", "\uff41", "\ufb01", "a b", "1a", "__a", "a\u0301"])
+def test_what_is_no_ascii_identifier_is_refused(name: str) -> None:
+    for role in (*ROLES.values(), called):
+        assert not is_accepted(name, role)
 
 
 @pytest.mark.parametrize("language", [C_LANGUAGE, CUDA_LANGUAGE], ids=lambda language: language.name)
