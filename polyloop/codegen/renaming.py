@@ -15,18 +15,28 @@ from pymbolic.primitives import ExpressionNode
 from polyloop.codegen.names import Spelling
 from polyloop.codegen.parts import is_split, parts_of
 from polyloop.codegen.program import GeneratedProgram
+from polyloop.codegen.registers import IndexedArray
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import Operation
 from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg, Table
 from polyloop.kernel.intrinsic import MatrixIntrinsic
+from polyloop.kernel.tree import Group, Run
 from polyloop.poly.affine import Affine
-from polyloop.schedule.plan import Schedule
+from polyloop.schedule.plan import Launch, Product, Schedule, Statement
 
 __all__ = ["Renaming", "Spelt", "names_of", "spell"]
 
 _KINDS: Final = (isl.dim_type.set, isl.dim_type.param)
+_KEPT: Final[Mapping[type, tuple[str, ...]]] = {
+    Statement: ("name", "instruction", "atomic"), Run: ("name",), Group: ("arrivals",),
+    ArrayArg: ("order", "dim_names"), Launch: ("name",), Schedule: ("name", "unchecked", "preambles", "phantoms"),
+    IndexedArray: ("launch", "instruction"),
+}  # fmt: skip
+"""Fields whose strings are no names of variables."""
+_KEYS_KEPT: Final = frozenset({(Schedule, "statements"), (Product, "axes")})
+"""Mappings whose keys are none."""
 _WORD: Final = re.compile(r"\w+", re.ASCII)
 
 
@@ -76,10 +86,18 @@ class Renaming:
                 return {self(key): self(item) for key, item in value.items()}
         if is_dataclass(value) and not isinstance(value, type):
             old = {entry.name: getattr(value, entry.name) for entry in fields(value) if entry.init}
-            new = {name: self(part) for name, part in old.items()}
+            new = {name: self._part(type(value), name, part) for name, part in old.items()}
             changed = {name: part for name, part in new.items() if part is not old[name]}
             return replace(value, **changed) if changed else value
         return value
+
+    def _part(self, kind: type, field: str, value: Any) -> Any:  # noqa: ANN401
+        """Return a field of a dataclass under the new names."""
+        if field in _KEPT.get(kind, ()):
+            return value
+        if (kind, field) in _KEYS_KEPT:
+            return {key: self(item) for key, item in value.items()}
+        return self(value)
 
     def _set(self, domain: isl.Set) -> isl.Set:
         for kind in _KINDS:
@@ -148,8 +166,8 @@ class Spelt:
             program, kernel=self.kernel, launches=launches, checks=checks, index_checks=index_checks, proofs=proofs,
             arguments=back(program.arguments), workspace=back(program.workspace), split=back(program.split),
             alignments=back(program.alignments), renamed=self.renamed,
-            indexed=tuple(replace(back(a), launch=a.launch, element=text(a.element)) for a in program.indexed),
-            notes=tuple((back(instruction), back.diagnostic(note)) for instruction, note in program.notes),
+            indexed=tuple(replace(back(a), element=text(a.element)) for a in program.indexed),
+            notes=tuple((instruction, back.diagnostic(note)) for instruction, note in program.notes),
         )  # fmt: skip
 
 
@@ -161,7 +179,6 @@ def spell(schedule: Schedule, how: Spelling) -> Spelt:
     there, back = Renaming(moved), Renaming({new: old for old, new in moved.items()})
     if not renamed:
         return Spelt(schedule, how, schedule.name, (), back)
-    launches = tuple(replace(there(u), name=how.at_file_scope(u.name)) for u in schedule.launches)
-    unnamed = there(replace(schedule, launches=(), unchecked=(), preambles=()))
-    spelt = replace(unnamed, name=name, launches=launches, unchecked=schedule.unchecked, preambles=schedule.preambles)
+    launches = tuple(replace(u, name=how.at_file_scope(u.name)) for u in schedule.launches)
+    spelt = there(replace(schedule, name=name, launches=launches))
     return Spelt(spelt, how, schedule.name, renamed, back)
