@@ -11,10 +11,11 @@ import pymbolic.primitives as p
 
 from polyloop.codegen.indices import is_mark
 from polyloop.codegen.linear import form_order, join_terms
-from polyloop.codegen.operands import Operands
+from polyloop.codegen.magnitude import Sum
 from polyloop.codegen.parts import part_reference
 from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import PRODUCT, SUM, UNARY, Scope, Text
+from polyloop.codegen.wrapping import Wrapping
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.poly.affine import Affine, affine_of, to_expression
@@ -26,7 +27,7 @@ _WARP: Final = 32
 """Threads that exchange values by shuffles."""
 
 
-class Addresses(Operands):
+class Addresses(Wrapping):
     """The part of :class:`polyloop.codegen.expressions.Expressions` that renders elements and indices.
 
     ``held`` are elements that are in variables, by array and subscripts; ``made`` is the variable, if there is one,
@@ -56,16 +57,18 @@ class Addresses(Operands):
             if storage is not None and storage.lane is not None:
                 return self._of_lane(own, indices[storage.lane], storage.block)
             if storage is not None and storage.strides is not None:
-                return f"{own}[{self._address(indices, storage.strides, 0)}]"
+                return f"{own}[{self._address(indices, storage.strides, 0, storage.shape)}]"
             if storage is not None and storage.nesting is not None:
                 indices = [indices[axis] for axis in storage.nesting]
             if storage is not None and storage.swizzle is not None:
                 return own + "".join(f"[{part}]" for part in self._swizzled(storage, storage.swizzle, indices))
-            return own + "".join(f"[{self._index(part).text}]" for part in indices)
+            extents = indices if storage is None else storage.dims
+            parts = zip(indices, extents, strict=True)
+            return own + "".join(f"[{self._index(part, extent).text}]" for part, extent in parts)
         assert array.strides is not None, f"'{name}' has no strides"
         if name in self.scope.split:
             return part_reference(self.scope, name, indices, self._index, self._address)
-        return f"{name}[{self._address(indices, array.strides, array.offset)}]"
+        return f"{name}[{self._address(indices, array.strides, array.offset, array.shape or ())}]"
 
     def _of_lane(self, variable: str, lane: Expression, block: Sequence[int]) -> str:
         """Return a lane's *variable*, which all lanes of a warp or of a part of it read; a thread's own is its own."""
@@ -111,23 +114,29 @@ class Addresses(Operands):
         yield from (self._index(part).text for part in slow)
         yield f"{self._index(last).within(PRODUCT)} ^ {turned}"
 
-    def _address(self, indices: Sequence[Expression], strides: Sequence[Expression], offset: Expression) -> str:
-        first = "0" if type(offset) is int and not offset else self._index(offset).within(SUM)
+    def _address(
+        self,
+        indices: Sequence[Expression],
+        strides: Sequence[Expression],
+        offset: Expression,
+        shape: Sequence[Expression],
+    ) -> str:
+        first = "0" if type(offset) is int and not offset else self._index(offset, offset).within(SUM)
         out = "" if first == "0" else first
-        for index, stride in zip(indices, strides, strict=bool(indices)):
+        for index, stride, extent in zip(indices, strides, shape, strict=bool(indices)):
             if type(index) is int and type(stride) is int:
                 index, stride = index * stride, 1  # noqa: PLW2901 - a number is written as one
             elif type(index) is int and index == 1:
                 index, stride = stride, 1  # noqa: PLW2901 - once a stride is the stride
-            text = self._index(index)
+            text = self._index(index, extent)
             if text.text == "0":
                 continue
             if text.text.isdigit() and type(stride) is int:
                 text, stride = Text(str(int(text.text) * stride)), 1  # noqa: PLW2901 - likewise
             elif text.text == "1":
-                text, stride = self._index(stride), 1  # noqa: PLW2901 - likewise
+                text, stride = self._index(stride, stride), 1  # noqa: PLW2901 - likewise
             if type(stride) is not int or stride != 1:
-                step = self._index(stride)
+                step = self._index(stride, stride)
                 is_quotient = "/" in step.text or "%" in step.text
                 text = Text(f"{text.within(PRODUCT)} * {step.within(UNARY if is_quotient else PRODUCT)}", PRODUCT)
             if not out:
@@ -138,7 +147,14 @@ class Addresses(Operands):
                 out += f" + {text.text}"
         return out or "0"
 
-    def _index(self, expr: Expression) -> Text:
+    def _index(self, expr: Expression, limit: Expression | None = None) -> Text:
+        """Return an integer expression with its linear part in natural order.
+
+        Parameters
+        ----------
+        limit
+            An extent, where the expression is a subscript of an array along an axis of that extent.
+        """
         opaque: list[tuple[Expression, int]] = []
         linear: dict[str, int] = {}
         const = self._collect(self._with_named(expr), 1, opaque, linear)
@@ -148,6 +164,8 @@ class Addresses(Operands):
         ]
         if any(c > 0 for _, c in ordered):
             ordered.sort(key=lambda term: term[1] < 0)
+        if len(ordered) + bool(const) > 1 or opaque or (ordered and abs(ordered[0][1]) > 1):
+            self.scope.magnitudes.record(Sum(tuple(ordered), const, limit), self.scope.types_of_names)
         return join_terms(ordered, const, self._index_atom)
 
     def _with_named(self, expr: Expression) -> Expression:
@@ -163,9 +181,10 @@ class Addresses(Operands):
     def _index_atom(self, atom: Expression) -> Text:
         if isinstance(atom, str):
             return Text(str(self.scope.variable(atom)))
-        outer, self.indexing = self.indexing, True
+        outer = self.indexing, self.exact
+        self.indexing, self.exact = True, None
         text = self._render(atom, self.scope.index_dtype)
-        self.indexing = outer
+        self.indexing, self.exact = outer
         return text
 
     def _collect(

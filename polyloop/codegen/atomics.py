@@ -10,7 +10,7 @@ from polyloop.codegen.conversions import narrowed
 from polyloop.codegen.expressions import Expressions
 from polyloop.codegen.scope import UNARY, Scope, Text
 from polyloop.errors import Diagnostic
-from polyloop.expr.dtypes import DType, computed, is_half
+from polyloop.expr.dtypes import DType, computed, is_half, is_integer, is_signed
 from polyloop.expr.records import is_record
 from polyloop.expr.updates import EXCHANGE
 from polyloop.kernel.arrays import AddressSpace
@@ -57,7 +57,7 @@ def atomic_update(expressions: Expressions, statement: Statement, context: Conte
         reads = frozenset((*expressions.reads, *(() if writes is None else (writes,))))
         return Call(_call(expressions, operation, target, value.text, dtype), statement.instruction, reads)
     operator = "=" if is_half(dtype) else _PLAIN.get(operation, "=")
-    text = value.text
+    text = expressions.unsigned(statement.rhs, value, dtype).text if operation in _OPERATORS else value.text
     if operation in ("min", "max") or (is_half(dtype) and operation != EXCHANGE):
         text = _combined(expressions, operation, dtype, expressions.loaded(Text(target), dtype), value)
     if is_half(dtype):
@@ -98,6 +98,8 @@ def _combined(expressions: Expressions, operation: str, dtype: DType, old: Text,
         return value.text
     if operation in ("min", "max"):
         return expressions.extreme(operation, computed(dtype), old, value).text
+    if is_integer(dtype) and is_signed(dtype):  # arithmetic on words wraps
+        old = Text(f"({_WORDS[dtype.name][0]}){old.within(UNARY)}", UNARY)
     return f"{old.within(UNARY)} {_OPERATORS[operation]} {value.within(UNARY)}"
 
 

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import prod
 
 import islpy as isl
-import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.codegen.context import Context
+from polyloop.codegen.magnitude import Polynomial
 from polyloop.codegen.program import LaunchCheck
-from polyloop.codegen.rows import Piece, in_order, rows_of
-from polyloop.expr.dtypes import is_integer
+from polyloop.codegen.rows import Divisibility, Piece, in_order, rewrite, rows_of
+from polyloop.expr.dtypes import integer_limits, is_integer
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
+from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.kernel.kernel import Condition
 from polyloop.kernel.layout import Strided
-from polyloop.poly.affine import Affine, Floor, to_expression
+from polyloop.poly.affine import Affine, Floor, Var, to_expression
 
-__all__ = ["assumption_checks", "condition_check", "index_checks"]
+__all__ = ["assumption_checks", "condition_check", "index_checks", "natural_names"]
 
-_INT_MAX = 2**31 - 1
+_WIDE = 64
+_PAIR = 2
 
 
 def _sides(form: Affine) -> tuple[Affine, Affine]:
@@ -104,16 +107,27 @@ def _all(conditions: Sequence[Expression]) -> Expression:
     return conditions[0] if len(conditions) == 1 else p.LogicalAnd(tuple(conditions))
 
 
-def _is_wide(argument: ValueArg) -> bool:
-    """Return whether a parameter can be too large for int32 by its type."""
+def _fits(argument: ValueArg, most: int) -> bool:
+    """Return whether all values of a parameter's type are indices of at most *most*."""
     dtype = argument.dtype
-    return dtype is not None and is_integer(dtype) and not np.can_cast(dtype, np.int32)
+    return dtype is None or not is_integer(dtype) or integer_limits(dtype)[1] <= most
+
+
+def natural_names(names: Iterable[str], context: Context, divisibility: Divisibility) -> list[str]:
+    """Return the parameters among *names* that are known not to be negative."""
+    return [name for name in names if context.implies(rewrite(Affine.variable(name), divisibility))]
 
 
 def index_checks(
-    arguments: Iterable[Argument], parameters: Collection[str], forms: Iterable[Affine], context: Context
+    arguments: Sequence[Argument],
+    parameters: Collection[str],
+    bounds: Iterable[Polynomial],
+    context: Context,
+    natural: Collection[str],
+    bits: int = 32,
+    wide: Iterable[Polynomial] = (),
 ) -> tuple[LaunchCheck, ...]:
-    """Return the conditions under which 32-bit index arithmetic is exact.
+    """Return the conditions under which index arithmetic of *bits* bits is exact.
 
     Parameters
     ----------
@@ -121,30 +135,93 @@ def index_checks(
         Arrays of more than 2^31 - 1 elements need wider indices.
     parameters
         Names of the arguments that are used in index arithmetic.
-    forms
-        Upper bounds, in the parameters, of what bounds and conditions compute on the way.
+    bounds
+        Upper bounds, in the absolute values of parameters, of what is computed on the way.
     context
         What is known of the parameters; a check that follows from it is left out.
+    natural
+        Those of them that are known not to be negative.
+    wide
+        As *bounds*, of what is computed in 64 bits.
     """
-    checks = []
+    most = 2 ** (bits - 1) - 1
+    values = [a for a in arguments if isinstance(a, ValueArg) and a.name in parameters]
+    limits = {a.name: integer_limits(a.dtype) for a in values if a.dtype is not None and is_integer(a.dtype)}
+    own = {name: max(map(abs, pair)) for name, pair in limits.items()}
+    checks, known = [], list[Polynomial]()
     for argument in arguments:
-        if isinstance(argument, ValueArg) and argument.name in parameters and _is_wide(argument):
-            condition = p.Comparison(p.Variable(argument.name), "<=", _INT_MAX)
-            checks.append(LaunchCheck(condition, f"{argument.name} does not fit into 32 bits", "index-overflow"))
+        if isinstance(argument, ValueArg) and argument.name in parameters:
+            checks += _parameter_checks(argument, context, bits)
         if isinstance(argument, ArrayArg) and argument.shape and argument.strides:
             for count in _extents(argument):
-                if isinstance(count, int) and count <= _INT_MAX:
-                    continue
-                message = f"'{argument.name}' has more than 2^31 - 1 elements"
-                checks.append(LaunchCheck(p.Comparison(count, "<=", _INT_MAX), message, "index-overflow"))
-    for form in _dominating(forms):
-        assert form.names() <= set(parameters), f"'{show(to_expression(form))}' holds more than parameters"
-        row = Affine((), _INT_MAX).add(form, -1)
-        if not context.implies(row):
-            message = f"{show(to_expression(form))} does not fit into 32 bits"
-            condition = p.Comparison(to_expression(form), "<=", _INT_MAX)
-            checks.append(LaunchCheck(condition, message, "index-overflow"))
+                product = _monomial(count)
+                if product is None or _greatest(product, own) > most:
+                    message = f"'{argument.name}' has more than 2^{bits - 1} - 1 elements"
+                    checks.append(LaunchCheck(p.Comparison(count, "<=", most), message, "index-overflow"))
+                known += [] if product is None else [product]
+    known += [{(name,): 1} for name in own]  # which their types hold, or a check of their own
+    for width, few in ((bits, bounds), (_WIDE, wide)):
+        largest = 2 ** (width - 1) - 1
+        for bound in _dominating(few, known):
+            if _greatest(bound, own) > largest and not _is_known(bound, context, natural, largest):
+                expr = _expression_of(bound, natural)
+                message = f"{show(expr)} does not fit into {width} bits"
+                checks.append(LaunchCheck(p.Comparison(expr, "<=", largest), message, "index-overflow"))
     return tuple({check.condition: check for check in reversed(checks)}.values())[::-1]
+
+
+def _greatest(bound: Polynomial, own: Mapping[str, int]) -> int:
+    """Return the greatest value of a bound for parameters of any values up to their *own* greatest ones."""
+    assert {name for product in bound for name in product} <= own.keys(), f"{bound} holds more than parameters"
+    return sum(factor * prod(own[name] for name in product) for product, factor in bound.items())
+
+
+def _parameter_checks(argument: ValueArg, context: Context, bits: int) -> list[LaunchCheck]:
+    """Return the conditions under which a parameter fits into an index."""
+    most, name = 2 ** (bits - 1) - 1, p.Variable(argument.name)
+    message, found = f"{argument.name} does not fit into {bits} bits", list[LaunchCheck]()
+    if not _fits(argument, most):
+        found.append(LaunchCheck(p.Comparison(name, "<=", most), message, "index-overflow"))
+        is_signed = argument.dtype is not None and integer_limits(argument.dtype)[0] < 0
+        if is_signed and not context.implies(Affine(((argument.name, 1),), most)):
+            found.append(LaunchCheck(p.Comparison(name, ">=", -most - 1), message, "index-overflow"))
+    return found
+
+
+def _is_known(bound: Polynomial, context: Context, natural: Collection[str], most: int) -> bool:
+    """Return whether a linear bound is known to be at most *most*."""
+    if any(len(product) > 1 for product in bound):
+        return False
+    form = _affine(bound)
+    return form.names() <= set(natural) and context.implies(Affine((), most).add(form, -1))
+
+
+def _affine(bound: Polynomial) -> Affine:
+    terms: dict[Var, int] = {product[0]: factor for product, factor in bound.items() if product}
+    return Affine.make(terms, bound.get((), 0))
+
+
+def _expression_of(bound: Polynomial, natural: Collection[str]) -> Expression:
+    """Return a bound as an expression of the parameters."""
+    names = {name for product in bound for name in product}
+    values = {n: p.Variable(n) if n in natural else _magnitude(p.Variable(n)) for n in names}
+    if all(len(product) < _PAIR for product in bound):
+        return substitute(to_expression(_affine(bound)), values)
+    terms: list[Expression] = []
+    for product, factor in sorted(bound.items(), key=lambda term: (-len(term[0]), term[0])):
+        parts = [*([factor] if factor != 1 or not product else []), *(values[name] for name in product)]
+        terms.append(parts[0] if len(parts) == 1 else p.Product(tuple(parts)))
+    return _sum(terms)
+
+
+def _monomial(count: Expression) -> Polynomial | None:
+    """Return a product of numbers and parameters."""
+    factors = count.children if isinstance(count, p.Product) else (count,)
+    names = [factor.name for factor in factors if isinstance(factor, p.Variable)]
+    numbers = [factor for factor in factors if isinstance(factor, int)]
+    if len(names) + len(numbers) < len(factors) or any(number < 0 for number in numbers):
+        return None
+    return {tuple(sorted(names)): prod(numbers)}
 
 
 def _extents(array: ArrayArg) -> list[Expression]:
@@ -188,16 +265,21 @@ def _sum(parts: Sequence[Expression]) -> Expression:
     return parts[0] if len(parts) == 1 else p.Sum(tuple(parts))
 
 
-def _dominating(forms: Iterable[Affine]) -> list[Affine]:
-    """Drop forms that are nowhere greater than another, for nonnegative parameters."""
-    left = list(dict.fromkeys(forms))
-    kept: list[Affine] = []
-    for form in sorted(left, key=lambda form: (-sum(c for _, c in form.terms), -form.const)):
-        if not any(_at_most(form, other) for other in kept):
-            kept.append(form)
-    return kept
+def _dominating(bounds: Iterable[Polynomial], known: Iterable[Polynomial]) -> list[Polynomial]:
+    """Drop bounds that are nowhere greater than another one, or than one that is *known* to be small enough."""
+    kept = list(known)
+    count = len(kept)
+    for bound in sorted(bounds, key=_size):
+        if not any(_at_most(bound, other) for other in kept):
+            kept.append(bound)
+    return kept[count:]
 
 
-def _at_most(small: Affine, large: Affine) -> bool:
-    have = dict(large.terms)
-    return small.const <= large.const and all(c <= have.get(v, 0) for v, c in small.terms)
+def _size(bound: Polynomial) -> tuple[int, int, int]:
+    """Return the key that sorts bounds: those first that others may follow from."""
+    factors = sum(factor for product, factor in bound.items() if product)
+    return -max(map(len, bound), default=0), -factors, -bound.get((), 0)
+
+
+def _at_most(small: Polynomial, large: Polynomial) -> bool:
+    return all(factor <= large.get(product, 0) for product, factor in small.items())

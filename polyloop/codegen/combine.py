@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -18,6 +19,7 @@ from polyloop.frozen import replace
 
 __all__ = ["compound", "function_scope", "updated"]
 
+_ATOM: Final = re.compile(r"\w[\w.]*(\[[^][]*\])*")
 _ASSIGNMENTS: Final = {"sum": "+=", "product": "*="}
 _WORD: Final = 4  # narrower types are computed as int and stored with a cast
 _OPERANDS: Final = 2
@@ -40,7 +42,7 @@ def updated(
             return "=", expressions.added(operation.name, Text(left), dtype, term, context).text
         case "sum" | "product":
             operator = _ASSIGNMENTS[operation.name]
-            value = expressions.stored(term, context, dtype).text
+            value = expressions.unsigned(term, expressions.stored(term, context, dtype), dtype).text
             expressions.scope.operator(operator, dtype, dtype)
             return operator, value
         case "max" | "min":
@@ -52,12 +54,12 @@ def updated(
 
 
 def compound(
-    target: str, value: str, lhs: Expression, rhs: Expression, dtype: np.dtype[np.generic]
+    target: str, value: str, lhs: Expression, rhs: Expression, dtype: np.dtype[np.generic], unsigned: str = ""
 ) -> tuple[str, str]:
     """Return ``target = target + x`` as an assignment operator and its right side, and anything else with ``=``.
 
     Only a sum, difference or product of two operands, the first of them the target, is the same either way: another
-    grouping may round otherwise.
+    grouping may round otherwise.  *unsigned* is the C type in which the target's type wraps.
     """
     is_plain = dtype.names is None and dtype.kind in "iuf" and dtype.itemsize >= _WORD
     if is_plain and isinstance(rhs, p.Sum | p.Product) and len(rhs.children) == _OPERANDS and rhs.children[0] == lhs:
@@ -65,6 +67,9 @@ def compound(
             start = f"{target} {operator} "
             if value.startswith(start):
                 return f"{operator}=", value.removeprefix(start)
+            if unsigned and value.startswith(f"({unsigned}){start}"):  # it wraps either way
+                rest = value.removeprefix(f"({unsigned}){start}")
+                return f"{operator}=", f"({unsigned}){rest if _ATOM.fullmatch(rest) else f'({rest})'}"
     return "=", value
 
 

@@ -30,6 +30,7 @@ from polyloop.expr.dtypes import (
     is_half,
     is_inexact,
     is_integer,
+    is_signed,
     is_unsigned,
 )
 from polyloop.expr.foreign import ForeignName, choose
@@ -48,6 +49,8 @@ _IS_CALL: Final = re.compile(r"\w+\(.*\)")
 _POWERS: Final = {2: "square", 3: "cube", 4: "fourth"}
 _INT32: Final[DType] = np.dtype("int32")
 _UINT32: Final[DType] = np.dtype("uint32")
+_UINT64: Final[DType] = np.dtype("uint64")
+_WORD: Final = 4
 _UINT16: Final[DType] = np.dtype("uint16")
 
 
@@ -79,7 +82,8 @@ class Expressions(Addresses):
             return self._leaf(expr)
         if type(expr) is int and is_integer(dtype):
             return literal(self.scope, np.asarray(expr).astype(dtype).item(), dtype)
-        return converted(self.scope, self._render(expr, computed(dtype)), self._computed(expr, dtype), dtype)
+        text = self._without_cast(self._render(expr, computed(dtype)), dtype)
+        return converted(self.scope, text, self._computed(expr, dtype), dtype)
 
     def target(self, lhs: Expression, context: Context) -> tuple[str, str, DType]:
         """Return text, name and type of the left-hand side of an assignment."""
@@ -135,6 +139,8 @@ class Expressions(Addresses):
             return self.VECTOR_METHODS[type(expr)](self, expr, kind)
         if self.indexing and (named := self._with_named(expr)) is not expr:
             return self._index(named)
+        if type(expr) is not p.Variable and (own := self._index_dtype(expr, want)) is not None:
+            return self._index_value(expr, own, want)
         method = self._METHODS.get(type(expr))
         if method is not None:
             return method(self, expr, want)
@@ -166,7 +172,7 @@ class Expressions(Addresses):
         if isinstance(value, int):
             return literal(scope, value, self._computed(value, None if want is None or is_inexact(want) else want))
         dtype = self._type_of(name)
-        if dtype is None or dtype == scope.dtypes.get(name):
+        if dtype is None or dtype == scope.dtypes.get(name) or self.exact is not None or self._is_index_name(name):
             return Text(value)
         return cast(scope, dtype, Text(value))
 
@@ -192,9 +198,10 @@ class Expressions(Addresses):
         taken = [None, *map(subtrahend, expr.children[1:])]
         parts = [child if part is None else part for child, part in zip(expr.children, taken, strict=True)]
         dtype = self._computed(expr, want)
-        out = ""
+        out, wraps = "", self._wraps(dtype)
         chain = self.scope.chain()
-        for part, text, difference in zip(parts, self._operands(parts, dtype), taken, strict=True):
+        texts = self._wrapping_operands(parts, dtype) if wraps else self._operands(parts, dtype)
+        for part, text, difference in zip(parts, texts, taken, strict=True):
             is_negative = difference is None and bool(out) and text.text.startswith("-") and text.level >= PRODUCT
             chain.add("-" if is_negative or difference is not None else "+", self._seen(part, dtype))
             if not out:
@@ -205,13 +212,15 @@ class Expressions(Addresses):
                 out += f" - {text.text[1:]}"
             else:
                 out += f" + {text.within(PRODUCT)}"
-        return self._narrowed(dtype, Text(out, SUM))
+        return self._wrapped(dtype, Text(out, SUM)) if wraps else self._narrowed(dtype, Text(out, SUM))
 
     def _product(self, expr: p.Product, want: DType | None) -> Text:
         dtype = self._common(expr.children, want)
         children = expr.children
         minus = type(children[0]) is int and children[0] == -1 and len(children) > 1
         factors = children[1:] if minus else children
+        if self._wraps(dtype):
+            return self._wrapping_product(factors, dtype, minus=minus)
         texts = self._operands(factors, dtype)
         if is_integer(dtype) and dtype.itemsize < 4 and len(factors) > 1 and (len(factors) > 2 or dtype == _UINT16):
             texts[0] = cast(self.scope, _UINT32, texts[0])  # int would overflow
@@ -225,6 +234,14 @@ class Expressions(Addresses):
             self.scope.operator("-", None, chain.dtype)
             return self._narrowed(dtype, Text(f"-{out}" if not out.startswith("-") else f"-({out})", PRODUCT))
         return self._narrowed(dtype, Text(out, PRODUCT if len(texts) > 1 else texts[0].level))
+
+    def _wrapping_product(self, factors: Sequence[Expression], dtype: DType, *, minus: bool = False) -> Text:
+        texts = self._wrapping_operands(factors, dtype)
+        out = texts[0].within(UNARY if minus else PRODUCT)
+        out += "".join(f" * {text.within(UNARY)}" for text in texts[1:])
+        if minus:
+            out = f"-({out})" if out.startswith("-") else f"-{out}"
+        return self._wrapped(dtype, Text(out, PRODUCT if len(texts) > 1 else UNARY if minus else texts[0].level))
 
     def _quotient(self, expr: p.Quotient, want: DType | None) -> Text:
         parts = (expr.numerator, expr.denominator)
@@ -246,6 +263,8 @@ class Expressions(Addresses):
         if is_unsigned(dtype) or (is_integer(dtype) and self._is_natural(expr.numerator, expr.denominator)):
             operator = "/" if is_division else "%"
             return Text(f"{texts[0].within(PRODUCT)} {operator} {texts[1].within(UNARY)}", PRODUCT)
+        if self._wraps(dtype) and not (isinstance(expr.denominator, int) and expr.denominator != -1):
+            operation = "divide" if is_division else "modulo"  # there is no opposite of the least number
         return self.scope.call(operation, dtype, texts[0].text, texts[1].text)
 
     def _is_natural(self, numerator: Expression, denominator: Expression) -> bool:
@@ -277,11 +296,14 @@ class Expressions(Addresses):
     def _repeated(self, base: Expression, exponent: int, dtype: DType) -> Text:
         """Return a small power as a product, or its reciprocal."""
         count = abs(exponent)
+        is_plain = isinstance(base, p.Variable | p.Subscript | int | float | np.generic)
+        if self._wraps(dtype) and is_plain:
+            return self._wrapping_product([base] * count, dtype)
         text = self._exact(base, dtype)
         self.scope.operator("*", dtype, dtype)
         if count == 1:
             product = text
-        elif isinstance(base, p.Variable | p.Subscript | int | float | np.generic):
+        elif is_plain:
             product = Text(" * ".join([text.within(UNARY)] * count), PRODUCT)
         else:
             product = self.scope.call(_POWERS[count], dtype, text.text)
@@ -329,6 +351,8 @@ class Expressions(Addresses):
         parts = expr.parameters[:-1] if function.integer_last else expr.parameters
         kind = argument_type(function, common_type([self._type(part) for part in parts]))
         dtype = computed(adapted(kind, want))
+        if name in ("abs", "sign", "gcd"):
+            dtype = self._in_index(dtype)
         texts = [self._exact(part, dtype) for part in parts]
         if function.integer_last:
             texts.append(self._exact(expr.parameters[-1], _INT32))
@@ -342,7 +366,7 @@ class Expressions(Addresses):
             return typed_literal(self.scope, 0, dtype)
         if (name in ("abs", "sign") and is_bool(dtype)) or (name == "abs" and is_unsigned(dtype)):
             return texts[0]
-        if name in ("sign", "gcd"):
+        if name in ("sign", "gcd") or (name == "abs" and self._wraps(dtype)):
             return self._narrowed(dtype, self.scope.call(name, dtype, *(text.text for text in texts)))
         return self._narrowed(dtype if name == "abs" else _INT32, self._call_function(name, dtype, texts))
 
@@ -393,8 +417,12 @@ class Expressions(Addresses):
         if is_complex(dtype):
             self.scope.operator(operator, dtype, dtype)
             left, right = (self._exact(part, dtype) for part in parts)
+        elif self.indexing:
+            left, right = map(self._index, parts)
+        elif all(type(part) is int or self._is_index_value(part) for part in parts):
+            left, right = (self._render(part, None) for part in parts)  # C compares them in the wider of their types
         else:
-            left, right = map(self._index, parts) if self.indexing else self._operands(parts, dtype)
+            left, right = self._operands(parts, dtype)
         level = EQUAL if operator in ("==", "!=") else RELATION
         return Text(f"{left.within(SHIFT)} {operator} {right.within(SHIFT)}", level)
 
@@ -432,6 +460,10 @@ class Expressions(Addresses):
         is_left = isinstance(expr, p.LeftShift)
         if not self._is_shift_count(expr.shift, 8 * dtype.itemsize):
             return self.scope.call("lshift" if is_left else "rshift", dtype, left.text, right.text)
+        if is_left and (self._wraps(dtype) or (is_integer(dtype) and is_signed(dtype) and dtype.itemsize < _WORD)):
+            bits = cast(self.scope, _UINT32 if dtype.itemsize <= _WORD else _UINT64, left)
+            text = Text(f"{bits.within(UNARY)} << {right.within(UNARY)}", SHIFT)
+            return self._wrapped(dtype, text) if self._wraps(dtype) else self._narrowed(dtype, text)
         operator = "<<" if is_left else ">>"
         return self._narrowed(dtype, Text(f"{left.within(UNARY)} {operator} {right.within(UNARY)}", SHIFT))
 

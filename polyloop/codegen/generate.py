@@ -14,7 +14,7 @@ from polyloop.analysis.addresses import WideAccess, wide_obligations
 from polyloop.analysis.digits import Digit, digit_form
 from polyloop.analysis.proof import discharged
 from polyloop.codegen.c_ast import Block, Group
-from polyloop.codegen.checks import assumption_checks, condition_check, index_checks
+from polyloop.codegen.checks import assumption_checks, condition_check, index_checks, natural_names
 from polyloop.codegen.context import Context
 from polyloop.codegen.copies import with_groups, without_starts
 from polyloop.codegen.cprinter import print_block
@@ -149,7 +149,8 @@ class _Program:
         self.aligned: dict[str, int] = {}
         self.notes: dict[tuple[str, str], Diagnostic] = {}
         self.wide: list[WideAccess] = []
-        self.magnitudes = Magnitudes(self.divisibility)
+        self.natural = natural_names(self.index_names, self.context, self.divisibility)
+        self.magnitudes = Magnitudes(self.divisibility, self.natural)
         self.digits: Mapping[str, Digit] = {}
         if not language.has_axes:
             block = max((launch.local_size for launch in schedule.launches), default=())
@@ -249,12 +250,13 @@ class _Program:
         """Return whether index arithmetic on bounds that are read from memory may exceed 32 bits for all sizes."""
         if not self.bounds or self.index_bits != 32:
             return False
-        return any(form.const > _INT_MAX for form in self.magnitudes.bounds())
+        return any(bound.get((), 0) > _INT_MAX for bound in self.magnitudes.bounds())
 
     def _index_checks(self) -> tuple[LaunchCheck, ...]:
-        if self.index_bits != 32:
-            return ()
-        return index_checks(self.arguments, self.index_names, self.magnitudes.bounds(), self.context)
+        return index_checks(
+            self.arguments, self.index_names, self.magnitudes.bounds(), self.context, self.natural, self.index_bits,
+            self.magnitudes.bounds(wide=True),
+        )
 
     def _table_text(self, functions: Sequence[_Function]) -> str:
         """Return the constant tables that are read, one definition each."""
@@ -352,11 +354,11 @@ class _Program:
         axes = grid_axes(launch.group_axes, statements, self.context, self.divisibility)
         context = self.context.add(row for axis in axes for row in axis.rows)
         for axis in axes:
-            self.magnitudes.define(axis.name, (*axis.upper, *axis.lower))
+            self.magnitudes.define(axis.name, (*axis.upper, *axis.lower), context.interval(axis.name)[0])
         extents |= {axis: digit.extent for axis, digit in digits_of(statements).items()}
         for name, size in extents.items():
             context = context.add([Affine(((name, 1),), 0), Affine(((name, -1),), size - 1)])
-            self.magnitudes.define(name, ((Affine((), size),),))
+            self.magnitudes.define(name, ((Affine((), size),),), 0)
         walker = Walker(scope, self.schedule, (*launch.group_axes, *extents), extents)
         body = walker.run(tree, context)
         body = shared_shuffles(body, scope)

@@ -14,6 +14,22 @@ __all__ = ["OPERATIONS", "helper_source"]
 _SIGNED: Final = {
     "floordiv": "{t} q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;",
     "floormod": "{t} r = a % b; return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;",
+    "divide": (
+        "if (b == -1)",
+        "    return ({t})(0 - ({u})a);",
+        "{t} q = a / b;",
+        "return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;",
+    ),
+    "modulo": (
+        "if (b == -1)",
+        "    return 0;",
+        "{t} r = a % b;",
+        "return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;",
+    ),
+    "abs": "return a < 0 ? ({t})(0 - ({u})a) : a;",
+    "square": "return ({t})(({u})a * ({u})a);",
+    "cube": "return ({t})(({u})a * ({u})a * ({u})a);",
+    "fourth": "return ({t})(({u})a * ({u})a * ({u})a * ({u})a);",
     "rshift": "return ({u})b < {bits} ? a >> b : a < 0 ? -1 : 0;",
     "sign": "return (a > 0) - (a < 0);",
     "gcd": (
@@ -70,9 +86,10 @@ _ANY: Final = {
     "fourth": "return (a * a) * (a * a);",
     "lshift": "return ({u})b < {bits} ? ({t})(({u})a << b) : 0;",
 }
-_UNARY: Final = frozenset({"square", "cube", "fourth", "sign"})
+_UNARY: Final = frozenset({"square", "cube", "fourth", "sign", "abs"})
 OPERATIONS: Final = (
     *("floordiv", "floormod", "min", "max", "power", "square", "cube", "fourth", "lshift", "rshift", "sign", "gcd"),
+    *("divide", "modulo", "abs"),
 )
 """Names that helper functions begin with."""
 
@@ -100,7 +117,7 @@ def helper_source(
     )
     head = f"{signature} {name}({ctype} a)" if operation in _UNARY else f"{signature} {name}({ctype} a, {ctype} b)"
     own = _FLOAT if is_floating(dtype) else _SIGNED if is_signed(dtype) else _UNSIGNED
-    body = (own | _ANY)[operation]
+    body = (_ANY | own)[operation]
     if isinstance(body, str):
         return f"{head} {{ {fill(body)} }}"
     return "\n".join([head, "{", *(f"    {fill(line)}" for line in body), "}"])

@@ -135,7 +135,7 @@ def form_text(form: Affine, scope: Scope, context: Context) -> Text:
         return Text(str(scope.variable(var)))
 
     form = _without_multiples(_joined(form, context), scope)
-    if len(form.terms) > 1 or form.const:
+    if len(form.terms) > 1 or form.const or (form.terms and abs(form.terms[0][1]) > 1):
         scope.magnitudes.record(form)
     form = scope.indices.take(form)
     plain, floor, factor = _take_modulo(form)

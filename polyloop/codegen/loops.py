@@ -35,6 +35,7 @@ __all__ = ["Loops"]
 
 _NONE: Final = frozenset[str]()
 _WRITTEN_OUT: Final = 32  # first iterations that are statements, each with its number; more of them are a loop
+_INT_MAX: Final = 2**31 - 1
 
 
 class Loops(ABC):
@@ -197,16 +198,21 @@ class Loops(ABC):
         """Choose the C name of a loop variable, and note how large it can become."""
         if iname not in self.scope.values:
             self.scope.values[iname] = self.scope.names.fresh(iname)
-        _, high = inside.interval(iname)
-        upper = bounds.upper if high is None else ((Affine((), high + 1),),)
-        self.scope.magnitudes.define(iname, (*upper, *bounds.lower))
+        low, high = inside.interval(iname)
+        step = 1 if bounds.stride is None else bounds.stride.step
+        is_small = high is not None and high + step <= _INT_MAX
+        upper = ((Affine((), high + 1),),) if high is not None and is_small else bounds.upper
+        self.scope.magnitudes.define(iname, (*upper, *bounds.lower), low)
+        for form in chain.from_iterable(upper):  # where the last increment leads
+            if step > 1 or form.const or len(form.terms) > 1:
+                self.scope.magnitudes.record(form.add(Affine((), step - 1)))
 
     def _single(self, node: Loop, value: int, context: Context, inner: frozenset[str]) -> Block:
         """Return the body of a loop that runs once: its variable becomes a constant."""
         name = node.iname
         saved = self.scope.values.get(name)
         self.scope.values[name] = value
-        self.scope.magnitudes.define(name, ((Affine((), value),),))
+        self.scope.magnitudes.define(name, ((Affine((), value),),), value)
         rows = [Affine(((name, 1),), -value), Affine(((name, -1),), value)]
         body = self.block(node.body, context.add(rows), inner)
         if saved is None:
@@ -233,7 +239,7 @@ class Loops(ABC):
         """Return the indices of which the last inames, *new* ones, got values."""
         opened = self.scope.indices.open(known, new, self.scope.values)
         for mark in opened:
-            self.scope.magnitudes.define(mark.text, ((mark.form,),))
+            self.scope.magnitudes.define_sum(mark.text, mark.form)
         return opened
 
     def _named(self, opened: Sequence[Mark], context: Context) -> Block:

@@ -66,7 +66,7 @@ class _Printer:
         for loop, extent in self.tensor.loops:
             if loop not in self.scope.values:
                 self.scope.values[loop] = self.scope.names.fresh(loop)
-            self.scope.magnitudes.define(loop, ((Affine((), extent),),))
+            self.scope.magnitudes.define(loop, ((Affine((), extent),),), 0)
         self.a, self.b = Operand("a", self.tensor), Operand("b", self.tensor)
         dims = frozenset(self.tensor.original.dims)
         pieces = pieces_of(self.tensor.original, dims, self.scope.divisibility)

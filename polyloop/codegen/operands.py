@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+import pymbolic.primitives as p
 
 from polyloop.codegen.conversions import cast, converted
 from polyloop.codegen.scope import Scope, Text
@@ -22,12 +24,14 @@ _INT32: Final[DType] = np.dtype("int32")
 class Operands(Vectors):
     """The part of :class:`polyloop.codegen.expressions.Expressions` that knows what C makes of the types of operands.
 
-    ``indexing`` is whether what is rendered is part of an index.
+    ``indexing`` is whether what is rendered is part of an index, ``exact`` the type of the number of inames and sizes
+    that what is rendered is part of.
     """
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
         self.indexing = False
+        self.exact: DType | None = None
         self._infer_index = remembering(scope.dtypes.get)
         self._infer_value = remembering(lambda name: scope.value_dtypes.get(name) or scope.dtypes.get(name))
 
@@ -43,14 +47,29 @@ class Operands(Vectors):
 
     def _computed(self, expr: Expression, want: DType | None) -> DType:
         """Return the type that *expr* is computed in where *want* is wanted."""
-        return computed(adapted(self._type(expr), want))
+        own = self._index_dtype(expr, want)
+        return self._in_index(computed(adapted(self._type(expr), want))) if own is None else own
 
     def _common(self, parts: Sequence[Expression], want: DType | None) -> DType:
         """Return the type that *parts* are computed in."""
-        return computed(adapted(common_type([self._type(part) for part in parts]), want))
+        return self._in_index(computed(adapted(common_type([self._type(part) for part in parts]), want)))
+
+    def _in_index(self, dtype: DType) -> DType:
+        """Return the type in which values of *dtype* are computed: integers as indices where they make up one."""
+        if not is_integer(dtype):
+            return dtype
+        return self.scope.index_dtype if self.indexing else self.exact or dtype
+
+    @abstractmethod
+    def _index_dtype(self, expr: Expression, want: DType | None) -> DType | None:
+        """Return the type in which a number of inames and sizes is computed, None for other values."""
 
     def _seen(self, expr: Expression, dtype: DType) -> DType:
         """Return the type that C sees in the text of *expr*: small integers become int, and so do most constants."""
+        if (own := self._index_dtype(expr, dtype)) is not None:
+            return own
+        if self.exact is not None:
+            return self._exactly_seen(expr)
         kind = self._type(expr)
         if isinstance(kind, Weak) and is_integer(dtype):
             return dtype if dtype.itemsize < 8 else _INT32
@@ -59,12 +78,23 @@ class Operands(Vectors):
             return dtype
         return _INT32 if is_bool(found) or (is_integer(found) and found.itemsize < 4) else found
 
+    def _exactly_seen(self, expr: Expression) -> DType:
+        """Return the type that C sees in a part of a number of inames and sizes."""
+        if isinstance(expr, p.Variable):
+            return _INT32 if isinstance(self.scope.values.get(expr.name), int) else self.scope.index_dtype
+        return self.exact if isinstance(expr, p.ExpressionNode) and self.exact is not None else _INT32
+
     def _operands(self, parts: Sequence[Expression], dtype: DType) -> list[Text]:
         """Render the operands of a chain that C evaluates from left to right, cast where it would not use *dtype*.
 
         The first operation is the one that decides: a later one has its result, or an operand of its own, in *dtype*.
         """
         texts = [self._render(part, dtype) for part in parts]
+        if is_integer(dtype):
+            for number, part in enumerate(parts):
+                own = self._index_dtype(part, dtype)
+                if own is not None and own.itemsize > dtype.itemsize:
+                    texts[number] = cast(self.scope, dtype, texts[number])
         if is_bool(dtype) or (is_integer(dtype) and dtype.itemsize < 4):
             return texts
         if is_complex(dtype):

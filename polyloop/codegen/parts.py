@@ -90,7 +90,7 @@ def part_reference(
     name: str,
     indices: Sequence[Expression],
     index: Callable[[Expression], Text],
-    address: Callable[[Sequence[Expression], Sequence[Expression], Expression], str],
+    address: Callable[[Sequence[Expression], Sequence[Expression], Expression, Sequence[Expression]], str],
 ) -> str:
     """Return the text of an element of an array that is passed in parts: ``a_s1[i]``, ``a[i].x``.
 
@@ -111,7 +111,8 @@ def part_reference(
         None if axis is None else _number(scope, split, axis, indices[axis], index(indices[axis]))
         for axis in (split.separate, split.vector)
     )
-    place = address([indices[k] for k in kept], [array.strides[k] for k in kept], split.array.offset)
+    own, strides, shape = ([part[k] for k in kept] for part in (indices, array.strides, array.shape or ()))
+    place = address(own, strides, split.array.offset, shape)
     return f"{split.parts[number or 0]}[{place}]{'' if field is None else '.' + 'xyzw'[field]}"
 
 

@@ -23,6 +23,7 @@ from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.dtypes import as_real, is_complex
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.records import is_record, is_vector, record_name
+from polyloop.expr.typing import TypeOf
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.schedule.plan import Storage
 
@@ -145,6 +146,15 @@ class Scope:
     value_dtypes: Mapping[str, np.dtype[np.generic]] = field(default_factory=dict)
     indices: Indices = field(default_factory=Indices)
     wide: list[WideAccess] = field(default_factory=list)
+
+    def read_dtype(self, name: str) -> np.dtype[np.generic] | None:
+        """Return the type of what is read from memory or passed by value, None for indices."""
+        return None if name in self.values else self.dtypes.get(name)
+
+    @property
+    def types_of_names(self) -> tuple[TypeOf, TypeOf]:
+        """The types of what is read from memory or passed by value, None for indices; the types of all names."""
+        return self.read_dtype, self.dtypes.get
 
     def is_read_once(self, name: str) -> bool:
         """Return whether elements of an array are loaded so that caches need not keep them."""

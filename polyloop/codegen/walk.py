@@ -27,6 +27,7 @@ from polyloop.codegen.filled import copied_rows
 from polyloop.codegen.lanes import LaneLoops, merged
 from polyloop.codegen.linear import condition_text, conjunction, union_text
 from polyloop.codegen.literals import literal
+from polyloop.codegen.magnitude import Recorded
 from polyloop.codegen.matrix import matrix_block
 from polyloop.codegen.passing import passing_call
 from polyloop.codegen.prefix import prefix_call
@@ -70,7 +71,7 @@ class Walker(LaneLoops):
     ) -> None:
         super().__init__(scope, schedule, axes, extents)
         self.axes = frozenset(axes)
-        self.assignments: dict[tuple[str | int | None, ...], Assign | Call | Verbatim] = {}
+        self.assignments: dict[tuple[str | int | None, ...], tuple[Assign | Call | Verbatim, Recorded]] = {}
         self.hulls: dict[tuple[tuple[str, ...], frozenset[str]], Piece] = {}
 
     def run(self, tree: Tree, context: Context) -> Block:
@@ -293,12 +294,15 @@ class Walker(LaneLoops):
         """Return the assignment of a statement; the copies of one in full and partial tiles are often the same."""
         values = self.scope.values
         key = (statement.name, *(values.get(dim) for dim in statement.dims))
-        found = self.assignments.get(key)
-        if found is None:
-            self.expressions.used_context = False
-            found = self._new_assign(statement, context)
-            if not self.expressions.used_context:
-                self.assignments[key] = found
+        known, magnitudes = self.assignments.get(key), self.scope.magnitudes
+        if known is not None:
+            magnitudes.again(known[1])
+            return known[0]
+        self.expressions.used_context = False
+        mark = magnitudes.mark()
+        found = self._new_assign(statement, context)
+        if not self.expressions.used_context:
+            self.assignments[key] = found, magnitudes.since(mark)
         return found
 
     def _new_assign(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
@@ -319,7 +323,8 @@ class Walker(LaneLoops):
         update = statement.update
         if update is None:
             value = self.expressions.stored(statement.rhs, context, dtype).text
-            operator, value = compound(target, value, statement.lhs, statement.rhs, dtype)
+            unsigned = self.scope.ctype(np.dtype(f"uint{8 * dtype.itemsize}")) if dtype.kind == "i" else ""
+            operator, value = compound(target, value, statement.lhs, statement.rhs, dtype, unsigned)
         else:
             operator, value = updated(self.expressions, update, (target, dtype), statement.rhs, context)
             if name in self.scope.storage:

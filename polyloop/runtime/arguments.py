@@ -546,10 +546,10 @@ def _positive(kernel: str, array: ArrayArg, sizes: Sizes) -> tuple[tuple[int, ..
     return shape, strides
 
 
-def index_overflow(kernel: str, signal: IndexTooSmall) -> ArgumentError:
+def index_overflow(kernel: str, signal: IndexTooSmall, *, is_wide: bool = False) -> ArgumentError:
     """Return the error for sizes that no index type at hand can address."""
     check = signal.check
     return call_error(kernel, Diagnostic(
         "index-overflow", check.message,
         (f"{check.condition} is false for {describe(check.condition, signal.values)}",),
-        ("generate the kernel with 64-bit indices (index_bits=64)",)))
+        ("pass smaller arrays or sizes" if is_wide else "generate the kernel with 64-bit indices (index_bits=64)",)))

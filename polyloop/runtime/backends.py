@@ -16,6 +16,7 @@ from polyloop.expr.records import field_dtype, field_names, field_offset, is_rec
 from polyloop.kernel.arrays import ArrayArg, ValueArg
 from polyloop.runtime.arguments import Binder, Binding
 from polyloop.runtime.ccompile import open_library
+from polyloop.runtime.checked import checked_library, is_checked, raise_faults
 from polyloop.runtime.gpu import GpuModule, resolve_stream
 from polyloop.runtime.gpuarrays import DeviceMemory
 from polyloop.runtime.nvrtc import CompiledCuda, compile_cuda
@@ -57,7 +58,8 @@ class CBackend:
     """A program of the C target, as functions of a shared library."""
 
     def __init__(self, program: GeneratedProgram) -> None:
-        self._library = open_library(program.device_code)
+        self._program, self._is_checked = program, is_checked()
+        self._library = checked_library(program) if self._is_checked else open_library(program.device_code)
         self.binder = Binder(program, HostMemory())
         arrays = (*program.arguments, *program.workspace)
         self._arrays = frozenset(a.name for a in arrays if isinstance(a, ArrayArg))
@@ -75,6 +77,8 @@ class CBackend:
             raise_no_stream(binding.program.kernel)
         workspace = binding.host_workspace()  # its arrays live until the launches are done
         self.packed(binding, workspace).run(None)
+        if self._is_checked:
+            raise_faults(self._program, self._library)
 
     def packed(self, binding: Binding, workspace: Mapping[str, ArrayView]) -> PackedCall:
         """Return the launches of *binding*, to be repeated as they are while the arrays live: they hold addresses."""
@@ -90,7 +94,7 @@ class CBackend:
 
     def repeatable(self, binding: Binding) -> PackedCall | None:
         """Return the launches of *binding* for later calls with the same key."""
-        return self.packed(binding, {}) if not binding.workspace else None
+        return self.packed(binding, {}) if not binding.workspace and not self._is_checked else None
 
     def bound(self, binding: Binding) -> tuple[PackedCall, object]:
         """Return the launches of *binding*, and what has to live as long as they are repeated."""

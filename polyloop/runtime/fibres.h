@@ -668,8 +668,10 @@ static inline void __trap() { polyloop::fail(polyloop::OUT_OF_BOUNDS, 0, 0); }
         *p = (T)(expression); \
         return old; \
     }
-POLYLOOP_ATOMIC(atomicAdd, old + value)
-POLYLOOP_ATOMIC(atomicSub, old - value)
+template <class T> static inline T polyloop_plus(T a, T b) { return a + b; }
+static inline int polyloop_plus(int a, int b) { return (int)((unsigned)a + (unsigned)b); }
+POLYLOOP_ATOMIC(atomicAdd, polyloop_plus(old, value))
+POLYLOOP_ATOMIC(atomicSub, polyloop_plus(old, (T)(0u - value)))
 POLYLOOP_ATOMIC(atomicExch, value)
 POLYLOOP_ATOMIC(atomicMin, value < old ? value : old)
 POLYLOOP_ATOMIC(atomicMax, old < value ? value : old)

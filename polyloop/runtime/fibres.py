@@ -224,7 +224,7 @@ def run_on_fibres(program: GeneratedProgram, arguments: Mapping[str, object], *,
     try:
         binding = Binder(program, HostMemory()).bind(arguments, poison=True)
     except IndexTooSmall as signal:
-        raise index_overflow(program.kernel, signal) from None
+        raise index_overflow(program.kernel, signal, is_wide=program.index_bits != 32) from None
     loaded = _library(fibre_source(program)) if library is None else library
     return {order: _run(loaded, binding, ORDERS.index(order), seed) for order in orders}
 

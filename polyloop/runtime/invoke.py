@@ -214,13 +214,14 @@ class CompiledKernel(functools.partial[Result]):
             try:
                 return backend, backend.binder.bind(arguments, poison=poison)
             except IndexTooSmall as again:
-                raise index_overflow(self.program.kernel, again) from None
+                raise index_overflow(self.program.kernel, again, is_wide=True) from None
 
     def _wide(self, signal: IndexTooSmall) -> Backend:
         """Return the program with 64-bit indices, generating it the first time."""
         if self._large is None:
             if self.regenerate is None or self.program.index_bits == 64:
-                raise index_overflow(self.program.kernel, signal) from None
+                is_wide = self.program.index_bits != 32
+                raise index_overflow(self.program.kernel, signal, is_wide=is_wide) from None
             self._large = make_backend(self.regenerate(64), self.architecture)
         return self._large
 

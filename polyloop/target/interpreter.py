@@ -335,7 +335,9 @@ class _Execution:
         self.call = call
         self.point: dict[str, int] = {}
         kernel = call.kernel
-        self.compiler = Compiler(kernel.name, self.point, call.scalars, call.arrays, dtype_table(kernel))
+        self.compiler = Compiler(
+            kernel.name, self.point, call.scalars, call.arrays, dtype_table(kernel), kernel.parameters
+        )
         self.homes = {name: frozenset(i.inames) for i in kernel.instructions for name in i.writes}
         self.steps = accumulation_steps(lower(kernel))
         self.collected: dict[tuple[str, int], _Collected] = {}

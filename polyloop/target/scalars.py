@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -17,9 +17,10 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import ArgumentError, Diagnostic
-from polyloop.expr.dtypes import DType, computed, dtype_name, is_inexact
+from polyloop.expr.dtypes import DType, computed, dtype_name, is_inexact, is_integer, is_signed
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, ResultType
+from polyloop.expr.indexing import is_index_value
 from polyloop.expr.nodes import (
     Expression,
     Lookup,
@@ -62,6 +63,23 @@ _BITWISE: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
 }
 
 
+_EXACT: Final[Mapping[type, Callable[..., int]]] = {
+    p.Power: operator.pow,
+    p.LeftShift: operator.lshift,
+    p.Min: min,
+    p.Max: max,
+    p.BitwiseNot: operator.invert,
+}
+_EXACT_CALLS: Final[Mapping[str, Callable[..., int]]] = {
+    "abs": abs,
+    "min": min,
+    "max": max,
+    "gcd": math.gcd,
+    "sign": lambda x: (x > 0) - (x < 0),
+}
+"""Operations on Python integers, for subscripts."""
+
+
 def converted(value: Any, dtype: DType) -> Any:  # noqa: ANN401 - a scalar of any type
     """Return *value* as a scalar of *dtype*, as a C cast does."""
     if isinstance(value, np.generic) and value.dtype == dtype:
@@ -69,6 +87,13 @@ def converted(value: Any, dtype: DType) -> Any:  # noqa: ANN401 - a scalar of an
     if is_record(dtype):
         return built(dtype, [value] * len(field_names(dtype)))
     return np.asarray(value).astype(dtype)[()]
+
+
+def _number(value: int, dtype: DType) -> Any:  # noqa: ANN401 - a scalar of any type
+    """Return an exact integer as a scalar of *dtype*; an integer type takes as many bits as it holds."""
+    if is_integer(dtype):
+        return np.asarray((value + 2**63) % 2**64 - 2**63).astype(dtype)[()]
+    return converted(value if abs(value) < 2**63 else float(value), dtype)
 
 
 def built(dtype: DType, values: Sequence[Any]) -> Any:  # noqa: ANN401 - a record
@@ -146,6 +171,8 @@ class Compiler:
         Arguments and temporaries.
     types
         Type of every name.
+    sizes
+        Those of the scalars that are parameters.
 
     Attributes
     ----------
@@ -161,8 +188,10 @@ class Compiler:
         scalars: Mapping[str, Any],
         arrays: Mapping[str, np.ndarray[Any, Any]],
         types: Mapping[str, DType | None],
+        sizes: Collection[str] = (),
     ) -> None:
         self.kernel = kernel
+        self.sizes = sizes
         self.point = point
         self.scalars = scalars
         self.arrays = arrays
@@ -207,6 +236,22 @@ class Compiler:
             apply = self.divider(kind is p.FloorDiv, expr)
             left, right = self.index(expr.numerator), self.index(expr.denominator)
             return lambda: apply(left(), right())
+        return self._other_index(expr)
+
+    def _other_index(self, expr: Expression) -> Closure:
+        """Return a closure for a subscript that is no polynomial or quotient."""
+        kind = type(expr)
+        exact = _EXACT.get(kind)
+        if kind in (p.Power, p.LeftShift) and not isinstance(children(expr)[1], int):
+            exact = None  # it is computed in its own type
+        if kind is p.Call and isinstance(expr.function, p.Variable) and not isinstance(expr.function, ForeignName):
+            exact = _EXACT_CALLS.get(expr.function.name)
+        if exact is not None:
+            apply, parts = exact, [self.index(part) for part in children(expr)]
+            return lambda: apply(*[part() for part in parts])
+        if kind is p.If:
+            condition, then, orelse = self.value(expr.condition), self.index(expr.then), self.index(expr.else_)
+            return lambda: then() if condition() else orelse()
         closure = self.value(expr)
         return lambda: int(closure())
 
@@ -239,10 +284,19 @@ class Compiler:
     def value(self, expr: Expression, want: DType | None = None) -> Closure:
         """Return a closure for the value of *expr*, as *want* if that is given."""
         have = adapted(self.type_of(expr), want)
+        if isinstance(expr, p.ExpressionNode) and is_index_value(expr, self._is_index_name):
+            number, dtype = self.index(expr), want or have
+            return lambda: _number(number(), dtype)
         if want == have and type(expr) in (p.Variable, p.Subscript) and array_name(expr) in self.arrays:
             return self._element(expr)
         closure = self._value(expr, have)
         return closure if want is None else _convert(closure, computed(have), want)
+
+    def _is_index_name(self, name: str) -> bool:
+        """Return whether a name is an iname or a size, of a type that indices have."""
+        dtype = self.types.get(name)
+        is_index = name in self.sizes or (name not in self.scalars and name not in self.arrays)
+        return is_index and dtype is not None and is_signed(dtype) and dtype.itemsize >= _INT.itemsize
 
     def _value(self, expr: Expression, have: DType) -> Closure:
         """Return a closure for the value of *expr*, which has the type *have*, in the type that is computed with."""
@@ -334,6 +388,9 @@ class Compiler:
             common = computed(adapted(self._common((expr.left, expr.right)), None))
             left, right = self.value(expr.left, common), self.value(expr.right, common)
             compare = _COMPARE[str(getattr(expr.operator, "value", expr.operator))]
+            sides = (expr.left, expr.right)
+            if all(type(side) is int or is_index_value(side, self._is_index_name) for side in sides):
+                left, right = map(self.index, sides)
             return lambda: np.bool_(compare(left(), right()))
         parts = [self.value(child) for child in children(expr)]
         if kind is p.LogicalAnd:

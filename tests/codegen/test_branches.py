@@ -69,7 +69,7 @@ z[i] = 7 {dep=flip, if=not x[i] > 0}
 def test_a_condition_that_changes_is_tested_again() -> None:
     assert body_of(CHANGING) == [
         "if (x[i] > 0)",
-        "x[i] = -x[i];",
+        "x[i] = -(unsigned int)x[i];",
         "if (x[i] > 0) {",
         "y[i] = 5;",
         "} else {",

@@ -96,14 +96,6 @@ def stored(value: Array, name: str) -> Array:
     return value.astype(np.float32 if name in ("float16", "bfloat16") else name)
 
 
-def fits(exact: Array, name: str) -> bool:
-    """Return whether C can compute an exact result in this type: signed integers must not overflow."""
-    limits = np.iinfo(name)
-    if name.startswith("u") or limits.bits < 32:
-        return True
-    return all(limits.min <= int(x) <= limits.max for x in exact)
-
-
 def leaves() -> st.SearchStrategy[Node]:
     return st.sampled_from(sorted(DATA)).map(lambda name: node(f"v_{name}[i]", DATA[name]))
 
@@ -126,7 +118,7 @@ _BITS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 @st.composite
 def integers(draw: st.DrawFn, depth: int) -> Node:
-    """Return an expression over integers; a step that C cannot do is left out."""
+    """Return an expression over integers, which wrap."""
     if depth == 0:
         return draw(leaf(INTEGERS))
     a, b = draw(integers(depth - 1)), draw(integers(depth - 1))
@@ -140,7 +132,7 @@ def integers(draw: st.DrawFn, depth: int) -> Node:
 
 def changed(draw: st.DrawFn, a: Node) -> Node:
     """Return an expression of one operand and constants."""
-    kind = draw(st.sampled_from(("divide", "shift", "count", "cast", "power")))
+    kind = draw(st.sampled_from(("divide", "shift", "count", "cast", "power", "opposite")))
     if kind == "cast":
         name = draw(st.sampled_from(INTEGERS))
         return node(f"cast({name}, {a.text})", a.value.astype(name))
@@ -149,14 +141,19 @@ def changed(draw: st.DrawFn, a: Node) -> Node:
         return node(f"{function}({a.text})", _COUNTS[function](a.value))
     if kind == "shift":
         count = draw(st.integers(0, a.value.dtype.itemsize * 8 - 1))
-        if a.name.startswith("u") or a.value.dtype.itemsize < 4:
-            return node(f"({a.text} << {count})", np.left_shift(a.value, a.value.dtype.type(count)))
-        return node(f"({a.text} >> {count})", np.right_shift(a.value, a.value.dtype.type(count)))
+        symbol = draw(st.sampled_from(("<<", ">>")))
+        shift = np.left_shift if symbol == "<<" else np.right_shift
+        return node(f"({a.text} {symbol} {count})", shift(a.value, a.value.dtype.type(count)))
+    if kind == "opposite":
+        if a.name.startswith("u"):
+            return a
+        # The cast keeps it from becoming a term of the sum around it, which is computed in the type of all its terms.
+        opposite = node(f"cast({a.name}, -{a.text})", -a.value)
+        return draw(st.sampled_from((opposite, node(f"abs({a.text})", np.abs(a.value)))))
     if kind == "power":
-        exponent = draw(st.integers(0, 3))
-        exact = a.value.astype(object) ** exponent
-        return node(f"({a.text}**{exponent})", a.value**exponent) if fits(exact, a.name) else a
-    divisor = draw(st.sampled_from((3, 7, 100) if a.name.startswith("u") else (3, -3, 7, -100)))
+        exponent = draw(st.integers(0, 6))
+        return node(f"({a.text}**{exponent})", a.value**exponent)
+    divisor = draw(st.sampled_from((3, 7, 100) if a.name.startswith("u") else (3, -3, 7, -100, -1)))
     symbol = draw(st.sampled_from(("//", "%")))
     apply = np.floor_divide if symbol == "//" else np.remainder
     return node(f"({a.text} {symbol} ({divisor}))", apply(a.value, a.value.dtype.type(divisor)))
@@ -164,15 +161,22 @@ def changed(draw: st.DrawFn, a: Node) -> Node:
 
 def combined(draw: st.DrawFn, a: Node, b: Node) -> Node:
     """Return an expression of two operands."""
-    kind = draw(st.sampled_from(("plain", "bits", "extreme", "choice")))
+    kind = draw(st.sampled_from(("plain", "plain", "bits", "extreme", "choice", "divide", "shift")))
     name = common(a.name, b.name)
     x, y = a.value.astype(name), b.value.astype(name)
     if kind == "plain":
         symbol = draw(st.sampled_from(sorted(_PLAIN)))
-        exact = _PLAIN[symbol](x.astype(object), y.astype(object))
         # A chain of one operator is computed in the common type of all its operands.
         left = a.text if a.is_leaf or a.name == name else f"cast({a.name}, {a.text})"
-        return node(f"({left} {symbol} {b.text})", _PLAIN[symbol](x, y)) if fits(exact, name) else a
+        return node(f"({left} {symbol} {b.text})", _PLAIN[symbol](x, y))
+    if kind == "divide":
+        symbol = draw(st.sampled_from(("//", "%")))
+        apply = np.floor_divide if symbol == "//" else np.remainder
+        return node(f"({a.text} {symbol} ({b.text} | 1))", apply(x, y | y.dtype.type(1)))
+    if kind == "shift":
+        symbol = draw(st.sampled_from(("<<", ">>")))
+        shift = np.left_shift if symbol == "<<" else np.right_shift
+        return node(f"({a.text} {symbol} {b.text})", shift(x, y))
     if kind == "bits":
         symbol = draw(st.sampled_from(sorted(_BITS)))
         return node(f"({a.text} {symbol} {b.text})", _BITS[symbol](x, y))

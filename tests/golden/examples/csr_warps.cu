@@ -19,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(256) csr_warps(const int *__restric
     int count;
     if (i < n) {
         begin = first[i];  // insn
-        count = first[i + 1] - begin;  // insn_1
+        count = (unsigned int)first[i + 1] - begin;  // insn_1
     }
     float acc = 0.0f;  // insn_2
     if (i < n) {

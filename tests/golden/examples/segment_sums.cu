@@ -22,7 +22,7 @@ extern "C" __global__ void __launch_bounds__(256) segment_sums(const int *__rest
     const long long tx = threadIdx.x;
     __shared__ float partial[8];
     int begin = first[bx];  // insn
-    int count = first[bx + 1] - begin;  // insn_1
+    int count = (unsigned int)first[bx + 1] - begin;  // insn_1
     float acc = 0.0f;  // insn_2
     for (long long j_outer = 0; 256 * j_outer < (long long)count - tx; ++j_outer)
         acc += x[begin + 256 * j_outer + tx];  // insn_2

@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(64) best_segment_of_a_group(const i
     float t = 0.0f;  // insn_2
     for (long long s = (long long)low; s < (long long)high; ++s) {
         int begin = first[s];  // insn_3
-        int count = first[s + 1] - begin;  // insn_4
+        int count = (unsigned int)first[s + 1] - begin;  // insn_4
         float acc = 0.0f;  // insn_5
         for (long long j_outer = 0; 64 * j_outer < (long long)count - tx; ++j_outer)
             acc += x[begin + 64 * j_outer + tx];  // insn_5

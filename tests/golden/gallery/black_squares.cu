@@ -3,7 +3,7 @@ extern "C" __global__ void black_squares(int *__restrict__ black, const int *__r
     int acc = 0;
     for (int i = 0; i < n; ++i) {
         for (int j = 1 - ((i + 1) % 2); j < n; j += 2)
-            acc += a[i * n + j];
+            acc += (unsigned int)a[i * n + j];
     }
     black[0] = acc;
 }

@@ -7,6 +7,6 @@ extern "C" __global__ void __launch_bounds__(32) chained_comparisons(const int *
         y[i] = -1;  // insn
         if (0 < x[i] && x[i] <= 3)
             y[i] = x[i];  // insn_1
-        hits[i] = 0 <= x[i] && x[i] < 5 && 5 <= x[i] + 3 ? 1 : 0;  // insn_2
+        hits[i] = 0 <= x[i] && x[i] < 5 && 5 <= (int)(x[i] + 3u) ? 1 : 0;  // insn_2
     }
 }

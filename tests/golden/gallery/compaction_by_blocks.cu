@@ -6,7 +6,7 @@ static __device__ __forceinline__ int compaction_by_blocks_block_sum_int32(int x
         partial[threadIdx.x / 32] = x;
     __syncthreads();
     x = partial[0];
-    x += partial[1];
+    x += (unsigned int)partial[1];
     return x;
 }
 // Tells the blocks after this one its own x; every block calls it.
@@ -24,16 +24,16 @@ static __device__ __forceinline__ int compaction_by_blocks_block_exclusive_sum_i
     for (int step = 1; step < 32; step *= 2) {
         const int y = __shfl_up_sync(0xffffffff, x, step);
         if (threadIdx.x % 32 >= step)
-            x = y + x;
+            x = y + (unsigned int)x;
     }
     if (threadIdx.x % 32 == 31)
         partial[threadIdx.x / 32] = x;
     __syncthreads();
     int before = 0;
     for (int n = 0; n < threadIdx.x / 32; ++n)
-        before += partial[n];
+        before += (unsigned int)partial[n];
     const int y = __shfl_up_sync(0xffffffff, x, 1);
-    return threadIdx.x % 32 == 0 ? before : before + y;
+    return threadIdx.x % 32 == 0 ? before : before + (unsigned int)y;
 }
 // The sum of x over the blocks before this one; every block calls it, and has stored its own x.
 static __device__ __forceinline__ int compaction_by_blocks_grid_exclusive_sum_int32(int x, int block, volatile unsigned long long *totals, int *before)
@@ -57,14 +57,14 @@ static __device__ __forceinline__ int compaction_by_blocks_grid_exclusive_sum_in
             for (int step = 1; step < 32; step *= 2) {
                 const int z = __shfl_down_sync(0xffffffff, y, step);
                 if (threadIdx.x + step <= end)
-                    y = z + y;
+                    y = z + (unsigned int)y;
             }
-            earlier = y + earlier;
+            earlier = y + (unsigned int)earlier;
             if (whole != 0)
                 break;
         }
         if (threadIdx.x == 0) {
-            const int all = earlier + x;
+            const int all = earlier + (unsigned int)x;
             totals[block] = 2ull << 32 | (unsigned int)all;
             *before = earlier;
         }
@@ -96,17 +96,17 @@ extern "C" __global__ void __launch_bounds__(64) compaction_by_blocks(const floa
     __shared__ int partial_0[2];
     int place_sum = 0;  // place_sum
     if (i < n)
-        place_sum += x[i] > 0.0f ? 1 : 0;  // place_sum
+        place_sum += (unsigned int)(x[i] > 0.0f ? 1 : 0);  // place_sum
     place_sum = compaction_by_blocks_block_sum_int32(place_sum, partial);  // place_sum
-    int place_carry = place_sum;  // place_carry
+    int place_carry = (unsigned int)place_sum;  // place_carry
     compaction_by_blocks_store_int32(place_carry, ticket, totals);  // place_carry
     int part_0 = 0;  // insn
     if (i < n)
-        part_0 += x[i] > 0.0f ? 1 : 0;  // insn
+        part_0 += (unsigned int)(x[i] > 0.0f ? 1 : 0);  // insn
     part_0 = compaction_by_blocks_block_exclusive_sum_int32(part_0, partial_0);  // insn
     place_carry = compaction_by_blocks_grid_exclusive_sum_int32(place_carry, ticket, totals, before);  // place_carry
     if (i < n) {
-        place_carry += part_0;  // insn
+        place_carry += (unsigned int)part_0;  // insn
         if (x[i] > 0.0f)
             out[place_carry] = x[i];  // store
     }

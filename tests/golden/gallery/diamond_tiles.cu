@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(4) diamond_tiles(int *a, int steps,
             for (int u_outer = max((row - 2 * tx + 7) / 8, floordiv_int32(4 * row - 4 * tx - steps + 1, 16) + 1); u_outer < min((n + steps - 4 * tx + 15) / 16, (2 * row + n - 4 * tx + 17) / 16); ++u_outer) {
                 for (int t = max(max(max(0, 2 * row), 16 * u_outer + 4 * tx - n), 4 * row - 16 * u_outer - 4 * tx + 1); t < min(min(min(steps, 2 * row + 4), 16 * u_outer + 4 * tx + 3), 4 * row + n - 16 * u_outer - 4 * tx + 4); ++t) {
                     for (int i = max(max(1, 16 * u_outer + 4 * tx - t), 16 * u_outer + 4 * tx + t - 4 * row - 3); i < min(min(n + 1, 16 * u_outer + 4 * tx - t + 4), 16 * u_outer + 4 * tx + t - 4 * row + 1); ++i)
-                        a[(t + 1) * (n + 2) + i] = a[t * (n + 2) + i - 1] + a[t * (n + 2) + i] + a[t * (n + 2) + i + 1];
+                        a[(t + 1) * (n + 2) + i] = (unsigned int)a[t * (n + 2) + i - 1] + a[t * (n + 2) + i] + a[t * (n + 2) + i + 1];
                 }
             }
             __syncwarp();

@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(8) drained(int *__restrict__ a, int
     if (i < n) {
         int acc = 0;  // insn
         for (int k = 0; k < 5; ++k)
-            acc += a[i * 5 + 4 - k];  // insn
+            acc += (unsigned int)a[i * 5 + 4 - k];  // insn
         s[i] = acc;  // insn
         for (int k = 0; k < 5; ++k)
             a[i * 5 + k] = 0;  // insn_1

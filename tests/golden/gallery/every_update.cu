@@ -13,12 +13,12 @@ extern "C" __global__ void __launch_bounds__(32) every_update(long long *__restr
     const int tx = threadIdx.x;
     const int i = 32 * bx + tx;
     if (i < n) {
-        v[i] += 3;  // insn
-        v[n + i] -= 3;  // insn_1
-        v[2 * n + i] *= 3;  // insn_2
+        v[i] += 3ull;  // insn
+        v[n + i] -= 3ull;  // insn_1
+        v[2 * n + i] *= 3ull;  // insn_2
         v[3 * n + i] = floordiv_int64(v[3 * n + i], 3);  // insn_3
         v[4 * n + i] = floormod_int64(v[4 * n + i], 3);  // insn_4
-        v[5 * n + i] = v[5 * n + i] << 3;  // insn_5
+        v[5 * n + i] = (unsigned long long)v[5 * n + i] << 3;  // insn_5
         v[6 * n + i] = v[6 * n + i] >> 3;  // insn_6
         v[7 * n + i] = v[7 * n + i] & 3;  // insn_7
         v[8 * n + i] = v[8 * n + i] | 3;  // insn_8

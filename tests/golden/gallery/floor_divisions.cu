@@ -1,6 +1,22 @@
-#ifndef POLYLOOP_FLOORDIV_INT32
-#define POLYLOOP_FLOORDIV_INT32
-static __device__ __forceinline__ int floordiv_int32(int a, int b) { int q = a / b; return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q; }
+#ifndef POLYLOOP_DIVIDE_INT32
+#define POLYLOOP_DIVIDE_INT32
+static __device__ __forceinline__ int divide_int32(int a, int b)
+{
+    if (b == -1)
+        return (int)(0 - (unsigned int)a);
+    int q = a / b;
+    return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
+}
+#endif
+#ifndef POLYLOOP_MODULO_INT32
+#define POLYLOOP_MODULO_INT32
+static __device__ __forceinline__ int modulo_int32(int a, int b)
+{
+    if (b == -1)
+        return 0;
+    int r = a % b;
+    return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;
+}
 #endif
 #ifndef POLYLOOP_FLOORMOD_INT32
 #define POLYLOOP_FLOORMOD_INT32
@@ -13,8 +29,8 @@ extern "C" __global__ void __launch_bounds__(32) floor_divisions(const int *__re
     const int tx = threadIdx.x;
     const int i = 32 * bx + tx;
     if (i < n) {
-        q[i] = floordiv_int32(a[i], b[i]);  // insn
-        r[i] = floormod_int32(a[i], b[i]);  // insn_1
-        wrapped[i] = floormod_int32(a[i] - 3, 7);  // insn_2
+        q[i] = divide_int32(a[i], b[i]);  // insn
+        r[i] = modulo_int32(a[i], b[i]);  // insn_1
+        wrapped[i] = floormod_int32((int)(a[i] - 3u), 7);  // insn_2
     }
 }

@@ -15,6 +15,10 @@ static __device__ __forceinline__ int gcd_int32(int a, int b)
 #define POLYLOOP_CLZ_INT32
 static __device__ __forceinline__ int clz_int32(int a) { return a == 0 ? 32 : __clz(a); }
 #endif
+#ifndef POLYLOOP_ABS_INT32
+#define POLYLOOP_ABS_INT32
+static __device__ __forceinline__ int abs_int32(int a) { return a < 0 ? (int)(0 - (unsigned int)a) : a; }
+#endif
 
 extern "C" __global__ void __launch_bounds__(32) greatest_common_divisors(const int *__restrict__ a, const int *__restrict__ b, int *__restrict__ g, int *__restrict__ zeros, int *__restrict__ size, int n)
 {
@@ -24,6 +28,6 @@ extern "C" __global__ void __launch_bounds__(32) greatest_common_divisors(const 
     if (i < n) {
         g[i] = gcd_int32(a[i], b[i]);  // insn
         zeros[i] = clz_int32(a[i]);  // insn_1
-        size[i] = max(abs(a[i]), abs(b[i]));  // insn_2
+        size[i] = max(abs_int32(a[i]), abs_int32(b[i]));  // insn_2
     }
 }

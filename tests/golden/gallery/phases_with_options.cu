@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(32) phases_with_options_0(const int
             high[i] = 0;  // fill_1
         } else {
             low[i] = 0;  // fill_2
-            high[i] = -a[i];  // fill_3
+            high[i] = -(unsigned int)a[i];  // fill_3
         }
     }
 }
@@ -20,5 +20,5 @@ extern "C" __global__ void __launch_bounds__(32) phases_with_options_1(const int
     const int tx = threadIdx.x;
     const int i = 32 * bx + tx;
     if (i < n)
-        both[i] = low[n - i - 1] + high[n - i - 1];
+        both[i] = (unsigned int)low[n - i - 1] + high[n - i - 1];
 }

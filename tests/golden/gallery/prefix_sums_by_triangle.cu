@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(16) prefix_sums_by_triangle(const i
     if (i < n) {
         int acc = 0;
         for (int j = 0; j <= i; ++j)
-            acc += a[j];
+            acc += (unsigned int)a[j];
         s[i] = acc;
     }
 }

@@ -15,6 +15,6 @@ extern "C" __global__ void __launch_bounds__(32) push_particles(particle *__rest
     const int i = 32 * bx + tx;
     if (i < n) {
         particles[i].pos.x += 0.5f * particles[i].charge;  // move
-        particles[i].kind = particles[i].charge > 0.5f ? particles[i].kind + 1 : particles[i].kind;  // insn
+        particles[i].kind = particles[i].charge > 0.5f ? (int)(particles[i].kind + 1u) : particles[i].kind;  // insn
     }
 }

@@ -9,7 +9,7 @@ extern "C" __global__ void ragged_sums(const int *__restrict__ a, const long lon
             for (long long j_inner = 0; j_inner < 2; ++j_inner) {
                 const long long j = 2 * j_outer + j_inner;
                 if (j < length)
-                    acc += a[i * 5 + j];  // insn_1
+                    acc += (unsigned int)a[i * 5 + j];  // insn_1
             }
         }
         s[i] = acc;  // insn_1

@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(32) running_sum_of_each_row(const i
     if (i < n) {
         int total = 0;  // start
         for (int j = 0; j < n; ++j) {
-            total += a[i * n + j];  // add
+            total += (unsigned int)a[i * n + j];  // add
             s[i * n + j] = total;  // insn
         }
     }

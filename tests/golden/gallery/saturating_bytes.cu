@@ -4,7 +4,7 @@ extern "C" __global__ void __launch_bounds__(32) saturating_bytes(const unsigned
     const int tx = threadIdx.x;
     const int i = 32 * bx + tx;
     if (i < n) {
-        int total = (int)a[i] + (int)b[i];  // insn
+        int total = (unsigned int)(int)a[i] + (int)b[i];  // insn
         over[i] = total > 255;  // insn_1
         c[i] = (unsigned char)min(total, 255);  // insn_2
     }

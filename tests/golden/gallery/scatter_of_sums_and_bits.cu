@@ -8,6 +8,6 @@ extern "C" __global__ void __launch_bounds__(64) scatter_of_sums_and_bits(const 
         atomicOr((unsigned long long *)&ored[to[i]], (unsigned long long)(bits[i]));  // insn_1
         atomicAnd((unsigned long long *)&anded[to[i]], (unsigned long long)(bits[i]));  // insn_2
         atomicXor((unsigned long long *)&xored[to[i]], (unsigned long long)(bits[i]));  // insn_3
-        atomicAdd((unsigned long long *)&total[to[i]], (unsigned long long)(-bits[i]));  // insn_4
+        atomicAdd((unsigned long long *)&total[to[i]], (unsigned long long)((long long)-(unsigned long long)bits[i]));  // insn_4
     }
 }

@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(16) shortest_paths(const int *d, in
             for (int i = 0; i < n; ++i) {
                 for (int j_outer = 0; j_outer < (n - tx + 15) / 16; ++j_outer) {
                     const int j = 16 * j_outer + tx;
-                    f[i * n + j] = min(e[i * n + j], e[i * n + k] + e[k * n + j]);  // relax
+                    f[i * n + j] = min(e[i * n + j], (int)((unsigned int)e[i * n + k] + e[k * n + j]));  // relax
                 }
             }
             __syncwarp();

@@ -8,7 +8,7 @@ extern "C" __global__ void time_skewed_stencil(int *__restrict__ a, int steps, i
                 const int t = 4 * t_outer + t_inner;
                 for (int i_inner = max(0, 4 * t_outer + t_inner - 8 * i_outer + 1); i_inner < 8; ++i_inner) {
                     const int i = 8 * i_outer + i_inner - 4 * t_outer - t_inner;
-                    a[(t + 1) * (n + 2) + i] = a[t * (n + 2) + i - 1] + a[t * (n + 2) + i] + a[t * (n + 2) + i + 1];
+                    a[(t + 1) * (n + 2) + i] = (unsigned int)a[t * (n + 2) + i - 1] + a[t * (n + 2) + i] + a[t * (n + 2) + i + 1];
                 }
             }
         }
@@ -17,7 +17,7 @@ extern "C" __global__ void time_skewed_stencil(int *__restrict__ a, int steps, i
                 const int t = 4 * t_outer + t_inner;
                 for (int i_inner = max(0, 4 * t_outer + t_inner - 8 * i_outer + 1); i_inner < min(8, 4 * t_outer + n + t_inner - 8 * i_outer + 1); ++i_inner) {
                     const int i = 8 * i_outer + i_inner - 4 * t_outer - t_inner;
-                    a[(t + 1) * (n + 2) + i] = a[t * (n + 2) + i - 1] + a[t * (n + 2) + i] + a[t * (n + 2) + i + 1];
+                    a[(t + 1) * (n + 2) + i] = (unsigned int)a[t * (n + 2) + i - 1] + a[t * (n + 2) + i] + a[t * (n + 2) + i + 1];
                 }
             }
         }
@@ -28,7 +28,7 @@ extern "C" __global__ void time_skewed_stencil(int *__restrict__ a, int steps, i
                 const int t = 4 * t_outer + t_inner;
                 for (int i_inner = max(0, 4 * t_outer + t_inner - 8 * i_outer + 1); i_inner < min(8, 4 * t_outer + n + t_inner - 8 * i_outer + 1); ++i_inner) {
                     const int i = 8 * i_outer + i_inner - 4 * t_outer - t_inner;
-                    a[(t + 1) * (n + 2) + i] = a[t * (n + 2) + i - 1] + a[t * (n + 2) + i] + a[t * (n + 2) + i + 1];
+                    a[(t + 1) * (n + 2) + i] = (unsigned int)a[t * (n + 2) + i - 1] + a[t * (n + 2) + i] + a[t * (n + 2) + i + 1];
                 }
             }
         }

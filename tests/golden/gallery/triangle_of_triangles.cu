@@ -7,7 +7,7 @@ extern "C" __global__ void __launch_bounds__(8) triangle_of_triangles(const int 
         int acc = 0;
         for (int j = 0; j <= i; ++j) {
             for (int k = 0; k <= j; ++k)
-                acc += a[j * n + k];
+                acc += (unsigned int)a[j * n + k];
         }
         t[i] = acc;
     }

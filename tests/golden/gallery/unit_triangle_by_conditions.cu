@@ -6,7 +6,7 @@ extern "C" __global__ void __launch_bounds__(32) unit_triangle_by_conditions(con
     if (i < n) {
         int acc = 0;
         for (int j = 0; j < n; ++j)
-            acc += j < i ? a[i * n + j] * x[j] : j == i ? x[i] : 0;
+            acc += (unsigned int)(j < i ? (int)((unsigned int)a[i * n + j] * x[j]) : j == i ? x[i] : 0);
         y[i] = acc;
     }
 }

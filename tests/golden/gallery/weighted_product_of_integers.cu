@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(256) weighted_product_of_integers(c
             cp_async_4_zfill(&w_fetch[(bk + 1) % 2][tx], &w[16 * bk + tx + 16], 16 * bk + tx + 13 < n);  // fetch_w
         cp_async_commit();
         for (int tk = 0; tk < 16; ++tk)
-            acc += a_fetch[bk % 2][ty][tk] * w_fetch[bk % 2][tk] * b_fetch[bk % 2][tk][tx];  // insn
+            acc += (unsigned int)a_fetch[bk % 2][ty][tk] * w_fetch[bk % 2][tk] * b_fetch[bk % 2][tk][tx];  // insn
     }
     cp_async_wait<0>();
     if (i < n && j < n)
