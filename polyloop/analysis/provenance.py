@@ -328,6 +328,8 @@ class _Walk:
     def sources(self, at: _At, b: Expression) -> Iterator[_At]:
         """Yield the places in the statements that fill the temporary that is read."""
         for source in writers_of(self.new, array_name(b)):
+            if source.lowered.predicates or source.lowered.atomic:
+                self.differ(at, b, f"{show(b)}, where a condition holds")
             yield at.into(source, partial(self.link, at.new, b, source))
 
     def link(self, reader: Placed, b: Expression, source: Placed) -> isl.Map:

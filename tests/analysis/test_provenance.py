@@ -14,6 +14,7 @@ import pytest
 import polyloop as pl
 from polyloop.analysis.provenance import expression_violations
 from polyloop.errors import Diagnostic
+from polyloop.expr.parser import parse_expression
 from polyloop.expr.rewrite import map_nodes
 from polyloop.frozen import replace
 from polyloop.kernel.instruction import Instruction, SubstitutionRule
@@ -117,6 +118,12 @@ def test_the_refusal_says_what_stands_in_the_program(golden: Golden) -> None:
 def test_a_copy_ahead_has_the_program_s_operand(golden: Golden) -> None:
     knl = changed(tiled(), "fetch_x", times_two)
     golden("messages/expression_changed_ahead.txt", messages(knl))
+
+
+@pytest.mark.parametrize("name", ["fetch_x", "insn"])
+def test_nothing_gets_a_condition_of_its_own(name: str) -> None:
+    condition = parse_expression("k0 > 0")
+    messages(changed(tiled(), name, lambda old: replace(old, predicates=(condition,), reads=old.reads | {"k0"})))
 
 
 def test_a_term_has_the_program_s_instances(golden: Golden) -> None:
