@@ -39,11 +39,11 @@ def broken(knl: pl.LoopKernel) -> Iterator[Broken]:
             order[number - 1], order[number] = order[number], order[number - 1]
             yield f"{old.id}: before its neighbour", replace(knl, instructions=tuple(order))
     for name, rule in knl.substitutions.items():
-        changed = SubstitutionRule(name, rule.arguments, p.Product((3, rule.expression)))
+        changed = SubstitutionRule.of(name, rule.arguments, p.Product((3, rule.expression)))
         yield f"rule {name}: times 3", replace(knl, substitutions={**knl.substitutions, name: changed})
         for parameter in rule.arguments:
             for label, body in _nodes(rule.expression, partial(_advanced, parameter)):
-                changed = SubstitutionRule(name, rule.arguments, body)
+                changed = SubstitutionRule.of(name, rule.arguments, body)
                 yield f"rule {name}: {label}", replace(knl, substitutions={**knl.substitutions, name: changed})
 
 

@@ -207,7 +207,7 @@ class _Capturing(_Careless):
             return p.Product((2, node)) if isinstance(node, p.Variable) and node.name == self.iname else node
 
         rules = {
-            name: SubstitutionRule(name, rule.arguments, map_nodes(rule.expression, put))
+            name: SubstitutionRule.of(name, rule.arguments, map_nodes(rule.expression, put))
             for name, rule in kernel.substitutions.items()
         }
         return replace(kernel, substitutions=rules)
