@@ -85,7 +85,8 @@ class CompiledKernel(functools.partial[Result]):
         self._small = make_backend(self.program, self.architecture)
         arrays = [a for a in self.program.arguments if isinstance(a, ArrayArg)]
         names = tuple(a.name for a in self.program.arguments)
-        self._repeats = Repeats(names, tuple(a.name for a in arrays if a.is_output))
+        values = tuple(a.name for a in self.program.arguments if not isinstance(a, ArrayArg))
+        self._repeats = Repeats(names, tuple(a.name for a in arrays if a.is_output), values)
         self._may_repeat = not self.program.split and not self._small.binder.layouts
         # no references to the kernel: it goes when the last one of others does, and with it what is loaded on a GPU
         self._checked = _method(weakref.WeakMethod(self._call))

@@ -183,15 +183,20 @@ def _library(kind: type) -> tuple[str, str]:
     return kind.__module__.partition(".")[0], kind.__qualname__
 
 
-def _probe(value: Any) -> _Probe | None:
-    """Return what there is to know of *value*, and of others of its type; None where too little is known."""
+def _probe(value: Any, *, is_array: bool) -> _Probe | None:
+    """Return what there is to know of *value*, and of others of its type; None where too little is known.
+
+    A NumPy array without axes can be passed as a number: then its value counts, and not where it lies.
+    """
     kind = type(value)
     if issubclass(kind, np.generic) and not issubclass(kind, np.void):
         return _Probe("{v}.tobytes()")
     match _library(kind):
         case "numpy", "ndarray":
-            # the address, and whether it is read-only; one without axes may be passed as a number
-            return _Probe("{v}.__array_interface__['data']", (*_DTYPE_AND_SHAPE, "{v}.strides"), ("{v}.shape",))
+            if not is_array:
+                return _Probe("{v}.tobytes()", _DTYPE_AND_SHAPE)
+            # the address, and whether it is read-only
+            return _Probe("{v}.__array_interface__['data']", (*_DTYPE_AND_SHAPE, "{v}.strides"))
         case "torch", ("Tensor" | "Parameter"):
             return _torch_probe(value)
         case "cupy", "ndarray":
@@ -332,12 +337,14 @@ class Repeats:
         All arguments of the kernel.
     outputs
         Those that a call returns.
+    values
+        Those that are passed by value.
     """
 
-    __slots__ = ("_names", "_outputs", "_signatures")
+    __slots__ = ("_names", "_outputs", "_signatures", "_values")
 
-    def __init__(self, names: Sequence[str], outputs: Sequence[str]) -> None:
-        self._names, self._outputs = tuple(names), tuple(outputs)
+    def __init__(self, names: Sequence[str], outputs: Sequence[str], values: Sequence[str] = ()) -> None:
+        self._names, self._outputs, self._values = tuple(names), tuple(outputs), tuple(values)
         self._signatures: tuple[Signature, ...] = ()
 
     def again(self, arguments: Mapping[str, Any], stream: int | None) -> tuple[Result, Signature] | None:
@@ -353,7 +360,7 @@ class Repeats:
         for signature in self._signatures:
             if signature.keep(arguments, packed):
                 return signature
-        made = _compiled(self._names, arguments, self._outputs, packed)
+        made = _compiled(self._names, arguments, self._outputs, self._values, packed)
         if made is None or not made.keep(arguments, packed):
             return None
         known = self._signatures if len(self._signatures) < MOST_SIGNATURES else ()
@@ -365,10 +372,11 @@ class Repeats:
 
 
 def _compiled(
-    names: Sequence[str], arguments: Mapping[str, Any], outputs: Sequence[str], packed: PackedCall
-) -> Signature | None:
+    names: Sequence[str], arguments: Mapping[str, Any], outputs: Sequence[str], values: Sequence[str],
+    packed: PackedCall,
+) -> Signature | None:  # fmt: skip
     """Return the signature of *arguments*; None where there is no key."""
-    probes = {name: _probe(value) for name, value in arguments.items()}
+    probes = {name: _probe(value, is_array=name not in values) for name, value in arguments.items()}
     known = {name: probe for name, probe in probes.items() if probe is not None}
     if len(known) < len(probes):
         return None

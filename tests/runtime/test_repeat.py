@@ -75,6 +75,19 @@ def test_an_array_of_no_axes_passed_as_a_number_is_read_each_time(run: CompiledK
         np.testing.assert_array_equal(z, (value + 1) * X)
 
 
+def test_an_output_without_axes_is_an_array_like_any_other(checked: list[str]) -> None:
+    arrays = [pl.GlobalArg("x", np.float64, shape="n"), pl.GlobalArg("d", np.float64, shape=()), ...]
+    run = pl.compile(pl.make_kernel("{[i]: 0 <= i < n}", "d = sum(i, x[i])", arrays), target=pl.CTarget())
+    d, x = np.zeros(()), np.arange(5.0)
+    for number in range(4):
+        x[0] = number
+        assert run(x=x, d=d).d == 10 + number
+    assert len(checked) == 1
+    assert run(x=x, d=np.zeros(())).d == 13
+    with pytest.raises(pl.ArgumentError):
+        run(x=x, d=np.zeros(1))
+
+
 def test_a_call_that_was_wrong_stays_wrong(run: CompiledKernel) -> None:
     z = np.empty(5, F4)
     run(alpha=2, x=X, y=X, z=z)
@@ -417,7 +430,7 @@ def test_the_driver_gets_the_stream_and_its_status_is_read() -> None:
 
 def test_what_has_no_key() -> None:
     repeats = _Known(("x", "n"), ())
-    for given in ({"x": X, "n": None}, {"x": np.zeros((), F4)}, {"x": [1.0]}):
+    for given in ({"x": X, "n": None}, {"x": np.zeros((), F4).view(np.matrix)}, {"x": [1.0]}):
         repeats.remember(given, PackedCall([lambda _: lambda: 0]))
         assert repeats.again(given) is None
 
