@@ -12,7 +12,7 @@ from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, 
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
 from polyloop.expr.rewrite import accesses, calls, free_variables, variables
-from polyloop.expr.rules import expand_rules
+from polyloop.expr.rules import expand_rules, is_parameter
 from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine, affine_of
@@ -113,12 +113,17 @@ def _names(expr: Expression) -> frozenset[str]:
 
 
 def expanded_to(kernel: LoopKernel, expr: Expression, source: str) -> Expression:
-    """Return *expr* with those rules expanded that have *source* in their value, so that each use of it can be seen."""
+    """Return *expr* with those rules expanded that have *source* in their value, so that each use of it can be seen.
+
+    So are rules that subscript a parameter: it may be *source*.
+    """
     rules = kernel.substitutions
 
     def leads(name: str) -> bool:
         value = rules[name].value
         names = variables(value) | {function_name(call) for call in calls(value)}
+        if any(is_parameter(array_name(node)) for node in accesses(value) if isinstance(node, p.Subscript)):
+            return True
         return source in names or any(leads(other) for other in names & rules.keys())
 
     return expand_rules(expr, {name: rule for name, rule in rules.items() if name != source and leads(name)})

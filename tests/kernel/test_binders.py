@@ -242,6 +242,13 @@ def test_parameters_of_python_functions_are_their_own() -> None:
         check(knl, {"a": a}, {"w": want})
 
 
+def test_an_array_that_rules_are_given_can_be_fetched() -> None:
+    base = made(FORWARD, "f(w, i) := w[i] + 1\ng(v, x) := f(v, x)*2\nw[i] = f(a, i) + g(a, i)")
+    knl = pl.add_prefetch(pl.split_iname(base, "i", 2), "a", "i_inner", default_tag=None)
+    for after in (base, knl, pl.rename_argument(base, "a", "x")):
+        check(after, {"x" if after.argument("x") else "a": a0}, {"w": 3 * (a0 + 1)})
+
+
 def test_conditions_keep_what_they_read() -> None:
     """A template that only a condition has is not found: conditions are no place for rules."""
     base = made("{[i, j]: 0 <= i, j < n}", "w[j] = 0\nw[i] = a[i] {if=a[i] <= 3}")
