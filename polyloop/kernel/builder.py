@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, count, pairwise
@@ -29,7 +29,6 @@ from polyloop.kernel.declare import (
     condition_of,
     fixed_argument,
     fixed_extents,
-    fixed_set,
     order_parameters,
     parameters_used,
     read_data,
@@ -66,6 +65,7 @@ from polyloop.kernel.parser import (
 from polyloop.kernel.reductions import operations_of
 from polyloop.kernel.sequence import sequenced
 from polyloop.kernel.share import plain_rules, share
+from polyloop.kernel.shared import fixed_domains, taken_apart
 from polyloop.kernel.specs import Defaults
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
@@ -133,6 +133,8 @@ def build_kernel(
     check_parameters(fixed_parameters, condition, pieces, given, found)
     arguments = complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters, defaults)
     arguments = text.inlined.typed(arguments)
+    texts = [domains] if isinstance(domains, str | isl.Set | isl.BasicSet) else domains
+    pieces = _own_ranges(pieces, texts, fixed_parameters, drafts)
     parameters = order_parameters(parameters, arguments, drafts)
     space = parameter_space(parameters)
     kernel = LoopKernel(
@@ -332,7 +334,7 @@ def _read_domains(
     found: set[str] = set()
     entries = [domains] if isinstance(domains, str | isl.Set | isl.BasicSet) else list(domains)
     pieces: list[Domain] = []
-    owner: dict[str, int] = {}
+    owner: dict[str, tuple[int, isl.Set]] = {}
     for number, entry in enumerate(entries):
         if isinstance(entry, str):
             domain = parse_domain(entry)
@@ -341,7 +343,6 @@ def _read_domains(
         if domain.is_params():
             domain = domain.from_params()
         found.update(fixed.keys() & {*parameters_of(domain)})
-        domain = fixed_set(domain, fixed)
         inames = tuple(domain.get_dim_name(_SET, i) or "" for i in range(domain.dim(_SET)))
         for iname in inames:
             problem = check_identifier(iname)
@@ -351,11 +352,12 @@ def _read_domains(
                 raise fail(
                     "iname-twice",
                     f"iname '{iname}' is in two domains",
-                    notes=(f"domain {owner[iname]}: {pieces[owner[iname]].set}", f"domain {number}: {domain}"),
+                    notes=(f"domain {owner[iname][0]}: {owner[iname][1]}", f"domain {number}: {domain}"),
                     hints=("an iname belongs to one domain; rename one of them",),
                 )
-            owner[iname] = number
-        pieces.append(Domain(inames, domain.reset_tuple_id() if domain.has_tuple_id() else domain))
+            owner[iname] = (number, domain)
+        piece = Domain(inames, domain.reset_tuple_id() if domain.has_tuple_id() else domain)
+        pieces += fixed_domains(piece, fixed, entry if isinstance(entry, str) else None)
     return tuple(pieces), frozenset(found)
 
 
@@ -542,6 +544,47 @@ def _outside(
         iname: outer.union(*(writers.get(name, ()) for name in bounds.of.get(iname, ())))
         for iname, outer in found.items()
     }
+
+
+def _own_ranges(
+    pieces: Sequence[Domain], texts: Iterable[object], fixed: Mapping[str, int], drafts: Sequence[Draft]
+) -> tuple[Domain, ...]:
+    """Return the domains, taken apart where some statement or reduction would not run because another has no loop."""
+    if all(len(piece.inames) == 1 for piece in pieces):
+        return tuple(pieces)
+    known = {dims: text for text in texts if isinstance(text, str) for dims in [_dims(text)]}
+    groups = {group: draft for draft in reversed(drafts) for group in _groups(draft.expanded, frozenset(draft.inames))}
+    found: list[Domain] = []
+    for piece in pieces:
+        parts = (piece,) if len(piece.inames) == 1 else taken_apart(piece, known.get(piece.inames), fixed, groups)
+        if isinstance(parts, frozenset):
+            draft = next(draft for group, draft in groups.items() if group.intersection(piece.inames) == parts)
+            raise _open_range(draft, piece, parts)
+        found += parts
+    return tuple(found)
+
+
+def _dims(text: str) -> tuple[str, ...]:
+    domain = parse_domain(text)
+    return tuple(domain.get_dim_name(_SET, i) or "" for i in range(domain.dim(_SET)))
+
+
+def _groups(expr: Expression, around: frozenset[str]) -> Iterator[frozenset[str]]:
+    """Yield the inames of a statement, and those around each reduction in it with its own."""
+    yield around
+    for reduction in _outermost(expr):
+        yield from _groups(reduction.expr, around.union(reduction.inames))
+
+
+def _open_range(draft: Draft, piece: Domain, kept: frozenset[str]) -> KernelError:
+    own, others = (", ".join(x for x in piece.inames if (x in kept) is side) for side in (True, False))
+    return fail(
+        "open-range",
+        f"the domain does not say whether '{draft.id}' runs where {others} has no value",
+        notes=(f"its alternatives bound {own} and {others} by each other",),
+        hints=(f"write two domains: one of {own}, and one of {others}, the bounds of which may use {own}",),
+        site=site_of(draft.parsed, draft.id),
+    )
 
 
 def _conditional_bound(draft: Draft) -> KernelError:

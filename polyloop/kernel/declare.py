@@ -14,7 +14,7 @@ from polyloop.expr.rewrite import appearances, substitute, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.domain_text import parse_domain
-from polyloop.kernel.domains import parameters_of
+from polyloop.kernel.domains import fixed_set, parameters_of
 from polyloop.kernel.draft import Draft, fail, site_of
 from polyloop.kernel.kernel import Domain
 from polyloop.kernel.layout import Auto, Strided
@@ -28,22 +28,12 @@ __all__ = [
     "condition_of",
     "fixed_argument",
     "fixed_extents",
-    "fixed_set",
     "order_parameters",
     "parameters_used",
     "read_data",
 ]
 
 _PARAM = isl.dim_type.param
-
-
-def fixed_set(domain: isl.Set, fixed: Mapping[str, int]) -> isl.Set:
-    """Return *domain* with parameters replaced by numbers."""
-    for parameter, value in fixed.items():
-        position = domain.find_dim_by_name(_PARAM, parameter)
-        if position >= 0:
-            domain = domain.fix_val(_PARAM, position, value).project_out(_PARAM, position, 1)
-    return domain
 
 
 def fixed_extents(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NoReturn
@@ -15,7 +15,7 @@ from polyloop.expr.names import check_identifier
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.frozen import replace
 
-__all__ = ["parse_domain", "read_domain"]
+__all__ = ["Alternative", "alternatives", "parse_domain", "read_domain"]
 
 _EXAMPLE: Final = "a domain reads like {[i, j]: 0 <= i < n and 0 <= j <= i}"
 _KEYWORDS: Final = frozenset({"and", "or", "not", "implies", "exists", "mod", "floor", "ceil", "floord", "ceild"}) | {
@@ -230,3 +230,71 @@ def read_domain(source: Source, operation: str) -> isl.Set:
     if found.dim(isl.dim_type.set) != len(pieces[0].inames):
         reader.fail("this is not a set over the inames", source)
     return found
+
+
+_OR: Final = re.compile(r"\bor\b|\|\|?", re.ASCII | re.IGNORECASE)
+_AND: Final = re.compile(r"\band\b|&&?", re.ASCII | re.IGNORECASE)
+_SCOPED: Final = re.compile(r"\b(exists|implies)\b", re.ASCII | re.IGNORECASE)
+_NUMBER: Final = re.compile(r"(?<![\w.])\d+(?![\w.(])(?!\s*[*(])", re.ASCII)
+_FACTOR: Final = re.compile(r"(?:[*/%]|\bmod)\s*\Z", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One alternative of a domain, as the *conditions* that were written between ``and``.
+
+    Numbers of a condition that never holds are parameters in its set; their values are *numbers*.
+    """
+
+    conditions: tuple[isl.Set, ...]
+    numbers: Mapping[str, int]
+
+
+@lru_cache(maxsize=256)
+def alternatives(text: str) -> tuple[Alternative, ...]:
+    """Return the alternatives of a domain as they are written, which ISL's set does not show: it leaves out a lot."""
+    whole = _WHOLE.match(text.expandtabs())
+    assert whole is not None, "the text was parsed before"
+    domain = parse_domain(text)
+    count = domain.dim(isl.dim_type.param)
+    parameters = [domain.get_dim_name(isl.dim_type.param, k) or "" for k in range(count)]
+    pieces = [piece.partition(":") for piece in whole["body"].split(";")]
+    return tuple(
+        _alternative(parameters, head, part) for head, _, condition in pieces for part in _parts(condition, _OR)
+    )
+
+
+def _parts(condition: str, connective: re.Pattern[str]) -> list[str]:
+    """Return what stands between the *connective* outside of brackets."""
+    if _SCOPED.search(condition):
+        return [condition]
+    parts, begin = [], 0
+    for match in connective.finditer(condition):
+        before = condition[: match.start()]
+        if before.count("(") == before.count(")"):
+            parts.append(condition[begin : match.start()])
+            begin = match.end()
+    return [*parts, condition[begin:]]
+
+
+def _alternative(parameters: Sequence[str], head: str, text: str) -> Alternative:
+    numbers: dict[str, int] = {}
+    found = []
+    for part in _parts(text, _AND):
+        condition = part.strip() or "true"
+        one = isl.Set(f"[{', '.join(parameters)}] -> {{{head}: {condition}}}")
+        if one.is_empty():
+            before, here = len(numbers), condition
+
+            def parameter(match: re.Match[str], around: str = here) -> str:
+                if _FACTOR.search(around[: match.start()]):
+                    return match.group()
+                name = f"n{len(numbers)}_of_text"
+                numbers[name] = int(match.group())
+                return name
+
+            loose = _NUMBER.sub(parameter, condition)
+            own = [*numbers][before:]
+            one = isl.Set(f"[{', '.join((*parameters, *own))}] -> {{{head}: {loose}}}")
+        found.append(one)
+    return Alternative(tuple(found), numbers)

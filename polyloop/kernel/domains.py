@@ -11,6 +11,7 @@ import pymbolic.primitives as p
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.ranges import related_range
 from polyloop.poly.sets import Row, add_rows, rows_of
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "condition_set",
     "data_inames",
     "domain_for",
+    "fixed_set",
     "outer_inames",
     "parameters_of",
     "shared_domain",
@@ -122,7 +124,8 @@ def align(domain: isl.Set, space: isl.Set) -> isl.Set:
 def domain_for(domains: Sequence[Domain], inames: Sequence[str], space: isl.Set) -> isl.Set:
     """Return the set over *inames*, in that order, that the forest of *domains* allows.
 
-    Inames that are not asked for but bound those that are get projected out.
+    Inames that are not asked for but bound those that are get projected out; whether others have a value at all does
+    not matter.
     """
     home = {iname: domain for domain in domains for iname in domain.inames}
     wanted = {iname for iname in inames if iname in home}
@@ -136,7 +139,9 @@ def domain_for(domains: Sequence[Domain], inames: Sequence[str], space: isl.Set)
     for domain in domains:
         if id(domain) not in chosen:
             continue
-        part = domain.set
+        part, kept = domain.set, frozenset(wanted.intersection(domain.inames))
+        if len(kept) < len(domain.inames):
+            part = related_range(part, domain.inames, kept)
         count = len(domain.inames)
         part = part.move_dims(_PARAM, part.dim(_PARAM), _SET, 0, count).params()
         joint = part if joint is None else joint.intersect(part)
@@ -152,6 +157,15 @@ def domain_for(domains: Sequence[Domain], inames: Sequence[str], space: isl.Set)
         assert position >= 0, f"iname '{iname}' is in no domain"
         result = result.move_dims(_SET, place, _PARAM, position, 1).set_dim_name(_SET, place, iname)
     return align(result, space)
+
+
+def fixed_set(domain: isl.Set, fixed: Mapping[str, int]) -> isl.Set:
+    """Return *domain* with parameters replaced by numbers."""
+    for parameter, value in fixed.items():
+        position = domain.find_dim_by_name(_PARAM, parameter)
+        if position >= 0:
+            domain = domain.fix_val(_PARAM, position, value).project_out(_PARAM, position, 1)
+    return domain
 
 
 def substitute_iname(domain: isl.Set, position: int, names: Sequence[str], form: Affine, box: Iterable[Row]) -> isl.Set:

@@ -14,7 +14,7 @@ import numpy as np
 
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.kernel.arrays import ArrayArg
-from polyloop.kernel.declare import fixed_set
+from polyloop.kernel.domains import fixed_set
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.evaluate import affine_in, names_in
 

@@ -15,11 +15,12 @@ from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import dtype_name, find_dtype, to_dtype, type_spelling
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.declare import fixed_argument, fixed_extents, fixed_set
+from polyloop.kernel.declare import fixed_argument, fixed_extents
 from polyloop.kernel.domain_text import parse_domain
-from polyloop.kernel.domains import align, parameters_of
+from polyloop.kernel.domains import align, fixed_set, parameters_of
 from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Origin, Partial, Term
-from polyloop.kernel.kernel import Domain, LoopKernel
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.shared import fixed_domains
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 from polyloop.transform.base import Transform
@@ -178,7 +179,7 @@ def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
         kernel,
         parameters=parameters,
         assumptions=fixed(kernel.assumptions),
-        domains=tuple(Domain(piece.inames, fixed_set(piece.set, values)) for piece in kernel.domains),
+        domains=tuple(new for piece in kernel.domains for new in fixed_domains(piece, values)),
         instructions=tuple(instruction(old) for old in kernel.instructions),
         arguments=arguments,
         temporaries={

@@ -1,0 +1,82 @@
+"""The range of some inames of a domain, for a program that runs whether or not the others have a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
+from itertools import product
+
+import islpy as isl
+
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import Row, add_rows, parameter_space, rows_of, universe
+
+__all__ = ["own_range", "own_rows", "related_range", "systems"]
+
+
+def systems(sets: Sequence[isl.Set], dims: Sequence[str]) -> Iterator[list[Row]]:
+    """Yield the constraints of the intersection of *sets* as they are: once for each choice of basic sets."""
+    parts = [[rows_of(basic, dims) for basic in one.compute_divs().get_basic_sets()] for one in sets]
+    for chosen in product(*parts):
+        yield list(dict.fromkeys(row for rows in chosen for row in rows))
+
+
+def own_rows(rows: Iterable[Row], dims: Sequence[str], kept: frozenset[str]) -> tuple[list[Row], frozenset[str]]:
+    """Return those of *rows* that say how far *kept* range, and the inames that these are about.
+
+    ::
+
+        0 <= i < n and 0 <= k < i,  i kept   ->   0 <= i < n
+        0 <= k <= i < n,            i kept   ->   all: that 0 <= i is said by 0 <= k alone
+
+    A constraint counts if it is about *kept* alone; where those leave one of *kept* without a lower or an upper bound,
+    the inames that its bounds use count too.  Whether other inames have a value does not matter: a loop around an
+    empty loop runs.
+    """
+    named = [(row, row.form.names() & {*dims}) for row in rows]
+    counted = kept
+    while True:
+        own = [row for row, names in named if names <= counted]
+        more = counted.union(*(names for name in counted for names in _bounding(own, name, named)))
+        if more == counted:
+            return own, counted
+        counted = more
+
+
+def _bounding(own: Sequence[Row], name: str, named: Iterable[tuple[Row, frozenset[str]]]) -> Iterator[frozenset[str]]:
+    """Yield the inames of constraints that bound *name* where *own* do not."""
+    known = {side for row in own for side in _sides(row, name)}
+    for row, names in named:
+        if not known.issuperset(_sides(row, name)):
+            yield names
+
+
+def _sides(row: Row, name: str) -> tuple[int, ...]:
+    """Return on which sides *row* bounds *name*: 1 below, -1 above; none if it is about its residue."""
+    inside = any(not isinstance(var, str) and name in Affine(((var, 1),)).names() for var, _ in row.form.terms)
+    coefficient = row.form.coefficient(name)
+    if inside or not coefficient:
+        return ()
+    return (1, -1) if row.is_equality else (1 if coefficient > 0 else -1,)
+
+
+def own_range(
+    alternatives: Iterable[Sequence[Row]], parameters: Sequence[str], dims: Sequence[str], kept: frozenset[str]
+) -> isl.Set:
+    """Return the set of the constraints among *alternatives* that say how far *kept* range; others are free."""
+    whole = universe(parameter_space(parameters), dims)
+    parts = [add_rows(whole, dims, own_rows(rows, dims, kept)[0]) for rows in alternatives]
+    return reduce(isl.Set.union, parts)
+
+
+def related_range(domain: isl.Set, dims: Sequence[str], kept: frozenset[str]) -> isl.Set:
+    """Return *domain* without the constraints that are about neither *kept* nor inames that these are related to."""
+    parts = []
+    for basic in domain.compute_divs().get_basic_sets():
+        rows = [(row, row.form.names() & {*dims}) for row in rows_of(basic, dims)]
+        related = kept
+        while len(more := related.union(*(names for _, names in rows if not names.isdisjoint(related)))) > len(related):
+            related = more
+        whole = isl.Set.universe(basic.get_space())
+        parts.append(add_rows(whole, dims, [row for row, names in rows if names <= related]))
+    return reduce(isl.Set.union, parts) if parts else domain

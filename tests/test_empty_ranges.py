@@ -1,0 +1,210 @@
+"""Loops and reductions without iterations, at sizes 0 and 1 in every position: what is around them runs."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
+import islpy as isl
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.runtime.fibres import run_on_fibres
+
+F = np.float32
+SIZES = [(0, 0), (0, 1), (1, 0), (1, 1), (5, 0), (5, 1), (5, 7)]
+DATA: list[Any] = [pl.GlobalArg("a", F, shape="n, m"), pl.GlobalArg("y", F, shape="n"), ...]
+BOX = "0 <= i < n and 0 <= k < m"
+
+
+def matrix(n: int, m: int) -> Any:
+    return np.arange(1, n * m + 1, dtype=F).reshape(n, m)
+
+
+def check(kernel: LoopKernel, arguments: dict[str, Any], expected: dict[str, Any], *, fibres: bool = False) -> None:
+    """Compare the interpreter, C, and CUDA C on fibres, with what was in the output before left to chance."""
+    results: list[Any] = [pl.interpret(kernel, **arguments)]
+    before = {name: np.full_like(value, 77) for name, value in expected.items()}
+    results.append(pl.compile(kernel, target=pl.CTarget())(**arguments, **before))
+    for result in results:
+        for name, value in expected.items():
+            np.testing.assert_array_equal(getattr(result, name), value)
+    if fibres:
+        given = {**arguments, **{name: np.full_like(value, 77) for name, value in expected.items()}}
+        for outputs in run_on_fibres(pl.generate_code(kernel, target=pl.CudaTarget()), given).values():
+            for name, value in expected.items():
+                np.testing.assert_array_equal(outputs[name], value)
+
+
+def on_threads(kernel: LoopKernel) -> LoopKernel:
+    return pl.split_iname(kernel, "i", 4, outer_tag="g.0", inner_tag="l.0")
+
+
+def in_pieces(kernel: LoopKernel) -> LoopKernel:
+    return pl.split_iname(on_threads(kernel), "k", 2)
+
+
+def over_threads(kernel: LoopKernel) -> LoopKernel:
+    return pl.split_iname(pl.tag_inames(kernel, "i:g.0"), "k", 4, inner_tag="l.0")
+
+
+# {{{ one domain for all inames
+
+NEUTRAL: dict[str, Callable[[Any], Any]] = {
+    "sum": lambda a: a.sum(1),
+    "product": lambda a: a.prod(1),
+    "max": lambda a: a.max(1, initial=-np.inf),
+    "min": lambda a: a.min(1, initial=np.inf),
+}
+
+
+@pytest.mark.parametrize("transform", [lambda knl: knl, in_pieces, over_threads])
+@pytest.mark.parametrize("operation", NEUTRAL)
+def test_a_reduction_over_no_terms_is_its_neutral_element(
+    operation: str, transform: Callable[[LoopKernel], LoopKernel]
+) -> None:
+    knl = transform(pl.make_kernel(f"{{[i, k]: {BOX}}}", f"y[i] = {operation}(k, a[i, k])", DATA))
+    for n, m in SIZES:
+        a = matrix(n, m)
+        check(knl, {"a": a}, {"y": NEUTRAL[operation](a).astype(F)}, fibres=(n, m) == (5, 0))
+
+
+TEXTS = {
+    "by hand": "for i\n<> s = 0.0f\nfor k\ns = s + a[i, k]\nend\ny[i] = s\nend",
+    "in memory": "y[i] = 0 {id=begin}\ny[i] = y[i] + a[i, k] {dep=begin}",
+    "nested": "y[i] = sum(k, a[i, k]*(1 + sum(l, 1)))",
+    "two inames": "y[i] = sum((k, l), a[i, k]) + sum(q, a[i, q])",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_loops_around_empty_loops_run(text: str) -> None:
+    inner = " and 0 <= l < k and 0 <= q < m" if "l" in TEXTS[text] else ""
+    inames = "i, k, l, q" if inner else "i, k"
+    knl = pl.make_kernel(f"{{[{inames}]: {BOX}{inner}}}", TEXTS[text], DATA, silenced_warnings="*")
+    for kernel in (knl, on_threads(knl)):
+        for n, m in SIZES:
+            a = matrix(n, m)
+            weights = np.arange(m) + 1 if inner else np.ones(m)
+            check(kernel, {"a": a}, {"y": (a * weights).sum(1).astype(F)})
+
+
+def test_a_product_of_matrices_with_an_empty_middle_is_zero() -> None:
+    data = [pl.GlobalArg("a", F, shape="n, p"), pl.GlobalArg("b", F, shape="p, m"), pl.GlobalArg("c", F, shape="n, m")]
+    knl = pl.make_kernel(
+        "{[i, j, k]: 0 <= i < n and 0 <= j < m and 0 <= k < p}", "c[i, j] = sum(k, a[i, k]*b[k, j])", [*data, ...]
+    )
+    tiled = pl.split_iname(knl, "i", 4, outer_tag="g.1", inner_tag="l.1")
+    tiled = pl.split_iname(pl.split_iname(tiled, "j", 4, outer_tag="g.0", inner_tag="l.0"), "k", 4)
+    tiled = pl.add_prefetch(tiled, "a", ["i_inner", "k_inner"])
+    tiled = pl.add_prefetch(tiled, "b", ["k_inner", "j_inner"])
+    for kernel in (knl, tiled):
+        for n, m, p in itertools.product((0, 1, 3), repeat=3):
+            a, b = matrix(n, p), matrix(p, m)
+            check(kernel, {"a": a, "b": b}, {"c": a @ b}, fibres=(n, m, p) == (3, 3, 0) and kernel is tiled)
+
+
+RANGES: dict[str, Callable[[int, int, int], Any]] = {
+    "0 <= i < n and 0 <= k < i": lambda i, _n, _m: range(i),
+    "0 <= k < i < n": lambda i, _n, _m: range(i) if i else None,
+    "0 <= k <= i < n": lambda i, _n, _m: range(i + 1),
+    "0 <= i < n and i <= k < m": lambda i, _n, m: range(i, m),
+    "0 <= i and i <= k < n": lambda i, n, _m: range(i, n),
+    "0 <= i < n and 0 <= k < m and (i + k) mod 2 = 0": lambda i, _n, m: range(i % 2, m, 2),
+    "0 <= i < n and i mod 2 = 0 and 0 <= 2*k < i": lambda i, _n, _m: None if i % 2 else range(i // 2),
+    "0 <= i < n and 0 <= k < m and k != i": lambda i, _n, m: [k for k in range(m) if k != i],
+    "0 <= i < n and i = 2*k": lambda i, _n, _m: [i // 2] * (1 - i % 2),
+    "(0 <= i < 2 and i < n and 0 <= k < i) or (2 <= i < n and 0 <= k < m)": (
+        lambda i, _n, m: range(i) if i < 2 else range(m)
+    ),
+    "0 <= i < n and exists e: k = 3*e and 0 <= k < m": lambda i, _n, m: range(0, m, 3),
+}
+
+
+@pytest.mark.parametrize("condition", RANGES)
+def test_the_outer_iname_ranges_over_its_own_bounds(condition: str) -> None:
+    knl = pl.make_kernel(
+        f"[n, m] -> {{[i, k]: {condition}}}", "y[i] = sum(k, 1 + k)", [pl.GlobalArg("y", np.int32, shape="n"), ...],
+        assumptions="0 <= n <= 6 and 0 <= m <= 6",
+    )  # fmt: skip
+    names = {argument.name for argument in knl.arguments}
+    for kernel in (knl, on_threads(knl)):
+        for n, m in itertools.product((0, 1, 2, 5), (0, 1, 4)):
+            wanted = np.full(n, -1, np.int32)
+            for i in range(n):
+                terms = RANGES[condition](i, n, m)
+                wanted[i] = -1 if terms is None else sum(1 + k for k in terms)
+            given = {name: value for name, value in {"n": n, "m": m}.items() if name in names}
+            for result in (
+                pl.interpret(kernel, y=np.full(n, -1, np.int32), **given),
+                pl.compile(kernel, target=pl.CTarget())(y=np.full(n, -1, np.int32), **given),
+            ):
+                np.testing.assert_array_equal(result.y, wanted)
+
+
+OUTER = ("0 <= i < n", "1 <= i < n", "0 <= i < n and i mod 2 = 0", "0 <= i < 4", "0 <= 3*i < n", "2 <= i <= n + 1")
+INNER = (
+    "0 <= k < m", "0 <= k < i", "0 <= k <= i", "i <= k < m", "1 <= k < i", "0 <= k < m and k mod 3 = 1", "0 <= k < 0",
+    "i < k < m", "0 <= 2*k < i", "0 <= k < m and k != i", "0 <= k < floor(i/2)", "2 <= k < m - i",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_one_domain_and_two_mean_the_same(seed: int) -> None:
+    rng = random.Random(seed)
+    outer, inner = rng.choice(OUTER), rng.choice(INNER)
+    text = rng.choice(
+        (
+            "y[i + 1] = sum(k, 2*k + i)",
+            "y[i + 1] = max(k, 2*k + i)",
+            "y[i + 1] = 1 {id=one}\ny[i + 1] = y[i + 1] + k {dep=one}",
+            "<> t = i\ny[i + 1] = t + sum(k, t)",
+        )
+    )
+    data = [pl.GlobalArg("y", np.int64, shape="n + 8"), ...]
+    assumed = {"assumptions": "0 <= n <= 6 and 0 <= m <= 6", "silenced_warnings": "*"}
+    one: LoopKernel = pl.make_kernel(f"[n, m] -> {{[i, k]: {outer} and {inner}}}", text, data, **assumed)  # type: ignore[arg-type]
+    two: LoopKernel = pl.make_kernel([f"[n, m] -> {{[i]: {outer}}}", f"{{[k]: {inner}}}"], text, data, **assumed)  # type: ignore[arg-type]
+    run = pl.compile(on_threads(one), target=pl.CTarget())
+    for n, m in itertools.product((0, 1, 3, 5), (0, 1, 4)):
+        given: dict[str, Any] = {name: value for name, value in {"n": n, "m": m}.items() if name in one.parameters}
+        wanted = pl.interpret(two, y=np.full(n + 8, 5, np.int64), **given).y
+        np.testing.assert_array_equal(pl.interpret(one, y=np.full(n + 8, 5, np.int64), **given).y, wanted)
+        np.testing.assert_array_equal(run(y=np.full(n + 8, 5, np.int64), **given).y, wanted)
+
+
+# }}}
+# {{{ numbers
+
+
+def test_an_extent_of_zero_in_the_text_and_one_that_is_fixed() -> None:
+    y = pl.GlobalArg("y", F, shape=5)
+    text = pl.make_kernel("{[i, k]: 0 <= i < 5 and 0 <= k < 0}", "y[i] = sum(k, 1.0f)", [y, ...])
+    box = pl.make_kernel(f"{{[i, k]: {BOX}}}", "y[i] = sum(k, 1.0f)", [y, ...], assumptions="n <= 5")
+    given = pl.make_kernel(f"{{[i, k]: {BOX}}}", "y[i] = sum(k, 1.0f)", [y, ...], fixed_parameters={"n": 5, "m": 0})
+    for knl in (text, given, pl.fix_parameters(box, n=5, m=0)):
+        for kernel in (knl, on_threads(knl)):
+            check(kernel, {}, {"y": np.zeros(5, F)}, fibres=kernel is not knl)
+
+
+# }}}
+# {{{ what stays open
+
+
+def test_alternatives_that_isl_has_shortened_are_refused() -> None:
+    whole = isl.Set("[n] -> {[i, k]: (0 <= i < n and 0 <= k < i) or (n <= i < 2n and 0 <= k < i)}")
+    with pytest.raises(pl.KernelError) as error:
+        pl.make_kernel(whole, "y[i] = sum(k, k)", [pl.GlobalArg("y", np.int32, shape="2*n"), ...])
+    assert str(error.value) == (
+        "make_kernel: the domain does not say whether 'insn' runs where k has no value [open-range]\n"
+        "  y[i] = sum(k, k)                                     (line 1, instruction 'insn')\n"
+        "  Note: its alternatives bound i and k by each other\n"
+        "  Hint: write two domains: one of i, and one of k, the bounds of which may use i"
+    )
+
+
+# }}}
