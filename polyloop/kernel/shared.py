@@ -14,7 +14,7 @@ import islpy as isl
 from polyloop.kernel.domain_text import Alternative, alternatives
 from polyloop.kernel.domains import fixed_set, parameters_of
 from polyloop.kernel.kernel import Domain
-from polyloop.poly.ranges import own_range, own_rows, related_range, systems
+from polyloop.poly.ranges import alone, own_range, own_rows, related_range, systems
 from polyloop.poly.sets import Row, project_onto
 
 __all__ = ["fixed_domains", "taken_apart"]
@@ -91,6 +91,7 @@ def taken_apart(
     """
     every = frozenset(domain.inames)
     asked = {every.intersection(group) for group in groups} - {every, frozenset()}
+    asked = {kept for kept in asked if alone(domain.set, domain.inames, kept) is None}
     if not asked:
         return (domain,)
     written = Written(domain, alternatives(text) if text is not None else (), values)

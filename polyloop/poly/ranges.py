@@ -11,7 +11,9 @@ import islpy as isl
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows, parameter_space, rows_of, universe
 
-__all__ = ["own_range", "own_rows", "related_range", "systems"]
+__all__ = ["alone", "own_range", "own_rows", "related_range", "systems"]
+
+_SET = isl.dim_type.set
 
 
 def systems(sets: Sequence[isl.Set], dims: Sequence[str]) -> Iterator[list[Row]]:
@@ -69,8 +71,32 @@ def own_range(
     return reduce(isl.Set.union, parts)
 
 
+def alone(domain: isl.Set, dims: Sequence[str], kept: frozenset[str]) -> isl.Set | None:
+    """Return *domain* without the constraints that are not about *kept*; None where some are about others too.
+
+    None is also returned where that takes a longer look, because there are alternatives, quotients or equalities.
+    """
+    if domain.n_basic_set() != 1:
+        return None
+    (whole,) = domain.get_basic_sets()
+    equalities = whole.equalities_matrix(isl.dim_type.cst, isl.dim_type.param, _SET, isl.dim_type.div)
+    if whole.dim(isl.dim_type.div) or equalities.rows():
+        return None
+    own = others = whole
+    for position, name in enumerate(dims):
+        if name in kept:
+            others = others.drop_constraints_involving_dims(_SET, position, 1)
+        else:
+            own = own.drop_constraints_involving_dims(_SET, position, 1)
+    of_none = own.drop_constraints_involving_dims(_SET, 0, len(dims))
+    apart = own.n_constraint() + others.n_constraint() - of_none.n_constraint() == whole.n_constraint()
+    return own.to_set() if apart else None
+
+
 def related_range(domain: isl.Set, dims: Sequence[str], kept: frozenset[str]) -> isl.Set:
     """Return *domain* without the constraints that are about neither *kept* nor inames that these are related to."""
+    if (own := alone(domain, dims, kept)) is not None:
+        return own
     parts = []
     for basic in domain.compute_divs().get_basic_sets():
         rows = [(row, row.form.names() & {*dims}) for row in rows_of(basic, dims)]
