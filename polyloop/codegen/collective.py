@@ -215,7 +215,7 @@ class Exchange:
         """
         mask = f"0x{2 ** min(prod(self.sizes), 32) - 1:x}"
         parameter, given = by
-        parts = list(leaves(self.dtype, "", self.scope.spelling_of.local))
+        parts = list(leaves(self.dtype, "", self.scope.spelling_of.field))
         if parts == [""]:
             return f"{shuffle}({mask}, {value}, {given})"
         ctype = self.scope.ctype(self.dtype)

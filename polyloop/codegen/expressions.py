@@ -97,7 +97,7 @@ class Expressions(Addresses):
             dtype = field_dtype(dtype, field)
         if path and name in self.scope.storage:
             self.reads.add(name)
-        return ".".join((text, *map(self.scope.spelling_of.local, path))), name, dtype
+        return ".".join((text, *map(self.scope.spelling_of.field, path))), name, dtype
 
     def element(self, expr: p.Variable | p.Subscript, context: Context) -> str:
         """Return a variable or an element as it stands in memory."""

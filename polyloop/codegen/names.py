@@ -4,7 +4,7 @@ An ordinary name stays as it is.  One that means something else where it would s
 so does one that is such a word followed by underscores already: no two names become one, and whoever knows the words
 knows the result.  There are two sets of words.
 
-* *Local* words cannot name an argument, a variable of a loop, a temporary or a field: keywords, macros of the standard
+* *Local* words cannot name an argument, a variable of a loop or a temporary: keywords, macros of the standard
   headers, and whatever the text of a function may itself say: functions, types and helpers.  A variable may hide all
   other functions.
 * *File* words cannot name a function, a table or a type: also what the headers of C and CUDA declare.
@@ -97,6 +97,11 @@ def _file_words(language: Language) -> frozenset[str]:
     return local_words(language) | listed_words("declared") | frozenset(defined)
 
 
+@cache
+def _field_words() -> frozenset[str]:
+    return RESERVED.union(listed_words("macros")) - FUNCTIONS.keys()
+
+
 def _moved(name: str, words: frozenset[str], own: Iterable[str], compilers: re.Pattern[str]) -> str:
     bare = name.rstrip("_")
     if bare in words or bare in own or _OTHER.fullmatch(bare):
@@ -123,8 +128,12 @@ class Spelling:
     types: frozenset[str] = frozenset()
 
     def local(self, name: str) -> str:
-        """Return what an argument, a variable of a loop, a temporary or a field is called."""
+        """Return what an argument, a variable of a loop or a temporary is called."""
         return _moved(name, local_words(self.language), self.own | self.types, _OURS)
+
+    def field(self, name: str) -> str:
+        """Return what a field of a record is called, which may have the name of a function."""
+        return _moved(name, _field_words(), self.own | self.types, _OURS)
 
     def at_file_scope(self, name: str) -> str:
         """Return what a function or a table is called."""

@@ -34,7 +34,7 @@ def make_record(scope: Scope, dtype: _DType, values: Sequence[str]) -> Text:
 
     def define(name: str) -> str:
         types = {field: scope.ctype(field_dtype(dtype, field)) for field in field_names(dtype)}
-        fields = {field: scope.spelling_of.local(field) for field in types}
+        fields = {field: scope.spelling_of.field(field) for field in types}
         inside = Names({name, *(word for kind in (ctype, *types.values()) for word in kind.split())})
         given = {field: inside.fresh(own) for field, own in fields.items()}
         parameters = ", ".join(f"{kind} {given[field]}" for field, kind in types.items())
@@ -127,12 +127,12 @@ def results_function(
     wish = f"{function}_{base.name}"
 
     def define(name: str) -> str:
-        fields = field_names(dtype)
+        fields = {field: f"result.{scope.spelling_of.field(field)}" for field in field_names(dtype)}
         together = scope.language.results.get((function, base.name))
         if together is None:
-            lines = [f"    result.{field} = {apply(field, [Text('x')]).text};" for field in fields]
+            lines = [f"    {own} = {apply(field, [Text('x')]).text};" for field, own in fields.items()]
         else:
-            lines = [f"    {together.format('x', *(f'result.{field}' for field in fields))};"]
+            lines = [f"    {together.format('x', *fields.values())};"]
         head = f"{scope.language.helper} {ctype} {name}({scope.ctype(base)} x)"
         return "\n".join([head, "{", f"    {ctype} result;", *lines, "    return result;", "}"])
 

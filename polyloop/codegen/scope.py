@@ -204,7 +204,7 @@ class Scope:
             is_kept = is_vector(dtype) or wish in self.kept_records
             own = wish if is_vector(dtype) else self.spelling_of.of_record(wish)
             name = self.records[dtype] = own if is_kept else self._own_name(wish)
-            source = struct_source(dtype, name, self.language, self.ctype, self.spelling_of.local)
+            source = struct_source(dtype, name, self.language, self.ctype, self.spelling_of.field)
             if isinstance(source, Diagnostic):
                 raise self.error(source)
             if is_kept:

@@ -60,7 +60,7 @@ class Vectors(ABC):
 
     def lookup(self, expr: Lookup, want: DType | None) -> Text:
         """Return a field of a record."""
-        return Text(f"{self._render(expr.aggregate, None).within(ATOM)}.{self.scope.spelling_of.local(expr.field)}")
+        return Text(f"{self._render(expr.aggregate, None).within(ATOM)}.{self.scope.spelling_of.field(expr.field)}")
 
     def record(self, expr: Record, want: DType | None) -> Text:
         """Return a record made of its fields."""
