@@ -6,6 +6,7 @@ from typing import Any as _Any
 
 from numpy import float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
+import polyloop.edge.calls as _edge
 from polyloop.errors import (
     ArgumentError,
     CodegenError,
@@ -307,6 +308,9 @@ __all__ = [
 ]
 
 install_methods()
+for _entry in (PolyloopError, PolyloopWarning, Diagnostic, ForeignFunction, LoopKernel, Trace):
+    _edge.guard(_entry)
+record, replay, trace_from_json = _edge.public(record), _edge.public(replay), _edge.public(trace_from_json)
 
 _LATER = {
     "CountGranularity": "analysis.tally",
@@ -389,11 +393,11 @@ def __getattr__(name: str) -> _Any:  # noqa: ANN401 - whatever the name stands f
     if name in _FUNCTIONS:
         value = _FUNCTIONS[name]
     elif name == "compile":
-        value = _import_module("polyloop.runtime.compile").compile_kernel
+        value = _edge.public(_import_module("polyloop.runtime.compile").compile_kernel, name)
     elif name == "vec":
         value = _import_module("polyloop.expr.vec")
     elif name in _LATER:
-        value = getattr(_import_module(f"polyloop.{_LATER[name]}"), name)
+        value = _edge.entrance(getattr(_import_module(f"polyloop.{_LATER[name]}"), name))
     else:
         raise AttributeError(f"module 'polyloop' has no attribute {name!r}")
     globals()[name] = value

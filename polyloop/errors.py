@@ -231,8 +231,11 @@ class PolyloopError(Exception):
         self.operation = operation
         self.kernel = kernel
         self.found = tuple(found)
-        assert self.found, "an error needs at least one diagnostic"
-        super().__init__(render(operation, kernel, self.found))
+        super().__init__(render(operation, kernel, self.found) or operation)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return how to make the error again, in another process too: what it says, without the kernel."""
+        return type(self), (self.operation, self.kernel, self.found)
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -288,6 +291,10 @@ class PolyloopWarning(UserWarning):
         self.found = found
         head = f"{operation} on kernel '{kernel}'" if kernel else operation
         super().__init__("\n".join((f"{found.code}: {head}: {found.message}", *_lines(found))))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return how to make the warning again, in another process too."""
+        return type(self), (self.operation, self.kernel, self.found)
 
 
 def warn(

@@ -51,8 +51,30 @@ def quick(cls: type[_T]) -> type[_T]:
     made.__qualname__, made.__doc__ = f"{cls.__qualname__}.__init__", cls.__init__.__doc__
     made.__annotations__ = cls.__init__.__annotations__
     setattr(cls, "__init__", made)  # noqa: B010 - the types know of no other
+    for name, function in _COPYING.items():
+        setattr(cls, name, function)
     _fields[cls] = frozenset(entry.name for entry in entries if entry.init), len(entries), others
     return cls
+
+
+def _state(value: object) -> dict[str, object]:
+    """Return the fields: what was found out about the object since it was made can be found out again."""
+    return {name: value.__dict__[name] for name in _fields[type(value)][0]}
+
+
+def _restore(value: object, state: dict[str, object]) -> None:
+    others = {name: begin() for name, begin in _fields[type(value)][2].items()}
+    value.__dict__.update(state, **others)
+
+
+def _itself(value: _T, _: object = None) -> _T:
+    """Return the object itself, which never changes."""
+    return value
+
+
+_COPYING: Final[dict[str, Callable[..., object]]] = {
+    "__getstate__": _state, "__setstate__": _restore, "__copy__": _itself, "__deepcopy__": _itself,
+}  # fmt: skip
 
 
 if TYPE_CHECKING:

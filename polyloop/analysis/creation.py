@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Annotated
 
 import islpy as isl
 import numpy as np
@@ -31,6 +32,7 @@ from polyloop.analysis.placement import Placed, Placement, common_loops
 from polyloop.analysis.proof import in_time, within_budget
 from polyloop.analysis.reference import reference_of
 from polyloop.analysis.witness import element, instance, pair
+from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError, VerificationError, warn
 from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.nodes import Expression
@@ -43,6 +45,7 @@ from polyloop.kernel.function import Callee, function_table
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.objects import InstructionObject, spelled
 from polyloop.kernel.options import PRECISIONS
+from polyloop.kernel.order import LoopPriority
 from polyloop.kernel.parser import Parsed
 from polyloop.kernel.recorded import recorded
 from polyloop.kernel.reductions import ReductionOperation, operations_of
@@ -64,7 +67,7 @@ def make_kernel(
     name: str = "loop_kernel",
     assumptions: str | isl.Set | None = None,
     fixed_parameters: Mapping[str, int] | None = None,
-    loop_priority: Sequence[str] = (),
+    loop_priority: LoopPriority = (),
     default_order: str = "C",
     default_offset: object = 0,
     index_dtype: object = np.int32,
@@ -74,7 +77,7 @@ def make_kernel(
     silenced_warnings: str | Sequence[str] = (),
     preambles: Sequence[tuple[str, str]] = (),
     functions: Sequence[Callee] = (),
-    reductions: Sequence[ReductionOperation] = (),
+    reductions: Sequence[Annotated[ReductionOperation, EXPLAINED]] = (),
     precision: str = "exact",
 ) -> LoopKernel:
     """Create a kernel from iteration domains and instructions.
@@ -108,7 +111,7 @@ def make_kernel(
     fixed_parameters
         Parameters to replace by numbers.
     loop_priority
-        Orders of loops, such as ``("i, j",)``, the outermost first.
+        Orders of loops, such as ``("i, j",)``, the outermost first; ``{("i", "j")}`` as in Loopy will do, too.
     default_order, default_offset
         Order (``"C"`` or ``"F"``) and offset of array arguments that say nothing else.
     index_dtype
@@ -183,7 +186,7 @@ def create_kernel(
     name: str,
     assumptions: str | isl.Set | None = None,
     fixed_parameters: Mapping[str, int] | None = None,
-    loop_priority: Sequence[str] = (),
+    loop_priority: LoopPriority = (),
     default_order: str = "C",
     default_offset: object = 0,
     index_dtype: object = np.int32,
@@ -192,7 +195,7 @@ def create_kernel(
     silenced_warnings: str | Sequence[str] = (),
     preambles: Sequence[tuple[str, str]] = (),
     functions: Sequence[Callee] = (),
-    reductions: Sequence[ReductionOperation] = (),
+    reductions: Sequence[Annotated[ReductionOperation, EXPLAINED]] = (),
     precision: str = "exact",
 ) -> LoopKernel:
     """Create a kernel as :func:`make_kernel` does, from *instructions* that may have been parsed already."""

@@ -7,9 +7,9 @@ ordered pairs that touch one element.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from typing import Self
 
 import islpy as isl
 
@@ -19,6 +19,7 @@ from polyloop.analysis.lowering import Access
 from polyloop.analysis.order import conflict_pairs, conflicts
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
+from polyloop.edge.words import Choice
 from polyloop.kernel.kernel import LoopKernel
 
 __all__ = ["Dependence", "DependenceKind", "Dependences", "dependences"]
@@ -27,7 +28,7 @@ _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
 
 
-class DependenceKind(Enum):
+class DependenceKind(Choice):
     """What the second access does after the first."""
 
     RAW = "read after write"
@@ -75,6 +76,10 @@ class Dependences(tuple[Dependence, ...]):
     """All dependences of a kernel; ``print`` shows one a line."""
 
     __slots__ = ()
+
+    def __new__(cls, entries: Iterable[Dependence] = ()) -> Self:
+        """Return a tuple of *entries*."""
+        return super().__new__(cls, entries)
 
     def __str__(self) -> str:
         return "\n".join(map(str, self))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from enum import Enum
 from itertools import chain
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
+from polyloop.edge.words import Choice
 from polyloop.expr.dtypes import dtype_name
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
@@ -21,7 +21,7 @@ Stride: TypeAlias = int | Polynomial | None
 """Elements from one index of an axis to the next; None where that is not one number."""
 
 
-class CountGranularity(Enum):
+class CountGranularity(Choice):
     """Of what one is counted: what a thread, a warp or a block does."""
 
     WORKITEM = "workitem"

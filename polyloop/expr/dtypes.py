@@ -7,6 +7,7 @@ for a number, which is why they are asked here and nowhere else.
 from __future__ import annotations
 
 import math
+import sys
 from ast import literal_eval
 from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
@@ -37,6 +38,7 @@ __all__ = [
     "dtype_diagnostic",
     "dtype_name",
     "find_dtype",
+    "has_room",
     "integer_limits",
     "is_bool",
     "is_complex",
@@ -201,6 +203,17 @@ def accepted_types(dtype: DType) -> tuple[type, ...]:
 
 
 # }}}
+
+
+_LARGEST_FLOAT: Final = int(sys.float_info.max)
+
+
+def has_room(dtype: DType, value: object) -> bool:
+    """Return whether a number of *dtype* can be near *value*, an accepted scalar: integers have any size in Python."""
+    if is_integer(dtype):
+        low, high = integer_limits(dtype)
+        return low <= int(value) <= high  # type: ignore[call-overload, no-any-return] # an integer is accepted alone
+    return not isinstance(value, int) or abs(value) <= _LARGEST_FLOAT
 
 
 def dtype_name(dtype: DType) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from polyloop.analysis.creation import make_kernel
+from polyloop.edge.calls import public
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.kernel import LoopKernel
@@ -77,7 +78,7 @@ def make_einsum(spec: str, arg_names: str | Sequence[str], **knl_creation_kwargs
     if "kernel_data" in options:
         hint = "give types with pl.add_dtypes(knl, {'a': 'float32'})"
         raise _fail("bad-einsum", "the arguments of an einsum follow from its specification", hint)
-    return make_kernel(domains, f"{_access('out', output)} = {value}", data, **options)
+    return public(make_kernel)(domains, f"{_access('out', output)} = {value}", data, **options)
 
 
 def _fail(code: str, message: str, hint: str) -> KernelError:

@@ -6,8 +6,9 @@ Only :func:`polyloop.kernel` gives these a meaning, by reading the source of the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Self
 
+from polyloop.edge.calls import public
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.kernel.specs import auto
 
@@ -30,6 +31,18 @@ class Array:
     With ``t: pl.Array[np.float32, 16]`` in the body, a temporary array is declared.
     """
 
+    def __new__(cls, *_: object, **__: object) -> Self:
+        """Refuse: the type of an argument is written with brackets.
+
+        Raises
+        ------
+        KernelError
+            ``outside-kernel``.
+        """
+        hints = ('write the entries in brackets: pl.Array[np.float32, "n"]',)
+        problem = Diagnostic("outside-kernel", "pl.Array is a type of arguments, and has no instances", hints=hints)
+        raise KernelError("Array", None, [problem])
+
     def __class_getitem__(cls, entries: object) -> ArrayType:
         """Return the type with these entries."""
         dtype, *extents = entries if isinstance(entries, tuple) else (entries,)
@@ -47,6 +60,7 @@ def _only_in_kernels(name: str) -> NoReturn:
     raise KernelError(name, None, [problem])
 
 
+@public
 def domain(*bounds: object, **named: object) -> NoReturn:
     """Loop over the points of a set: ``for i, j in pl.domain("0 <= i < n and 0 <= j <= i")``.
 
@@ -62,6 +76,7 @@ def domain(*bounds: object, **named: object) -> NoReturn:
     _only_in_kernels("domain")
 
 
+@public
 def options(**given: str) -> NoReturn:
     """Give options to the statements inside of ``with pl.options(id="copy", dep="load:init", tags="x"):``.
 
@@ -76,6 +91,7 @@ def options(**given: str) -> NoReturn:
     _only_in_kernels("options")
 
 
+@public
 def cast(dtype: object, value: object) -> NoReturn:
     """Convert a value to an element type; ``np.float32(value)`` does the same.
 
@@ -88,6 +104,7 @@ def cast(dtype: object, value: object) -> NoReturn:
     _only_in_kernels("cast")
 
 
+@public
 def product(terms: object) -> NoReturn:
     """Multiply the values of a generator: ``pl.product(a[k] for k in range(n))``.
 
@@ -100,6 +117,7 @@ def product(terms: object) -> NoReturn:
     _only_in_kernels("product")
 
 
+@public
 def reduce(operation: object, terms: object) -> NoReturn:
     """Reduce the values of a generator: ``pl.reduce("max", (a[k] for k in range(n)))``.
 

@@ -18,6 +18,7 @@ import islpy as isl
 import numpy as np
 
 from polyloop.analysis.creation import create_kernel
+from polyloop.edge.calls import public
 from polyloop.errors import Diagnostic, KernelError, Site
 from polyloop.expr.dtypes import find_dtype
 from polyloop.expr.foreign import ForeignFunction
@@ -30,6 +31,7 @@ from polyloop.frontend.text import statements_text
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import Written
+from polyloop.kernel.order import LoopPriority
 from polyloop.kernel.specs import GlobalArg, ValueArg, expand_data
 
 __all__ = ["kernel"]
@@ -49,7 +51,7 @@ def kernel(
     kernel_data: Sequence[object] = ...,
     assumptions: str | isl.Set | None = ...,
     fixed_parameters: Mapping[str, int] | None = ...,
-    loop_priority: Sequence[str] = ...,
+    loop_priority: LoopPriority = ...,
     silenced_warnings: str | Sequence[str] = ...,
 ) -> Callable[[Callable[..., object]], LoopKernel]: ...
 
@@ -62,7 +64,7 @@ def kernel(
     kernel_data: Sequence[object] = (),
     assumptions: str | isl.Set | None = None,
     fixed_parameters: Mapping[str, int] | None = None,
-    loop_priority: Sequence[str] = (),
+    loop_priority: LoopPriority = (),
     silenced_warnings: str | Sequence[str] = (),
 ) -> LoopKernel | Callable[[Callable[..., object]], LoopKernel]:
     """Create a kernel from a Python function; used as a decorator.
@@ -105,8 +107,7 @@ def kernel(
         ``undeclared-name``, ``bad-capture``, ``unknown-function``, ``bad-annotation`` and what
         :func:`polyloop.make_kernel` raises; ``not-a-function``, ``source-not-found``.
     """
-    frame = inspect.currentframe()
-    around = dict(frame.f_back.f_locals) if frame is not None and frame.f_back is not None else {}
+    around = _locals_of_caller()
 
     def create(function: Callable[..., object]) -> LoopKernel:
         source = read_source(function, _OPERATION)
@@ -132,7 +133,7 @@ def kernel(
             ("name", title),
             ("assumptions", assumptions),
             ("fixed_parameters", fixed_parameters),
-            ("loop_priority", tuple(loop_priority)),
+            ("loop_priority", loop_priority if isinstance(loop_priority, str) else tuple(loop_priority)),
             ("silenced_warnings", silenced_warnings),
             ("functions", _one_of_each_name(created.foreign, title)),
             ("reductions", tuple(body.converter.operations.values())),
@@ -161,6 +162,15 @@ def _placed(diagnostic: Diagnostic, source: FunctionSource) -> Diagnostic:
     number = source.tree.lineno
     site = Site(source.line(number).strip(), number, None, source.file)
     return Diagnostic(diagnostic.code, diagnostic.message, diagnostic.notes, diagnostic.hints, None, (site,))
+
+
+def _locals_of_caller() -> dict[str, object]:
+    """Return the local variables where the decorator stands; the edge of the library lies between."""
+    frame = inspect.currentframe()
+    passed = (__name__, public.__module__)
+    while frame is not None and frame.f_globals.get("__name__") in passed:
+        frame = frame.f_back
+    return {} if frame is None else dict(frame.f_locals)
 
 
 def _read(

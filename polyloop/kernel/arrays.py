@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.edge.words import Choice
 from polyloop.expr.nodes import Expression
 from polyloop.frozen import quick
 from polyloop.kernel.layout import Auto, DimTag, Nested, order_tags, packed, strides_of
@@ -17,7 +17,7 @@ from polyloop.kernel.swizzle import Swizzle
 __all__ = ["AddressSpace", "Argument", "ArrayArg", "Table", "TemporaryVariable", "ValueArg"]
 
 
-class AddressSpace(Enum):
+class AddressSpace(Choice):
     """Where a temporary lives, and so which threads see it."""
 
     AUTO = "auto"

@@ -52,7 +52,7 @@ from polyloop.kernel.inline import Inlined, check_calls, inline_calls
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.made import Written
-from polyloop.kernel.order import nest_order
+from polyloop.kernel.order import LoopPriority, nest_order, priority_chains
 from polyloop.kernel.parser import (
     Parsed,
     ParsedBarrier,
@@ -85,7 +85,7 @@ def build_kernel(
     name: str,
     assumptions: str | isl.Set | None,
     fixed_parameters: Mapping[str, int],
-    loop_priority: Sequence[str],
+    loop_priority: LoopPriority,
     defaults: Defaults,
     index_dtype: np.dtype[np.generic],
     functions: FunctionTable = _NO_FUNCTIONS,
@@ -146,7 +146,7 @@ def build_kernel(
         arguments=arguments,
         temporaries=temporaries,
         substitutions=rules,
-        loop_priority=tuple(tuple(x.strip() for x in chain.split(",")) for chain in loop_priority),
+        loop_priority=priority_chains(loop_priority),
         fixed=dict(fixed_parameters),
         foreign=foreign_in(text.statements, text.rules.values()),
         index_dtype=index_dtype,

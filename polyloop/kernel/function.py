@@ -67,7 +67,7 @@ class Function:
         return self.kernel.made.call("make_function")
 
 
-Callee: TypeAlias = "Function | ForeignFunction | Sequence[Callee]"
+Callee: TypeAlias = Function | ForeignFunction | Sequence["Callee"]
 """What ``functions`` may hold; a list, such as a library, counts as its entries."""
 
 

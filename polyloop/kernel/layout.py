@@ -41,6 +41,10 @@ class Auto:
     def __repr__(self) -> str:
         return "auto"
 
+    def __reduce__(self) -> str:
+        """Return the name of the only one, for copies and pickles."""
+        return "auto"
+
 
 auto: Final = Auto()
 """Find this out: a shape from the footprint of the accesses, a type by inference, a stride from the array passed."""

@@ -9,11 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from polyloop.frozen import quick
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
 
-__all__ = ["Item", "build_tree", "nest_order", "stable_order"]
+__all__ = ["Item", "LoopPriority", "build_tree", "nest_order", "priority_chains", "stable_order"]
+
+LoopPriority: TypeAlias = str | Iterable[str | Sequence[str]]
+"""Orders of loops as users write them: ``("i, j", "k, l")``, ``"i, j"`` for one, or Loopy's ``{("i", "j")}``."""
+
+
+def priority_chains(given: LoopPriority) -> tuple[tuple[str, ...], ...]:
+    """Return each order as a tuple of inames, the outermost first."""
+    chains = (given,) if isinstance(given, str) else given
+    found = (chain.split(",") if isinstance(chain, str) else chain for chain in chains)
+    return tuple(tuple(iname.strip() for iname in chain if iname.strip()) for chain in found)
 
 
 @quick

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import Final
+from typing import Annotated, Final
 
 import pymbolic.primitives as p
 
+from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import check_identifier
@@ -64,9 +65,9 @@ class ReductionOperation:
     """
 
     name: str
-    combine: str | tuple[str, ...]
-    neutral: bool | int | float | str | tuple[bool | int | float | str, ...]
-    fields: tuple[str, ...] = ()
+    combine: Annotated[str | tuple[str, ...], EXPLAINED]
+    neutral: Annotated[bool | int | float | str | tuple[bool | int | float | str, ...], EXPLAINED]
+    fields: Annotated[tuple[str, ...], EXPLAINED] = ()
     ordered: bool = False
 
     def __post_init__(self) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.dtypes import find_dtype, to_dtype
 from polyloop.expr.names import check_identifier
@@ -89,7 +90,7 @@ class GlobalArg:
     is_input: bool | None = None
     is_output: bool | None = None
     offset: object = None
-    dim_tags: str | Sequence[str] | None = None
+    dim_tags: Annotated[str | Sequence[str] | None, EXPLAINED] = None
     alignment: int | None = None
     for_atomic: bool = False
 
@@ -157,7 +158,7 @@ class TemporaryVariable:
     read_only: bool = False
     base_storage: str | None = None
     order: str | None = None
-    dim_tags: str | Sequence[str] | None = None
+    dim_tags: Annotated[str | Sequence[str] | None, EXPLAINED] = None
     strides: Shape = None
 
 

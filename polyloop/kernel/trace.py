@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 __all__ = ["Change", "Kind", "Step", "Trace"]
 
@@ -28,6 +28,7 @@ class Change:
     made: tuple[str, ...]
 
 
+@runtime_checkable
 class Step(Protocol):
     """One applied transform; see ``polyloop.transform.base``."""
 
@@ -53,10 +54,13 @@ class Step(Protocol):
 class Trace:
     """The steps from the kernel as created to the present one, in order.
 
-    ``print(trace)`` shows them as a Python script; ``trace.to_json()`` and ``pl.Trace.from_json`` in
-    ``polyloop.transform.registry`` store and replay them.  ``origin`` is a comment that says how a kernel was made
+    ``print(trace)`` shows them as a Python script; ``trace.to_json()`` and ``pl.Trace.from_json`` store and read them,
+    :func:`polyloop.replay` applies them.  ``origin`` is a comment that says how a kernel was made
     that was made of others.
     """
+
+    from_json: ClassVar[Callable[[str], Trace]]
+    """Returns the trace that :meth:`to_json` wrote: :func:`polyloop.trace_from_json`."""
 
     steps: tuple[Step, ...] = ()
     origin: str = ""

@@ -11,8 +11,9 @@ from typing import Any, Final
 import numpy as np
 
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
+from polyloop.edge.words import shown
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
-from polyloop.expr.dtypes import accepted_types, computed, integer_limits, is_bool, is_complex, is_integer
+from polyloop.expr.dtypes import accepted_types, computed, has_room, integer_limits, is_bool, is_complex, is_integer
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_record, struct_alignment
 from polyloop.kernel.arrays import ArrayArg, ValueArg
@@ -47,6 +48,10 @@ class Result:
         result = cls()
         result._names, result._values = tuple(outputs), tuple(outputs.values())
         return result
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return how to make the result again: with its outputs, by their names."""
+        return Result.of, (dict(self.items()),)
 
     @property
     def _outputs(self) -> dict[str, Any]:
@@ -493,7 +498,7 @@ def _integer(kernel: str, name: str, value: object) -> int:
 
 
 def _wrong_value(name: str, expected: str, value: object, hint: str) -> Diagnostic:
-    text = f"{type(value).__name__} {value!r}"
+    text = f"{type(value).__name__} {shown(value)}"
     return Diagnostic("wrong-type", f"'{name}' must be {expected}, not {text[:80]}", (), (hint,))
 
 
@@ -523,13 +528,11 @@ def convert_scalar(kernel: str, name: str, dtype: np.dtype[Any], value: object) 
         raise call_error(kernel, _wrong_value(name, "a record", value, f"pass np.array(..., {dtype})[()]"))
     if not isinstance(value, accepted_types(dtype)) or (not is_bool(dtype) and isinstance(value, bool)):
         raise call_error(kernel, _wrong_value(name, _expected(dtype), value, f"the kernel takes '{name}' as {dtype}"))
-    if is_integer(dtype):
-        low, high = integer_limits(dtype)
-        if not low <= int(value) <= high:  # type: ignore[call-overload]  # checked above
-            raise call_error(kernel, Diagnostic(
-                "wrong-type", f"'{name}' = {value} does not fit {dtype}",
-                (f"{dtype} holds {low} to {high}",),
-                (f"declare '{name}' as int64 in the kernel",)))
+    if not has_room(dtype, value):
+        low, high = integer_limits(dtype) if is_integer(dtype) else ("about -1.8e308", "1.8e308")
+        hints = (f"declare '{name}' as int64 in the kernel",) if is_integer(dtype) else ()
+        message = f"'{name}' = {shown(value)} does not fit {dtype}"
+        raise call_error(kernel, Diagnostic("wrong-type", message, (f"{dtype} holds {low} to {high}",), hints))
     scalar = np.asarray(value).astype(dtype).astype(computed(dtype))[()]
     assert isinstance(scalar, np.generic), f"{dtype} is no scalar type"
     return scalar

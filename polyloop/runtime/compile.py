@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import CompilerError, warn
 from polyloop.kernel.kernel import LoopKernel
@@ -14,6 +16,17 @@ from polyloop.target.cuda import CudaTarget
 from polyloop.target.source import generate_code
 
 __all__ = ["compile_kernel"]
+
+
+@dataclass(frozen=True)
+class _Wider:
+    """The program of a kernel with index arithmetic of another width, where a call's sizes need it."""
+
+    kernel: LoopKernel
+    target: Target
+
+    def __call__(self, index_bits: int) -> GeneratedProgram:
+        return generate_code(self.kernel, self.target, index_bits=index_bits)
 
 
 def compile_kernel(kernel: LoopKernel, target: Target | None = None) -> CompiledKernel:
@@ -45,11 +58,8 @@ def compile_kernel(kernel: LoopKernel, target: Target | None = None) -> Compiled
     said = target_of(kernel, target)
     chosen = said if said is not None else (CudaTarget() if gpu_available()[0] else CTarget())
 
-    def regenerate(index_bits: int) -> GeneratedProgram:
-        return generate_code(kernel, chosen, index_bits=index_bits)
-
     architecture = said.arch if said is not None and said.arch else None
-    found = load(generate_code(kernel, chosen), regenerate, architecture)
+    found = load(generate_code(kernel, chosen), _Wider(kernel, chosen), architecture)
     if found.cubin:
         problems, warnings = local_memory(found.program, found.cubin, found.ptx)
         if problems:

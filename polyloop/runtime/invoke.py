@@ -110,6 +110,10 @@ class CompiledKernel(functools.partial[Result]):
     def __deepcopy__(self, _: object) -> CompiledKernel:
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to make it again: from its text, which is compiled, or found in the cache, where it is loaded."""
+        return load, (self.program, self.regenerate, self.architecture)
+
     def __repr__(self) -> str:
         names = ", ".join(a.name for a in self.program.arguments)
         return f"<CompiledKernel '{self.program.kernel}' for {self.target}: {names}>"
@@ -256,6 +260,11 @@ class BoundCall(functools.partial[Result]):
         self = super().__new__(cls, packed.repeated(result, otherwise))
         self.result, self._of, self._kept = result, binding.program, (binding, kept)
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        hints = ("pickle the compiled kernel and the arrays, and bind them where they are loaded",)
+        message = "a bound call cannot be pickled or copied: it is made for arrays where they lie"
+        raise call_error(self._of.kernel, Diagnostic("not-picklable", message, hints=hints))
 
     def __repr__(self) -> str:
         program = self._of

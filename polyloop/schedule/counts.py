@@ -205,7 +205,7 @@ def census_of(
 ) -> Census:
     """Return counts of the instances of *kernel*; see :func:`get_op_map`."""
     if reference and kernel.reference is not None:
-        kernel = kernel.reference.kernel
+        kernel = replace(kernel.reference.kernel, reference=kernel.reference)
     warp_size = subgroup_size if isinstance(subgroup_size, int) else DeviceLimits().warp_size
     if not redundant:
         return Census(place(prepared(kernel)), None, warp_size)

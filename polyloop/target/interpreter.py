@@ -17,8 +17,9 @@ from polyloop.analysis.infer import dtype_table, require_dtypes
 from polyloop.analysis.lowering import Lowered, lower
 from polyloop.analysis.reference import accumulation_steps
 from polyloop.codegen.checks import condition_check
+from polyloop.edge.words import shown
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
-from polyloop.expr.dtypes import DType, accepted_types, integer_limits, is_bool, is_integer
+from polyloop.expr.dtypes import DType, accepted_types, has_room, is_bool, is_integer
 from polyloop.expr.nodes import Expression, Reduction, element_of, field_path
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import variables
@@ -175,11 +176,8 @@ class _Call:
         if is_record(dtype) and isinstance(number, np.void) and number.dtype == dtype:
             return number
         good = isinstance(number, accepted_types(dtype)) and (is_bool(dtype) or not isinstance(number, bool))
-        if good and is_integer(dtype):
-            low, high = integer_limits(dtype)
-            good = low <= int(number) <= high  # type: ignore[call-overload]
-        if not good:
-            message = f"'{name}' must be {dtype}, not {type(number).__name__} {str(number)[:60]}"
+        if not good or not has_room(dtype, number):
+            message = f"'{name}' must be {dtype}, not {type(number).__name__} {shown(number)}"
             raise self.error("wrong-type", message, (), f"the kernel takes '{name}' as {dtype}")
         return converted(number, dtype)
 

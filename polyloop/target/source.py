@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from polyloop.analysis.proof import public_call
 from polyloop.codegen.generate import generate
 from polyloop.codegen.program import GeneratedProgram
+from polyloop.edge.checks import OneOf
 from polyloop.errors import warn
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.schedule.build import build_schedule
@@ -21,7 +24,7 @@ def _programs(kernel: LoopKernel) -> dict[tuple[Target, int], GeneratedProgram]:
 
 
 def generate_code(
-    kernel: LoopKernel, target: Target | None = None, *, index_bits: int | None = None
+    kernel: LoopKernel, target: Target | None = None, *, index_bits: Annotated[int, OneOf(32, 64)] | None = None
 ) -> GeneratedProgram:
     """Return the source of *kernel* for *target*, verified.
 

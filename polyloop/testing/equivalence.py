@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
 
 from polyloop.analysis.infer import require_dtypes
+from polyloop.edge.checks import AtLeast
 from polyloop.errors import ArgumentError, CodegenError, CompilerError, Diagnostic, VerificationError
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
@@ -252,7 +253,7 @@ def check_equivalence(
     fibres: bool = False,
     rtol: float | None = None,
     atol: float = 0.0,
-    seed: int = 0,
+    seed: Annotated[int, AtLeast(0)] = 0,
 ) -> Equivalence:
     """Run two kernels on the same random inputs and compare what they write.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.kernel import LoopKernel
@@ -25,10 +25,6 @@ class DistributeLoops(Transform):
     name: ClassVar[str] = "distribute_loops"
     iname: str
     groups: tuple[str, ...]
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> DistributeLoops:
-        return cls(given["iname"], tuple(given["groups"]))
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(iname_violations(kernel, self.iname)):

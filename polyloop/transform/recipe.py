@@ -8,6 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from polyloop.edge.calls import public
+from polyloop.edge.checks import fits
+from polyloop.edge.data import parse_json
+from polyloop.edge.words import shown
 from polyloop.errors import Diagnostic, TransformError, unknown_name
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
@@ -40,6 +44,7 @@ _WORDS: Final = frozenset(
 """Arguments whose texts name nothing in a kernel."""
 _KEYS: Final = frozenset({"dtypes", "inner_tags", "iname_to_tag", "outer_tags", "tags"})
 """Arguments of which only the keys do."""
+_KINDS: Final = frozenset(kind.value for kind in Kind)
 
 
 class _Text(str):
@@ -75,16 +80,19 @@ class Recipe:
     # {{{ as data
 
     @classmethod
+    @public
     def of(cls, source: LoopKernel | Trace) -> Recipe:
         """Return the recipe by which a kernel was transformed."""
         trace = source.trace if isinstance(source, LoopKernel) else source
         steps = []
         for step in trace:
-            assert isinstance(step, Applied), "a trace holds applied transforms"
+            if not isinstance(step, Applied):
+                raise _bad(f"it has {shown(step)} for a step")
             steps.append(step)
         return cls(tuple(steps))
 
     @classmethod
+    @public
     def from_json(cls, text: str) -> Recipe:
         """Return the recipe that :meth:`to_json`, or ``Trace.to_json``, wrote.
 
@@ -94,7 +102,7 @@ class Recipe:
             ``bad-trace``, ``unknown-transform``, ``unknown-parameter``.
         """
         try:
-            found = json.loads(text)
+            found = parse_json(text)
         except ValueError as error:
             raise _bad(str(error)) from error
         if isinstance(found, list):
@@ -102,7 +110,10 @@ class Recipe:
         if not isinstance(found, dict) or not isinstance(found.get("steps"), list):
             raise _bad("it has no steps")
         steps = tuple(map(_step, found["steps"]))
-        return cls(steps).with_parameters(**found.get("parameters", {}))
+        places = found.get("parameters", {})
+        if not fits(Mapping[str, str | list[str]], places):
+            raise _bad("its parameters are no mapping from names to places")
+        return cls(steps).with_parameters(**places)
 
     def to_json(self) -> str:
         """Return the recipe as JSON."""
@@ -141,6 +152,7 @@ class Recipe:
         """The parameters and the values that were recorded for them."""
         return {name: self._recorded(places[0]) for name, places in self.places.items()}
 
+    @public
     def with_parameters(self, **places: str | Sequence[str]) -> Recipe:
         """Return the recipe with values that each application may choose.
 
@@ -200,6 +212,7 @@ class Recipe:
 
     # }}}
 
+    @public
     def apply(self, kernel: LoopKernel, *, rename: Mapping[str, str] | None = None, **values: Any) -> LoopKernel:  # noqa: ANN401 - whatever the steps take
         """Return *kernel* with the steps applied, each of them checked as always.
 
@@ -315,7 +328,10 @@ def _step(entry: object) -> Applied:
     """Return a step that was read from JSON."""
     if not isinstance(entry, dict) or not {"name", "arguments"} <= entry.keys():
         raise _bad(f"no step: {json.dumps(entry)}")
-    changes = tuple(Change(Kind(kind), tuple(gone), tuple(made)) for kind, gone, made in entry.get("changes", ()))
+    found = entry.get("changes", [])
+    if not fits(list[tuple[str, list[str], list[str]]], found) or any(kind not in _KINDS for kind, _, _ in found):
+        raise _bad(f"no changes of names: {json.dumps(found)}")
+    changes = tuple(Change(Kind(kind), tuple(gone), tuple(made)) for kind, gone, made in found)
     return replace(applied_of(entry["name"], entry["arguments"]), changes=changes)
 
 

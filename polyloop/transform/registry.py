@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
+from polyloop.edge.calls import field_misfits, public
+from polyloop.edge.data import parse_json
+from polyloop.edge.words import shown
 from polyloop.errors import Diagnostic, TransformError, unknown_name
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Trace
@@ -118,7 +121,22 @@ def _class_name(name: str) -> str:
 TRANSFORMS: Final[Mapping[str, type[Transform]]] = _Catalogue(_class_name)
 """The classes, by the name of the public function."""
 
-FUNCTIONS: Final[Mapping[str, Callable[..., LoopKernel]]] = _Catalogue(str)
+
+
+class _Functions(_Catalogue[Callable[..., LoopKernel]]):
+    """The functions, each with its arguments checked."""
+
+    def __init__(self) -> None:
+        super().__init__(str)
+        self._known: dict[str, Callable[..., LoopKernel]] = {}
+
+    def __getitem__(self, name: str) -> Callable[..., LoopKernel]:
+        if name not in self._known:
+            self._known[name] = public(super().__getitem__(name))
+        return self._known[name]
+
+
+FUNCTIONS: Final[Mapping[str, Callable[..., LoopKernel]]] = _Functions()
 """The public functions, which are also methods of ``LoopKernel``."""
 
 
@@ -136,9 +154,10 @@ class _Method:
 
 
 def install_methods() -> None:
-    """Make every transform a method: ``knl.split_iname("i", 16)``."""
+    """Make every transform a method, ``knl.split_iname("i", 16)``, and let traces be read."""
     for name in _HOMES:
         setattr(LoopKernel, name, _Method(name))
+    Trace.from_json = staticmethod(public(trace_from_json))
 
 
 def trace_from_json(text: str) -> Trace:
@@ -150,7 +169,7 @@ def trace_from_json(text: str) -> Trace:
         ``bad-trace``, ``unknown-transform``.
     """
     try:
-        entries = json.loads(text)
+        entries = parse_json(text)
     except ValueError as error:
         raise _bad_trace(str(error)) from error
     if not isinstance(entries, list):
@@ -158,12 +177,17 @@ def trace_from_json(text: str) -> Trace:
     steps = []
     for entry in entries:
         if not isinstance(entry, dict) or entry.keys() != {"name", "arguments"}:
-            raise _bad_trace(f"no step: {json.dumps(entry)}")
+            raise _bad_trace(f"no step: {_excerpt(entry)}")
         steps.append(applied_of(entry["name"], entry["arguments"]))
     return Trace(tuple(steps))
 
 
-def applied_of(name: str, arguments: Mapping[str, Any]) -> Applied:
+def _excerpt(entry: object) -> str:
+    text = json.dumps(entry)
+    return text if len(text) <= 100 else f"{text[:100]}.."
+
+
+def applied_of(name: object, arguments: object) -> Applied:
     """Return the step with these arguments, JSON values as :meth:`Applied.data` gives them.
 
     Raises
@@ -171,6 +195,8 @@ def applied_of(name: str, arguments: Mapping[str, Any]) -> Applied:
     TransformError
         ``bad-trace``, ``unknown-transform``.
     """
+    if not isinstance(name, str) or not isinstance(arguments, Mapping):
+        raise _bad_trace(f"no name and arguments of a step: {_excerpt([name, arguments])}")
     kind = TRANSFORMS.get(name)
     if kind is None:
         raise TransformError("trace_from_json", None, [unknown_name("transform", name, TRANSFORMS)])
@@ -180,14 +206,17 @@ def applied_of(name: str, arguments: Mapping[str, Any]) -> Applied:
 def _value(kind: type[Transform], arguments: Mapping[str, Any]) -> Transform:
     values = {name: _frozen(value) for name, value in arguments.items()}
     try:
-        return kind.of(values)
+        found = kind.of(values)
     except TypeError as error:
         raise _bad_trace(f"{kind.name}: {error}") from error
+    for problem in field_misfits(found):
+        raise _bad_trace(f"{kind.name}: {problem.message}", *problem.notes)
+    return found
 
 
-def _bad_trace(why: str) -> TransformError:
+def _bad_trace(*why: str) -> TransformError:
     hints = ("pass what Trace.to_json() returned",)
-    return TransformError("trace_from_json", None, [Diagnostic("bad-trace", "this is not a trace", (why,), hints)])
+    return TransformError("trace_from_json", None, [Diagnostic("bad-trace", "this is not a trace", why, hints)])
 
 
 def _frozen(value: Any) -> Any:  # noqa: ANN401 - JSON values
@@ -205,6 +234,7 @@ def replay(trace: Trace, kernel: LoopKernel) -> LoopKernel:
         What the first step that does not fit raises.
     """
     for step in trace:
-        assert isinstance(step, Applied), "a trace holds applied transforms"
+        if not isinstance(step, Applied):
+            raise _bad_trace(f"it has {shown(step)} for a step")
         kernel = step.transform(kernel)
     return kernel

@@ -115,6 +115,9 @@ def axis_order(kernel: LoopKernel, names: Sequence[str], tags: Mapping[str, str]
     TransformError
         ``unknown-array``, ``unknown-axis``.
     """
+    problems = [unknown_name("array", name, kernel.arrays()) for name in names if name not in kernel.arrays()]
+    if problems:
+        raise TransformError(operation, kernel.name, problems)
     numbers = {axis_number(kernel, names, axis, operation): tag for axis, tag in tags.items()}
     known = _axis_names(kernel.arrays()[names[0]]) if names else ()
     for axis, name in enumerate(known):

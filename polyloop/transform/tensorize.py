@@ -45,12 +45,6 @@ class Tensorize(Transform):
     def given(self) -> dict[str, object]:
         return {name: dict(value) if isinstance(value, tuple) else value for name, value in super().given().items()}
 
-    @classmethod
-    def of(cls, given: Mapping[str, object]) -> Transform:
-        inames = given.get("inames", {})
-        assert isinstance(inames, Mapping), f"{inames!r} is no mapping"
-        return cls(str(given["insns"]), str(given["intrinsic"]), tuple(inames.items()), bool(given.get("ahead")))
-
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if self.intrinsic not in INTRINSICS:
             yield unknown_name("intrinsic", self.intrinsic, INTRINSICS)

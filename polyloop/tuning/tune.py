@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
 
 from polyloop.analysis.infer import require_dtypes
 from polyloop.codegen.program import GeneratedProgram
+from polyloop.edge.checks import AtLeast
 from polyloop.errors import CompilerError, Diagnostic, PolyloopError, TuningError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
@@ -54,7 +55,7 @@ def tune(
     *,
     conditions: Condition | Sequence[Condition] = (),
     target: Target | None = None,
-    seed: int = 0,
+    seed: Annotated[int, AtLeast(0)] = 0,
     most: int | None = None,
     seconds: float = 60.0,
     precision: float = 0.01,

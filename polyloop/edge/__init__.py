@@ -1,0 +1,1 @@
+"""The edge of the library: arguments of public functions are checked against their declarations."""
