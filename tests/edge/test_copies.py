@@ -71,8 +71,8 @@ def values() -> dict[str, Any]:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", [
     "kernel", "compiled kernel", "result", "outputs", "trace", "recipe", "program", "code", "explanation",
-    "certificate", "equivalence", "counts", "footprints", "dependences", "conflicts", "function", "foreign", "argument", "target",
-    "operation", "error", "warning",
+    "certificate", "equivalence", "counts", "footprints", "dependences", "conflicts", "function", "foreign", "argument",
+    "target", "operation", "error", "warning",
 ])  # fmt: skip
 def test_values_are_copied(name: str, way: str) -> None:
     value = values()[name]
