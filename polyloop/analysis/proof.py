@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import wraps
 from inspect import signature
-from sys import getrecursionlimit
 from time import perf_counter
 from types import TracebackType
 from typing import Final, ParamSpec, TypeVar
@@ -21,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.placement import Placed
+from polyloop.edge.calls import too_deep
 from polyloop.errors import Diagnostic, KernelError, PolyloopError, Site, VerificationError
 from polyloop.frozen import quick
 from polyloop.kernel.kernel import LoopKernel
@@ -247,7 +247,7 @@ def public_call(operation: str, kernel: str | None, error: type[PolyloopError] =
     except RecursionError:
         if not is_outermost:
             raise
-        raise error(operation, kernel, [_too_deep()]) from None
+        raise error(operation, kernel, [too_deep()]) from None
 
 
 def in_time(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -263,15 +263,6 @@ def in_time(function: Callable[_P, _T]) -> Callable[_P, _T]:
             return function(*args, **kwargs)
 
     return call
-
-
-def _too_deep() -> Diagnostic:
-    limit = getrecursionlimit()
-    return Diagnostic(
-        "too-deep",
-        "loops, expressions or rules are nested too deeply",
-        (f"Python's stack has {limit} frames, and takes a few for each level",),
-        ("divide the expression or the nest", f"allow a deeper stack: sys.setrecursionlimit({10 * limit})"))
 
 
 def _out_of_time(late: OutOfTime) -> Diagnostic:

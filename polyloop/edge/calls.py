@@ -21,7 +21,7 @@ from polyloop.edge.checks import NO, fits, take
 from polyloop.edge.words import misfit
 from polyloop.errors import ArgumentError, Diagnostic, KernelError, PolyloopError, TransformError
 
-__all__ = ["entrance", "field_misfits", "guard", "public"]
+__all__ = ["entrance", "field_misfits", "guard", "public", "too_deep"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -130,13 +130,15 @@ def _maker(kind: type) -> str:
     return "__new__" if "__new__" in vars(kind) and "__init__" not in vars(kind) else "__init__"
 
 
-def _too_deep(name: str, function: Callable[..., object], error: RecursionError) -> PolyloopError:
-    note = f"Python stops at {sys.getrecursionlimit()} calls inside of each other"
-    hints = ("give parts of a long expression names: substitution rules, temporaries",)
-    finding = Diagnostic("nested-too-deeply", "something in the arguments is nested too deeply", (note,), hints)
-    refused = _refusal(function.__module__)(name, None, [finding])
-    refused.__cause__ = error
-    return refused
+def too_deep() -> Diagnostic:
+    """Return the diagnostic of what is nested deeper than Python's stack allows."""
+    limit = sys.getrecursionlimit()
+    return Diagnostic(
+        "too-deep",
+        "loops, expressions or rules are nested too deeply",
+        (f"Python's stack has {limit} frames, and takes a few for each level",),
+        ("divide the expression or the nest", f"allow a deeper stack: sys.setrecursionlimit({10 * limit})"),
+    )
 
 
 def public(function: Callable[_P, _R], name: str | None = None) -> Callable[_P, _R]:
@@ -152,7 +154,7 @@ def public(function: Callable[_P, _R], name: str | None = None) -> Callable[_P, 
         try:
             return function(*given, **named)
         except RecursionError as error:
-            raise _too_deep(spelling, function, error) from error
+            raise known[0].refusal(spelling, None, [too_deep()]) from error
 
     call.__module__, call.__name__, call.__qualname__ = _PACKAGE, spelling, spelling
     return call

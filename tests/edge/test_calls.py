@@ -279,4 +279,4 @@ def test_what_is_nested_too_deeply_is_refused() -> None:
         deep = [deep]
     with pytest.raises(pl.PolyloopError) as caught:
         pl.merge(deep)
-    assert caught.value.codes == ("nested-too-deeply",)
+    assert caught.value.codes == ("too-deep",)
