@@ -61,7 +61,7 @@ __all__ = ["complete_kernel", "create_kernel", "make_kernel"]
 @recorded
 def make_kernel(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
-    instructions: str | Sequence[str | InstructionObject | CInstruction],
+    instructions: Annotated[str | Sequence[str | InstructionObject | CInstruction], EXPLAINED],
     kernel_data: Sequence[object] | None = None,
     *,
     name: str = "loop_kernel",
@@ -76,7 +76,7 @@ def make_kernel(
     lang_version: tuple[int, int] | None = None,
     silenced_warnings: str | Sequence[str] = (),
     preambles: Sequence[tuple[str, str]] = (),
-    functions: Sequence[Callee] = (),
+    functions: Sequence[Annotated[Callee, EXPLAINED]] = (),
     reductions: Sequence[Annotated[ReductionOperation, EXPLAINED]] = (),
     precision: str = "exact",
 ) -> LoopKernel:

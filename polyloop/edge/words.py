@@ -63,7 +63,7 @@ _LONGEST: Final = 60
 
 def shown(value: object) -> str:
     """Return a short text for *value*, whose own ``__repr__`` is asked only where it is Python's or NumPy's."""
-    if isinstance(value, bool | np.bool_ | float | np.floating | type(None)) or value is ...:
+    if isinstance(value, bool | np.bool_ | float | complex | np.inexact | type(None)) or value is ...:
         return repr(value)
     if isinstance(value, int | np.integer):
         number = int(value)

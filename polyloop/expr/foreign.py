@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import dedent
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import pymbolic.primitives as p
 from pymbolic.primitives import expr_dataclass
 
+from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.dtypes import DType, computed, dtype_name, is_inexact, is_number, to_dtype
 from polyloop.expr.functions import FUNCTIONS
@@ -95,9 +96,9 @@ class ForeignFunction:
         name: str,
         arguments: Sequence[object],
         result: object = None,
-        c_name: str | Mapping[str, str] | None = None,
-        preamble: str | Mapping[str, str] = "",
-        reference: Callable[..., Any] | None = None,
+        c_name: Annotated[str | Mapping[str, str] | None, EXPLAINED] = None,
+        preamble: Annotated[str | Mapping[str, str], EXPLAINED] = "",
+        reference: Annotated[Callable[..., Any] | None, EXPLAINED] = None,
     ) -> None:
         problem = check_identifier(name, "function name")
         if problem is not None:

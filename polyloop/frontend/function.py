@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import islpy as isl
 
 from polyloop.analysis.creation import make_kernel
+from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.foreign import ForeignFunction
 from polyloop.kernel.builder import program_of
@@ -18,7 +20,7 @@ from polyloop.kernel.specs import GlobalArg, ValueArg
 __all__ = ["make_function", "merge"]
 
 
-def merge(entities: Sequence[Callee]) -> tuple[Function | ForeignFunction, ...]:
+def merge(entities: Sequence[Annotated[Callee, EXPLAINED]]) -> tuple[Function | ForeignFunction, ...]:
     """Return the functions in *entities*, libraries among them, as one library, to be passed in ``functions=``.
 
     Raises
@@ -36,11 +38,11 @@ def merge(entities: Sequence[Callee]) -> tuple[Function | ForeignFunction, ...]:
 
 def make_function(
     domains: str | isl.Set | isl.BasicSet | Sequence[str | isl.Set | isl.BasicSet],
-    instructions: str | Sequence[str | InstructionObject],
+    instructions: Annotated[str | Sequence[str | InstructionObject], EXPLAINED],
     kernel_data: Sequence[object] | None = None,
     *,
     name: str,
-    functions: Sequence[Callee] = (),
+    functions: Sequence[Annotated[Callee, EXPLAINED]] = (),
 ) -> Function:
     """Create a function that the statements of kernels and of other functions may call.
 

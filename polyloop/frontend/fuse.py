@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import islpy as isl
 
 from polyloop.analysis.creation import complete_kernel
 from polyloop.analysis.legality import order_violations
+from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError, VerificationError
 from polyloop.expr.names import KERNEL_NAME, check_identifier
 from polyloop.frontend.renamed import Names, renamed
@@ -50,9 +51,9 @@ class _Fused:
 
 
 def fuse_kernels(
-    kernels: Sequence[LoopKernel],
+    kernels: Annotated[Sequence[LoopKernel], EXPLAINED],
     suffixes: Sequence[str] | None = None,
-    data_flow: Sequence[_Flow] | None = None,
+    data_flow: Sequence[Annotated[_Flow, EXPLAINED]] | None = None,
     *,
     name: str | None = None,
 ) -> LoopKernel:

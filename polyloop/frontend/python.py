@@ -12,13 +12,14 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NoReturn, overload
+from typing import Annotated, NoReturn, overload
 
 import islpy as isl
 import numpy as np
 
 from polyloop.analysis.creation import create_kernel
 from polyloop.edge.calls import public
+from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError, Site
 from polyloop.expr.dtypes import find_dtype
 from polyloop.expr.foreign import ForeignFunction
@@ -57,7 +58,7 @@ def kernel(
 
 
 def kernel(
-    function: Callable[..., object] | None = None,
+    function: Annotated[Callable[..., object] | None, EXPLAINED] = None,
     /,
     *,
     name: str | None = None,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import isfinite
+from typing import Annotated
 
+from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.poly.budget import DEFAULT_OPERATIONS, DEFAULT_SECONDS, with_budget, with_seconds
 
@@ -13,7 +15,7 @@ __all__ = ["operation_budget", "time_budget"]
 
 
 @contextmanager
-def operation_budget(max_operations: int) -> Iterator[None]:
+def operation_budget(max_operations: Annotated[int, EXPLAINED]) -> Iterator[None]:
     """Let ISL take *max_operations* for each thing to prove, inside the ``with``.
 
     ::
@@ -39,7 +41,7 @@ def operation_budget(max_operations: int) -> Iterator[None]:
 
 
 @contextmanager
-def time_budget(seconds: float) -> Iterator[None]:
+def time_budget(seconds: Annotated[float, EXPLAINED]) -> Iterator[None]:
     """Let each call take *seconds* of processor time, inside the ``with``; 30 by default.
 
     ::

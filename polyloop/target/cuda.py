@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Final
+from typing import Annotated, Final
 
 from polyloop.codegen.language import Language
+from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
@@ -150,7 +151,7 @@ def _language(arch: str, min_blocks: int, *, full_blocks: bool) -> Language:
 
 
 def CudaTarget(  # noqa: N802 - reads as the class
-    arch: str = "sm_90", *, min_blocks: int = 0, full_blocks: bool = True
+    arch: str = "sm_90", *, min_blocks: Annotated[int, EXPLAINED] = 0, full_blocks: bool = True
 ) -> Target:
     """Return the CUDA target.
 

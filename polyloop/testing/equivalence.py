@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import numpy as np
 
 from polyloop.analysis.infer import require_dtypes
-from polyloop.edge.checks import AtLeast
+from polyloop.edge.checks import EXPLAINED, AtLeast
 from polyloop.errors import ArgumentError, CodegenError, CompilerError, Diagnostic, VerificationError
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
@@ -241,14 +241,14 @@ def _trial(
 
 
 def check_equivalence(
-    knl_a: LoopKernel,
-    knl_b: LoopKernel,
+    knl_a: Annotated[LoopKernel, EXPLAINED],
+    knl_b: Annotated[LoopKernel, EXPLAINED],
     *,
-    sizes: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-    inputs: Given = None,
+    sizes: Annotated[Mapping[str, Any] | Sequence[Mapping[str, Any]] | None, EXPLAINED] = None,
+    inputs: Annotated[Given, EXPLAINED] = None,
     mode: str = "both",
     target: Target | None = None,
-    targets: Sequence[Target] = (),
+    targets: Sequence[Annotated[Target, EXPLAINED]] = (),
     interpret: bool = False,
     fibres: bool = False,
     rtol: float | None = None,

@@ -19,7 +19,7 @@ import numpy as np
 
 from polyloop.analysis.infer import require_dtypes
 from polyloop.codegen.program import GeneratedProgram
-from polyloop.edge.checks import AtLeast
+from polyloop.edge.checks import EXPLAINED, AtLeast
 from polyloop.errors import CompilerError, Diagnostic, PolyloopError, TuningError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
@@ -50,10 +50,10 @@ _MOST_REGISTERS: Final = 255
 
 def tune(
     build: Build,
-    space: Mapping[str, Sequence[Value]],
-    args: Arguments | Sequence[Arguments],
+    space: Annotated[Mapping[str, Sequence[Value]], EXPLAINED],
+    args: Annotated[Arguments | Sequence[Arguments], EXPLAINED],
     *,
-    conditions: Condition | Sequence[Condition] = (),
+    conditions: Annotated[Condition | Sequence[Condition], EXPLAINED] = (),
     target: Target | None = None,
     seed: Annotated[int, AtLeast(0)] = 0,
     most: int | None = None,
