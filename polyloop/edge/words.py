@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping
-from enum import Enum
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from enum import Enum, EnumMeta
 from itertools import islice
 from typing import Annotated, Any, Final, Literal, NoReturn, Union, get_args, get_origin
 
@@ -13,7 +13,7 @@ import numpy as np
 from polyloop.edge.checks import EXPLAINED, HIGHEST, LISTS, LOWEST, NO, fits, is_writable, take
 from polyloop.errors import ArgumentError, Diagnostic
 
-__all__ = ["Choice", "misfit", "said", "shown"]
+__all__ = ["Choice", "misfit", "said", "shown", "spelt"]
 
 _WORDS: Final[Mapping[object, str]] = {
     str: "a string",
@@ -82,6 +82,14 @@ def shown(value: object) -> str:
     return f"{_with_article(kind)}{named}"
 
 
+def spelt(value: object) -> str:
+    """Return what the value's own ``__repr__`` says, which may be anything: also nothing, but an error."""
+    try:
+        return repr(value)
+    except Exception:
+        return shown(value)
+
+
 def _shown_entries(value: Collection[object]) -> str:
     kind = type(value).__name__
     if not value:
@@ -121,14 +129,28 @@ _HINTS: Final[Mapping[str, str]] = {
 }
 
 
-class Choice(Enum):
+class _ChoiceType(EnumMeta):
+    """What calls of an enumeration do: they find a member by its value, and refuse what is none."""
+
+    def __call__(cls, value: Any, *more: Any, **others: Any) -> Any:  # noqa: ANN401 - what a user passes
+        if cls.__members__ and (more or others or not isinstance(value, str | cls)):
+            raise _no_member(cls, value)
+        return super().__call__(value, *more, **others)
+
+
+def _no_member(kind: EnumMeta, value: object) -> ArgumentError:
+    members: Iterable[Enum] = iter(kind)
+    hints = (f"one of {', '.join(repr(entry.value) for entry in members)}",)
+    problem = Diagnostic("wrong-argument-type", f"no {kind.__name__} is {shown(value)}", hints=hints)
+    return ArgumentError(kind.__name__, None, [problem])
+
+
+class Choice(Enum, metaclass=_ChoiceType):
     """An enumeration of which users name a member by its value: what is none of them is refused."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        hints = (f"one of {', '.join(repr(entry.value) for entry in cls)}",)
-        problem = Diagnostic("wrong-argument-type", f"no {cls.__name__} is {shown(value)}", hints=hints)
-        raise ArgumentError(cls.__name__, None, [problem])
+        raise _no_member(cls, value)
 
 
 def misfit(name: str, hint: Any, value: object) -> Diagnostic:  # noqa: ANN401 - an annotation

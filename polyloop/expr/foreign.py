@@ -12,6 +12,7 @@ import pymbolic.primitives as p
 from pymbolic.primitives import expr_dataclass
 
 from polyloop.edge.checks import EXPLAINED
+from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.dtypes import DType, computed, dtype_name, is_inexact, is_number, to_dtype
 from polyloop.expr.functions import FUNCTIONS
@@ -196,10 +197,12 @@ def _per_target(given: object, name: str) -> PerTarget:
     if isinstance(given, str):
         return given
     if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
-        raise _refused("bad-function", f"'{name}' cannot be spelt {given!r}", 'pass text, or {"c": "..", "cuda": ".."}')
+        hint = 'pass text, or {"c": "..", "cuda": ".."}'
+        raise _refused("bad-function", f"'{name}' cannot be spelt {spelt(given)}", hint)
     for target in given:
         if target not in _TARGETS:
-            raise _refused("bad-function", f"'{name}' is spelt for an unknown target {target!r}", "targets: c, cuda")
+            message = f"'{name}' is spelt for an unknown target {spelt(target)}"
+            raise _refused("bad-function", message, "targets: c, cuda")
     return tuple(sorted(given.items()))
 
 
@@ -213,7 +216,7 @@ def _trimmed(given: PerTarget) -> PerTarget:
 def _shown(given: PerTarget) -> str:
     """Return a literal for *given*, over several lines where the text has several."""
     if not isinstance(given, str):
-        return "{" + ", ".join(f"{target!r}: {_shown(text)}" for target, text in given) + "}"
+        return "{" + ", ".join(f"{spelt(target)}: {_shown(text)}" for target, text in given) + "}"
     plain = "\n" in given and "\\" not in given and '"' not in given
     return f'"""{given}"""' if plain else repr(given)
 

@@ -148,7 +148,11 @@ def record(name: str, fields: Sequence[tuple[str, object]] | np.dtype[Any], *, a
     KernelError
         ``bad-identifier``, ``bad-record``.
     """
-    plain = fields if isinstance(fields, np.dtype) else np.dtype(list(fields))
+    try:
+        plain = fields if isinstance(fields, np.dtype) else np.dtype(list(fields))
+    except (TypeError, ValueError) as error:
+        fault = _fault(f"NumPy says of its fields: {error}", "give pairs of a name and a type")
+        raise KernelError("record", None, [fault]) from error
     wrong = record_fault(plain) if plain.names is not None else _fault("it has no fields", "give names and types")
     if wrong is None and (not is_identifier(name) or name in RESERVED):
         hint = "use ASCII letters, digits and '_', no digit first, and no name that C or CUDA defines"

@@ -113,10 +113,16 @@ def rebuild_changed(expr: Expression, old: tuple[Expression, ...], new: tuple[Ex
     """Return *expr* with its operands *old* become *new*; *expr* itself if they are the same objects."""
     for before, after in zip(old, new, strict=True):
         if before is not after:
-            if type(expr) is p.Product and len(new) == 2 and type(new[0]) is int and new[0] == -1:
+            is_negative = type(expr) is p.Product and len(new) == 2 and type(new[0]) is int and new[0] == -1
+            if is_negative and not _is_multiple(old[1]):
                 return negate(new[1])
             return rebuild(expr, new)
     return expr
+
+
+def _is_multiple(expr: Expression) -> bool:
+    """Return whether *expr* begins with a constant, which stays apart from a -1 ahead: -2 may not fit where 2 does."""
+    return type(expr) is p.Product and type(expr.children[0]) is int
 
 
 def substitute(

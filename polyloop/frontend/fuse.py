@@ -51,7 +51,7 @@ class _Fused:
 
 
 def fuse_kernels(
-    kernels: Annotated[Sequence[LoopKernel], EXPLAINED],
+    kernels: LoopKernel | Sequence[LoopKernel],
     suffixes: Sequence[str] | None = None,
     data_flow: Sequence[Annotated[_Flow, EXPLAINED]] | None = None,
     *,
@@ -101,7 +101,7 @@ def fuse_kernels(
     The result stands for a new program, which ``print(knl.reference)`` shows.  After Loopy's function of the same
     name, which fuses loops of one name whether or not that is legal.
     """
-    _check(kernels, suffixes, name)
+    kernels = _check(kernels, suffixes, name)
     whole = name or "_and_".join(kernel.name for kernel in kernels)
     written = [_as_written(kernel, whole) for kernel in kernels]
     endings = list(suffixes) if suffixes is not None else [f"_{number}" for number in range(len(kernels))]
@@ -116,7 +116,11 @@ def fuse_kernels(
     return replace(fused, made=made, trace=Trace((), origin))
 
 
-def _check(kernels: Sequence[LoopKernel], suffixes: Sequence[str] | None, name: str | None) -> None:
+def _check(
+    kernels: LoopKernel | Sequence[LoopKernel], suffixes: Sequence[str] | None, name: str | None
+) -> Sequence[LoopKernel]:
+    """Return the kernels, of which there are some, with as many suffixes."""
+
     def refuse(message: str, hint: str) -> KernelError:
         return KernelError("fuse_kernels", None, [Diagnostic("bad-fusion", message, hints=(hint,))])
 
@@ -127,6 +131,7 @@ def _check(kernels: Sequence[LoopKernel], suffixes: Sequence[str] | None, name: 
     problem = None if name is None else check_identifier(name, KERNEL_NAME)
     if problem is not None:
         raise KernelError("fuse_kernels", None, [problem])
+    return kernels
 
 
 def _as_written(kernel: LoopKernel, whole: str) -> LoopKernel:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, KernelError, Span
 from polyloop.expr.source import Segment, Source
 
@@ -82,7 +83,7 @@ def read_source(function: Callable[..., object], operation: str) -> FunctionSour
     """
     if not inspect.isfunction(function) or function.__name__ == "<lambda>" or inspect.iscoroutinefunction(function):
         hint = "write @pl.kernel, or @pl.kernel(...) with options, in front of a 'def'"
-        what = f"'{operation}' needs a Python function, not {function!r}"
+        what = f"'{operation}' needs a Python function, not {spelt(function)}"
         problem = Diagnostic("not-a-function", what, hints=(hint,))
         raise KernelError(operation, None, [problem])
     file = function.__code__.co_filename

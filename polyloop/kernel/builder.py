@@ -12,6 +12,7 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.edge.words import spelt
 from polyloop.errors import KernelError, Span
 from polyloop.expr.names import KERNEL_NAME, check_identifier
 from polyloop.expr.nodes import Expression, Operation, Reduction, array_name, element_of, targets_of
@@ -301,7 +302,7 @@ def _parsed(
     lines = [entry for entry in entries if isinstance(entry, str | CInstruction)]
     if len(lines) < len(entries):
         hint = 'write them as text: "c[i] = a[i] + b[i]"'
-        raise fail("bad-instructions", f"instructions cannot be {given!r}", hints=(hint,))
+        raise fail("bad-instructions", f"instructions cannot be {spelt(given)}", hints=(hint,))
     return parse_instructions(lines, inames, functions, operations)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.foreign import ForeignFunction, ForeignName, conflicting_definitions
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
@@ -121,7 +122,7 @@ def flattened(given: object) -> Iterator[Function | ForeignFunction]:
         if isinstance(given, LoopKernel):
             hint = "make the callee with pl.make_function, and pass it to the caller: make_kernel(.., functions=[..])"
             raise _refused("bad-function", f"the kernel '{given.name}' is no function", hint)
-        raise _refused("bad-function", f"functions cannot hold {given!r}", hint)
+        raise _refused("bad-function", f"functions cannot hold {spelt(given)}", hint)
 
 
 def _twice(name: str) -> KernelError:

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 import pymbolic.primitives as p
 
+from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
@@ -116,7 +117,7 @@ def parse_dim_tags(given: object) -> tuple[DimTag, ...]:
     elif isinstance(given, Sequence) and all(isinstance(entry, _ENTRIES) for entry in given):
         words = [str(entry) for entry in given]
     else:
-        raise _refused(f"dim_tags cannot be {given!r}")
+        raise _refused(f"dim_tags cannot be {spelt(given)}")
     tags = [_parse_tag(word.strip()) for word in words]
     if any(isinstance(tag, str) for tag in tags):
         if any(isinstance(tag, Nested) for tag in tags):

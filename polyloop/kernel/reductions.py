@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import pymbolic.primitives as p
 
 from polyloop.edge.checks import EXPLAINED
+from polyloop.edge.words import shown, spelt
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import check_identifier
@@ -80,7 +81,7 @@ class ReductionOperation:
     def operation(self) -> Operation:
         """Return the operation as data."""
         if not isinstance(self.fields, tuple):
-            message = f"the fields of '{self.name}' are {self.fields!r}"
+            message = f"the fields of '{self.name}' are {spelt(self.fields)}"
             raise _bad(message, "list their names: fields=('value', 'index')")
         _check_names(self.name, self.fields)
         combine = self.combine if isinstance(self.combine, tuple) else (self.combine,)
@@ -106,11 +107,13 @@ def _bad(message: str, hint: str) -> KernelError:
     return KernelError(_CALL, None, [Diagnostic("bad-reduction", message, hints=(hint,))])
 
 
-def _check_names(name: str, fields: Sequence[str]) -> None:
+def _check_names(name: str, fields: Sequence[object]) -> None:
     if name in OPERATIONS or name in MODIFIERS or name in ("reduce", "simul_reduce", "cast"):
         message = f"there is a reduction operation '{name}' already"
         raise KernelError(_CALL, None, [Diagnostic("name-taken", message, hints=("choose another name",))])
-    for part, what in ((name, "name of an operation"), *((field, "name of a field") for field in fields)):
+    if wrong := [field for field in fields if not isinstance(field, str)]:
+        raise _bad(f"'{name}' has a field {shown(wrong[0])}", "list their names: fields=('value', 'index')")
+    for part, what in ((name, "name of an operation"), *((str(field), "name of a field") for field in fields)):
         problem = check_identifier(part, what)
         if problem is not None:
             raise KernelError(_CALL, None, [problem])
@@ -125,13 +128,13 @@ def _neutral(name: str, value: object) -> Neutral:
             raise _bad(f"'{name}' has the neutral element '{value}'", "give a number, 'least' or 'greatest'")
         return found
     if not isinstance(value, bool | int | float) or isnan(value):
-        raise _bad(f"'{name}' has the neutral element {value!r}", "give a number, 'least' or 'greatest'")
+        raise _bad(f"'{name}' has the neutral element {spelt(value)}", "give a number, 'least' or 'greatest'")
     return value
 
 
 def _combination(spec: ReductionOperation, text: object) -> Expression:
     if not isinstance(text, str):
-        raise _bad(f"'{spec.name}' combines by {text!r}", 'write an expression of a and b: "a + b"')
+        raise _bad(f"'{spec.name}' combines by {spelt(text)}", 'write an expression of a and b: "a + b"')
     expr = parse_expression(text, inames=frozenset(), operation=_CALL)
     if reductions(expr):
         raise _bad(f"'{spec.name}' combines by a reduction: {text}", "write an expression of a and b")
@@ -168,7 +171,7 @@ def operations_of(given: object) -> tuple[Operation, ...]:
     for entry in given if isinstance(given, list | tuple) else (given,):
         if not isinstance(entry, ReductionOperation):
             hint = 'write reductions=[pl.ReductionOperation("name", "a + b", neutral=0)]'
-            problem = Diagnostic("bad-reduction", f"{entry!r} is no operation", hints=(hint,))
+            problem = Diagnostic("bad-reduction", f"{spelt(entry)} is no operation", hints=(hint,))
             raise KernelError("make_kernel", None, [problem])
         if entry.name in found:
             message = f"two reduction operations are called '{entry.name}'"

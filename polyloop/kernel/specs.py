@@ -11,6 +11,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.edge.checks import EXPLAINED
+from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.dtypes import find_dtype, to_dtype
 from polyloop.expr.names import check_identifier
@@ -203,7 +204,7 @@ def _extent(entry: object, what: str = "an extent of a shape") -> Expression:
         return entry
     problem = Diagnostic(
         "bad-shape",
-        f"{what} cannot be {entry!r}",
+        f"{what} cannot be {spelt(entry)}",
         hints=("write shapes as text such as \"n, n\", or as a tuple of integers and names",),
     )
     raise KernelError("make_kernel", None, [problem])
@@ -242,7 +243,7 @@ def expand_data(entry: object, defaults: Defaults | None = None) -> Iterator[Dec
     else:
         problem = Diagnostic(
             "bad-kernel-data",
-            f"kernel_data cannot hold {entry!r}",
+            f"kernel_data cannot hold {spelt(entry)}",
             hints=("use pl.GlobalArg, pl.ConstantArg, pl.ValueArg, pl.TemporaryVariable or ...",),
         )
         raise KernelError("make_kernel", None, [problem])
@@ -345,7 +346,7 @@ class _Layout:
         alignment = entry.alignment
         if alignment is not None and (type(alignment) is not int or alignment < 1 or alignment & (alignment - 1)):
             hint = "give it in bytes, such as alignment=16"
-            raise _bad("bad-layout", f"the alignment of '{entry.name}' is no power of two: {alignment!r}", hint)
+            raise _bad("bad-layout", f"the alignment of '{entry.name}' is no power of two: {spelt(alignment)}", hint)
 
     def _tags(self) -> tuple[DimTag, ...] | Auto | None:
         """Return what strides and dim_tags say, None if they say nothing."""
@@ -388,7 +389,7 @@ class _Layout:
 def check_order(order: object) -> str:
     """Return *order*, which must be ``"C"`` or ``"F"``."""
     if order not in {"C", "F"}:
-        raise _bad("bad-order", f"order is 'C' or 'F', not {order!r}")
+        raise _bad("bad-order", f"order is 'C' or 'F', not {spelt(order)}")
     return str(order)
 
 

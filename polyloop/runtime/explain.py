@@ -126,6 +126,11 @@ def _checked(census: Census, program: GeneratedProgram, sizes: Mapping[str, int]
         message = f"no size for {', '.join(repr(name) for name in missing)}"
         problem = Diagnostic("bad-sizes", message, tuple(notes), (f"pass sizes={{{example}}}",))
         raise ArgumentError("explain", kernel.name, [problem])
+    for name in sizes:
+        if name not in wanted:
+            hints = (f"the kernel has {', '.join(wanted)}" if wanted else "the kernel has no sizes",)
+            problem = Diagnostic("bad-sizes", f"the kernel has no size '{name}'", hints=hints)
+            raise ArgumentError("explain", kernel.name, [problem])
     for check in program.checks:
         if not evaluate(check.condition, sizes):
             raise ArgumentError("explain", kernel.name, [Diagnostic(check.code, check.message, hints=(check.hint,))])

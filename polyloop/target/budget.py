@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Annotated
 
 from polyloop.edge.checks import EXPLAINED
+from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.poly.budget import DEFAULT_OPERATIONS, DEFAULT_SECONDS, with_budget, with_seconds
 
@@ -34,7 +35,7 @@ def operation_budget(max_operations: Annotated[int, EXPLAINED]) -> Iterator[None
     given: object = max_operations
     if type(given) is not int or max_operations < 1:
         hint = f"pass a number of operations; by default it is {DEFAULT_OPERATIONS}"
-        problem = Diagnostic("bad-budget", f"a budget of {max_operations!r} operations", hints=(hint,))
+        problem = Diagnostic("bad-budget", f"a budget of {spelt(max_operations)} operations", hints=(hint,))
         raise VerificationError("operation_budget", None, [problem])
     with with_budget(max_operations):
         yield
@@ -68,6 +69,6 @@ def time_budget(seconds: Annotated[float, EXPLAINED]) -> Iterator[None]:
     if not (is_number and isfinite(seconds) and 0 < seconds <= 366 * 86400):
         hint = f"pass a number of seconds; by default it is {DEFAULT_SECONDS:g}"
         raise VerificationError("time_budget", None, [
-            Diagnostic("bad-budget", f"a time budget of {seconds!r} seconds", hints=(hint,))])
+            Diagnostic("bad-budget", f"a time budget of {spelt(seconds)} seconds", hints=(hint,))])
     with with_seconds(float(seconds)):
         yield

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from polyloop.codegen.language import Language
 from polyloop.edge.checks import EXPLAINED
+from polyloop.edge.words import spelt
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.target.base import Target
@@ -175,7 +176,7 @@ def CudaTarget(  # noqa: N802 - reads as the class
     if type(min_blocks) is not int or min_blocks < 0:
         hint = "min_blocks=2 asks for room for two blocks, 0 for nothing"
         raise CodegenError("CudaTarget", None, [Diagnostic(
-            "bad-min-blocks", f"min_blocks={min_blocks!r} is no number of blocks", (), (hint,))])
+            "bad-min-blocks", f"min_blocks={spelt(min_blocks)} is no number of blocks", (), (hint,))])
     language = _language(arch.rstrip("af"), min_blocks, full_blocks=full_blocks)
     assert language.limits is not None, "the CUDA language has limits"
     return Target("cuda", language, language.limits, arch, min_blocks, full_blocks)

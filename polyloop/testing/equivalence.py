@@ -11,6 +11,7 @@ import numpy as np
 
 from polyloop.analysis.infer import require_dtypes
 from polyloop.edge.checks import EXPLAINED, AtLeast
+from polyloop.edge.words import spelt
 from polyloop.errors import ArgumentError, CodegenError, CompilerError, Diagnostic, VerificationError
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
@@ -62,12 +63,13 @@ def _require_sense(first: object, second: object, mode: object, targets: Sequenc
     """Refuse arguments of other types than they must have."""
     for kernel in (first, second):
         if not isinstance(kernel, LoopKernel):
-            problem = Diagnostic("not-a-kernel", f"{kernel!r} is no kernel", hints=("make one with pl.make_kernel",))
+            hints = ("make one with pl.make_kernel",)
+            problem = Diagnostic("not-a-kernel", f"{spelt(kernel)} is no kernel", hints=hints)
             raise ArgumentError("check_equivalence", None, [problem])
     wrong = [target for target in targets if not isinstance(target, Target)]
     hint = "pass 'both', 'floats' or 'integers'" if mode not in _MODES else "pass pl.CTarget() or pl.CudaTarget()"
     if mode not in _MODES or wrong:
-        message = f"no mode {mode!r}" if mode not in _MODES else f"no target {wrong[0]!r}"
+        message = f"no mode {spelt(mode)}" if mode not in _MODES else f"no target {spelt(wrong[0])}"
         raise ArgumentError("check_equivalence", None, [Diagnostic("bad-value", message, hints=(hint,))])
 
 

@@ -12,6 +12,7 @@ from typing import Final
 import islpy as isl
 import numpy as np
 
+from polyloop.edge.words import spelt
 from polyloop.errors import ArgumentError, Diagnostic, unknown_name
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.domains import fixed_set
@@ -109,7 +110,8 @@ def choose_sizes(
         return default_sizes(kernels, fixed, seed)
     entries = [given] if isinstance(given, Mapping) else given
     if not isinstance(entries, Iterable) or isinstance(entries, str):
-        raise _refused(kernels[-1], "bad-sizes", f"sizes cannot be {given!r}", (), 'pass {"n": 17} or {"n": range(20)}')
+        message = f"sizes cannot be {spelt(given)}"
+        raise _refused(kernels[-1], "bad-sizes", message, (), 'pass {"n": 17} or {"n": range(20)}')
     found: list[dict[str, int]] = []
     for entry in entries:
         for sizes in _spelled(kernels, entry):
@@ -124,7 +126,8 @@ def choose_sizes(
 
 def _spelled(kernels: Sequence[LoopKernel], entry: object) -> Iterator[dict[str, int]]:
     if not isinstance(entry, Mapping):
-        raise _refused(kernels[-1], "bad-sizes", f"sizes cannot be {entry!r}", (), 'pass a mapping such as {"n": 17}')
+        message = f"sizes cannot be {spelt(entry)}"
+        raise _refused(kernels[-1], "bad-sizes", message, (), 'pass a mapping such as {"n": 17}')
     names = (*size_names(kernels), *_fixed(kernels))
     choices = []
     for name, value in entry.items():
@@ -133,7 +136,7 @@ def _spelled(kernels: Sequence[LoopKernel], entry: object) -> Iterator[dict[str,
         values = [value] if isinstance(value, int | np.integer) else list(value) if _is_list(value) else [None]
         if any(not isinstance(n, int | np.integer) or isinstance(n, bool) for n in values):
             hint = "pass an integer, a range or a list of integers"
-            raise _refused(kernels[-1], "bad-sizes", f"'{name}' cannot be {value!r}", (), hint)
+            raise _refused(kernels[-1], "bad-sizes", f"'{name}' cannot be {spelt(value)}", (), hint)
         choices.append([(name, index(n)) for n in values if n is not None])
     for combination in product(*choices):
         yield dict(combination)

@@ -18,7 +18,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.declare import fixed_argument, fixed_extents
 from polyloop.kernel.domain_text import parse_domain
 from polyloop.kernel.domains import align, fixed_set, parameters_of
-from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Origin, Partial, Term
+from polyloop.kernel.instruction import Instruction, Origin, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.shared import fixed_domains
 from polyloop.poly.affine import Affine
@@ -193,9 +193,7 @@ def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
 
 def _fixed_origin(origin: Origin, numbers: Mapping[str, Affine]) -> Origin:
     """Return *origin* with numbers in the place of parameters, which a reversal or a shift may have put there."""
-    if isinstance(origin, Copy | Evaluation | Partial):
-        return replace(origin, forms={iname: form.substitute(numbers) for iname, form in origin.forms.items()})
-    return origin
+    return replace(origin, forms={iname: form.substitute(numbers) for iname, form in origin.forms.items()})
 
 
 def fix_parameters(kernel: LoopKernel, /, **values: int) -> LoopKernel:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, TuningError, unknown_name
 
 __all__ = ["Choice", "Condition", "Space", "Value", "shown"]
@@ -22,7 +23,15 @@ Condition: TypeAlias = Callable[..., object]
 
 def shown(choice: Choice) -> str:
     """Return ``tile=64, unroll=4``."""
-    return ", ".join(f"{name}={value!r}" for name, value in choice.items())
+    return ", ".join(f"{name}={spelt(value)}" for name, value in choice.items())
+
+
+def _names(condition: Condition) -> tuple[str, ...] | None:
+    """Return the parameters of a condition, None where Python does not know them."""
+    try:
+        return tuple(inspect.signature(condition).parameters)
+    except (TypeError, ValueError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -41,20 +50,20 @@ class Space:
     def __post_init__(self) -> None:
         if not isinstance(self.values, Mapping):
             hint = 'pass the values of each name: {"tile": [16, 32], "unroll": [1, 4]}'
-            raise _error(Diagnostic("bad-space", f"{self.values!r} is not a space of choices", (), (hint,)))
+            raise _error(Diagnostic("bad-space", f"{spelt(self.values)} is not a space of choices", (), (hint,)))
         problems = [problem for name, values in self.values.items() for problem in _value_problems(name, values)]
         for condition in self.conditions:
-            if not callable(condition):
+            names = _names(condition)
+            if names is None:
                 hint = "a condition is a function of names of the space: lambda tile, unroll: tile % unroll == 0"
-                problems.append(Diagnostic("bad-space", f"{condition!r} is not a condition", (), (hint,)))
+                problems.append(Diagnostic("bad-space", f"{spelt(condition)} is not a condition", (), (hint,)))
                 continue
-            names = inspect.signature(condition).parameters
             problems += [unknown_name("choice", name, self.values) for name in names if name not in self.values]
         if problems:
             raise TuningError("tune", None, problems)
 
     def __iter__(self) -> Iterator[dict[str, Value]]:
-        needed = [(condition, tuple(inspect.signature(condition).parameters)) for condition in self.conditions]
+        needed = [(condition, _names(condition) or ()) for condition in self.conditions]
         for combination in itertools.product(*self.values.values()):
             choice = dict(zip(self.values, combination, strict=True))
             if all(condition(**{name: choice[name] for name in names}) for condition, names in needed):
@@ -87,8 +96,8 @@ def _error(problem: Diagnostic) -> TuningError:
 def _value_problems(name: str, values: object) -> Iterator[Diagnostic]:
     """Yield why *values* are not what *name* can be."""
     if isinstance(values, str) or not isinstance(values, Iterable):
-        message = f"the values of '{name}' are {values!r}, which is no list"
-        yield Diagnostic("bad-space", message, (), (f'"{name}": [{values!r}] leaves no choice but this',))
+        message = f"the values of '{name}' are {spelt(values)}, which is no list"
+        yield Diagnostic("bad-space", message, (), (f'"{name}": [{spelt(values)}] leaves no choice but this',))
         return
     known: list[object] = []
     for value in values:
@@ -96,10 +105,10 @@ def _value_problems(name: str, values: object) -> Iterator[Diagnostic]:
             more = getattr(value, "item", None)
             hint = f"pass {more()!r}" if callable(more) else "pass a name or a number; build can look up what it means"
             note = "results are kept as JSON, which holds numbers, texts, true, false and null"
-            message = f"'{name}' cannot be {value!r}, of type {type(value).__name__}"
+            message = f"'{name}' cannot be {spelt(value)}, of type {type(value).__name__}"
             yield Diagnostic("bad-space", message, (note,), (hint,))
         elif value in known:
-            message = f"'{name}' has the value {value!r} twice"
+            message = f"'{name}' has the value {spelt(value)} twice"
             yield Diagnostic("bad-space", message, (), ("leave one out: 1, 1.0 and True are equal",))
         known.append(value)
     if not known:

@@ -20,6 +20,7 @@ import numpy as np
 from polyloop.analysis.infer import require_dtypes
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.edge.checks import EXPLAINED, AtLeast
+from polyloop.edge.words import spelt
 from polyloop.errors import CompilerError, Diagnostic, PolyloopError, TuningError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
@@ -53,7 +54,7 @@ def tune(
     space: Annotated[Mapping[str, Sequence[Value]], EXPLAINED],
     args: Annotated[Arguments | Sequence[Arguments], EXPLAINED],
     *,
-    conditions: Annotated[Condition | Sequence[Condition], EXPLAINED] = (),
+    conditions: Condition | Sequence[Annotated[Condition, EXPLAINED]] = (),
     target: Target | None = None,
     seed: Annotated[int, AtLeast(0)] = 0,
     most: int | None = None,
@@ -152,7 +153,7 @@ def _sets(args: object) -> list[Arguments]:
     found = [args] if isinstance(args, Mapping) else list(args) if isinstance(args, Iterable) else []
     wrong = [one for one in found if not isinstance(one, Mapping)]
     if wrong or not found:
-        message = f"{(wrong or [args])[0]!r}"[:80] + " is not what a kernel can be called with"
+        message = f"{spelt((wrong or [args])[0])}"[:80] + " is not what a kernel can be called with"
         hint = 'pass the arguments by their names, {"x": x, "n": 100}, or several of these in a list'
         raise TuningError("tune", None, [Diagnostic("no-arguments", message, (), (hint,))])
     return found
@@ -162,7 +163,7 @@ def _check_build(build: Build, choice: Choice) -> None:
     """Refuse a function that cannot be called with a choice."""
     try:
         inspect.signature(build).bind(**choice)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         hint = f"let it be a function of {', '.join(choice) or 'nothing'}, and put what it lacks into the space"
         raise TuningError("tune", None, [Diagnostic(
             "bad-build", f"build cannot be called with the choice {shown(choice)}", (str(error),), (hint,),

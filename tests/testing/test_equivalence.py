@@ -369,3 +369,11 @@ def test_on_a_gpu_a_tiled_matmul_agrees_with_the_plain_one_and_with_c(dtype: Any
     pl.check_equivalence(knl, tiled(knl), sizes={"n": 257})
     times = pl.auto_test_vs_ref(knl, None, tiled(knl), parameters={"n": 200}, target=pl.CudaTarget(), quiet=True)
     assert 0 < times["elapsed_wall"] < 0.1
+
+
+def test_a_sum_that_begins_with_a_negative_multiple_has_integers() -> None:
+    data = [pl.GlobalArg("a, z", np.float32), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "z[i, j] = -2*a[i + 1, j + 1] + a[i, j]", data, name="first")
+    tiled = pl.split_iname(knl, "i", 16, outer_tag="g.0", inner_tag="l.0")
+    report = pl.check_equivalence(knl, tiled, target=C, sizes={"n": 5})
+    assert report.skipped == {}

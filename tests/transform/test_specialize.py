@@ -162,3 +162,14 @@ def test_refusals(case: str, golden: Golden) -> None:
 def test_code_needs_types(golden: Golden) -> None:
     golden("messages/generate_code_unknown_dtype.txt",
            refused(untyped(), pl.generate_code, "unknown-dtype", pl.VerificationError))  # fmt: skip
+
+
+def test_a_buffer_is_fixed_with_its_kernel() -> None:
+    knl = pl.make_kernel(
+        ["{[q]: 0 <= q < m}", "[n] -> {[h]: n <= h <= n + 2}"], "for q\nfor h\nw[h] = a[h, q]\nend\nend",
+        [pl.GlobalArg("a", np.uint32, shape="n + 3, m"), pl.GlobalArg("w", np.uint32, shape="n + 3"), ...],
+        assumptions="n >= 0 and m >= 0",
+    )  # fmt: skip
+    knl = pl.split_iname(pl.fix_parameters(pl.buffer_array(knl, "w", ["h"]), n=3), "q", 4)
+    a = np.arange(12, dtype=np.uint32).reshape(6, 2)
+    assert pl.compile(knl, target=pl.CTarget())(a=a, w=np.zeros(6, np.uint32)).w.tolist() == [0, 0, 0, 7, 9, 11]
