@@ -172,7 +172,7 @@ def odd_values() -> Sequence[Callable[[], object]]:
         (small, small),
         [small], small.domains[0].set, small.instructions[0], pl.verify(small), pl.generate_code(small),
         pl.Assignment("y[i]", "x[i]"), pl.NoOpInstruction("wait"), pl.ForeignFunction("halfof", (_F32,)),
-        pl.ReductionOperation("norm", "sqrt(a*a + b*b)", neutral=0), pl.Diagnostic("x", "y"),
+        pl.ReductionOperation("norm", "sqrt(a*a + b*b)", neutral=0), pl.Diagnostic("unknown-iname", "y"),
     )  # fmt: skip
     return (
         *map(_always, fixed), _Hostile, _deep, lambda: iter(["i"]), lambda: iter([]), lambda: (x for x in "ij"),
