@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated
 
 import islpy as isl
@@ -20,6 +21,7 @@ from polyloop.analysis.bounds import (
 from polyloop.analysis.comparison import initial_reads
 from polyloop.analysis.ctext import c_text_violations
 from polyloop.analysis.dataflow import is_exact, known_may_flow, may_flow_of, writers_of
+from polyloop.analysis.divided import settled
 from polyloop.analysis.infer import bound_violations, infer_dtypes, record_violations, type_violations
 from polyloop.analysis.layout import layout_names_violations, layout_violations, with_layouts
 from polyloop.analysis.lint import creation_warnings, name_clashes
@@ -203,7 +205,8 @@ def create_kernel(
     if precision not in PRECISIONS:
         message = f"no precision {precision!r}"
         raise KernelError("make_kernel", name, [Diagnostic("bad-value", message, hints=("pass 'exact' or 'fast'",))])
-    kernel = build_kernel(
+    build = partial(
+        build_kernel,
         domains,
         spelled(instructions),
         kernel_data,
@@ -217,10 +220,13 @@ def create_kernel(
         seq_dependencies=seq_dependencies,
         operations=operations_of(reductions),
     )
+    kernel = build()
     if preambles:
         kernel = replace(kernel, preambles=tuple(sorted({(key, text) for key, text in preambles})))
     patterns = (silenced_warnings,) if isinstance(silenced_warnings, str) else tuple(silenced_warnings)
     kernel = complete_kernel(kernel, kernel_data)
+    if kernel.barriers:
+        kernel = settled(kernel, lambda: complete_kernel(build(divide=False), kernel_data))
     if patterns or target is not None or precision == "fast":
         kernel = replace(kernel, silenced_warnings=patterns, target=target, fast=precision == "fast")
     assert kernel.reference is not None, "a complete kernel has its reference program"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, count, pairwise
@@ -15,8 +15,8 @@ import pymbolic.primitives as p
 from polyloop.edge.words import spelt
 from polyloop.errors import KernelError, Span
 from polyloop.expr.names import KERNEL_NAME, check_identifier
-from polyloop.expr.nodes import Expression, Operation, Reduction, array_name, element_of, targets_of
-from polyloop.expr.rewrite import children, free_variables, reductions, substitute, variables
+from polyloop.expr.nodes import Expression, Operation, array_name, element_of, targets_of
+from polyloop.expr.rewrite import free_variables, reductions, substitute, variables
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import TemporaryVariable
@@ -63,10 +63,11 @@ from polyloop.kernel.parser import (
     ParsedRule,
     parse_instructions,
 )
+from polyloop.kernel.ranges import outermost, own_ranges
 from polyloop.kernel.reductions import operations_of
 from polyloop.kernel.sequence import sequenced
 from polyloop.kernel.share import plain_rules, share
-from polyloop.kernel.shared import fixed_domains, taken_apart
+from polyloop.kernel.shared import fixed_domains
 from polyloop.kernel.specs import Defaults
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
@@ -92,16 +93,19 @@ def build_kernel(
     functions: FunctionTable = _NO_FUNCTIONS,
     seq_dependencies: bool = False,
     operations: tuple[Operation, ...] = (),
+    divide: bool = True,
 ) -> LoopKernel:
     """Return the kernel that the arguments of :func:`polyloop.make_kernel` describe, types still open.
 
-    *instructions* may have been parsed already.
+    *instructions* may have been parsed already.  Unless barriers shall *divide* loops, they stay inside of them.
     """
     problem = check_identifier(name, KERNEL_NAME)
     if problem is not None:
         raise KernelError("make_kernel", None, [problem])
     pieces, found = _read_domains(domains, fixed_parameters)
-    text = _read(pieces, instructions, kernel_data, name, fixed_parameters, defaults, functions, operations)
+    text = _read(
+        pieces, instructions, kernel_data, name, fixed_parameters, defaults, functions, operations, divide=divide
+    )
     pieces, rules, statements, nops, aliases = text.domains, text.rules, text.statements, text.nops, text.aliases
     inames = tuple(iname for piece in pieces for iname in piece.inames)
     parsed = text.parsed
@@ -135,7 +139,7 @@ def build_kernel(
     arguments = complete_arguments(listed, infer_rest, drafts, temporaries, inames, parameters, defaults)
     arguments = text.inlined.typed(arguments)
     texts = [domains] if isinstance(domains, str | isl.Set | isl.BasicSet) else domains
-    pieces = _own_ranges(pieces, texts, fixed_parameters, drafts)
+    pieces = own_ranges(pieces, texts, fixed_parameters, drafts)
     parameters = order_parameters(parameters, arguments, drafts)
     space = parameter_space(parameters)
     kernel = LoopKernel(
@@ -211,6 +215,8 @@ def _read(
     defaults: Defaults,
     functions: FunctionTable,
     operations: tuple[Operation, ...],
+    *,
+    divide: bool = True,
 ) -> _Text:
     own = frozenset(x for piece in pieces for x in piece.inames)
     parsed = _parsed(instructions, own, frozenset(functions.functions), operations)
@@ -234,7 +240,7 @@ def _read(
     inames = frozenset(iname for piece in pieces for iname in piece.inames)
     parsed, aliases = spread(parsed, rules, taken | inames)
     parsed, rules = share(parsed, rules, taken | inames), plain_rules(rules)
-    parsed = settle_barriers(parsed, rules, inames)
+    parsed = settle_barriers(parsed, rules, inames, divide=divide)
     statements = [entry for entry in parsed if isinstance(entry, ParsedInstruction)]
     nops = [entry for entry in parsed if isinstance(entry, ParsedNop)]
     return _Text(pieces, rules, parsed, statements, nops, {**aliases, **inlined.aliases}, inlined, taken)
@@ -447,7 +453,7 @@ def term_domains(
     terms: list[Term] = []
 
     def visit(expr: Expression, dims: tuple[str, ...], around: isl.Set) -> None:
-        for reduction in _outermost(expr):
+        for reduction in outermost(expr):
             inside = (*dims, *reduction.inames)
             whole = domain_for(domains, inside, space)
             wider = isl.Set.universe(whole.get_space())
@@ -465,13 +471,6 @@ def _widen(domain: isl.Set, universe: isl.Set, count: int) -> isl.Set:
     for position in range(count, count + extra):
         result = result.set_dim_name(_SET, position, universe.get_dim_name(_SET, position) or "")
     return result
-
-
-def _outermost(expr: Expression) -> list[Reduction]:
-    """Return the reductions of *expr* that are not inside another one, left to right."""
-    if isinstance(expr, Reduction):
-        return [expr]
-    return [reduction for child in children(expr) for reduction in _outermost(child)]
 
 
 def _built(
@@ -545,47 +544,6 @@ def _outside(
         iname: outer.union(*(writers.get(name, ()) for name in bounds.of.get(iname, ())))
         for iname, outer in found.items()
     }
-
-
-def _own_ranges(
-    pieces: Sequence[Domain], texts: Iterable[object], fixed: Mapping[str, int], drafts: Sequence[Draft]
-) -> tuple[Domain, ...]:
-    """Return the domains, taken apart where some statement or reduction would not run because another has no loop."""
-    if all(len(piece.inames) == 1 for piece in pieces):
-        return tuple(pieces)
-    known = {dims: text for text in texts if isinstance(text, str) for dims in [_dims(text)]}
-    groups = {group: draft for draft in reversed(drafts) for group in _groups(draft.expanded, frozenset(draft.inames))}
-    found: list[Domain] = []
-    for piece in pieces:
-        parts = (piece,) if len(piece.inames) == 1 else taken_apart(piece, known.get(piece.inames), fixed, groups)
-        if isinstance(parts, frozenset):
-            draft = next(draft for group, draft in groups.items() if group.intersection(piece.inames) == parts)
-            raise _open_range(draft, piece, parts)
-        found += parts
-    return tuple(found)
-
-
-def _dims(text: str) -> tuple[str, ...]:
-    domain = parse_domain(text)
-    return tuple(domain.get_dim_name(_SET, i) or "" for i in range(domain.dim(_SET)))
-
-
-def _groups(expr: Expression, around: frozenset[str]) -> Iterator[frozenset[str]]:
-    """Yield the inames of a statement, and those around each reduction in it with its own."""
-    yield around
-    for reduction in _outermost(expr):
-        yield from _groups(reduction.expr, around.union(reduction.inames))
-
-
-def _open_range(draft: Draft, piece: Domain, kept: frozenset[str]) -> KernelError:
-    own, others = (", ".join(x for x in piece.inames if (x in kept) is side) for side in (True, False))
-    return fail(
-        "open-range",
-        f"the domain does not say whether '{draft.id}' runs where {others} has no value",
-        notes=(f"its alternatives bound {own} and {others} by each other",),
-        hints=(f"write two domains: one of {own}, and one of {others}, the bounds of which may use {own}",),
-        site=site_of(draft.parsed, draft.id),
-    )
 
 
 def _conditional_bound(draft: Draft) -> KernelError:

@@ -32,15 +32,19 @@ _Numbered: TypeAlias = tuple[str, int | None]
 # {{{ which loop a barrier closes
 
 
-def settle_barriers(entries: Sequence[Parsed], rules: Rules, inames: frozenset[str]) -> list[Parsed]:
+def settle_barriers(
+    entries: Sequence[Parsed], rules: Rules, inames: frozenset[str], *, divide: bool = True
+) -> list[Parsed]:
     """Return *entries* in which barriers close no written loop around statements that have loops further inside.
+
+    Unless they shall *divide* loops, barriers close none at all.
 
     ``for t`` / ``b[i] = a[i]`` / ``... lbarrier`` / ``a[i] = b[i - 1]`` / ``end``: the innermost loop is that over
     ``i``, which the barrier divides, and it runs in each iteration of ``t``.
     """
     found = list(entries)
     for iname, numbers in _cut_loops(entries):
-        if any(_is_around_others(entry, iname, numbers, rules, inames) for entry in entries):
+        if not divide or any(_is_around_others(entry, iname, numbers, rules, inames) for entry in entries):
             found = [_uncut(entry, iname, numbers) for entry in found]
     return found
 

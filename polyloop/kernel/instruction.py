@@ -193,6 +193,10 @@ class ExplicitBarrier:
         innermost loop around the line is not among them: the barrier closes it, and it is opened again.
     before
         Ids of the instructions of the reference program that run before.
+    divides
+        Inames of loops that it divides though their iterations hand values on: such a loop has to run in parallel.
+    notes
+        Two instances that show it.
     """
 
     id: str
@@ -202,6 +206,8 @@ class ExplicitBarrier:
     line: int | None = None
     text: str = ""
     file: str | None = None
+    divides: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def site(self) -> Site:
         """Return the place for a diagnostic."""

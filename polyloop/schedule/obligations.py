@@ -11,6 +11,7 @@ from polyloop.analysis.blocks import block_obligations
 from polyloop.analysis.bounds import bounds_obligations
 from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.copies import copy_obligations
+from polyloop.analysis.divided import divided_violations
 from polyloop.analysis.edges import at_edges, edge_obligations
 from polyloop.analysis.exchange import exchange_obligations
 from polyloop.analysis.legality import order_obligations
@@ -84,6 +85,10 @@ def _device_obligations(placement: Placement, limits: DeviceLimits) -> Iterator[
 
 
 def _barrier_obligations(placement: Placement) -> Iterator[Obligation]:
+    if any(barrier.divides for barrier in placement.program.kernel.barriers):
+        says = "loops that a written barrier divides run in parallel, if their iterations hand on values"
+        find = partial(divided_violations, placement.program.kernel)
+        yield Obligation(Claim.BARRIERS, "divided loops", says, "axes that make up their inames", find)
     if placement.axes.all and any(b.scope is Scope.GRID for b in placement.program.kernel.barriers):
         says = "all blocks can meet where global barriers stand"
         yield Obligation(Claim.BARRIERS, "global", says, "loops around them", partial(_in_loops, placement))

@@ -13,12 +13,13 @@ from typing import Any, TypeAlias
 import islpy as isl
 import numpy as np
 
+from polyloop.analysis.divided import divided_violations
 from polyloop.analysis.infer import dtype_table, require_dtypes
 from polyloop.analysis.lowering import Lowered, lower
 from polyloop.analysis.reference import accumulation_steps
 from polyloop.codegen.checks import condition_check
 from polyloop.edge.words import shown
-from polyloop.errors import ArgumentError, Diagnostic, unknown_name
+from polyloop.errors import ArgumentError, Diagnostic, VerificationError, unknown_name
 from polyloop.expr.dtypes import DType, accepted_types, has_room, is_bool, is_integer
 from polyloop.expr.nodes import Expression, Reduction, element_of, field_path
 from polyloop.expr.records import is_record
@@ -75,10 +76,12 @@ def interpret(kernel: LoopKernel, /, **arguments: object) -> Outputs:
         ``inconsistent-size``, ``assumption-violated`` for the arguments; ``out-of-bounds`` and ``division-by-zero``
         for the instance that does that.
     VerificationError
-        ``unknown-dtype``.
+        ``unknown-dtype``, ``divided-loop``.
     """
     reference = kernel.reference
     assert reference is not None, "the kernel has no reference program"
+    if found := tuple(divided_violations(kernel)):
+        raise VerificationError("interpret", kernel.name, found)
     typed = require_dtypes(reference.kernel)
     call = _Call(typed, arguments)
     call.bind()

@@ -305,7 +305,10 @@ def test_a_barrier_inside_for_makes_a_rotation_right() -> None:
     knl = rotation(ROTATION)
     assert tree(knl) == ["for i", "insn", "barrier", "for i", "insn_1"]
     a = np.arange(16, dtype=F)
-    check(knl, {"a": a}, {"a": np.roll(a, 1)})
+    for run in (lambda: pl.interpret(knl, a=a), lambda: pl.compile(knl, target=pl.CTarget())):
+        with pytest.raises(pl.VerificationError) as refusal:
+            run()
+        assert refusal.value.codes == ("divided-loop",)
     on_threads = pl.tag_inames(knl, "i:l.0")
     check(on_threads, {"a": a}, {"a": np.roll(a, 1)})
     text = pl.generate_code(on_threads, target=pl.CudaTarget()).device_code
