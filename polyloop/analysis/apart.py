@@ -40,6 +40,7 @@ from polyloop.kernel.instruction import Instruction, Move, Term, may_group
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import ThreadDigit, is_lane
 from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.intervals import is_computed
 from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
 
 __all__ = ["Joined", "Lowering", "access_of", "joined", "loop_order"]
@@ -520,7 +521,15 @@ def with_values(
     if not fixed:
         return inner, reads
     inner = substitute(inner, {name: to_expression(form) for name, form in fixed.items()})
-    return inner, [replace(read, indices=_substituted(read.indices, fixed)) for read in reads]
+    values = {name: to_expression(form) for name, form in fixed.items()}
+    return inner, [
+        replace(
+            read,
+            indices=_substituted(read.indices, fixed),
+            computed=tuple(None if part is None else substitute(part, values) for part in read.computed),
+        )
+        for read in reads
+    ]
 
 
 def _substituted(
@@ -539,9 +548,13 @@ def access_of(
         return Access(expr.name, (), leaf, fields=fields, guards=guards)
     assert isinstance(expr, p.Subscript)
     forms: list[Affine | None] = []
+    computed: list[Expression | None] = []
     for index in expr.index_tuple:
         form = affine_of(index)
         forms.append(form if form is not None and form.names() <= visible else None)
-    return Access(array_name(expr), tuple(forms), leaf, fields=fields, guards=guards)
+        own = forms[-1] is None and variables(index) <= visible and is_computed(index)
+        computed.append(index if own else None)
+    found = tuple(computed) if any(part is not None for part in computed) else ()
+    return Access(array_name(expr), tuple(forms), leaf, fields=fields, guards=guards, computed=found)
 
 

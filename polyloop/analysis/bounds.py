@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 import islpy as isl
 import pymbolic.primitives as p
 
+from polyloop.analysis.computed import Inside, Outcome, pieces_outside
 from polyloop.analysis.guards import guards_a_reduction
 from polyloop.analysis.lowering import Access, Lowered, Program, lower
 from polyloop.analysis.marks import site_of_access
@@ -15,11 +16,13 @@ from polyloop.analysis.proof import Claim, Obligation
 from polyloop.errors import Diagnostic, Witness, WitnessInstance, WitnessKind
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
+from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
 from polyloop.kernel.domains import data_inames, shared_domain
 from polyloop.kernel.kernel import Condition, LoopKernel, memoised
 from polyloop.poly.affine import Affine, Var, affine_of, to_expression
 from polyloop.poly.budget import looking_at
+from polyloop.poly.intervals import is_computed, value_range
 from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set
 
 __all__ = [
@@ -236,7 +239,59 @@ def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition
             found.append(_out_of_bounds(kernel, statement, access, array.shape, *outside[0]))
         else:
             conditions.append(condition)
-    return tuple(found), _strongest(kernel.assumptions, conditions)
+    more, computed = _computed_bounds(kernel, data, seen)
+    return (*found, *more), (*_strongest(kernel.assumptions, conditions), *computed)
+
+
+def _computed_bounds(
+    kernel: LoopKernel, data: frozenset[str], seen: set[tuple[str, str]]
+) -> tuple[Sequence[Diagnostic], Iterable[Condition]]:
+    """Return what :func:`_bounds` does, for subscripts and extents that ISL cannot decide.
+
+    *seen* are the instructions and arrays of which something was found; those of which it is now are added.
+    """
+    arrays = kernel.arrays()
+    found: list[Diagnostic] = []
+    conditions: dict[tuple[str, int], Condition] = {}
+    for statement, access in accesses_to(lower(kernel)):
+        array, key = arrays.get(access.array), (statement.instruction.id, access.array)
+        if array is None or not array.shape or key in seen:
+            continue
+        if not access.computed and all(affine_of(extent) is not None for extent in array.shape):
+            continue
+        for outcome in _decided(kernel, statement, access, array.shape, data):
+            if isinstance(outcome, Condition):
+                conditions.setdefault((str(outcome.inside), id(statement.domain_of(access))), outcome)
+            elif key not in seen:
+                seen.add(key)
+                found.append(outcome)
+    return found, conditions.values()
+
+
+def _decided(
+    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression], data: frozenset[str]
+) -> Iterator[Condition | Diagnostic]:
+    """Yield, for each axis that ISL cannot decide, the condition to check at launch, or the instance outside."""
+    parameters = set(kernel.parameters)
+    for axis, (form, extent) in enumerate(zip(access.indices, shape, strict=True)):
+        limit = affine_of(extent)
+        is_known = is_computed(extent) and variables(extent) <= parameters
+        if _is_data(access, axis, data) or not is_known or (form is not None and limit is not None):
+            continue
+        index = access.computed[axis] if form is None else to_expression(form)
+        domain = shared_domain(kernel, statement.domain_of(access), "assumed", _assumed(kernel))
+        if limit is not None and pieces_outside(domain, statement.inames, index, extent) is not None:
+            continue
+        inside = Inside.of(index, extent, statement.inames, domain)
+        outcome = inside.outcome(domain.params())
+        if outcome is Outcome.CHECKED:
+            everything = isl.Set.universe(domain.params().get_space())
+            array = f"{access.array}, whose shape is ({', '.join(show(extent) for extent in shape)})"
+            spelt = show(_spelt(access))
+            yield Condition(everything, everything, everything, spelt, array, statement.instruction.id, inside)
+        elif outcome is not Outcome.INSIDE:
+            rows = [Row(Affine.variable(name).add(Affine((), -value)), True) for name, value in outcome.items()]
+            yield _out_of_bounds(kernel, statement, access, shape, axis, add_rows(domain, statement.inames, rows))
 
 
 def _assumed(kernel: LoopKernel) -> Callable[[isl.Set], isl.Set]:
@@ -301,13 +356,22 @@ def left_to_data(kernel: LoopKernel) -> tuple[tuple[Lowered, Access, tuple[int, 
     found = []
     for statement, access in accesses_to(lower(kernel)):
         if access.array in arrays and not statement.instruction.is_c:
-            axes = tuple([
-                axis for axis, form in enumerate(access.indices)
-                if form is None or (data and not data.isdisjoint(form.names()))
-            ])  # fmt: skip
+            axes = tuple([axis for axis in range(len(access.indices)) if _is_data(access, axis, data)])
             if axes:
                 found.append((statement, access, axes))
     return tuple(found)
+
+
+def _is_data(access: Access, axis: int, data: frozenset[str]) -> bool:
+    """Return whether data decides a subscript: it reads some, or holds one of the inames *data*."""
+    form, computed = access.indices[axis], _computed(access, axis)
+    if form is not None:
+        return bool(data) and not data.isdisjoint(form.names())
+    return computed is None or not data.isdisjoint(variables(computed))
+
+
+def _computed(access: Access, axis: int) -> Expression | None:
+    return access.computed[axis] if access.computed else None
 
 
 def _outside(
@@ -341,7 +405,12 @@ def _found_outside(
     parameters = set(kernel.parameters)
     for axis, (form, extent) in enumerate(zip(access.indices, shape, strict=True)):
         limit = affine_of(extent)
-        if form is None or limit is None or not limit.names() <= parameters or not data.isdisjoint(form.names()):
+        if limit is None or not limit.names() <= parameters or _is_data(access, axis, data):
+            continue
+        if form is None:
+            pieces = pieces_outside(domain, statement.inames, access.computed[axis], extent)
+            if pieces is not None and not pieces.is_empty():
+                yield axis, pieces
             continue
         for row in (Row(form.scale(-1).add(Affine((), -1))), Row(form.add(limit, -1))):
             part = add_rows(domain, statement.inames, [row])
@@ -386,7 +455,9 @@ def _condition(
 
 
 def _spelt(access: Access) -> Expression:
-    indices = tuple(p.Variable("?") if form is None else to_expression(form) for form in access.indices)
+    forms = enumerate(access.indices)
+    parts = [_computed(access, axis) if form is None else to_expression(form) for axis, form in forms]
+    indices = tuple(p.Variable("?") if part is None else part for part in parts)
     return p.Subscript(p.Variable(access.array), indices[0] if len(indices) == 1 else indices)
 
 
@@ -407,7 +478,7 @@ def _out_of_bounds(
 ) -> Diagnostic:
     values = sample_set(bad, statement.inames)
     assert values is not None
-    element = tuple(None if form is None else form.evaluate(values) for form in access.indices)
+    element = tuple(_value(access, number, values) for number in range(len(access.indices)))
     indices = ["?" if index is None else str(index) for index in element]
     at = ", ".join(f"{name}={value}" for name, value in values.items() if name in statement.inames)
     sizes = ", ".join(f"{name}={value}" for name, value in values.items() if name not in statement.inames)
@@ -427,6 +498,17 @@ def _out_of_bounds(
         sites=(site_of_access(statement, access),),
         witness=_witness(statement, access.array, element, values),
     )
+
+
+def _value(access: Access, axis: int, values: Mapping[str, int]) -> int | None:
+    """Return the subscript of an instance along one axis, None if data decides it."""
+    form, computed = access.indices[axis], _computed(access, axis)
+    if form is not None:
+        return form.evaluate(values)
+    if computed is None:
+        return None
+    found = value_range(computed, {name: (value, value) for name, value in values.items()})
+    return None if found is None else found[0]
 
 
 def _witness(

@@ -9,14 +9,15 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.analysis.lowering import lower
+from polyloop.analysis.weak import settled_types
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.dtypes import computed, dtype_name, is_complex
-from polyloop.expr.nodes import Expression, Lookup, Reduction, array_name, field_path
+from polyloop.expr.nodes import Reduction, array_name, field_path
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
-from polyloop.expr.typing import TypeConflictError, check_stored, common_type, infer, infer_type, settle
+from polyloop.expr.typing import TypeConflictError, check_stored, infer, infer_type, settle
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ValueArg
 from polyloop.kernel.instruction import Instruction
@@ -55,50 +56,19 @@ def open_names(kernel: LoopKernel) -> frozenset[str]:
     return frozenset(name for name, dtype in dtype_table(kernel).items() if dtype is None)
 
 
-def infer_dtypes(kernel: LoopKernel) -> LoopKernel:
+def infer_dtypes(kernel: LoopKernel, settle_all: bool = False) -> LoopKernel:
     """Return *kernel* with every type filled in that follows from the known ones.
 
-    A variable takes the common type of everything assigned to it.  What stays open needs :func:`polyloop.add_dtypes`.
+    A variable takes the common type of everything assigned to it, in which constants adapt: one that begins with 0.0
+    and has float32 numbers added is float32.  One that only constants are assigned to takes the type of what it is
+    combined with, and is int32 or float64 where that has none (:mod:`polyloop.analysis.weak`).  As long as
+    it may be combined with what is still open, so is its type, unless *settle_all*.  What stays open needs
+    :func:`polyloop.add_dtypes`.
     """
     unknown = open_names(kernel)
     if not unknown:
         return _with_dtypes(kernel, dtype_table(kernel))
-    table = dict(dtype_table(kernel))
-    assigned: dict[str, list[Expression]] = {name: [] for name in sorted(unknown)}
-    readers: dict[str, set[str]] = {}
-    for instruction in kernel.instructions:
-        if instruction.is_c or isinstance(instruction.assignee, Lookup):
-            continue
-        if instruction.target in assigned:
-            expression = expand_rules(instruction.expression, kernel.substitutions)
-            assigned[instruction.target].append(expression)
-            for name in variables(expression) & unknown:
-                readers.setdefault(name, set()).add(instruction.target)
-    waiting = dict.fromkeys(x for instruction in kernel.instructions for x in instruction.writes if x in assigned)
-    while waiting:
-        name = next(iter(waiting))
-        del waiting[name]
-        dtype = _assigned_dtype(assigned[name], table)
-        if dtype is not None and (table[name] is None or dtype != table[name]):  # float64 == None holds
-            table[name] = dtype
-            waiting.update(dict.fromkeys(sorted(readers.get(name, ()))))
-    return _with_dtypes(kernel, table)
-
-
-def _assigned_dtype(
-    expressions: list[Expression], table: Mapping[str, np.dtype[np.generic] | None]
-) -> np.dtype[np.generic] | None:
-    found = []
-    for expression in expressions:
-        try:
-            found.append(infer(expression, table.get))
-        except TypeConflictError:
-            return None  # type_violations says why
-    known = [dtype for dtype in found if dtype is not None]
-    try:
-        return settle(common_type(known)) if known else None
-    except TypeConflictError:
-        return None  # record_violations says why
+    return _with_dtypes(kernel, settled_types(kernel, dtype_table(kernel), settle_all))
 
 
 def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -116,7 +86,7 @@ def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
                 infer(p.LogicalNot(part), table.get)  # a condition: neither a record nor a complex number
             target, kind = infer(instruction.assignee, table.get), infer_type(expression, table.get)
             if target is not None:
-                check_stored(kind, target, expression)
+                check_stored(kind, target, expression, table.get)
         except TypeConflictError as conflict:
             yield replace(conflict.diagnostic, sites=(instruction.site(),))
             continue
@@ -163,7 +133,7 @@ def record_violations(kernel: LoopKernel, before: LoopKernel) -> Iterator[Diagno
         try:
             target, kind = infer(instruction.assignee, table.get), infer_type(expression, table.get)
             if target is not None:
-                check_stored(kind, target, expression)
+                check_stored(kind, target, expression, table.get)
             elif kind is not None and is_record(kind):
                 yield _mixed(instruction)
         except TypeConflictError as conflict:
@@ -221,7 +191,7 @@ def require_dtypes(kernel: LoopKernel) -> LoopKernel:
     """
     if found := tuple(type_violations(kernel)):
         raise VerificationError("generate_code", kernel.name, found)
-    before, kernel = kernel, infer_dtypes(kernel)
+    before, kernel = kernel, infer_dtypes(kernel, settle_all=True)
     if found := (*record_violations(kernel, before), *bound_violations(kernel)):
         raise VerificationError("generate_code", kernel.name, found)
     unknown = [argument.name for argument in kernel.arguments if argument.dtype is None and not _is_layout(argument)]

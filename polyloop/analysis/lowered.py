@@ -45,6 +45,9 @@ class Access:
     domain
         Instances of the statement, over its inames, outside of which the guards rule the access out; None if there
         are none.
+    computed
+        Subscripts that are not affine, but computed from inames and parameters alone; None for all others.  Empty if
+        there are none.
     """
 
     array: str
@@ -56,6 +59,7 @@ class Access:
     keeps: bool = False
     guards: tuple[Guard, ...] = ()
     domain: isl.Set | None = None
+    computed: tuple[Expression | None, ...] = ()
 
     def covers(self, field: tuple[str, ...]) -> bool:
         """Return whether the scalar field *field* of the element is touched."""

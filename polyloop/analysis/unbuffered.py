@@ -88,7 +88,7 @@ def _leaf_count(kernel: LoopKernel, program: Program, access: Access) -> int:
 
 def _translated(access: Access, original: Access, origin: Copy) -> Access:
     indices = tuple(None if form is None else form.substitute(origin.forms) for form in original.indices)
-    return replace(access, array=original.array, indices=indices)
+    return replace(access, array=original.array, indices=indices, computed=())
 
 
 def _staged_buffer(access: Access, instruction: Instruction) -> Diagnostic:

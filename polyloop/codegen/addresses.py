@@ -16,6 +16,7 @@ from polyloop.codegen.parts import part_reference
 from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.codegen.wrapping import Wrapping
+from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.poly.affine import Affine, affine_of, to_expression
@@ -191,8 +192,9 @@ class Addresses(Wrapping):
         self, expr: Expression, factor: int, opaque: list[tuple[Expression, int]], linear: dict[str, int]
     ) -> int:
         """Split *factor* times *expr* into a linear part, other nodes, and the constant that is returned."""
-        if isinstance(expr, int | np.integer):
-            return factor * int(expr)
+        known = number_of(expr)
+        if known is not None:
+            return factor * known
         if type(expr) is p.Sum:
             return sum(self._collect(child, factor, opaque, linear) for child in expr.children)
         if type(expr) is p.Variable and (expr.name in self.scope.values or is_mark(expr.name)):

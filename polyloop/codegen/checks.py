@@ -86,6 +86,9 @@ def assumption_checks(assumptions: isl.Set) -> tuple[LaunchCheck, ...]:
 
 def condition_check(condition: Condition) -> LaunchCheck:
     """Return the check that an access stays inside its array; its message states what it takes."""
+    if condition.inside is not None:
+        message = f"{condition.access} stays inside {condition.array}, for every instance"
+        return LaunchCheck(condition.inside, message, "out-of-bounds", "pass arrays and sizes that fit together")
     needs = f"{condition.access} stays inside {condition.array}, only if {show(_expression(condition.needs))}"
     if not condition.where.plain_is_universe():
         needs += f" (where {show(_expression(condition.where))})"

@@ -20,6 +20,7 @@ from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.codegen.vectors import OR, TERNARY
 from polyloop.errors import Diagnostic
+from polyloop.expr.constants import constant_of, number_of
 from polyloop.expr.dtypes import (
     DType,
     as_real,
@@ -37,7 +38,7 @@ from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.nodes import Expression, Lookup, Record, TypeCast, array_name, element_of, field_path, subtrahend
 from polyloop.expr.records import field_dtype, is_record, is_vector
-from polyloop.expr.typing import Weak, adapted, argument_type, common_type
+from polyloop.expr.typing import BITWISE, Weak, adapted, argument_type, common_type, constant_type
 from polyloop.poly.affine import Affine, affine_of
 
 __all__ = ["Expressions"]
@@ -143,6 +144,11 @@ class Expressions(Addresses):
             return self._index_value(expr, own, want)
         method = self._METHODS.get(type(expr))
         if method is not None:
+            value = constant_of(expr)
+            if value is not None:
+                return self._constant(expr, value, want)
+            if want is not None and is_inexact(want) and type(expr) in BITWISE and isinstance(self._type(expr), Weak):
+                return cast(self.scope, as_real(want), method(self, expr, None))
             return method(self, expr, want)
         if isinstance(expr, np.generic):
             return typed_literal(self.scope, expr.item(), computed(expr.dtype))
@@ -155,6 +161,16 @@ class Expressions(Addresses):
                 hints=("rewrite the instruction without it",),
             )
         )
+
+    def _constant(self, expr: Expression, value: int, want: DType | None) -> Text:
+        """Return an expression of constants, which amounts to *value*: in an unsigned type, modulo its 2^bits."""
+        dtype = computed(adapted(constant_type(value), want))
+        if type(expr) is p.BitwiseNot and value < 0 and is_integer(dtype) and dtype.itemsize >= 4:
+            write = typed_literal if is_unsigned(dtype) else literal
+            return Text(f"~{write(self.scope, ~value, dtype).text}", UNARY)
+        if is_unsigned(dtype):
+            value %= 1 << (8 * dtype.itemsize)
+        return typed_literal(self.scope, value, dtype)
 
     def _leaf(self, expr: p.Variable | p.Subscript) -> Text:
         """Return the text of a variable or an element as it is stored."""
@@ -281,8 +297,9 @@ class Expressions(Addresses):
     def _power(self, expr: p.Power, want: DType | None) -> Text:
         base, exponent = expr.base, expr.exponent
         dtype = self._computed(expr, want)
-        if isinstance(exponent, int | np.integer):
-            exponent = int(exponent)
+        number = number_of(exponent)
+        if number is not None:
+            exponent = number
             if exponent == 0:
                 return typed_literal(self.scope, 1, dtype)
             is_short = abs(exponent) <= (_MAX_FACTORS if is_inexact(dtype) or dtype.itemsize >= 4 else 1)
@@ -469,8 +486,9 @@ class Expressions(Addresses):
 
     def _is_shift_count(self, count: Expression, width: int) -> bool:
         """Return whether C can shift a number of *width* bits by *count*."""
-        if isinstance(count, int | np.integer):
-            return bool(0 <= count < width)
+        number = number_of(count)
+        if number is not None:
+            return 0 <= number < width
         form = affine_of(count)
         return self._is_known(form) and form is not None and self._is_known(Affine((), width - 1).add(form, -1))
 

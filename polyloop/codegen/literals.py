@@ -56,7 +56,8 @@ def _floating(scope: Scope, value: float, dtype: DType) -> Text:
         infinity = scope.language.infinity[dtype.name]
         return Text(infinity) if value > 0 else Text(f"-{infinity}", UNARY)
     is_single = dtype == _FLOAT
-    text = str(np.float32(value)) if is_single else repr(value)
+    with np.errstate(over="ignore"):  # 1e300 is infinite, as in NumPy
+        text = str(np.float32(value)) if is_single else repr(value)
     if text.lstrip("-") == "inf":
         return _floating(scope, float(text), dtype)
     if "." not in text and "e" not in text:

@@ -16,7 +16,9 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError, unknown_name
+from polyloop.expr.constants import ConstantError, folded
 from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
+from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.lexical import IF_NAME, NUMBER_NAME, check_characters, explain, replace_if_calls, replace_suffixed
 from polyloop.expr.names import RESERVED, check_identifier
 from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Shared, Terms, TypeCast, negate
@@ -65,9 +67,23 @@ _WHAT: Final[dict[type[ast.AST], tuple[str, str]]] = {
 }
 
 
+_OWN: Final = frozenset({*FUNCTIONS, *OPERATIONS, "cast", "cse", "reduce", "simul_reduce", IF_NAME})
+"""What is called and is no substitution rule."""
+
+
 def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:
     """Return whether *node* is a name that the user wrote, and no literal with a suffix in its place."""
     return type(node) is ast.Name and node.id[:1] != NUMBER_NAME
+
+
+def _may_vary(node: ast.AST, iname: str) -> bool:
+    """Return whether an expression mentions *iname*, or a substitution rule, which may: ``min(i, 3)`` does not."""
+    for part in ast.walk(node):
+        if type(part) is ast.Name and part.id == iname:
+            return True
+        if type(part) is ast.Call and type(part.func) is ast.Name and part.func.id not in _OWN:
+            return True
+    return False
 
 
 class _Converter:
@@ -158,7 +174,7 @@ class _Converter:
                     children = list(total.children) if type(total) is nary else [total]
                 children.append(negate(right) if operator is ast.Sub else right)
             elif operator in _BINARY:
-                total = _BINARY[operator](total, right)
+                total = self.checked(step, _BINARY[operator](total, right))
             else:
                 self.fail(
                     step,
@@ -168,7 +184,15 @@ class _Converter:
                         hints=("write the matrix product as a reduction: sum(k, a[i, k]*b[k, j])",),
                     ),
                 )
-        return total if pending is None else pending(tuple(children))
+        return total if pending is None else self.checked(node, pending(tuple(children)))
+
+    def checked(self, node: ast.expr, expr: Expression) -> Expression:
+        """Return *expr*, unless it is a number that cannot be computed, such as ``2**10**10``."""
+        try:
+            folded(expr)
+        except ConstantError as fault:
+            self.fail(node, fault.diagnostic)
+        return expr
 
     def unary(self, node: ast.UnaryOp) -> Expression:
         child = self.convert(node.operand)
@@ -336,7 +360,9 @@ class _Converter:
         first: Any = node.args[0]
         if type(first) in (ast.Tuple, ast.List):
             return True
-        return _is_name(first) and (self.inames is None or first.id in self.inames)
+        if not _is_name(first) or self.inames is None:
+            return _is_name(first)
+        return first.id in self.inames and _may_vary(node.args[1], first.id)
 
     def reduction(self, operation: Operation, node: ast.Call, arguments: list[ast.expr]) -> Expression:
         terms, head = ", ".join(operation.fields or "e"), f"{operation}("

@@ -44,6 +44,7 @@ from polyloop.expr.records import component, is_record, is_vector, record
 __all__ = [
     "DEFAULT_FLOAT",
     "DEFAULT_INT",
+    "WEAK_INTEGERS",
     "ScalarType",
     "TypeConflictError",
     "Weak",
@@ -73,6 +74,7 @@ class Weak(Enum):
     INT = "integer constant"
     WORD = "integer constant of 32 bits without sign"
     LONG = "integer constant of 64 bits"
+    HUGE = "integer constant of more than 64 bits"
     FLOAT = "floating-point number"
     COMPLEX = "complex number"
 
@@ -81,11 +83,14 @@ _SETTLED: Final[Mapping[Weak, DType]] = {
     Weak.INT: DEFAULT_INT,
     Weak.WORD: _LONG,
     Weak.LONG: _LONG,
+    Weak.HUGE: DEFAULT_FLOAT,
     Weak.FLOAT: DEFAULT_FLOAT,
     Weak.COMPLEX: _DEFAULT_COMPLEX,
 }
 _ORDER: Final = tuple(Weak)
 _INTEGERS: Final = (Weak.INT, Weak.WORD, Weak.LONG)
+WEAK_INTEGERS: Final = frozenset({*_INTEGERS, Weak.HUGE})
+"""The types of integers that constants make."""
 
 ScalarType: TypeAlias = DType | Weak
 """The type of a value, as far as it is settled."""
@@ -189,6 +194,8 @@ def _adapt(weak: Weak, dtype: DType) -> ScalarType:
         return as_complex(dtype) if weak is Weak.COMPLEX else dtype
     if weak in (Weak.FLOAT, Weak.COMPLEX):
         return weak
+    if weak is Weak.HUGE:  # what does not fit is refused where the constant stands
+        return dtype if is_integer(dtype) else weak
     if is_integer(dtype) and (weak is Weak.INT or dtype.itemsize == 8 or (weak is Weak.WORD and dtype == _WORD)):
         return dtype
     return DEFAULT_INT if weak is Weak.INT else _LONG
@@ -272,7 +279,9 @@ def constant_type(value: Expression) -> ScalarType:
             return Weak.INT
         if 0 <= value < 2**32:
             return Weak.WORD
-        return Weak.LONG if -(2**63) <= value < 2**63 else np.dtype("uint64")
+        if -(2**63) <= value < 2**64:
+            return Weak.LONG if value < 2**63 else np.dtype("uint64")
+        return Weak.HUGE
     if isinstance(value, complex):
         return Weak.COMPLEX
     assert isinstance(value, float), f"unexpected constant {value!r}"

@@ -11,6 +11,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, unknown_name
+from polyloop.expr.constants import ConstantError, constant_of, folded, number_of
 from polyloop.expr.dtypes import (
     DType,
     computed,
@@ -23,6 +24,7 @@ from polyloop.expr.dtypes import (
     is_inexact,
     is_integer,
 )
+from polyloop.expr.fitting import check_constants, fits
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, Domain, Function, ResultType
 from polyloop.expr.nodes import Expression, Extreme, Lookup, Operation, Record, Reduction, Terms, TypeCast, subtrahend
@@ -30,6 +32,7 @@ from polyloop.expr.printer import show
 from polyloop.expr.promotion import (
     DEFAULT_FLOAT,
     DEFAULT_INT,
+    WEAK_INTEGERS,
     ScalarType,
     TypeConflictError,
     Weak,
@@ -44,11 +47,13 @@ from polyloop.expr.promotion import (
     settle,
 )
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector, record
-from polyloop.expr.rewrite import children
+from polyloop.expr.rewrite import children, variables
 
 __all__ = [
+    "BITWISE",
     "DEFAULT_FLOAT",
     "DEFAULT_INT",
+    "WEAK_INTEGERS",
     "ScalarType",
     "TypeConflictError",
     "TypeOf",
@@ -57,16 +62,18 @@ __all__ = [
     "argument_type",
     "check_stored",
     "common_type",
+    "constant_type",
     "infer",
     "infer_type",
+    "met_types",
     "promote",
     "remembering",
     "settle",
     "state_dtype",
 ]
 
-TypeOf: TypeAlias = Callable[[str], DType | None]
-"""Gives the type of a name, or None while it is unknown."""
+TypeOf: TypeAlias = Callable[[str], ScalarType | None]
+"""Gives the type of a name, or None while it is unknown; weak while nothing but constants is assigned to it."""
 
 _BOOL: Final[DType] = np.dtype("bool")
 
@@ -96,11 +103,16 @@ def infer(expr: Expression, lookup: TypeOf, functions: Mapping[str, Function] = 
     return None if found is None else settle(found)
 
 
-def check_stored(found: ScalarType | None, wanted: DType, expr: Expression) -> None:
+def check_stored(found: ScalarType | None, wanted: DType, expr: Expression, lookup: TypeOf) -> None:
     """Raise ``type-conflict`` where *expr*, of type *found*, cannot become a value of type *wanted*.
 
-    A record can only become one of the same type, and what goes together with its components a vector.
+    A record can only become one of the same type, and what goes together with its components a vector.  Constants have
+    to fit an integer type (``bad-constant``).
     """
+    if isinstance(found, Weak):
+        if found in WEAK_INTEGERS and is_integer(wanted):
+            check_constants(None, (expr,), (found,), wanted, _Inference(lookup, FUNCTIONS).visit)
+        return
     if found is None or (not is_record(found) and not is_record(wanted)) or found == wanted:
         return
     if not is_vector(wanted) or promote(wanted, found) != wanted:
@@ -121,11 +133,25 @@ def remembering(lookup: TypeOf) -> Callable[[Expression], ScalarType | None]:
     return _Remembering(lookup, FUNCTIONS).visit
 
 
+def met_types(expr: Expression, name: str, lookup: TypeOf) -> tuple[list[DType], ScalarType | None]:
+    """Return the types in which *expr* computes with the variable *name*, whose own is weak, and the type of *expr*.
+
+    Raises
+    ------
+    TypeConflictError
+        As :func:`infer`.
+    """
+    meeting = _Meeting(name, lookup)
+    kind = meeting.visit(expr)
+    return meeting.met, kind
+
+
 _ARITHMETIC: Final = frozenset({p.Sum, p.Product, p.Power})
 _ELEMENTWISE: Final = frozenset({p.Sum, p.Product, p.Quotient, p.Min, p.Max})
 _DIVISION: Final = frozenset({p.FloorDiv, p.Remainder})
 _SHIFTS: Final = frozenset({p.LeftShift, p.RightShift})
-_BITWISE: Final = frozenset({p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor, p.BitwiseNot}) | _SHIFTS
+BITWISE: Final = frozenset({p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor, p.BitwiseNot}) | _SHIFTS
+"""Operations on the bits of integers, which are computed as integers whatever takes the result."""
 _LOGIC: Final = frozenset({p.LogicalAnd, p.LogicalOr, p.LogicalNot})
 _INT_MAX: Final = 2**31 - 1
 _CAST_HINT: Final = "cast it first, such as cast(int32, ...)"
@@ -169,13 +195,23 @@ class _Inference:
             return special(self, expr)
         if not isinstance(expr, p.ExpressionNode):
             return constant_type(expr)
+        try:
+            value = folded(expr)
+        except ConstantError as fault:
+            raise TypeConflictError(fault.diagnostic) from None
+        if value is not None:
+            return constant_type(value)
         parts = children(expr)
         if kind is p.Sum:
             parts = (parts[0], *((taken if (taken := subtrahend(part)) is not None else part) for part in parts[1:]))
         types = [self.visit(child) for child in parts]
-        if (kind is p.Sum or kind is p.Product) and (found := _sum_of_floats(tuple(types))) is not None:
+        if (kind is p.Sum or kind is p.Product) and (found := self.quick_sum(types)) is not None:
             return found
         return self.operation(expr, parts, types)
+
+    def quick_sum(self, types: Sequence[ScalarType | None]) -> ScalarType | None:
+        """Return the type of a sum or product where its operands need no closer look."""
+        return _sum_of_floats(tuple(types))
 
     def choice(self, expr: p.If) -> ScalarType | None:
         self.condition(expr.condition, self.visit(expr.condition))
@@ -191,7 +227,7 @@ class _Inference:
             for part, found in zip(parts, types, strict=True):
                 self.condition(part, found)
             return _BOOL
-        if kind in _BITWISE:
+        if kind in BITWISE:
             self.check_integers(parts, types)
             common = self.common(expr, parts, types)
             if kind in _SHIFTS:
@@ -214,6 +250,9 @@ class _Inference:
         if kind in _DIVISION:
             hint = "divide with /, or take real(z) and imag(z)"
             self.refuse_complex(expr, common, "complex numbers have no quotient that is rounded downward", hint)
+            if _is_integral(common) and number_of(expr.denominator) == 0:
+                message = f"an integer is divided by zero: {show(expr)}"
+                raise TypeConflictError(Diagnostic("bad-constant", message, hints=("divide by another number",)))
             return DEFAULT_INT if common == _BOOL else common
         if kind in _ARITHMETIC:
             if kind is p.Power:
@@ -236,23 +275,8 @@ class _Inference:
             message = f"{conflict.diagnostic.message}: {show(expr)}"
             raise TypeConflictError(Diagnostic("type-conflict", message, hints=conflict.diagnostic.hints)) from None
         if not isinstance(found, Weak) and is_integer(found):
-            self.check_constants(expr, parts, found)
+            check_constants(expr, parts, types, found, self.visit)
         return found
-
-    def check_constants(self, expr: Expression, parts: Sequence[Expression], dtype: DType) -> None:
-        """Refuse constants that the integer type *dtype* does not hold; ``-c`` in a sum subtracts ``c``."""
-        low, high = integer_limits(dtype)
-        if type(expr) is p.Sum:
-            low = -high
-        elif type(expr) is p.Product:
-            low = min(low, -1)
-        elif type(expr) is p.Power:
-            parts = parts[:1]
-        for part in parts:
-            if type(part) is int and not low <= part <= high:
-                message = f"the constant {part} does not fit {dtype_name(dtype)}, the type of {show(expr)}"
-                hint = "cast the other operand to a type that holds it, such as cast(int64, ...)"
-                raise TypeConflictError(Diagnostic("bad-constant", message, hints=(hint,)))
 
     def refuse_complex(self, expr: Expression, found: ScalarType | None, message: str, hint: str) -> None:
         if found is Weak.COMPLEX or (isinstance(found, np.dtype) and is_complex(found)):
@@ -275,22 +299,23 @@ class _Inference:
         if not is_complex(found):
             message = f"a complex number cannot be cast to {dtype_name(found)}"
             self.refuse_complex(expr, child, message, "take real(z), imag(z) or abs(z) first")
+        if child is Weak.HUGE and is_integer(found):
+            message = f"{show(expr)} converts an integer of more than 64 bits"
+            raise TypeConflictError(Diagnostic("bad-constant", message, hints=("cast a number that fits",)))
         return found
 
     def power(self, expr: p.Power, common: ScalarType | None) -> None:
         """Refuse integers to a negative power, which NumPy refuses too."""
-        is_constant = common in (Weak.INT, Weak.WORD, Weak.LONG)
-        is_integral = is_constant or (isinstance(common, np.dtype) and not is_inexact(common))
-        exponent = expr.exponent
-        if is_integral and isinstance(exponent, int | np.integer) and exponent < 0:
+        exponent = number_of(expr.exponent)
+        if _is_integral(common) and exponent is not None and exponent < 0:
             message = f"an integer to a negative power is no integer: {show(expr)}"
-            hint = f"write 1/{show(expr.base)}**{-int(exponent)}, or cast the base to a floating-point type"
+            hint = f"write 1/{show(expr.base)}**{-exponent}, or cast the base to a floating-point type"
             raise TypeConflictError(Diagnostic("type-conflict", message, hints=(hint,)))
 
     def shift(self, expr: p.LeftShift | p.RightShift, common: ScalarType | None) -> None:
         """Refuse constant shift counts for which C has no answer."""
-        count = expr.shift
-        if common is None or not isinstance(count, int | np.integer):
+        count = number_of(expr.shift)
+        if common is None or count is None:
             return
         dtype = settle(common)
         width = 8 * (DEFAULT_INT if is_bool(dtype) else dtype).itemsize
@@ -354,8 +379,9 @@ class _Inference:
         if chosen is None:
             return None
         for part, dtype in zip(expr.parameters, chosen.arguments, strict=True):
-            if type(part) is int and not _fits(part, dtype):
-                message = f"the constant {part} does not fit {dtype_name(dtype)}, which {chosen} takes"
+            value = constant_of(part)
+            if value is not None and not fits(value, dtype):
+                message = f"the constant {value} does not fit {dtype_name(dtype)}, which {chosen} takes"
                 raise TypeConflictError(Diagnostic("bad-constant", message, hints=("pass a number that fits",)))
         return chosen.result
 
@@ -403,7 +429,7 @@ class _Inference:
     def constructor(self, expr: Record) -> DType:
         dtype: DType = expr.dtype
         for value, name in zip(expr.values, field_names(dtype), strict=True):
-            check_stored(self.visit(value), field_dtype(dtype, name), value)
+            check_stored(self.visit(value), field_dtype(dtype, name), value, self.lookup)
         return dtype
 
     def check_records(self, expr: Expression, types: list[ScalarType | None]) -> None:
@@ -439,6 +465,28 @@ class _Inference:
                 raise TypeConflictError(Diagnostic("type-conflict", message, hints=(_CAST_HINT,)))
 
 
+class _Meeting(_Inference):
+    """An inference that notes with which types a variable is combined."""
+
+    def __init__(self, name: str, lookup: TypeOf) -> None:
+        super().__init__(lookup, FUNCTIONS)
+        self.name = name
+        self.met: list[DType] = []
+
+    def quick_sum(self, types: Sequence[ScalarType | None]) -> None:
+        del types
+
+    def common(
+        self, expr: Expression, parts: Sequence[Expression], types: Sequence[ScalarType | None]
+    ) -> ScalarType | None:
+        found = super().common(expr, parts, types)
+        if found is not None and not isinstance(found, Weak):
+            pairs = zip(parts, types, strict=True)
+            if any(isinstance(kind, Weak) and self.name in variables(part) for part, kind in pairs):
+                self.met.append(found)
+        return found
+
+
 class _Remembering(_Inference):
     """An inference that remembers the types of nodes, by identity."""
 
@@ -455,12 +503,9 @@ class _Remembering(_Inference):
         return found[1]
 
 
-def _fits(constant: int, dtype: DType) -> bool:
-    """Return whether *dtype* holds *constant*, or is no type of integers."""
-    if not is_integer(dtype):
-        return True
-    low, high = integer_limits(dtype)
-    return low <= constant <= high
+def _is_integral(kind: ScalarType | None) -> bool:
+    """Return whether *kind* is a type of integers, or bool, that is known."""
+    return kind in WEAK_INTEGERS or (isinstance(kind, np.dtype) and not is_inexact(kind))
 
 
 def _takes_vectors(function: Function, dtype: DType) -> bool:

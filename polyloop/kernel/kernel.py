@@ -70,6 +70,17 @@ class Domain:
     """The assumptions, which are kept with their identity."""
 
 
+class Computed(Protocol):
+    """A condition on parameters that is computed from their values."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters that it depends on."""
+
+    def holds(self, values: Mapping[str, int]) -> bool:
+        """Return whether it holds for these values."""
+
+
 @quick
 @dataclass(frozen=True, eq=False)
 class Condition:
@@ -83,6 +94,9 @@ class Condition:
         The same for people: *needs* has to hold *where* instances run at all.
     access, array, instruction
         The access as text, its array with the shape, and the id of the instruction.
+    inside
+        A condition on the parameters that is no set, for a subscript that is not affine: something with ``names`` and
+        ``holds``, as :class:`polyloop.analysis.computed.Inside`.  Then *set*, *needs* and *where* say nothing.
     """
 
     set: isl.Set
@@ -91,6 +105,7 @@ class Condition:
     access: str
     array: str
     instruction: str
+    inside: Computed | None = None
 
 
 @quick
@@ -298,7 +313,7 @@ def show_kernel(kernel: LoopKernel) -> str:
         ("temporaries", [_show_temporary(temporary) for temporary in kernel.temporaries.values()]),
         ("domains", [set_text(domain.set) for domain in kernel.domains]),
         ("assumptions", [] if kernel.assumptions.plain_is_universe() else [set_text(kernel.assumptions)]),
-        ("conditions", [set_text(condition.set) for condition in kernel.conditions]),
+        ("conditions", [str(condition.inside or set_text(condition.set)) for condition in kernel.conditions]),
         ("tags", [f"{iname}: {tag}" for iname, tag in kernel.iname_tags.items()]),
         ("foreign functions", [str(function) for function in kernel.foreign]),
         ("rules", [str(rule) for rule in kernel.substitutions.values()]),

@@ -16,7 +16,7 @@ from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Lookup, Operation, element_of, function_name, negate
 from polyloop.expr.operations import MODIFIERS, OPERATIONS
 from polyloop.expr.parser import parse_source
-from polyloop.expr.rewrite import calls
+from polyloop.expr.rewrite import calls, reductions
 from polyloop.expr.source import Source, split_outside_brackets
 from polyloop.frozen import replace
 from polyloop.kernel.instruction import SubstitutionRule
@@ -215,6 +215,11 @@ def _assignee(left: Source, inames: frozenset[str]) -> Expression:
     if re.fullmatch(r"\w+", name):
         _check_name(name, left)
     target = parse_source(left, inames, OPERATION)
+    if reductions(target):
+        if "min" not in left.text and "max" not in left.text:
+            what = "a subscript of an assignment holds no reduction"
+            fail("unsupported-expression", what, left.span(), f"assign it to a variable: <> {name}_at = ...")
+        target = parse_source(left, frozenset(), OPERATION)  # max(i, n - i) is that of two numbers
     if isinstance(target, p.Call):
         fail(
             "bad-identifier",

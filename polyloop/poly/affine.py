@@ -7,12 +7,12 @@ and no ISL object is needed to add, substitute or print them.  A variable is a n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
-import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression
 
 __all__ = ["Affine", "Floor", "Var", "affine_of", "to_expression"]
@@ -162,14 +162,51 @@ def affine_of(expr: Expression) -> Affine | None:
     if kind is p.Product:
         return _affine_product(expr)
     if kind is p.FloorDiv or kind is p.Remainder:
-        numerator, den = affine_of(expr.numerator), expr.denominator
-        if numerator is None or not isinstance(den, int) or den <= 0:
+        numerator, den = affine_of(expr.numerator), number_of(expr.denominator)
+        if numerator is None or not den:
             return None
-        quotient = numerator.floordiv(den)
+        quotient = numerator.floordiv(den) if den > 0 else numerator.scale(-1).floordiv(-den)
         return quotient if kind is p.FloorDiv else numerator.add(quotient, -den)
-    if isinstance(expr, np.integer):
-        return Affine((), int(expr))
+    apply = _WITH_CONSTANTS.get(kind)
+    if apply is not None and (form := apply(expr)) is not None:
+        return form
+    value = number_of(expr)
+    return None if value is None else Affine((), value)
+
+
+def _power(expr: p.Power) -> Affine | None:
+    return affine_of(expr.base) if number_of(expr.exponent) == 1 else None
+
+
+_MOST_SHIFTED: Final = 64
+
+
+def _shift(expr: p.LeftShift | p.RightShift) -> Affine | None:
+    """Return ``e << c`` as ``2**c * e``, and ``e >> c`` as ``floor(e / 2**c)``."""
+    count, form = number_of(expr.shift), affine_of(expr.shiftee)
+    if form is None or count is None or not 0 <= count <= _MOST_SHIFTED:
+        return None
+    return form.scale(1 << count) if type(expr) is p.LeftShift else form.floordiv(1 << count)
+
+
+def _masked(expr: p.BitwiseAnd) -> Affine | None:
+    """Return ``e & (2**c - 1)``, which is ``e % 2**c``, of negative numbers too."""
+    if len(expr.children) != 2:
+        return None
+    masks = [number_of(child) for child in expr.children]
+    for mask, other in zip(masks, reversed(expr.children), strict=True):
+        if mask is not None and mask >= 0 and not mask & (mask + 1) and (form := affine_of(other)) is not None:
+            return form.add(form.floordiv(mask + 1), -mask - 1)
     return None
+
+
+_WITH_CONSTANTS: Final[Mapping[Any, Callable[[Any], Affine | None]]] = {
+    p.Power: _power,
+    p.LeftShift: _shift,
+    p.RightShift: _shift,
+    p.BitwiseAnd: _masked,
+}
+"""Operations that are affine where one operand is a constant."""
 
 
 _RECENT: Final = 2048

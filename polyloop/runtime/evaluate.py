@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from pymbolic import primitives as p
 
+from polyloop.analysis.computed import Inside
 from polyloop.expr.nodes import Expression
 
 __all__ = ["affine_in", "describe", "evaluate", "names_in"]
@@ -76,6 +77,8 @@ def _choice(expression: Expression, values: Mapping[str, int]) -> bool | int:
         case p.If():
             taken = expression.then if evaluate(expression.condition, values) else expression.else_
             return evaluate(taken, values)
+        case Inside():
+            return expression.holds(values)
         case _:
             raise AssertionError(f"not an integer expression: {expression!r}")
 
@@ -99,6 +102,8 @@ def names_in(expression: Expression) -> frozenset[str]:
             return names_in(expression.child)
         case p.If():
             return names_in(expression.condition) | names_in(expression.then) | names_in(expression.else_)
+        case Inside():
+            return expression.names
         case _:
             raise AssertionError(f"not an integer expression: {expression!r}")
 

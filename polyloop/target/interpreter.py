@@ -240,7 +240,8 @@ class _Call:
             raise self.error("assumption-violated", message, (f"it is false for {sizes}",), hint)
 
         for condition in self.kernel.conditions:
-            if self.fixed(condition.set).is_empty():
+            inside = condition.inside
+            if self.fixed(condition.set).is_empty() or (inside is not None and not inside.holds(self.sizes)):
                 check = condition_check(condition)
                 sizes = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
                 raise self.error(check.code, check.message, (f"it is false for {sizes}",), check.hint)

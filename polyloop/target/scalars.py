@@ -17,6 +17,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import ArgumentError, Diagnostic
+from polyloop.expr.constants import constant_of
 from polyloop.expr.dtypes import DType, computed, dtype_name, is_inexact, is_integer, is_signed
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, ResultType
@@ -36,7 +37,7 @@ from polyloop.expr.operations import neutral_value
 from polyloop.expr.printer import show
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
 from polyloop.expr.rewrite import children
-from polyloop.expr.typing import ScalarType, adapted, argument_type, common_type, infer_type
+from polyloop.expr.typing import BITWISE, ScalarType, adapted, argument_type, common_type, infer_type
 from polyloop.target.numeric import NUMERIC
 
 __all__ = ["Closure", "Compiler", "converted", "neutral"]
@@ -240,6 +241,9 @@ class Compiler:
 
     def _other_index(self, expr: Expression) -> Closure:
         """Return a closure for a subscript that is no polynomial or quotient."""
+        number = constant_of(expr)
+        if number is not None:
+            return lambda: number
         kind = type(expr)
         exact = _EXACT.get(kind)
         if kind in (p.Power, p.LeftShift) and not isinstance(children(expr)[1], int):
@@ -283,7 +287,8 @@ class Compiler:
 
     def value(self, expr: Expression, want: DType | None = None) -> Closure:
         """Return a closure for the value of *expr*, as *want* if that is given."""
-        have = adapted(self.type_of(expr), want)
+        exact = type(expr) in BITWISE and want is not None and is_inexact(want)
+        have = adapted(self.type_of(expr), None if exact else want)
         if isinstance(expr, p.ExpressionNode) and is_index_value(expr, self._is_index_name):
             number, dtype = self.index(expr), want or have
             return lambda: _number(number(), dtype)
@@ -305,8 +310,9 @@ class Compiler:
             return _convert(self._name(expr.name), have, computed(have))
         if kind is p.Variable or kind is p.Subscript:
             return _convert(self._element(expr), have, computed(have))
-        if _is_constant(expr):
-            constant = converted(expr, computed(have))
+        number = constant_of(expr)
+        if number is not None or _is_constant(expr):
+            constant = converted(expr if number is None else number, computed(have))
             return lambda: constant
         special = self._SPECIAL.get(kind)
         if special is not None:

@@ -73,7 +73,7 @@ class Assume(Transform):
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         together = self._together(kernel)
-        conditions = tuple(condition for condition in kernel.conditions if not together.is_subset(condition.set))
+        conditions = tuple(c for c in kernel.conditions if c.inside is not None or not together.is_subset(c.set))
         result = replace(kernel, assumptions=together, conditions=conditions)
         if kernel.reference is None:
             return result

@@ -388,3 +388,10 @@ def test_written_loops_stay_as_they_are_nested() -> None:
 
 
 # }}}
+
+
+@pytest.mark.parametrize(("function", "name"), [(functions.prefix, "s"), (functions.carried, "t")])
+def test_a_variable_that_begins_with_a_constant_has_the_type_of_what_it_meets(function, name) -> None:
+    knl = pl.kernel(function)
+    assert knl.temporaries[name].dtype == F
+    assert "double" not in pl.generate_code(knl, target=pl.CTarget()).device_code
