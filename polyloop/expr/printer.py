@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -131,8 +132,22 @@ def _joined(expr: Expression) -> tuple[str, int]:
     return symbol.join([_show(first, level), *(_show(child, level + 1) for child in rest)]), level
 
 
+def _mentions(expr: Expression, name: str) -> bool:
+    return re.search(rf"(?<![\w.]){name}\b", _show(expr, _LOWEST)) is not None
+
+
+def _extreme(expr: p.Min | p.Max) -> tuple[str, int]:
+    """Return the smaller or the larger one of numbers, which is not to look like a reduction: ``min(+i, n - i)``."""
+    first, *rest = expr.children
+    alike = len(rest) == 1 and type(first) is p.Variable and _mentions(rest[0], first.name)
+    name = "min" if type(expr) is p.Min else "max"
+    return f"{name}({'+' if alike else ''}{_list(expr.children)})", _ATOM
+
+
 def _reduction(expr: Expression) -> tuple[str, int]:
     inames = expr.inames[0] if len(expr.inames) == 1 else f"({', '.join(expr.inames)})"
+    if len(expr.inames) == 1 and expr.operation.name in ("min", "max") and not _mentions(expr.expr, inames):
+        inames = f"[{inames}]"  # max(i, x) is the larger one of two numbers
     head = f"reduce({expr.operation}, " if expr.operation.text else f"{expr.operation}("
     more = "" if expr.start is None else f", start={_show(expr.start, _LOWEST)}"
     if expr.along:
@@ -144,8 +159,8 @@ _RENDERERS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
     p.Variable: lambda e: (e.name, _ATOM),
     p.Subscript: lambda e: (f"{e.aggregate.name}[{_list(e.index_tuple)}]", _ATOM),
     p.Call: lambda e: (f"{e.function.name}({_list(e.parameters)})", _ATOM),
-    p.Min: lambda e: (f"min({_list(e.children)})", _ATOM),
-    p.Max: lambda e: (f"max({_list(e.children)})", _ATOM),
+    p.Min: _extreme,
+    p.Max: _extreme,
     p.If: lambda e: (f"if({_list((e.condition, e.then, e.else_))})", _ATOM),
     Targets: lambda e: (_list(e.elements) or "()", _LOWEST),
     CText: lambda e: (f"C({' '.join(e.code.split())!r})", _ATOM),
