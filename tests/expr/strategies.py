@@ -9,8 +9,10 @@ import numpy as np
 import pymbolic.primitives as p
 from hypothesis import strategies as st
 
+from polyloop.expr.constants import ConstantError, folded
 from polyloop.expr.nodes import Expression, Reduction, TypeCast
 from polyloop.expr.operations import OPERATIONS
+from polyloop.expr.rewrite import children
 
 __all__ = ["INAMES", "expressions"]
 
@@ -73,5 +75,14 @@ def _is_no_reduction(extremum: Expression) -> bool:
     return not (len(extremum.children) == 2 and type(first) is p.Variable and first.name in INAMES)
 
 
-expressions = st.recursive(st.one_of(_NAMES, _NUMBERS), _extend, max_leaves=12)
+def _has_values(expr: Expression) -> bool:
+    """Return whether the constants in *expr* can be computed: the parser refuses ``1 // 0`` and ``2**10**9``."""
+    try:
+        folded(expr)
+    except ConstantError:
+        return False
+    return all(map(_has_values, children(expr)))
+
+
+expressions = st.recursive(st.one_of(_NAMES, _NUMBERS), _extend, max_leaves=12).filter(_has_values)
 """Expressions that ``parse_expression(show(e), inames=INAMES)`` gives back."""
