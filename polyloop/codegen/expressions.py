@@ -240,6 +240,8 @@ class Expressions(Addresses):
         texts = self._operands(factors, dtype)
         if is_integer(dtype) and dtype.itemsize < 4 and len(factors) > 1 and (len(factors) > 2 or dtype == _UINT16):
             texts[0] = cast(self.scope, _UINT32, texts[0])  # int would overflow
+        elif minus and is_integer(dtype) and dtype.itemsize == 8 and self._seen(factors[0], dtype) != dtype:
+            texts[0] = cast(self.scope, dtype, texts[0])  # -x comes first, and would wrap
         chain = self.scope.chain()
         for part in factors:
             chain.add("*", self._seen(part, dtype))
@@ -301,7 +303,7 @@ class Expressions(Addresses):
         if number is not None:
             exponent = number
             if exponent == 0:
-                return typed_literal(self.scope, 1, dtype)
+                return typed_literal(self.scope, complex(1) if is_complex(dtype) else 1, dtype)
             is_short = abs(exponent) <= (_MAX_FACTORS if is_inexact(dtype) or dtype.itemsize >= 4 else 1)
             if is_short and (exponent > 0 or is_inexact(dtype)):
                 return self._repeated(base, exponent, dtype)
