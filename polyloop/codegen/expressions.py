@@ -240,14 +240,15 @@ class Expressions(Addresses):
         texts = self._operands(factors, dtype)
         if is_integer(dtype) and dtype.itemsize < 4 and len(factors) > 1 and (len(factors) > 2 or dtype == _UINT16):
             texts[0] = cast(self.scope, _UINT32, texts[0])  # int would overflow
-        elif minus and is_integer(dtype) and dtype.itemsize == 8 and self._seen(factors[0], dtype) != dtype:
-            texts[0] = cast(self.scope, dtype, texts[0])  # -x comes first, and would wrap
         chain = self.scope.chain()
         for part in factors:
             chain.add("*", self._seen(part, dtype))
-        out = texts[0].within(UNARY if minus else PRODUCT)
+        first = self._seen(factors[0], dtype)
+        whole = minus and len(factors) > 1 and first != dtype and is_integer(first)  # -x would wrap by itself
+        out = texts[0].within(UNARY if minus and not whole else PRODUCT)
         for text in texts[1:]:
             out += f" * {text.within(UNARY)}"
+        out = f"({out})" if whole else out
         if minus:
             self.scope.operator("-", None, chain.dtype)
             return self._narrowed(dtype, Text(f"-{out}" if not out.startswith("-") else f"-({out})", PRODUCT))

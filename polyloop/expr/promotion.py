@@ -211,7 +211,7 @@ def adapted(kind: ScalarType, want: DType | None) -> DType:
     if not isinstance(kind, Weak):
         return kind
     if want is not None:
-        if kind in _INTEGERS and (is_integer(want) or is_bool(want)):
+        if kind in WEAK_INTEGERS and (is_integer(want) or is_bool(want)):
             return settle(_adapt(kind, want))
         if is_inexact(want):
             return as_complex(want) if kind is Weak.COMPLEX else as_real(want)

@@ -264,7 +264,7 @@ def _value(name: str, guarded: Mapping[str, _Guarded], binding: Binding) -> np.n
 
 
 def _check_sizes(library: ctypes.CDLL, launch: DeviceLaunch, values: Sequence[np.ndarray[Any, Any]]) -> None:
-    sizes = (ctypes.c_int * 256)()
+    sizes = (ctypes.c_int * (len(values) + 1))()
     count = getattr(library, f"polyloop_sizes_{launch.name}")(sizes)
     expected = [value.itemsize for value in values]
     assert list(sizes[:count]) == expected, f"'{launch.name}' takes {list(sizes[:count])} bytes, given {expected}"

@@ -18,7 +18,7 @@ import pymbolic.primitives as p
 
 from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.expr.constants import constant_of
-from polyloop.expr.dtypes import DType, computed, dtype_name, is_inexact, is_integer, is_signed
+from polyloop.expr.dtypes import DType, computed, dtype_name, integer_limits, is_inexact, is_integer, is_signed
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, ResultType
 from polyloop.expr.indexing import is_index_value
@@ -103,6 +103,14 @@ def built(dtype: DType, values: Sequence[Any]) -> Any:  # noqa: ANN401 - a recor
     for name, value in zip(field_names(dtype), values, strict=True):
         result[name] = converted(value, field_dtype(dtype, name))
     return result[()]
+
+
+def _wrapped(number: int, dtype: DType) -> int:
+    """Return *number* modulo 2^bits where *dtype* is a type of integers: NumPy takes no others."""
+    if not is_integer(dtype):
+        return number
+    low, high = integer_limits(dtype)
+    return (number - low) % (high - low + 1) + low
 
 
 def _lifted(function: Callable[..., Any], kind: DType) -> Callable[..., Any]:
@@ -312,7 +320,7 @@ class Compiler:
             return _convert(self._element(expr), have, computed(have))
         number = constant_of(expr)
         if number is not None or _is_constant(expr):
-            constant = converted(expr if number is None else number, computed(have))
+            constant = converted(expr if number is None else _wrapped(number, have), computed(have))
             return lambda: constant
         special = self._SPECIAL.get(kind)
         if special is not None:

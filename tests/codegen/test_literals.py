@@ -68,6 +68,27 @@ def test_a_choice_of_constants_is_computed_in_the_type_that_it_meets() -> None:
     check("x[i] + (if(x[i] > 5, 2, 1) << 20)", "uint64", lambda x: x + np.where(x > 5, 2, 1).astype(x.dtype) * 2**20)
 
 
+@pytest.mark.parametrize("text", ["x[i] - 18446744073709551615", "x[i] + -18446744073709551615"])
+def test_the_largest_constant_is_subtracted(text: str) -> None:
+    check(text, "uint64", lambda x: x + np.uint64(1))
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("-(u[i]*v[i])", [-(2**20), -(2**40), 0]), ("-(cast(uint64, u[i])*(d[i]*2))", [-2.0 * 2**20, -(2.0**42), -0.0]),
+    ("-(u[i]*d[i])", [-(2.0**20), -(2.0**41), -0.0]),
+])  # fmt: skip
+def test_a_product_is_negated_in_its_own_type(text: str, expected: list[float]) -> None:
+    given: dict[str, Array] = {"u": np.array([2**20, 2**31, 0], np.uint32), "v": np.array([1, 512, 7], np.uint64)}
+    given["d"] = np.array([1, 1024, 5], np.float64)
+    dtype = np.float64 if "d[" in text else np.uint64
+    arguments = [pl.GlobalArg(name, value.dtype, shape="n") for name, value in given.items() if f"{name}[" in text]
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", f"y[i] = {text}", [*arguments, pl.GlobalArg("y", dtype, shape="n"), ...])
+    passed = {name: value for name, value in given.items() if f"{name}[" in text}
+    want = [float(x) for x in expected] if dtype == np.float64 else [int(x) % 2**64 for x in expected]
+    assert pl.compile(knl, target=pl.CTarget())(**passed).y.tolist() == want
+    assert pl.interpret(knl, **passed).y.tolist() == want
+
+
 @pytest.mark.parametrize(("text", "expected"), [
     ("x[i]*(1 << 40)", 2.0**40), ("x[i]*2**70", 2.0**70), ("x[i]*(7 // 2)", 3.0), ("x[i]*~7", -8.0),
     ("x[i]*(3 - 5)", -2.0), ("x[i]*((if(x[i] > 6, 1, 2) | 4)/2)", 2.5), ("x[i]*1e300", np.inf),
