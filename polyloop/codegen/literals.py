@@ -41,6 +41,8 @@ def typed_literal(scope: Scope, value: complex, dtype: DType) -> Text:
 
 
 def _integer(value: int, dtype: DType) -> Text:
+    if value < 0 and is_unsigned(dtype):  # what a sum subtracts: as wide as the number itself
+        return Text(f"-{_integer(-value, dtype).text}", UNARY)
     suffix = "u" if is_unsigned(dtype) and dtype.itemsize >= 4 else ""
     if not -(2**31) <= value < (2**32 if suffix else 2**31):
         suffix = "ull" if suffix or value >= 2**63 else "ll"

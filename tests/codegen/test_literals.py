@@ -68,9 +68,18 @@ def test_a_choice_of_constants_is_computed_in_the_type_that_it_meets() -> None:
     check("x[i] + (if(x[i] > 5, 2, 1) << 20)", "uint64", lambda x: x + np.where(x > 5, 2, 1).astype(x.dtype) * 2**20)
 
 
-@pytest.mark.parametrize("text", ["x[i] - 18446744073709551615", "x[i] + -18446744073709551615"])
-def test_the_largest_constant_is_subtracted(text: str) -> None:
-    check(text, "uint64", lambda x: x + np.uint64(1))
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("text", ["x[i] - {}", "x[i] + -{}", "(x[i] - {}) % 7", "(x[i] - {}) >> 1"])
+def test_the_largest_constant_is_subtracted(text: str, bits: int) -> None:
+    def expected(x: Array) -> Array:
+        found: Array = x + x.dtype.type(1)
+        if "%" in text:
+            found = found % x.dtype.type(7)
+        elif ">>" in text:
+            found = found >> x.dtype.type(1)
+        return found
+
+    check(text.format(2**bits - 1), f"uint{bits}", expected)
 
 
 @pytest.mark.parametrize(("text", "expected"), [
