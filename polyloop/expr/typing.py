@@ -72,13 +72,16 @@ __all__ = [
     "state_dtype",
 ]
 
-TypeOf: TypeAlias = Callable[[str], ScalarType | None]
-"""Gives the type of a name, or None while it is unknown; weak while nothing but constants is assigned to it."""
+TypeOf: TypeAlias = Callable[[str], DType | None]
+"""Gives the type of a name, or None while it is unknown."""
+
+KindOf: TypeAlias = Callable[[str], ScalarType | None]
+"""Gives the type of a name as :data:`TypeOf` does; weak while nothing but constants is assigned to it."""
 
 _BOOL: Final[DType] = np.dtype("bool")
 
 
-def infer(expr: Expression, lookup: TypeOf, functions: Mapping[str, Function] = FUNCTIONS) -> DType | None:
+def infer(expr: Expression, lookup: KindOf, functions: Mapping[str, Function] = FUNCTIONS) -> DType | None:
     """Return the type of the value of *expr*; what stays weak is int32, int64, float64 or complex128.
 
     Parameters
@@ -103,7 +106,7 @@ def infer(expr: Expression, lookup: TypeOf, functions: Mapping[str, Function] = 
     return None if found is None else settle(found)
 
 
-def check_stored(found: ScalarType | None, wanted: DType, expr: Expression, lookup: TypeOf) -> None:
+def check_stored(found: ScalarType | None, wanted: DType, expr: Expression, lookup: KindOf) -> None:
     """Raise ``type-conflict`` where *expr*, of type *found*, cannot become a value of type *wanted*.
 
     A record can only become one of the same type, and what goes together with its components a vector.  Constants have
@@ -120,12 +123,12 @@ def check_stored(found: ScalarType | None, wanted: DType, expr: Expression, look
         raise TypeConflictError(Diagnostic("type-conflict", message, hints=("name a field, or build the record",)))
 
 
-def infer_type(expr: Expression, lookup: TypeOf, functions: Mapping[str, Function] = FUNCTIONS) -> ScalarType | None:
+def infer_type(expr: Expression, lookup: KindOf, functions: Mapping[str, Function] = FUNCTIONS) -> ScalarType | None:
     """Return the type of *expr* as :func:`infer` does, but leave weak values weak."""
     return _Inference(lookup, functions).visit(expr)
 
 
-def remembering(lookup: TypeOf) -> Callable[[Expression], ScalarType | None]:
+def remembering(lookup: KindOf) -> Callable[[Expression], ScalarType | None]:
     """Return :func:`infer_type` for one *lookup*, whose answers must stay: each node is looked at once.
 
     Nodes are told apart by identity, and kept.
@@ -133,7 +136,7 @@ def remembering(lookup: TypeOf) -> Callable[[Expression], ScalarType | None]:
     return _Remembering(lookup, FUNCTIONS).visit
 
 
-def met_types(expr: Expression, name: str, lookup: TypeOf) -> tuple[list[DType], ScalarType | None]:
+def met_types(expr: Expression, name: str, lookup: KindOf) -> tuple[list[DType], ScalarType | None]:
     """Return the types in which *expr* computes with the variable *name*, whose own is weak, and the type of *expr*.
 
     Raises
@@ -178,7 +181,7 @@ def _sum_of_floats(types: tuple[ScalarType | None, ...]) -> ScalarType | None:
 class _Inference:
     """One inference: what names and functions mean."""
 
-    def __init__(self, lookup: TypeOf, functions: Mapping[str, Function]) -> None:
+    def __init__(self, lookup: KindOf, functions: Mapping[str, Function]) -> None:
         self.lookup = lookup
         self.functions = functions
 
@@ -468,7 +471,7 @@ class _Inference:
 class _Meeting(_Inference):
     """An inference that notes with which types a variable is combined."""
 
-    def __init__(self, name: str, lookup: TypeOf) -> None:
+    def __init__(self, name: str, lookup: KindOf) -> None:
         super().__init__(lookup, FUNCTIONS)
         self.name = name
         self.met: list[DType] = []
@@ -490,7 +493,7 @@ class _Meeting(_Inference):
 class _Remembering(_Inference):
     """An inference that remembers the types of nodes, by identity."""
 
-    def __init__(self, lookup: TypeOf, functions: Mapping[str, Function]) -> None:
+    def __init__(self, lookup: KindOf, functions: Mapping[str, Function]) -> None:
         super().__init__(lookup, functions)
         self.known: dict[int, tuple[Expression, ScalarType | None]] = {}
 
