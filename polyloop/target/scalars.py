@@ -67,6 +67,7 @@ _BITWISE: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
 _EXACT: Final[Mapping[type, Callable[..., int]]] = {
     p.Power: operator.pow,
     p.LeftShift: operator.lshift,
+    p.RightShift: operator.rshift,
     p.Min: min,
     p.Max: max,
     p.BitwiseNot: operator.invert,
@@ -254,7 +255,7 @@ class Compiler:
             return lambda: number
         kind = type(expr)
         exact = _EXACT.get(kind)
-        if kind in (p.Power, p.LeftShift) and not isinstance(children(expr)[1], int):
+        if kind in (p.Power, p.LeftShift, p.RightShift) and not isinstance(children(expr)[1], int):
             exact = None  # it is computed in its own type
         if kind is p.Call and isinstance(expr.function, p.Variable) and not isinstance(expr.function, ForeignName):
             exact = _EXACT_CALLS.get(expr.function.name)

@@ -392,7 +392,11 @@ def _function(rng: random.Random, depth: int) -> Drawn:
     a = _any(rng, depth - 1)
     name = rng.choice(_COMPLEX if a.type in COMPLEX else sorted(_SMOOTH))
     result = a.type if a.type in (*FLOATS, *COMPLEX, WEAK) else "float64"
-    return rounded(f"{name}({a.text})", result, _SMOOTH[name], a, ulps=16 if result in COMPLEX else 8)
+    found = rounded(f"{name}({a.text})", result, _SMOOTH[name], a, ulps=16 if result in COMPLEX else 8)
+    if result not in COMPLEX:
+        return found
+    beside = (np.real(a.value) > 0) | (np.abs(np.imag(a.value)) > 1e-6)  # log and sqrt jump at negative numbers
+    return Drawn(found.text, result, found.value, found.error, found.sure & beside)
 
 
 _STEPS: Final[Mapping[str, Callable[[Any], Any]]] = {
