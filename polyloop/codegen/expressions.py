@@ -153,6 +153,8 @@ class Expressions(Addresses):
         if isinstance(expr, np.generic):
             return typed_literal(self.scope, expr.item(), computed(expr.dtype))
         if isinstance(expr, int | float | complex):
+            if want is not None and is_unsigned(want) and type(expr) is int and expr < 0:  # it is subtracted
+                return literal(self.scope, expr, want)
             return literal(self.scope, expr, self._computed(expr, want))
         raise self.scope.error(
             Diagnostic(

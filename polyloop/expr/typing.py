@@ -198,16 +198,15 @@ class _Inference:
             return special(self, expr)
         if not isinstance(expr, p.ExpressionNode):
             return constant_type(expr)
-        try:
-            value = folded(expr)
-        except ConstantError as fault:
-            raise TypeConflictError(fault.diagnostic) from None
+        value = _constant(expr)
         if value is not None:
             return constant_type(value)
         parts = children(expr)
         if kind is p.Sum:
             parts = (parts[0], *((taken if (taken := subtrahend(part)) is not None else part) for part in parts[1:]))
         types = [self.visit(child) for child in parts]
+        if kind is p.Sum and Weak.LONG in types:
+            types = list(map(_as_subtracted, parts, types))
         if (kind is p.Sum or kind is p.Product) and (found := self.quick_sum(types)) is not None:
             return found
         return self.operation(expr, parts, types)
@@ -504,6 +503,19 @@ class _Remembering(_Inference):
         if found is None:
             found = self.known[id(expr)] = (expr, super().visit(expr))
         return found[1]
+
+
+def _constant(expr: Expression) -> int | None:
+    """Return the integer that an expression of constants is; raise where it has none."""
+    try:
+        return folded(expr)
+    except ConstantError as fault:
+        raise TypeConflictError(fault.diagnostic) from None
+
+
+def _as_subtracted(expr: Expression, found: ScalarType | None) -> ScalarType | None:
+    """Return the type of a term of a sum: ``u - 4294967295`` subtracts a number of 32 bits."""
+    return Weak.WORD if found is Weak.LONG and type(expr) is int and -(2**32) < expr < 0 else found
 
 
 def _is_integral(kind: ScalarType | None) -> bool:

@@ -57,6 +57,9 @@ _MMA_OF_DOUBLES: Final = re.compile(
 _LDMATRIX: Final = re.compile(
     r'asm volatile\("ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.shared\.b16 [^"]*"\s*:[^;]*\);'
 )
+_OVERLOADED: Final = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "sqrt", "pow")
+_USING: Final = "".join(f"using ::{name};\n" for name in _OVERLOADED)
+"""Functions of numbers, which functions of complex numbers in the namespace of a program would hide."""
 _DYNAMIC: Final = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w\s]+?)\s+(\w+)\s*\[\s*\]\s*;")
 
 
@@ -77,7 +80,8 @@ def fibre_source(*programs: GeneratedProgram) -> str:
     header = (Path(__file__).parent / "fibres.h").read_text()
     bodies = [_body(program) for program in programs]
     includes = dict.fromkeys(line for body in bodies for line in _INCLUDE.findall(body))
-    texts = [f'{_forgotten(body)}namespace polyloop_{number} {{\n#line 1 "kernel.cu"\n{_INCLUDE.sub("", body)}\n}}\n'
+    texts = [f'{_forgotten(body)}namespace polyloop_{number} {{\n{_USING}'
+             f'#line 1 "kernel.cu"\n{_INCLUDE.sub("", body)}\n}}\n'
              f'#line 1 "entry"\n{_entries(program, f"::polyloop_{number}::")}'
              for number, (program, body) in enumerate(zip(programs, bodies, strict=True))]
     return "\n".join([header, *includes, *texts])
