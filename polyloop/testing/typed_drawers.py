@@ -239,7 +239,8 @@ def _of_truth(rng: random.Random, depth: int) -> Drawn:
         b = leaf("bool")
         symbol = rng.choice(["+", "*"])
         counts = _PLAIN[symbol](a.value.astype(np.int32), b.value.astype(np.int32))
-        return made(f"({a.text} {symbol} {b.text})", "int32", counts, a, b, chain=symbol)
+        # In a longer chain, truth values would be of the type of the rest.
+        return made(f"cast(int32, {a.text} {symbol} {b.text})", "int32", counts, a, b)
     c = _integer(rng, depth - 1)
     return _exact(f"({c.text}*{a.text})", c.type, _objects(c, c.type) * a.value.astype(object), a, c, chain="*")
 
