@@ -289,7 +289,7 @@ class Body:
             found = self.converter.subscript(node)
             if next(iter(reductions(found)), None) is not None:
                 what = "a subscript of an assignment holds no reduction"
-                self.scope.deny(node, "unsupported-expression", what, "assign it to a variable")
+                self.scope.deny(node, "misplaced-reduction", what, "assign it to a variable")
             return found, False
         if not isinstance(node, ast.Name):
             hint = "write the name of a variable, or an element of an array: a[i, j] = ..."

@@ -218,7 +218,7 @@ def _assignee(left: Source, inames: frozenset[str]) -> Expression:
     if reductions(target):
         if "min" not in left.text and "max" not in left.text:
             what = "a subscript of an assignment holds no reduction"
-            fail("unsupported-expression", what, left.span(), f"assign it to a variable: <> {name}_at = ...")
+            fail("misplaced-reduction", what, left.span(), f"assign it to a variable: <> {name}_at = ...")
         target = parse_source(left, frozenset(), OPERATION)  # max(i, n - i) is that of two numbers
     if isinstance(target, p.Call):
         fail(

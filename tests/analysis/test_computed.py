@@ -146,7 +146,7 @@ def test_a_minimum_of_an_iname_and_a_number_is_no_reduction() -> None:
 def test_a_reduction_in_a_subscript_that_is_assigned_is_refused() -> None:
     with pytest.raises(pl.KernelError) as err:
         pl.make_kernel("{[i, j]: 0 <= i, j < n}", "y[sum(j, j)] = 1.0")
-    assert err.value.codes == ("unsupported-expression",)
+    assert err.value.codes == ("misplaced-reduction",)
     assert err.value.found[0].message == "a subscript of an assignment holds no reduction"
 
 

@@ -48,7 +48,7 @@ def test_one_term_a_thread() -> None:
         "{[i, k]: 0 <= i < n and 0 <= k < 64}", "y[i] = sum(k, x[i, k])", [pl.GlobalArg("x", F, shape="n, 64"), ...]
     )
     knl = pl.tag_inames(knl, "i:g.0, k:l.0")
-    assert "    float acc = x[bx * 64 + tx];\n    acc = block_sum_float32(acc, partial);" in cuda(knl)
+    assert "    float acc = x[bx * 64 + tx];\n    acc = loop_kernel_block_sum_float32(acc, partial);" in cuda(knl)
     for n in (0, 1, 3):
         x = np.random.default_rng(n).integers(-4, 5, (n, 64)).astype(F)
         check(knl, {"x": x}, {"y": x.sum(axis=1)})

@@ -155,12 +155,11 @@ def points(domains: dict[str, isl.Set], n: int) -> list[Point]:
 
 def executed(cases: list[Case], folder: Path) -> dict[tuple[int, int], list[Point]]:
     """Return the instances that the generated programs execute."""
-    helpers: dict[str, None] = {}
-    functions, calls = [], []
+    helpers, functions, calls = [], [], []
     for number, case in enumerate(cases):
         program = generate(case.schedule, C_LANGUAGE)
         preamble, function = program.device_code.split("\nvoid ", 1)
-        helpers.update(dict.fromkeys(preamble.splitlines()))
+        helpers.append(preamble)
         recorded = re.sub(r"rec\[0\] \+= (.*?);( *//.*)?$", r"PUSH((int)(\1));", function, flags=re.MULTILINE)
         functions.append(f"static void {recorded}")
         calls += [f'    printf("# {number} {n}\\n"); {case.schedule.name}(&rec, {n});' for n in case.order]

@@ -42,7 +42,7 @@ def test_a_row_by_a_block() -> None:
     knl = pl.split_iname(pl.tag_inames(rows(), "i:g.0"), "k", 128, inner_tag="l.0")
     assert pl.generate_code(knl, target=pl.CudaTarget()).device_code == """\
 // The sum of x over the 128 threads of the block, on each of them; the whole block calls it.
-static __device__ __forceinline__ float block_sum_float32(float x, float *partial)
+static __device__ __forceinline__ float rows_block_sum_float32(float x, float *partial)
 {
     #pragma unroll
     for (int step = 1; step <= 16; step *= 2)
@@ -65,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(128) rows(const float *__restrict__
     float acc = 0.0f;
     for (int k_outer = 0; k_outer < (m - tx + 127) / 128; ++k_outer)
         acc += a[bx * m + 128 * k_outer + tx];
-    acc = block_sum_float32(acc, partial);
+    acc = rows_block_sum_float32(acc, partial);
     if (tx == 0)
         y[bx] = acc;
 }
@@ -85,7 +85,7 @@ const float *__restrict__ a, float *__restrict__ y, int n, int m)
         for (int k_outer = 0; k_outer < (m - tx + 31) / 32; ++k_outer)
             acc += a[i * m + 32 * k_outer + tx];
     }
-    acc = warp_sum_float32(acc);
+    acc = rows_warp_sum_float32(acc);
     if (tx == 0 && i < n)
         y[i] = acc;
 }
@@ -120,7 +120,7 @@ def test_rows_in_registers_have_shared_memory_of_their_own() -> None:
     knl = pl.split_iname(pl.split_iname(rows(), "i", 4, outer_tag="g.0", inner_tag="ilp"), "k", 64, inner_tag="l.0")
     text = pl.generate_code(knl, target=pl.CudaTarget()).device_code
     assert "__shared__ float partial[4][2];" in text
-    assert "            acc[i_inner] = block_sum_float32(acc[i_inner], partial[i_inner]);\n" in text
+    assert "            acc[i_inner] = rows_block_sum_float32(acc[i_inner], partial[i_inner]);\n" in text
     assert "__syncthreads" not in text[text.index('extern "C"') :]
     loop = pl.split_iname(pl.split_iname(rows(), "i", 4, inner_tag="ilp"), "k", 64, inner_tag="l.0")
     assert pl.generate_code(loop, target=pl.CudaTarget()).device_code.count("__syncthreads") == 3
@@ -300,7 +300,7 @@ def test_a_warp_a_row() -> None:
     knl = pl.split_iname(knl, "j", 32, inner_tag="lane")
     text = pl.generate_code(knl, target=pl.CudaTarget()).device_code
     assert "__launch_bounds__(256)" in text
-    assert "acc = warp_sum_float32(acc);" in text
+    assert "acc = csr_warp_sum_float32(acc);" in text
     first = np.array([0, 3, 3, 80, 112, 200, 200, 201, 201, 240, 241], np.int32)
     a = np.random.default_rng(0).random(241, F)
     for _, y in results([knl], [{"first": first, "a": a}]):

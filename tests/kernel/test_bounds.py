@@ -43,7 +43,6 @@ def needs(domain: str, text: str, **shapes: str) -> list[str]:
             {"a": "n, m", "b": "n, m"},
             ["m == n (where m >= 1 and n >= 1)"],
         ),
-        (LINE, "b[i] = a[i*i]", {"a": "n", "b": "n"}, []),
     ],
 )
 def test_conditions(domain: str, text: str, shapes: dict[str, str], conditions: list[str]) -> None:

@@ -247,7 +247,7 @@ def test_a_call_with_several_results_is_made_once(target: str) -> None:
     np.testing.assert_allclose(out[first], np.sin(a))
     np.testing.assert_allclose(out[second], np.cos(a))
     code = pl.generate_code(pl.tag_inames(kernel, "i:g.0"), target=pl.CudaTarget()).device_code
-    assert code.count("= sincos_float64(") == 1
+    assert code.count("= loop_kernel_sincos_float64(") == 1
 
 
 def test_a_condition_on_what_is_swapped_is_evaluated_first() -> None:
