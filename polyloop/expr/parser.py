@@ -76,14 +76,14 @@ def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:
     return type(node) is ast.Name and node.id[:1] != NUMBER_NAME
 
 
-def _may_vary(node: ast.AST, iname: str) -> bool:
-    """Return whether an expression mentions *iname*, or a substitution rule, which may: ``min(i, 3)`` does not."""
-    for part in ast.walk(node):
-        if type(part) is ast.Name and part.id == iname:
-            return True
-        if type(part) is ast.Call and type(part.func) is ast.Name and part.func.id not in _OWN:
-            return True
-    return False
+def _may_vary(node: ast.AST, iname: str, inames: frozenset[str]) -> bool:
+    """Return whether an expression may have other values in other iterations of *iname*.
+
+    It may if it mentions *iname*, or anything but numbers and other inames: a temporary may be set in the loop, and a
+    substitution rule may mention *iname*.  ``min(i, 3)`` has one value.
+    """
+    constant = _OWN | inames - {iname}
+    return any(_is_name(part) and part.id not in constant for part in ast.walk(node))
 
 
 class _Converter:
@@ -362,7 +362,7 @@ class _Converter:
             return True
         if not _is_name(first) or self.inames is None:
             return _is_name(first)
-        return first.id in self.inames and _may_vary(node.args[1], first.id)
+        return first.id in self.inames and _may_vary(node.args[1], first.id, self.inames)
 
     def reduction(self, operation: Operation, node: ast.Call, arguments: list[ast.expr]) -> Expression:
         terms, head = ", ".join(operation.fields or "e"), f"{operation}("

@@ -285,7 +285,8 @@ def test_cuda_wants_complex_numbers_aligned_as_a_whole() -> None:
 
 def test_cuda_text_of_complex_numbers_holds_only_what_it_uses() -> None:
     source = pl.generate_code(kernel("o[i] = 2*z[i]", z=PAIR), target=pl.CudaTarget()).device_code
-    assert source.startswith("struct __align__(8) complex64 { float re, im; };\n\n")
+    text = "struct __align__(8) complex64 { float re, im; };"
+    assert source.startswith(f"#ifndef POLYLOOP_COMPLEX64\n#define POLYLOOP_COMPLEX64\n{text}\n#endif\n\n")
     assert source.count("operator") == 1
     assert "o[i] = 2.0f * z[i];" in source
 

@@ -114,7 +114,7 @@ def lookup(name: str) -> DType | None:
         ("sum(k, f)", "float32"),
         ("sum(k, t)", "int32"),
         ("any(k, t)", "bool"),
-        ("max([k], t)", "bool"),
+        ("max(k, t)", "bool"),
         ("f[i, n - 1]", "float32"),
         ("sqrt(f)", "float32"),
         ("sqrt(i)", "float64"),
