@@ -63,7 +63,7 @@ def test_a_block_does_first_what_needs_no_other_block() -> None:
     """It stores its total at once, and looks back behind the scan of its own threads."""
     text = cuda(in_one_launch(prefix(), 128, 4))
     places = [text.rindex(call) for call in (
-        "block_sum_float32(tile_sum", "store_float32(before_thread", "= block_exclusive_sum", "= grid_exclusive_sum",
+        "block_sum_float32(tile_sum", "store_float32(before_thread", "= prefix_block_exclusive_sum", "= prefix_grid_exclusive_sum",
     )]  # fmt: skip
     assert places == sorted(places)
 
