@@ -63,7 +63,8 @@ def test_a_block_does_first_what_needs_no_other_block() -> None:
     """It stores its total at once, and looks back behind the scan of its own threads."""
     text = cuda(in_one_launch(prefix(), 128, 4))
     places = [text.rindex(call) for call in (
-        "block_sum_float32(tile_sum", "store_float32(before_thread", "= prefix_block_exclusive_sum", "= prefix_grid_exclusive_sum",
+        "block_sum_float32(tile_sum", "store_float32(before_thread", "= prefix_block_exclusive_sum",
+        "= prefix_grid_exclusive_sum",
     )]  # fmt: skip
     assert places == sorted(places)
 
@@ -264,7 +265,7 @@ def probe(text: str, before: int) -> GeneratedProgram:
 extern "C" __global__ void probe(unsigned long long *totals, float *result)
 {{
     __shared__ float before[1];
-    result[threadIdx.x] = grid_exclusive_sum_float32(1000.0f, {before}, totals, before);
+    result[threadIdx.x] = prefix_grid_exclusive_sum_float32(1000.0f, {before}, totals, before);
 }}
 """
     arguments = (

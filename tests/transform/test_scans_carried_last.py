@@ -89,8 +89,8 @@ def test_blocks(threads: int, items: int) -> None:
 def test_a_block_scans_its_tile_before_it_looks_back() -> None:
     text = cuda(by_blocks(prefix(), 64, 4))
     places = [text.rindex(call) for call in (
-        "block_sum_float32(tile_sum", "store_float32(", "= prefix_block_exclusive_sum", "local[", "= prefix_grid_exclusive_sum",
-        "before_tile + local[",
+        "block_sum_float32(tile_sum", "store_float32(", "= prefix_block_exclusive_sum", "local[",
+        "= prefix_grid_exclusive_sum", "before_tile + local[",
     ) if call != "local["]  # fmt: skip
     assert places == sorted(places)
 
