@@ -57,7 +57,7 @@ _MMA_OF_DOUBLES: Final = re.compile(
 _LDMATRIX: Final = re.compile(
     r'asm volatile\("ldmatrix\.sync\.aligned\.m8n8\.x(\d)(\.trans)?\.shared\.b16 [^"]*"\s*:[^;]*\);'
 )
-_OVERLOADED: Final = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "sqrt", "pow")
+_OVERLOADED: Final = ("abs", "sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "sqrt", "pow")
 _USING: Final = "".join(f"using ::{name};\n" for name in _OVERLOADED)
 """Functions of numbers, which functions of complex numbers in the namespace of a program would hide."""
 _DYNAMIC: Final = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s+)?([\w\s]+?)\s+(\w+)\s*\[\s*\]\s*;")
