@@ -139,7 +139,7 @@ def _mentions(expr: Expression, name: str) -> bool:
 def _extreme(expr: p.Min | p.Max) -> tuple[str, int]:
     """Return the smaller or the larger one of numbers, which is not to look like a reduction: ``min(+i, n - i)``."""
     first, *rest = expr.children
-    alike = len(rest) == 1 and type(first) is p.Variable and re.search(r"[A-Za-z_]", _show(rest[0], _LOWEST))
+    alike = len(rest) == 1 and type(first) is p.Variable and _mentions(rest[0], first.name)
     name = "min" if type(expr) is p.Min else "max"
     return f"{name}({'+' if alike else ''}{_list(expr.children)})", _ATOM
 
