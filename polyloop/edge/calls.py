@@ -189,7 +189,7 @@ def entrance(value: _R) -> _R:
     """Return a public name as users see it: functions and classes with their arguments checked."""
     if isinstance(value, types.FunctionType):
         return value if value.__module__ == _PACKAGE else cast("_R", public(value))
-    if isinstance(value, type) and not issubclass(value, Enum):
+    if isinstance(value, type) and not issubclass(value, Enum | BaseException):  # errors travel between processes
         guard(value)
     return value
 

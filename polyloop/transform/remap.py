@@ -239,6 +239,12 @@ def nest_groups(instruction: Instruction) -> list[tuple[tuple[str, ...], tuple[s
 
 def remap_violations(kernel: LoopKernel, change: Remap, only: Collection[str] | None = None) -> Iterator[Diagnostic]:
     """Yield why *change* does not fit the instructions *only* (all by default): some loops would be lost."""
+    for name, rule in kernel.substitutions.items() if only is None else ():
+        for reduction in reductions(rule.value):
+            present = [iname for iname in reduction.inames if iname in change.old]
+            if present and change.image(present) is None:
+                yield _partly_in_rule(change, name, present)
+                return
     for instruction in kernel.instructions:
         if only is not None and instruction.id not in only:
             continue
@@ -270,6 +276,17 @@ def _not_kept(instruction: Instruction, values: Mapping[str, int]) -> Diagnostic
         (f"instance ({shown}) has no new place of its own",),
         ("every instance has to become exactly one new one, and no two the same",),
         sites=(instruction.site(),),
+    )
+
+
+def _partly_in_rule(change: Remap, rule: str, present: Sequence[str]) -> Diagnostic:
+    missing = [name for name in change.old if name not in present]
+    has, lacks = (" and ".join(f"'{name}'" for name in names) for names in (present, missing))
+    return Diagnostic(
+        "partly-mapped",
+        f"the rule '{rule}' has a reduction over {has}, but not over {lacks}",
+        ("what the map makes of its inames depends on inames that it does not have",),
+        (f'expand it first: expand_subst(knl, "{rule}")', "give the reduction inames of its own: duplicate_inames"),
     )
 
 
