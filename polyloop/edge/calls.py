@@ -161,7 +161,13 @@ def public(function: Callable[_P, _R], name: str | None = None) -> Callable[_P, 
 
 
 def guard(kind: type) -> None:
-    """Let the arguments of a class be checked when a user makes an instance; what the package makes is right."""
+    """Let the arguments of a class be checked when a user makes an instance; what the package makes is right.
+
+    Errors and warnings stay as they are: what carries them between processes makes them anew, and tells by a TypeError
+    that it cannot.
+    """
+    if issubclass(kind, BaseException):
+        return
     maker = _maker(kind)
     plain: Callable[..., object] = getattr(kind, maker)
     known: list[_Declaration] = []
@@ -189,7 +195,7 @@ def entrance(value: _R) -> _R:
     """Return a public name as users see it: functions and classes with their arguments checked."""
     if isinstance(value, types.FunctionType):
         return value if value.__module__ == _PACKAGE else cast("_R", public(value))
-    if isinstance(value, type) and not issubclass(value, Enum | BaseException):  # errors travel between processes
+    if isinstance(value, type) and not issubclass(value, Enum):
         guard(value)
     return value
 

@@ -280,3 +280,10 @@ def test_what_is_nested_too_deeply_is_refused() -> None:
     with pytest.raises(pl.PolyloopError) as caught:
         pl.merge(deep)
     assert caught.value.codes == ("too-deep",)
+
+
+@pytest.mark.parametrize("kind", [pl.PolyloopWarning, pl.KernelError, pl.ArgumentError])
+def test_an_error_that_cannot_be_made_anew_is_a_type_error(kind: type[Exception]) -> None:
+    """Test runners carry warnings between processes by calling their classes with the text, and look for this error."""
+    with pytest.raises(TypeError):
+        kind("a text")
