@@ -209,3 +209,22 @@ def test_instructions_go_first_where_they_may() -> None:
     assert [i.id for i in pl.set_instruction_priority(base, "one", -1).instructions] == ["two", "one", "last"]
     assert [i.id for i in pl.set_instruction_priority(base, "last", 5).instructions] == ["one", "two", "last"]
     refused(base, lambda k: pl.set_instruction_priority(k, "nobody", 1), "unknown-instruction")
+
+
+def test_a_map_that_a_rules_reduction_cannot_follow_is_refused() -> None:
+    """The rule has a reduction over ``j`` alone; a map of both inames would leave it without ``i``."""
+    knl = pl.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < m}"],
+        "l1() := sum(j, v[j])\no[i, j] = 2 + i",
+        [pl.GlobalArg("v", np.float64, shape="m"), pl.GlobalArg("o", np.float64, shape="n, m"), ...],
+    )
+    with pytest.raises(pl.TransformError) as error:
+        pl.map_domain(knl, "{[i, j] -> [i, t]: t = i + j}")
+    assert error.value.codes == ("partly-mapped",)
+    assert "the rule 'l1' has a reduction over 'j', but not over 'i'" in str(error.value)
+    with pytest.raises(pl.TransformError, match=r"write-race|illegal"):  # the search for a skew that helps passes it by
+        pl.split_iname(pl.make_kernel(
+            ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < m}"],
+            "l1() := sum(j, v[j])\nfor i\n  for j\n    o[j] = o[j] + i\n  end\nend",
+            [pl.GlobalArg("v, o", np.float64, shape="m"), ...],
+        ), "i", 2, inner_tag="l.1")  # fmt: skip
