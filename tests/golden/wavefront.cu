@@ -9,7 +9,7 @@ extern "C" __global__ void __launch_bounds__(4) wavefront(int *a, int n)
     for (int t = 2; t < 2 * n - 1; ++t) {
         for (int i_outer = max((4 - tx) / 4, floordiv_int32(t - n - tx, 4) + 1); i_outer < min((n - tx + 3) / 4, (t - tx + 3) / 4); ++i_outer) {
             const int i = 4 * i_outer + tx, j = t - 4 * i_outer - tx;
-            a[i * n + j] = a[(i - 1) * n + j] + a[i * n + j - 1];
+            a[i * n + j] = (unsigned int)a[(i - 1) * n + j] + a[i * n + j - 1];
         }
         __syncwarp();
     }
