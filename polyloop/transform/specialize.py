@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import islpy as isl
 import numpy as np
 
 from polyloop.analysis.bounds import bounds_conditions, bounds_violations
 from polyloop.analysis.infer import bound_violations, infer_dtypes, type_violations
+from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import dtype_name, find_dtype, to_dtype, type_spelling
 from polyloop.expr.rewrite import substitute
@@ -196,7 +197,7 @@ def _fixed_origin(origin: Origin, numbers: Mapping[str, Affine]) -> Origin:
     return replace(origin, forms={iname: form.substitute(numbers) for iname, form in origin.forms.items()})
 
 
-def fix_parameters(kernel: LoopKernel, /, **values: int) -> LoopKernel:
+def fix_parameters(kernel: LoopKernel, /, **values: Annotated[int, EXPLAINED]) -> LoopKernel:
     """Replace integer parameters by numbers; they are no arguments any more.
 
     ::

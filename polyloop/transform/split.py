@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import pymbolic.primitives as p
 
 from polyloop.analysis.legality import order_violations
+from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic
 from polyloop.expr.names import check_identifier
 from polyloop.frozen import replace
@@ -172,13 +173,13 @@ def parts_of(kernel: LoopKernel, iname: str, length: int, names: tuple[str, str]
 def split_iname(
     kernel: LoopKernel,
     split_iname: str,
-    inner_length: int,
+    inner_length: Annotated[int, EXPLAINED],
     *,
     outer_iname: str | None = None,
     inner_iname: str | None = None,
     outer_tag: str | None = None,
     inner_tag: str | None = None,
-    slabs: tuple[int, int] = (0, 0),
+    slabs: Annotated[tuple[int, int], EXPLAINED] = (0, 0),
     within: str | None = None,
     do_tagged_check: bool = True,
 ) -> LoopKernel:
