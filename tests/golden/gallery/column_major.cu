@@ -3,7 +3,7 @@ extern "C" __global__ void __launch_bounds__(32) column_major(const float *__res
     const long long bx = blockIdx.x;
     const long long tx = threadIdx.x;
     const long long i = 32 * bx + tx;
-    if (m >= 1 && i < n) {
+    if (i < n) {
         float acc = 0.0f;
         for (long long j = 0; j < m; ++j)
             acc += a[i + j * n] * x[j];

@@ -3,7 +3,7 @@ extern "C" __global__ void __launch_bounds__(64) histogram_0(int *__restrict__ c
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     const int b = 64 * bx + tx;
-    if (n >= 1 && b < 37)
+    if (b < 37)
         count[b] = 0;
 }
 

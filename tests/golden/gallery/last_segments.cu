@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(16) last_segments(const float *__re
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
-    if (n >= 1 && i < m) {
+    if (i < m) {
         last_segments_value_flag acc = last_segments_make_value_flag(0.0f, false);  // insn
         const int j_outer_full = n / 8;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {

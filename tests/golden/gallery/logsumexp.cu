@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(16) logsumexp(const float *__restri
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
-    if (n >= 1 && i < m) {
+    if (i < m) {
         logsumexp_log_sum_exp_state acc = logsumexp_make_log_sum_exp_state(-__int_as_float(0x7f800000), 0.0f);  // insn
         for (int j = 0; j < n; ++j)
             acc = logsumexp_log_sum_exp(acc, logsumexp_make_log_sum_exp_state(x[i * n + j], 1.0f));  // insn

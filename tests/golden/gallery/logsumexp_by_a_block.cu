@@ -51,15 +51,13 @@ extern "C" __global__ void __launch_bounds__(64) logsumexp_by_a_block(const floa
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     __shared__ logsumexp_by_a_block_log_sum_exp_state partial[2];
-    if (n >= 1) {
-        logsumexp_by_a_block_log_sum_exp_state acc = logsumexp_by_a_block_make_log_sum_exp_state(-__int_as_float(0x7f800000), 0.0f);  // insn
-        for (int j_outer = 0; j_outer < (n - tx + 63) / 64; ++j_outer)
-            acc = logsumexp_by_a_block_log_sum_exp(acc, logsumexp_by_a_block_make_log_sum_exp_state(x[bx * n + 64 * j_outer + tx], 1.0f));  // insn
-        acc = logsumexp_by_a_block_block_log_sum_exp(acc, partial);  // insn
-        logsumexp_by_a_block_log_sum_exp_state log_sum_exp_value = acc;  // insn
-        float top = log_sum_exp_value.top;  // insn_1
-        float rest = log_sum_exp_value.rest;  // insn_2
-        if (tx == 0)
-            y[bx] = top + logf(rest);  // insn_3
-    }
+    logsumexp_by_a_block_log_sum_exp_state acc = logsumexp_by_a_block_make_log_sum_exp_state(-__int_as_float(0x7f800000), 0.0f);  // insn
+    for (int j_outer = 0; j_outer < (n - tx + 63) / 64; ++j_outer)
+        acc = logsumexp_by_a_block_log_sum_exp(acc, logsumexp_by_a_block_make_log_sum_exp_state(x[bx * n + 64 * j_outer + tx], 1.0f));  // insn
+    acc = logsumexp_by_a_block_block_log_sum_exp(acc, partial);  // insn
+    logsumexp_by_a_block_log_sum_exp_state log_sum_exp_value = acc;  // insn
+    float top = log_sum_exp_value.top;  // insn_1
+    float rest = log_sum_exp_value.rest;  // insn_2
+    if (tx == 0)
+        y[bx] = top + logf(rest);  // insn_3
 }

@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(16) nearest(const float *__restrict
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
-    if (n >= 1 && i < m) {
+    if (i < m) {
         nearest_value_index acc_0 = nearest_make_value_index(__int_as_float(0x7f800000), 2147483647);
         for (int j = 0; j < n; ++j) {
             float acc = 0.0f;

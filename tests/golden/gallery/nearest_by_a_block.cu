@@ -45,15 +45,13 @@ extern "C" __global__ void __launch_bounds__(40) nearest_by_a_block(const float 
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     __shared__ nearest_by_a_block_value_index partial[5];
-    if (n >= 1) {
-        nearest_by_a_block_value_index acc = nearest_by_a_block_make_value_index(__int_as_float(0x7f800000), 2147483647);  // insn
-        for (int j_outer = 0; j_outer < (n - tx + 39) / 40; ++j_outer)
-            acc = nearest_by_a_block_argmin(acc, nearest_by_a_block_make_value_index(fabsf(a[bx * n + 40 * j_outer + tx] - point[bx]), 40 * j_outer + tx));  // insn
-        acc = nearest_by_a_block_block_argmin(acc, partial);  // insn
-        nearest_by_a_block_value_index argmin_value = acc;  // insn
-        if (tx == 0) {
-            distance[bx] = argmin_value.value;  // insn_1
-            nearest[bx] = argmin_value.index;  // insn_2
-        }
+    nearest_by_a_block_value_index acc = nearest_by_a_block_make_value_index(__int_as_float(0x7f800000), 2147483647);  // insn
+    for (int j_outer = 0; j_outer < (n - tx + 39) / 40; ++j_outer)
+        acc = nearest_by_a_block_argmin(acc, nearest_by_a_block_make_value_index(fabsf(a[bx * n + 40 * j_outer + tx] - point[bx]), 40 * j_outer + tx));  // insn
+    acc = nearest_by_a_block_block_argmin(acc, partial);  // insn
+    nearest_by_a_block_value_index argmin_value = acc;  // insn
+    if (tx == 0) {
+        distance[bx] = argmin_value.value;  // insn_1
+        nearest[bx] = argmin_value.index;  // insn_2
     }
 }

@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(16) pivots(const float *__restrict_
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
-    if (n >= 1 && i < m) {
+    if (i < m) {
         pivots_value_index acc = pivots_make_value_index(-__int_as_float(0x7f800000), 2147483647);  // insn
         const int j_outer_full = n / 4;
         for (int j_outer = 0; j_outer < j_outer_full; ++j_outer) {

@@ -25,8 +25,8 @@ extern "C" __global__ void __launch_bounds__(64) running_sums_of_reversed_rows(c
 {
     const int tx = threadIdx.x;
     __shared__ float x_fetch[4][64];
+    float s = 0.0f;  // insn
     if (n >= 1) {
-        float s = 0.0f;  // insn
         cp_async_4(&x_fetch[0][tx], &x[tx]);  // fetch_x
         cp_async_commit();
         if (n >= 2)

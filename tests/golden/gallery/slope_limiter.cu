@@ -13,15 +13,13 @@ extern "C" __global__ void __launch_bounds__(16) slope_limiter(const float *__re
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
-    float acc;
     for (int s = 0; s < 3; ++s) {
         if (i < n)
             slope[s * n + i] = minmod_float(u[s * (n + 2) + i + 1] - u[s * (n + 2) + i], u[s * (n + 2) + i + 2] - u[s * (n + 2) + i + 1]);  // insn
-        if (n >= 1)
-            acc = -__int_as_float(0x7f800000);  // insn_1
+        float acc = -__int_as_float(0x7f800000);  // insn_1
         for (int j = 0; j < n; ++j)
             acc = fmaxf(acc, fabsf(minmod_float(u[s * (n + 2) + j + 1] - u[s * (n + 2) + j], u[s * (n + 2) + j + 2] - u[s * (n + 2) + j + 1])));  // insn_1
-        if (bx == 0 && tx == 0 && n >= 1)
+        if (bx == 0 && tx == 0)
             steepest[s] = fmaxf(acc, 0.0f);  // insn_1
     }
 }

@@ -3,7 +3,7 @@ extern "C" __global__ void __launch_bounds__(64) norms(const float *__restrict__
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     const int i = 64 * bx + tx;
-    if (m >= 4 && i < n) {
+    if (i < n) {
         float acc = 0.0f;
         for (int k_outer = 0; k_outer < m / 4; ++k_outer) {
             const float4 a_v = *(const float4 *)&a[i * m + 4 * k_outer];

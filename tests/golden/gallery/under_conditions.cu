@@ -3,7 +3,7 @@ extern "C" __global__ void __launch_bounds__(16) under_conditions(const float *_
     const int bx = blockIdx.x;
     const int tx = threadIdx.x;
     const int i = 16 * bx + tx;
-    if (n >= 1 && i < m) {
+    if (i < m) {
         float acc = 0.0f;
         for (int j = 0; j < n; ++j)
             acc += a[i * n + j] > 0.0f ? a[i * n + j] : 0.0f;
