@@ -30,7 +30,7 @@ Addresses = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AddressMap:
-    """Where the elements of an array lie.
+    """Addresses of the elements of an array.
 
     Attributes
     ----------

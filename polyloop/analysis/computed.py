@@ -154,7 +154,7 @@ class Unknown(Exception):  # noqa: N818  # a signal to who asked, not an error o
 
 
 class Outcome(Enum):
-    """What is known of a subscript before there are sizes."""
+    """Facts about a subscript that hold for all sizes."""
 
     INSIDE = "inside for all sizes"
     CHECKED = "checked at launch"

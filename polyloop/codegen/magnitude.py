@@ -29,7 +29,7 @@ Polynomial: TypeAlias = Mapping[tuple[str, ...], int]
 """Coefficients of products of sizes, which are sorted; of the empty product, the constant."""
 _Bound: TypeAlias = dict[tuple[str, ...], Fraction | int]
 _UNBOUNDED: Final = 2**63 - 1
-"""What no index of 32 bits can hold; wider ones there are not."""
+"""Magnitude that no index can hold."""
 _TypeOf: TypeAlias = Callable[[str], DType | None]
 _Types: TypeAlias = tuple[_TypeOf, _TypeOf]
 """The types of names that are read from memory or passed by value, None for indices; the types of all names."""

@@ -1,4 +1,4 @@
-"""What the names of a kernel become in the text of a program.
+"""Names of a kernel as the text of a program has them.
 
 An ordinary name stays as it is.  One that means something else where it would stand gets an underscore at its end, and
 so does one that is such a word followed by underscores already: no two names become one, and whoever knows the words
