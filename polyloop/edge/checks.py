@@ -19,7 +19,10 @@ NO: Final = object()
 
 
 class _Explained:
-    """In ``Annotated[str, EXPLAINED]``: a value of another type goes through, and the function says what is wrong."""
+    """In ``Annotated[str, EXPLAINED]``: plain data of another type goes through, and the function says what is wrong.
+
+    Texts that no file can hold, integers of more than 64 bits and a user's objects do not: what prints them may raise.
+    """
 
     def __repr__(self) -> str:
         return "EXPLAINED"
@@ -127,6 +130,24 @@ def _either(takes: Sequence[Take], exact: Mapping[type, Take]) -> Take:
     return take
 
 
+_DATA: Final = (str, int, float, complex, types.NoneType, list, tuple, set, frozenset, dict)
+
+
+def _explained(wanted: Take | None) -> Take | None:
+    """Return the check of a parameter whose function explains plain data that does not fit."""
+    if wanted is None:
+        return None
+
+    def take(value: Any) -> Any:  # noqa: ANN401
+        found = wanted(value)
+        if found is not NO or not (isinstance(value, _DATA) or type(value).__module__.startswith("polyloop.")):
+            return found
+        is_huge = isinstance(value, int) and not LOWEST <= value <= HIGHEST
+        return NO if is_huge or (isinstance(value, str) and not is_writable(value)) else value
+
+    return take
+
+
 def _entries(value: Any) -> Iterator[Any] | None:  # noqa: ANN401
     """Return the entries of something that may stand for a sequence; sets in the order of their texts."""
     if isinstance(value, bytes | bytearray | memoryview | Mapping | str):
@@ -222,7 +243,7 @@ def take(hint: Any) -> Take | None:  # noqa: ANN401 - an annotation
     if plain is not None:
         return plain
     if origin is Annotated and EXPLAINED in hint.__metadata__:
-        return None
+        return _explained(take(arguments[0]))
     if origin is Annotated:
         rules = [rule for rule in hint.__metadata__ if isinstance(rule, AtLeast | OneOf)]
         return _restricted(take(arguments[0]), rules)

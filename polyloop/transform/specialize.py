@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import islpy as isl
-import numpy as np
 
 from polyloop.analysis.bounds import bounds_conditions, bounds_violations
 from polyloop.analysis.infer import bound_violations, infer_dtypes, type_violations
@@ -213,12 +212,7 @@ def fix_parameters(kernel: LoopKernel, /, **values: Annotated[int, EXPLAINED]) -
     -----
     Changes the meaning on purpose.  Source: Loopy's transform of the same name.
     """
-    return FixParameters(tuple((name, _plain_integer(value)) for name, value in values.items()))(kernel)
-
-
-def _plain_integer(value: object) -> int:
-    """Return a NumPy integer as an int; anything else is left for the checks."""
-    return int(value) if isinstance(value, np.integer) else value  # type: ignore[return-value] # wrong types are refused later
+    return FixParameters(tuple(values.items()))(kernel)
 
 
 @dataclass(frozen=True)

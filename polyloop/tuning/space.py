@@ -102,8 +102,7 @@ def _value_problems(name: str, values: object) -> Iterator[Diagnostic]:
     known: list[object] = []
     for value in values:
         if value is not None and type(value) not in {bool, int, float, str}:
-            more = getattr(value, "item", None)
-            hint = f"pass {more()!r}" if callable(more) else "pass a name or a number; build can look up what it means"
+            hint = "pass a name or a number; build can look up what it means"
             note = "results are kept as JSON, which holds numbers, texts, true, false and null"
             message = f"'{name}' cannot be {spelt(value)}, of type {type(value).__name__}"
             yield Diagnostic("bad-space", message, (note,), (hint,))

@@ -46,8 +46,8 @@ REFUSED: dict[str, tuple[Callable[[], object], type[pl.PolyloopError], str]] = {
     "a number as text": (
         lambda: KNL.split_iname("i", "4"),
         pl.TransformError,
-        "split_iname on kernel 'axpy': argument 'inner_length' cannot be '4' [wrong-argument-type]\n"
-        "  Note: it takes an integer",
+        "split_iname on kernel 'axpy': cannot split by '4' [bad-factor]\n"
+        "  Hint: inner_length is the extent of the inner loop: an integer of at least 1",
     ),
     "an entry of a sequence": (
         lambda: KNL.add_prefetch("x", ["i", 3]),

@@ -108,10 +108,11 @@ def test_refusals(space: Any, conditions: Any, text: str) -> None:
     ({"space": {"order": "rows"}}, "tune: the values of 'order' are 'rows', which is no list [bad-space]\n"
                                    "  Hint: \"order\": ['rows'] leaves no choice but this"),
     ({"space": {"tile": 4}}, "tune: the values of 'tile' are 4, which is no list [bad-space]"),
-    ({"space": {"tile": [np.int64(4)]}}, "tune: 'tile' cannot be np.int64(4), of type int64 [bad-space]\n"
-                                         "  Note: results are kept as JSON, which holds numbers, texts, true, "
-                                         "false and null\n"
-                                         "  Hint: pass 4"),
+    ({"space": {"tile": [(4, 8)]}}, "tune: 'tile' cannot be (4, 8), of type tuple [bad-space]\n"
+                                    "  Note: results are kept as JSON, which holds numbers, texts, true, "
+                                    "false and null\n"
+                                    "  Hint: pass a name or a number; build can look up what it means"),
+    ({"space": {"tile": [np.int64(4)]}}, "tune: build cannot be called with the choice tile=4 [bad-build]"),
     ({"space": {"tile": [4, 8, 4]}}, "tune: 'tile' has the value 4 twice [bad-space]"),
     ({"space": {"tile": [1, True]}}, "tune: 'tile' has the value True twice [bad-space]"),
     ({"conditions": ["tile > 2"]}, "tune: 'tile > 2' is not a condition [bad-space]"),
