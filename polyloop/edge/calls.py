@@ -34,7 +34,7 @@ class _Declaration:
 
     def __init__(self, declared: Callable[..., object], name: str) -> None:
         self.name = name
-        self.refusal = _refusal(declared.__module__)
+        self.refusal = _MisuseError if _is_raised(declared) else _refusal(declared.__module__)
         code = _code(declared)
         hints = get_type_hints(code, vars(sys.modules[declared.__module__]), include_extras=True)
         found = list(signature(code).parameters.values())[isinstance(declared, type) :]
@@ -110,6 +110,17 @@ class _Declaration:
         return self.refusal(self.name, kernel, [finding])
 
 
+class _MisuseError(ArgumentError, TypeError):
+    """An error or a warning cannot be made so.
+
+    What carries them between processes makes them anew, and expects a TypeError where it cannot.
+    """
+
+
+def _is_raised(declared: object) -> bool:
+    return isinstance(declared, type) and issubclass(declared, BaseException)
+
+
 def _refusal(module: str) -> type[PolyloopError]:
     """Return what the functions of a module raise."""
     package = module.partition(".")[2].partition(".")[0]
@@ -161,13 +172,7 @@ def public(function: Callable[_P, _R], name: str | None = None) -> Callable[_P, 
 
 
 def guard(kind: type) -> None:
-    """Let the arguments of a class be checked when a user makes an instance; what the package makes is right.
-
-    Errors and warnings stay as they are: what carries them between processes makes them anew, and tells by a TypeError
-    that it cannot.
-    """
-    if issubclass(kind, BaseException):
-        return
+    """Let the arguments of a class be checked when a user makes an instance; what the package makes is right."""
     maker = _maker(kind)
     plain: Callable[..., object] = getattr(kind, maker)
     known: list[_Declaration] = []

@@ -174,10 +174,16 @@ def _drawn(rng: Random, kernel: LoopKernel, mode: Mode) -> tuple[str, Callable[[
     as_text = repr if not isinstance(target, type) else type
 
     def run() -> object:
-        found = target(*args, **kwargs)
+        found = _as_a_user(target, args, kwargs)
         return str(found) if isinstance(found, LoopKernel) else as_text(found)
 
     return f"pl.{name}({', '.join(words)})", run
+
+
+_as_a_user: Final = types.FunctionType(
+    (lambda target, args, kwargs: target(*args, **kwargs)).__code__, {"__name__": "user"}
+)
+"""Calls from outside of the package: what the package makes of its own classes is not checked."""
 
 
 def _arguments(

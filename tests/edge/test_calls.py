@@ -287,3 +287,16 @@ def test_an_error_that_cannot_be_made_anew_is_a_type_error(kind: type[Exception]
     """Test runners carry warnings between processes by calling their classes with the text, and look for this error."""
     with pytest.raises(TypeError):
         kind("a text")
+
+
+@pytest.mark.parametrize("name", [name for name in pl.__all__ if name.endswith(("Error", "Warning"))])
+def test_errors_are_made_of_diagnostics(name: str) -> None:
+    """What rebuilds an error from its text, as pickle does, expects a TypeError."""
+    kind = getattr(pl, name)
+    finding = pl.Diagnostic("a-code", "no")
+    made = kind("step", "axpy", finding if issubclass(kind, Warning) else [finding])
+    assert str(pickle.loads(pickle.dumps(made))) == str(made)
+    for wrong in (("text",), ("step", None, 3), ("step", None, ["text"]), (["step"], None, [finding])):
+        with pytest.raises(pl.ArgumentError) as caught:
+            kind(*wrong)
+        assert isinstance(caught.value, TypeError)

@@ -12,7 +12,6 @@ from polyloop.testing.api_values import recipes_as_json
 
 
 @pytest.mark.parametrize("mode", Mode)
-@pytest.mark.slow  # 10 of 240 calls of classes, CompiledKernel and errors among them, end bare
 def test_a_sample_of_calls(mode: Mode) -> None:
     report = Report()
     report.add(call(seed, mode) for seed in range(120))
