@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
-def trees() -> Iterator[ast.Module]:
-    for path in sorted(ROOT.joinpath("polyloop").rglob("*.py")):
-        yield ast.parse(path.read_text(encoding="utf-8"), str(path))
+@cache
+def trees() -> tuple[ast.Module, ...]:
+    paths = sorted(ROOT.joinpath("polyloop").rglob("*.py"))
+    return tuple(ast.parse(path.read_text(encoding="utf-8"), str(path)) for path in paths)
 
 
 def functions_with_a_code(module: ast.Module) -> dict[str, int | None]:
@@ -60,8 +62,9 @@ def named_codes(module: ast.Module) -> Iterator[str]:
                 yield from literals(value)
 
 
-def codes_in_source() -> set[str]:
-    modules = list(trees())
+@cache
+def codes_in_source() -> frozenset[str]:
+    modules = trees()
     everywhere: dict[str, int | None] = {"Diagnostic": 0, "unknown_name": 0, "LaunchCheck": 2}
     for module in modules:
         everywhere |= {name: at for name, at in functions_with_a_code(module).items() if at is not None}
@@ -71,7 +74,7 @@ def codes_in_source() -> set[str]:
         positions = everywhere | functions_with_a_code(module)
         calls = (node for node in ast.walk(module) if isinstance(node, ast.Call))
         found.update(code for call in calls for code in codes_of(call, positions))
-    return found
+    return frozenset(found)
 
 
 def sections() -> dict[str, str]:
