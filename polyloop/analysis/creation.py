@@ -446,8 +446,7 @@ def _never_written(placement: Placement, name: str) -> Iterator[tuple[Placed, Ac
     """Yield the reads of *name*, whose writes data decides about, that no write can reach, and where."""
     flow = known_may_flow(placement, name)
     for (statement, access), sources in zip(flow.reads, flow.sources, strict=True):
-        is_sure = not statement.lowered.is_conditional and not access.guards and access.is_affine()
-        if not is_sure or access.keeps or access.fields or statement.lowered.is_write(access):
+        if statement.lowered.is_conditional or access.guards or access.keeps or access.fields:
             continue
         left = statement.domain_of(access)
         for _, link in sources:

@@ -126,5 +126,7 @@ def test_an_atomic_exchange_hides_what_was_there() -> None:
     knl = pl.reverse(pl.make_kernel("{[i, j]: 0 <= i, j < 4}", text, data), "j")
     a = np.arange(16, dtype=F).reshape(4, 4)
     np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(a=a)["b"], a)
+    text = text.replace("= a", "= t[i] + a").replace("for i, j", "for i\n  t[i] = 0 {id=zero}\nend\nfor i, j")
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < 4}", text, data)
     with pytest.raises(pl.TransformError):
-        pl.reverse(pl.make_kernel("{[i, j]: 0 <= i, j < 4}", text.replace("= a", "= t[i] + a"), data), "j")
+        pl.reverse(knl, "j")

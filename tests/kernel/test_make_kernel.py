@@ -269,6 +269,19 @@ REFUSALS: dict[str, tuple[str, Callable[[], object]]] = {
             data=[VECTORS, pl.TemporaryVariable("t", F, shape="n + 1"), ...],
         ),
     ),
+    "atomic_update_of_nothing": (
+        "read-before-write",
+        lambda: make(
+            text="t = t + b[i] {atomic}\na[i] = t", data=[VECTORS, pl.TemporaryVariable("t", F, shape=()), ...]
+        ),
+    ),
+    "update_of_nothing_where_data_says": (
+        "read-before-write",
+        lambda: make(
+            text="t[c[i]] = t[c[i]] + b[i]\na[0] = t[0] {inames=}",
+            data=[VECTORS, pl.GlobalArg("c", np.int32, shape="n"), pl.TemporaryVariable("t", F, shape="n"), ...],
+        ),
+    ),
     "unwritten_temporary": (
         "read-before-write",
         lambda: make(text="a[i] = t", data=[pl.TemporaryVariable("t", F), ...]),
