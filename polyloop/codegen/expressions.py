@@ -20,6 +20,7 @@ from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
 from polyloop.codegen.vectors import OR, TERNARY
 from polyloop.errors import Diagnostic
+from polyloop.expr.chains import CHAINS, Chain, operands, paired
 from polyloop.expr.constants import constant_of, number_of
 from polyloop.expr.dtypes import (
     DType,
@@ -211,6 +212,12 @@ class Expressions(Addresses):
 
     # }}}
     # {{{ arithmetic
+
+    def _chain(self, expr: Chain, want: DType | None) -> Text:
+        """Return a chain of operations, each in the type of its own operands; indices are computed exactly."""
+        if len(expr.children) > 2 and not self.indexing and self.exact is None:
+            expr = paired(expr, [self._type(part) for part in operands(expr)])
+        return self._CHAINS[type(expr)](self, expr, want)
 
     def _sum(self, expr: p.Sum, want: DType | None) -> Text:
         taken = [None, *map(subtrahend, expr.children[1:])]
@@ -502,8 +509,7 @@ class Expressions(Addresses):
     _METHODS: ClassVar[Mapping[type, Callable[[Expressions, Any, DType | None], Text]]] = {
         p.Variable: _variable,
         p.Subscript: _subscript,
-        p.Sum: _sum,
-        p.Product: _product,
+        **dict.fromkeys(CHAINS, _chain),
         p.Quotient: _quotient,
         p.FloorDiv: _floor_division,
         p.Remainder: _floor_division,
@@ -519,10 +525,12 @@ class Expressions(Addresses):
         p.LogicalAnd: _logical,
         p.LogicalOr: _logical,
         p.LogicalNot: _logical_not,
-        p.BitwiseAnd: _bitwise,
-        p.BitwiseOr: _bitwise,
-        p.BitwiseXor: _bitwise,
         p.BitwiseNot: _bitwise_not,
         p.LeftShift: _shift,
         p.RightShift: _shift,
+    }
+    _CHAINS: ClassVar[Mapping[type, Callable[[Expressions, Any, DType | None], Text]]] = {
+        p.Sum: _sum,
+        p.Product: _product,
+        **dict.fromkeys(_BIT_LEVELS, _bitwise),
     }

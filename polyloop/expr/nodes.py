@@ -8,9 +8,10 @@ scalars as constants, and the nodes defined here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from pymbolic.primitives import ExpressionNode, Product, expr_dataclass
@@ -21,6 +22,7 @@ __all__ = [
     "Extreme",
     "Lookup",
     "Neutral",
+    "Node",
     "Operation",
     "Record",
     "Reduction",
@@ -95,8 +97,19 @@ class Operation:
         return self.text or self.name
 
 
+class Node(ExpressionNode):
+    """A node of this package: ``str`` shows it, and what contains it, as :func:`polyloop.expr.printer.show` does."""
+
+    show: ClassVar[Callable[[Expression], str]] = repr
+
+    def make_stringifier(self, originating_stringifier: object = None) -> Callable[..., str]:
+        """Return what :mod:`pymbolic` writes the node with."""
+        del originating_stringifier
+        return lambda expr, *_: type(self).show(expr)
+
+
 @expr_dataclass()
-class Reduction(ExpressionNode):
+class Reduction(Node):
     """``operation`` over all values of ``inames`` of ``expr``: ``sum(k, a[k])``.
 
     ``expr`` is :class:`Terms` where the state of the operation has fields, and the state itself where the operation is
@@ -118,14 +131,14 @@ class Reduction(ExpressionNode):
 
 
 @expr_dataclass()
-class Terms(ExpressionNode):
+class Terms(Node):
     """What a reduction collects for each field of its state: ``abs(a[i]), i`` in ``argmax(i, abs(a[i]), i)``."""
 
     children: tuple[Expression, ...]
 
 
 @expr_dataclass()
-class TypeCast(ExpressionNode):
+class TypeCast(Node):
     """``cast(float32, e)``: the value of ``child`` converted to the NumPy type named ``dtype``."""
 
     dtype: str
@@ -133,7 +146,7 @@ class TypeCast(ExpressionNode):
 
 
 @expr_dataclass()
-class Lookup(ExpressionNode):
+class Lookup(Node):
     """``a[i].re``: the field ``field`` of the record ``aggregate``."""
 
     aggregate: Expression
@@ -141,7 +154,7 @@ class Lookup(ExpressionNode):
 
 
 @expr_dataclass()
-class Record(ExpressionNode):
+class Record(Node):
     """``make_float4(a, b, c, d)``: a record of type ``dtype``, whose fields have ``values``, in order."""
 
     dtype: np.dtype[Any]
@@ -149,7 +162,7 @@ class Record(ExpressionNode):
 
 
 @expr_dataclass()
-class Shared(ExpressionNode):
+class Shared(Node):
     """``cse(e, name)``: the value of ``child``, which a statement computes once; gone when a kernel is made."""
 
     child: Expression
@@ -157,7 +170,7 @@ class Shared(ExpressionNode):
 
 
 @expr_dataclass()
-class CText(ExpressionNode):
+class CText(Node):
     """What C text of the user's does (:class:`polyloop.CInstruction`).
 
     ``names`` stand in ``code`` for ``values``; a value that is a whole array is read anywhere.  ``reads`` are elements
@@ -172,7 +185,7 @@ class CText(ExpressionNode):
 
 
 @expr_dataclass()
-class Targets(ExpressionNode):
+class Targets(Node):
     """The variables and elements that C text may assign: none, one, or several."""
 
     elements: tuple[Expression, ...]

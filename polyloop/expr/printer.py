@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.expr.nodes import CText, Expression, Lookup, Record, Reduction, Shared, Targets, Terms, TypeCast
+from polyloop.expr.nodes import CText, Expression, Lookup, Node, Record, Reduction, Shared, Targets, Terms, TypeCast
 from polyloop.expr.records import record_name
 
 __all__ = ["show"]
@@ -191,3 +191,6 @@ def _render(expr: Expression) -> tuple[str, int]:
         return renderer(expr)
     assert _is_number(expr), f"unexpected node {type(expr).__name__}"
     return _number(expr)
+
+
+Node.show = staticmethod(show)

@@ -11,6 +11,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, unknown_name
+from polyloop.expr.chains import CHAINS, operands, paired
 from polyloop.expr.constants import ConstantError, constant_of, folded, number_of
 from polyloop.expr.dtypes import (
     DType,
@@ -27,7 +28,7 @@ from polyloop.expr.dtypes import (
 from polyloop.expr.fitting import check_constants, fits
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, Domain, Function, ResultType
-from polyloop.expr.nodes import Expression, Extreme, Lookup, Operation, Record, Reduction, Terms, TypeCast, subtrahend
+from polyloop.expr.nodes import Expression, Extreme, Lookup, Operation, Record, Reduction, Terms, TypeCast
 from polyloop.expr.printer import show
 from polyloop.expr.promotion import (
     DEFAULT_FLOAT,
@@ -201,10 +202,10 @@ class _Inference:
         value = _constant(expr)
         if value is not None:
             return constant_type(value)
-        parts = children(expr)
-        if kind is p.Sum:
-            parts = (parts[0], *((taken if (taken := subtrahend(part)) is not None else part) for part in parts[1:]))
+        parts = operands(expr) if isinstance(expr, p.Sum) else children(expr)
         types = [self.visit(child) for child in parts]
+        if kind in CHAINS and (inner := paired(expr, types)) is not expr:
+            return self.visit(inner)
         if kind is p.Sum and Weak.LONG in types:
             types = list(map(_as_subtracted, parts, types))
         if (kind is p.Sum or kind is p.Product) and (found := self.quick_sum(types)) is not None:

@@ -17,6 +17,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.errors import ArgumentError, Diagnostic
+from polyloop.expr.chains import CHAINS, operands, paired
 from polyloop.expr.constants import constant_of
 from polyloop.expr.dtypes import DType, computed, dtype_name, integer_limits, is_inexact, is_integer, is_signed
 from polyloop.expr.foreign import ForeignName, choose
@@ -454,6 +455,8 @@ class Compiler:
 
     def _operation(self, expr: Expression, dtype: DType) -> Closure:
         kind = type(expr)
+        if kind in CHAINS:
+            expr = paired(expr, [self.type_of(part) for part in operands(expr)])
         if kind is p.Sum:
             return self._sum(expr, dtype)
         parts = [self.value(child, dtype) for child in children(expr)]

@@ -75,8 +75,8 @@ class Drawn:
         Bounds of the errors of ``value``; 0 where it is exact.
     sure
         The elements at which the value follows from the rules: no error decides about it.
-    chain
-        The operator of the chain that the text is, ``"+"`` or ``"*"``: another operand would join it.
+    is_opposite
+        Whether the text is ``-b``.
     """
 
     text: str
@@ -84,7 +84,7 @@ class Drawn:
     value: Array
     error: Array
     sure: Array
-    chain: str = ""
+    is_opposite: bool = False
 
     @property
     def is_integer(self) -> bool:
@@ -98,11 +98,13 @@ def leaf(name: str) -> Drawn:
     return Drawn(f"v_{name}[i]", name, value, np.zeros(COUNT), np.ones(COUNT, bool))
 
 
-def made(text: str, name: str, value: Array, *parts: Drawn, error: Array | float = 0.0, chain: str = "") -> Drawn:
+def made(
+    text: str, name: str, value: Array, *parts: Drawn, error: Array | float = 0.0, is_opposite: bool = False
+) -> Drawn:
     """Return an expression of *parts*, sure where they are."""
     sure = np.logical_and.reduce([np.ones(COUNT, bool), *(part.sure for part in parts)])
     value = np.broadcast_to(np.asarray(value).astype(computed(name)), (COUNT,))
-    return Drawn(text, name, value, np.broadcast_to(np.asarray(error, float), (COUNT,)), sure, chain)
+    return Drawn(text, name, value, np.broadcast_to(np.asarray(error, float), (COUNT,)), sure, is_opposite)
 
 
 def epsilon(name: str) -> float:
@@ -110,9 +112,7 @@ def epsilon(name: str) -> float:
     return 2.0**-52 if name in ("float64", "complex128") else 2.0**-23
 
 
-def rounded(
-    text: str, name: str, apply: Callable[..., Any], *parts: Drawn, ulps: float = 2.0, chain: str = ""
-) -> Drawn:
+def rounded(text: str, name: str, apply: Callable[..., Any], *parts: Drawn, ulps: float = 2.0) -> Drawn:
     """Return a floating-point operation: its error is its own, and what it makes of the errors of its operands."""
     values = [part.value.astype(computed(name)) for part in parts]
     wide = [value.astype(np.complex128 if name in COMPLEX else np.float64) for value in values]
@@ -125,9 +125,9 @@ def rounded(
             for sign in (-1, 1):
                 moved = [*wide[:k], wide[k] + sign * own, *wide[k + 1 :]]
                 error = error + np.abs(apply(*moved) - center)
-    found = made(text, name, value, *parts, error=error, chain=chain)
+    found = made(text, name, value, *parts, error=error)
     good = np.isfinite(found.value) & np.isfinite(found.error)
-    return Drawn(found.text, name, found.value, np.where(good, found.error, 0), found.sure & good, chain)
+    return Drawn(found.text, name, found.value, np.where(good, found.error, 0), found.sure & good)
 
 
 def constant(rng: random.Random, name: str) -> tuple[str, Any]:

@@ -62,18 +62,18 @@ def _common(*names: str) -> str:
     return str(np.result_type(*[name.replace("bfloat16", "float16") for name in inexact]))
 
 
-def _apart(part: Drawn, chain: str, name: str) -> str:
-    """Return the text of a first operand, which is not to become part of a longer chain of another type."""
-    if part.chain != chain or part.type in (name, WEAK):
-        return part.text
-    if part.type in ("float16", "bfloat16"):
-        raise _Impossible  # a cast rounds
-    return f"cast({part.type}, {part.text})"
+def _first(part: Drawn, symbol: str, name: str) -> str:
+    """Return the text of a first operand; ``(-a) * b`` is ``-(a*b)``, in the type of both."""
+    return _taken(part, "+", name) if symbol == "*" else part.text
 
 
 def _taken(part: Drawn, symbol: str, name: str) -> str:
     """Return the text of a second operand; ``a + (-b)`` is ``a - b``, in the type of both."""
-    return part.text if symbol == "*" else _apart(part, "*", name)
+    if not part.is_opposite or symbol == "*" or part.type in (name, WEAK):
+        return part.text
+    if part.type in ("float16", "bfloat16"):
+        raise _Impossible  # a cast rounds
+    return f"cast({part.type}, {part.text})"
 
 
 # {{{ integers
@@ -85,13 +85,13 @@ def _integer(rng: random.Random, depth: int) -> Drawn:
     return rng.choice(_INTEGER)(rng, depth)
 
 
-def _exact(text: str, name: str, exact: Array, *parts: Drawn, chain: str = "") -> Drawn:
+def _exact(text: str, name: str, exact: Array, *parts: Drawn, is_opposite: bool = False) -> Drawn:
     """Return an integer operation whose exact values are *exact*: small and unsigned types wrap."""
     low, high = limits_of(name)
     if low < 0 and high >= 2**31 - 1 and any(not low <= int(x) <= high for x in exact):
         raise _Impossible
     wrapped = [(int(x) - low) % (high - low + 1) + low for x in exact]
-    return made(text, name, np.array(wrapped, name), *parts, chain=chain)
+    return made(text, name, np.array(wrapped, name), *parts, is_opposite=is_opposite)
 
 
 def _objects(part: Drawn, name: str) -> Array:
@@ -122,10 +122,10 @@ def _arithmetic(rng: random.Random, depth: int) -> Drawn:
     a = _integer(rng, depth - 1)
     b = _operand(rng, depth, a.type)
     symbol = rng.choice(sorted(_PLAIN))
-    name, chain = _common(a.type, b.type), "*" if symbol == "*" else "+"
+    name = _common(a.type, b.type)
     exact = _PLAIN[symbol](_objects(a, name), _objects(b, name))
-    text = f"({_apart(a, chain, name)} {symbol} {_taken(b, symbol, name)})"
-    return _exact(text, name, exact, a, b, chain=chain)
+    text = f"({_first(a, symbol, name)} {symbol} {_taken(b, symbol, name)})"
+    return _exact(text, name, exact, a, b)
 
 
 def _division(rng: random.Random, depth: int) -> Drawn:
@@ -164,7 +164,7 @@ def _complement(rng: random.Random, depth: int) -> Drawn:
 
 def _negated(rng: random.Random, depth: int) -> Drawn:
     a = _integer(rng, depth - 1)
-    return _exact(f"(-{a.text})", a.type, -a.value.astype(object), a, chain="*")
+    return _exact(f"(-{a.text})", a.type, -a.value.astype(object), a, is_opposite=True)
 
 
 def _shift(rng: random.Random, depth: int) -> Drawn:
@@ -242,7 +242,7 @@ def _of_truth(rng: random.Random, depth: int) -> Drawn:
         # In a longer chain, truth values would be of the type of the rest.
         return made(f"cast(int32, {a.text} {symbol} {b.text})", "int32", counts, a, b)
     c = _integer(rng, depth - 1)
-    return _exact(f"({c.text}*{a.text})", c.type, _objects(c, c.type) * a.value.astype(object), a, c, chain="*")
+    return _exact(f"({c.text}*{a.text})", c.type, _objects(c, c.type) * a.value.astype(object), a, c)
 
 
 def _converted(rng: random.Random, depth: int) -> Drawn:
@@ -347,9 +347,9 @@ def _sum(rng: random.Random, depth: int) -> Drawn:
     if rng.random() < 0.3:
         a, b = b, a
     symbol = rng.choice(sorted(_PLAIN))
-    name, chain = _common(a.type, b.type), "*" if symbol == "*" else "+"
-    text = f"({_apart(a, chain, name)} {symbol} {_taken(b, symbol, name)})"
-    return rounded(text, name, _PLAIN[symbol], a, b, chain=chain)
+    name = _common(a.type, b.type)
+    text = f"({_first(a, symbol, name)} {symbol} {_taken(b, symbol, name)})"
+    return rounded(text, name, _PLAIN[symbol], a, b)
 
 
 def _with_constant(rng: random.Random, depth: int) -> Drawn:
@@ -367,7 +367,7 @@ def _with_constant(rng: random.Random, depth: int) -> Drawn:
         return result
 
     shown = f"({text} {symbol} {a.text})" if first else f"({a.text} {symbol} {text})"
-    return rounded(shown, name, apply, a, ulps=6, chain={"*": "*", "/": ""}.get(symbol, "+"))
+    return rounded(shown, name, apply, a, ulps=6)
 
 
 def _quotient(rng: random.Random, depth: int) -> Drawn:
@@ -466,7 +466,7 @@ def _parts(rng: random.Random, depth: int) -> Drawn:
 
 def _opposite(rng: random.Random, depth: int) -> Drawn:
     a = _number(rng, depth - 1)
-    return made(f"(-{a.text})", a.type, -a.value, a, error=a.error, chain="*")
+    return made(f"(-{a.text})", a.type, -a.value, a, error=a.error, is_opposite=True)
 
 
 def _selected(rng: random.Random, depth: int) -> Drawn:

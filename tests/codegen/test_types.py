@@ -51,6 +51,7 @@ def numbers(dtype: Any) -> np.ndarray[Any, Any]:
 
 
 HALF, SINGLE, BRAIN, PAIR = numbers("f2"), numbers("f4"), numbers(ml_dtypes.bfloat16), numbers("c8")
+MANY = np.arange(N, dtype="i4") + 100_000
 COUNT, WORD, BYTE = np.arange(N, dtype="i4"), np.arange(N, dtype="u4"), np.arange(N, dtype="i1") * 13
 
 
@@ -63,7 +64,9 @@ COUNT, WORD, BYTE = np.arange(N, dtype="i4"), np.arange(N, dtype="u4"), np.arang
         ("o[i] = x[i] - u[i]", {"x": SINGLE, "u": WORD}, SINGLE - WORD.astype("f4")),
         ("o[i] = x[i] - 2*u[i]", {"x": SINGLE, "u": WORD}, SINGLE - 2 * WORD.astype("f4")),
         ("o[i] = q[i] - u[i]", {"q": COUNT.astype("i8"), "u": WORD + 5}, np.full(N, -5, "i8")),
-        ("o[i] = q[i]*q[i]*w[i]", {"q": COUNT + 100_000, "w": COUNT.astype("i8")}, (COUNT + 100_000.0) ** 2 * COUNT),
+        ("o[i] = q[i]*q[i]*w[i]", {"q": MANY, "w": COUNT.astype("i8")}, MANY * MANY * COUNT.astype("i8")),
+        ("o[i] = w[i]*(q[i]*q[i])", {"q": MANY, "w": COUNT.astype("i8")}, MANY * MANY * COUNT.astype("i8")),
+        ("o[i] = q[i]*w[i]*q[i]", {"q": MANY, "w": COUNT.astype("i8")}, MANY * COUNT.astype("i8") * MANY),
         ("o[i] = u[i] & 0xFFFFFFFF", {"u": WORD}, WORD),
         ("o[i] = h[i]*h[i]", {"h": np.full(N, 65535, "u2")}, np.full(N, 1, "u2")),
         ("o[i] = b[i]*b[i]*b[i]", {"b": BYTE}, BYTE * BYTE * BYTE),

@@ -166,9 +166,7 @@ def combined(draw: st.DrawFn, a: Node, b: Node) -> Node:
     x, y = a.value.astype(name), b.value.astype(name)
     if kind == "plain":
         symbol = draw(st.sampled_from(sorted(_PLAIN)))
-        # A chain of one operator is computed in the common type of all its operands.
-        left = a.text if a.is_leaf or a.name == name else f"cast({a.name}, {a.text})"
-        return node(f"({left} {symbol} {b.text})", _PLAIN[symbol](x, y))
+        return node(f"({a.text} {symbol} {b.text})", _PLAIN[symbol](x, y))
     if kind == "divide":
         symbol = draw(st.sampled_from(("//", "%")))
         apply = np.floor_divide if symbol == "//" else np.remainder

@@ -1,0 +1,71 @@
+"""Chains such as ``a + b + c`` mean ``(a + b) + c``, as in Python: each operation has the type of its own operands.
+
+The parser makes one node of a chain.  Its first operands are computed in a type of their own where a later one is
+wider: in ``u[i] + v[i] + x[i]`` with uint8 and float32, the first sum wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, TypeAlias, cast
+
+import pymbolic.primitives as p
+
+from polyloop.expr.dtypes import computed, is_bool
+from polyloop.expr.nodes import Expression, subtrahend
+from polyloop.expr.promotion import ScalarType, TypeConflictError, Weak, common_type
+from polyloop.expr.records import is_record
+
+__all__ = ["CHAINS", "Chain", "operands", "paired"]
+
+Chain: TypeAlias = p.Sum | p.Product | p.BitwiseAnd | p.BitwiseOr | p.BitwiseXor
+CHAINS: Final = frozenset({p.Sum, p.Product, p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor})
+
+
+def operands(expr: Chain) -> tuple[Expression, ...]:
+    """Return what a chain combines: ``b`` for the term ``-1*b`` of a sum, which subtracts it."""
+    first, *rest = expr.children
+    if type(expr) is not p.Sum:
+        return (first, *rest)
+    return (first, *(part if (taken := subtrahend(part)) is None else taken for part in rest))
+
+
+def paired(expr: Expression, types: Sequence[ScalarType | None]) -> Expression:
+    """Return a chain with the operands that have a type of their own as a chain in it; *expr* where none have.
+
+    *types* are those of its :func:`operands`.  A leading ``-1`` is the sign of the whole product.
+    """
+    if len(types) < 3:
+        return expr
+    kind, parts = type(expr), cast("Chain", expr).children
+    first = int(kind is p.Product and type(parts[0]) is int and parts[0] == -1)
+    count = _own(tuple(types[first:]))
+    if count == 0:
+        return expr
+    last = first + count
+    return cast("Expression", kind((*parts[:first], kind(parts[first:last]), *parts[last:])))
+
+
+@lru_cache(maxsize=4096)
+def _own(types: tuple[ScalarType | None, ...]) -> int:
+    """Return how many of the first operands are computed in another type than the rest, 0 for none."""
+    count, have = 0, types[0]
+    for number, kind in enumerate(types[1:], 1):
+        if have is None or kind is None:
+            return 0
+        try:
+            both = common_type((have, kind))
+        except TypeConflictError:
+            return 0
+        if number > 1 and _differ(have, both):
+            count = number
+        have = both
+    return count
+
+
+def _differ(have: ScalarType, both: ScalarType) -> bool:
+    """Return whether operands of the type *have* are computed otherwise than those of the type *both*."""
+    if isinstance(have, Weak) or isinstance(both, Weak) or is_bool(have) or is_record(have) or is_record(both):
+        return False
+    return computed(have) != computed(both)
