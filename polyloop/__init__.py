@@ -25,7 +25,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Trace
 from polyloop.transform.registry import FUNCTIONS as _FUNCTIONS
-from polyloop.transform.registry import install_methods, replay, trace_from_json
+from polyloop.transform.registry import install_methods
 
 if TYPE_CHECKING:
     from polyloop.analysis.creation import make_kernel
@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from polyloop.transform.split import split_iname
     from polyloop.transform.split_scan import split_scan
     from polyloop.transform.stage_reduction import stage_reduction
+    from polyloop.transform.stored import replay, trace_from_json
     from polyloop.transform.swizzle import get_bank_conflicts, swizzle
     from polyloop.transform.tag import tag_inames
     from polyloop.transform.tensorize import tensorize
@@ -310,7 +311,7 @@ __all__ = [
 install_methods()
 for _entry in (PolyloopError, PolyloopWarning, Diagnostic, ForeignFunction, LoopKernel, Trace):
     _edge.guard(_entry)
-record, replay, trace_from_json = _edge.public(record), _edge.public(replay), _edge.public(trace_from_json)
+record = _edge.public(record)
 
 _LATER = {
     "CountGranularity": "analysis.tally",
@@ -380,6 +381,8 @@ _LATER = {
     "options": "frontend.intrinsics",
     "product": "frontend.intrinsics",
     "reduce": "frontend.intrinsics",
+    "replay": "transform.stored",
+    "trace_from_json": "transform.stored",
     "verify": "target.verify",
     "tune": "tuning.tune",
 }

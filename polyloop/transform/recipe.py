@@ -17,7 +17,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Change, Kind, Trace
 from polyloop.transform.base import Applied
-from polyloop.transform.registry import applied_of
+from polyloop.transform.stored import applied_of
 
 __all__ = ["Recipe"]
 
