@@ -189,14 +189,14 @@ def flow_of(
     writers = writers_of(placement, array) if sources is None else list(sources)
     if not reads or not writers:
         return Flow(reads, ((),) * len(reads), tuple(s.domain_of(a) for s, a in reads))
-    plain = len(writers) <= _FEW and all(len(writer.lowered.writes_to(array)) == 1 for writer in writers)
+    plain = all(len(writer.lowered.writes_to(array)) == 1 for writer in writers)
     if plain and (sources is None or not any(w.lowered.is_conditional for w in writers)):
         return _mostly_direct(placement, array, reads, writers)
     return _computed(placement, array, reads, writers, frozenset(writer.name for writer in writers))
 
 
 _FEW: Final = 4
-"""Most writers among which one is looked for that is the last for sure."""
+"""Most writers that are tried as the last one for sure, and most that may run between it and a read."""
 
 
 def _mostly_direct(
@@ -207,16 +207,49 @@ def _mostly_direct(
     if None not in direct:
         nothing = tuple([_nothing(placement, reader.domain) for reader, _ in reads])
         return Flow(reads, tuple([(link,) for link in direct if link is not None]), nothing, is_direct=True)
-    rest = tuple(read for read, link in zip(reads, direct, strict=True) if link is None)
-    names = frozenset(writer.name for writer in writers)
-    computed = _computed(placement, array, rest, writers, names)
-    others = iter(zip(computed.sources, computed.initial, strict=True))
-    sources, initial = [], []
-    for (reader, _), link in zip(reads, direct, strict=True):
-        own, unwritten = ((link,), _nothing(placement, reader.domain)) if link is not None else next(others)
-        sources.append(own)
-        initial.append(unwritten)
-    return Flow(reads, tuple(sources), tuple(initial))
+    known: list[tuple[tuple[tuple[Placed, isl.Map], ...], isl.Set] | None] = []
+    for (reader, access), link in zip(reads, direct, strict=True):
+        if link is not None:
+            known.append(((link,), _nothing(placement, reader.domain)))
+        else:
+            known.append(((), reader.domain_of(access)) if _is_first(placement, writers, reader, access) else None)
+    rest = tuple(read for read, entry in zip(reads, known, strict=True) if entry is None)
+    if rest:
+        computed = _computed(placement, array, rest, writers, frozenset(writer.name for writer in writers))
+        others = iter(zip(computed.sources, computed.initial, strict=True))
+        known = [next(others) if entry is None else entry for entry in known]
+    found = [entry for entry in known if entry is not None]
+    return Flow(reads, tuple(sources for sources, _ in found), tuple(initial for _, initial in found))
+
+
+def _is_first(placement: Placement, writers: Sequence[Placed], reader: Placed, access: Access) -> bool:
+    """Return whether it is plain to see that no write of its element runs before a read.
+
+    All writers stand at the read or behind it.  So a write before it is one of an earlier iteration of loops that both
+    share.  Writes of one form are asked about once.
+    """
+    places = placement.program.places
+    if any(places[writer.name] < places[reader.name] for writer in writers):
+        return False
+    forms: dict[Hashable, tuple[Placed, Access, tuple[str, ...]]] = {}
+    for writer in writers:
+        (write,) = writer.lowered.writes_to(access.array)
+        loops, _ = common_loops(placement, writer, reader)
+        key = (id(writer.domain_of(write)), writer.dims, writer.indices(write), loops)
+        forms[key] = (writer, write, loops)
+        if len(forms) > _FEW:
+            return False
+    space = placement.spaces[access.array]
+    left = storage_map(placement, reader, access, space)
+    for writer, write, loops in forms.values():
+        looking_at(reader, access, writer, write)
+        pairs = left.apply_range(storage_map(placement, writer, write, space).reverse())
+        for loop in loops:
+            i, j = reader.dims.index(loop), writer.dims.index(loop)
+            if not pairs.order_gt(_IN, i, _OUT, j).is_empty():
+                return False
+            pairs = pairs.equate(_IN, i, _OUT, j)
+    return True
 
 
 def _nothing(placement: Placement, domain: isl.Set) -> isl.Set:
@@ -239,45 +272,63 @@ def _direct_among(
 ) -> tuple[Placed, isl.Map] | None:
     """Return which of *writers* a read sees, and where, if that is plain to see; None otherwise.
 
-    That is so for a writer with :func:`_direct` if no other one writes the element in between.
+    That is so for a writer with :func:`_direct` if no other one writes the element in between.  The nearest writers
+    that stand before the read are tried, as long as few others are in between.
     """
-    for writer in writers:
-        loops, earlier = common_loops(placement, writer, reader)
-        if not earlier:
+    places = placement.program.places
+    here = places[reader.name]
+    before = sorted((w for w in writers if places[w.name] < here), key=lambda w: places[w.name], reverse=True)
+    for writer in before[:_FEW]:
+        between = [o for o in writers if o is not writer and _is_between(placement, writer, o, reader)]
+        if len(between) > _FEW:
+            break
+        if any(_may_intervene(placement, writer, other, reader, access) for other in between):
             continue
-        if any(_may_intervene(placement, writer, other, reader, access) for other in writers if other is not writer):
-            continue
+        loops, _ = common_loops(placement, writer, reader)
         link = _direct(placement, writer, reader, access, loops)
         if link is not None:
             return writer, link
     return None
 
 
-def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: Placed, access: Access) -> bool:
-    """Return whether *other* may write the element between *writer* and *reader* in one iteration of their loops.
+def _is_between(placement: Placement, writer: Placed, other: Placed, reader: Placed) -> bool:
+    """Return whether *other* stands between *writer* and *reader*.
 
-    What runs in between stands inside of all loops that both share, from the step with the writer on to the step with
-    the reader, and runs in the same iteration of these loops.  What an instance of the reader writes itself, it writes
-    after it has read.
+    What runs in between in one iteration of the loops that both share stands inside of all of these, from the step with
+    the writer on to the step with the reader.
     """
     places = placement.program.places
     first, last, place = places[writer.name], places[reader.name], places[other.name]
-    depth = 0
-    while first[depth : depth + 1] == last[depth : depth + 1] and depth < len(first):
-        depth += 1
+    depth = _depth(first, last)
     if place[:depth] != first[:depth]:
         return False
     begin, step, end = first[depth], place[depth], last[depth]
     assert isinstance(begin, int), f"{writer.name} and {reader.name} diverge at a loop"
     assert isinstance(step, int), f"{writer.name} and {other.name} diverge at a loop"
     assert isinstance(end, int), f"{writer.name} and {reader.name} diverge at a loop"
-    if not begin <= step <= end:
-        return False
+    return begin <= step <= end
+
+
+def _depth(first: Sequence[object], last: Sequence[object]) -> int:
+    """Return how many steps two places have in common."""
+    depth = 0
+    while first[depth : depth + 1] == last[depth : depth + 1] and depth < len(first):
+        depth += 1
+    return depth
+
+
+def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: Placed, access: Access) -> bool:
+    """Return whether *other* may write the element between *writer* and *reader* in one iteration of their loops.
+
+    It stands in between (:func:`_is_between`).  What an instance of the reader writes itself, it writes after it has
+    read.
+    """
+    first, last = (placement.program.places[s.name] for s in (writer, reader))
     looking_at(reader, access, other, other.lowered.writes_to(access.array)[0])
     space = placement.spaces[access.array]
     left = storage_map(placement, reader, access, space)
     right = storage_map(placement, other, other.lowered.writes_to(access.array)[0], space)
-    loops = [x for x in first[:depth] if isinstance(x, str)]
+    loops = [x for x in first[: _depth(first, last)] if isinstance(x, str)]
     pairs = left.apply_range(right.reverse())
     for loop in loops:
         pairs = pairs.equate(_IN, reader.dims.index(loop), _OUT, other.dims.index(loop))

@@ -11,15 +11,22 @@ of it is found once.  A transformed program has other inames, of which those of 
 so a distance there has finitely many sides, and that none of them leads backwards is asked of a small set without
 parameters.
 
+Running before is transitive.  Let statements stand behind one another in one body, over the same instances, and let
+each write the element that the others touch in the same instance.  Then what one of them does before another access is
+in order with it if each is in order with the next one, the last one with the first one (in a later iteration) and with
+what follows, and the first one with what precedes: the others of their instance are links of a chain.  So a *run* of
+such statements is asked about by its neighbours and its ends.
+
 Where blocks or threads have variables of their own, only accesses to the same one count.  Then a read must see, in the
 reference program, only writes of its own iteration of some loops, and who shares that iteration shares the variable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import pairwise
 
 import islpy as isl
 
@@ -134,13 +141,48 @@ def _users(old: Placement, variable: str) -> _Users | None:
     statements = tuple(dict.fromkeys((*writers_of(old, variable), *(s for s, _ in readers_of(old, variable)))))
     if old.axes.all or not all(_is_plain(statement, variable) for statement in statements):
         return None
-    distances = []
-    for first in statements:
-        for second in statements:
-            entry = _distances(old, first, second, variable)
-            if entry is not None:
-                distances.append(entry)
-    return _Users(statements, tuple(distances))
+    found = [_distances(old, first, second, variable) for first, second in _links(old, statements, variable)]
+    return _Users(statements, tuple(entry for entry in found if entry is not None))
+
+
+def _links(old: Placement, statements: Sequence[Placed], variable: str) -> Iterator[tuple[Placed, Placed]]:
+    """Yield pairs of statements such that where these keep their order, all do: neighbours in runs, and ends of runs.
+
+    Let ``a`` be of one run and ``b`` of the same or another one, and let instance ``p`` of ``a`` run before instance
+    ``q`` of ``b``.  Each run is one body without other accesses in between, so instance ``p`` of the last of the run of
+    ``a`` runs before instance ``q`` of the first of the run of ``b``, unless that is one instance of one run.  All on
+    the way touch the element, and write it where a run has more than one statement.
+    """
+    places = old.program.places
+    runs: list[list[Placed]] = []
+    for statement in sorted(statements, key=lambda s: places[s.name]):
+        if runs and _is_alike(old, runs[-1][-1], statement, variable):
+            runs[-1].append(statement)
+        else:
+            runs.append([statement])
+    for run in runs:
+        yield from pairwise(run)
+    for first in runs:
+        for second in runs:
+            yield first[-1], second[0]
+
+
+def _is_alike(old: Placement, first: Placed, second: Placed, variable: str) -> bool:
+    """Return whether two statements stand in one body, over the same instances, and write and touch the same element.
+
+    The loops around both are all their dimensions, so what stands in the body runs once for each instance.
+    """
+    a, b = (old.program.places[s.name] for s in (first, second))
+    if a[:-1] != b[:-1] or first.dims != second.dims or {x for x in a if isinstance(x, str)} != {*first.dims}:
+        return False
+    if not first.domain.is_equal(second.domain):
+        return False
+    if any(s.lowered.atomic or s.lowered.is_conditional or s.lowered.role != "plain" for s in (first, second)):
+        return False
+    if not all(s.lowered.writes_to(variable) for s in (first, second)):
+        return False
+    forms = {side.indices(access) for side in (first, second) for access in _accesses(side, variable)}
+    return len(forms) == 1 and None not in next(iter(forms))
 
 
 def _is_plain(statement: Placed, variable: str) -> bool:

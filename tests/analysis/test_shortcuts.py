@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import reduce
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 
 import islpy as isl
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.analysis import dataflow, legality
+from polyloop.analysis import dataflow, kept, legality
 from polyloop.analysis.comparison import Comparison
 from polyloop.analysis.dataflow import Flow
 from polyloop.analysis.kept import keeps_order
@@ -191,6 +192,90 @@ def test_random_kernels_with_copies(orders: KeptOrders, flows: PlainFlows) -> No
     for seed in range(60):
         draw(seed, STAGING, 3)
     assert flows.others > 5
+
+
+SUBSCRIPTS = ("i, j", "i, j", "i, j", "i + 1, j", "j, i", "0, j", "i + j, 0", "2*i, 0")
+
+
+def draw_runs(seed: int) -> pl.LoopKernel:
+    """Return a program of which many statements, some of them neighbours, update one array or read it."""
+    rng = random.Random(seed)
+    home = rng.choice(SUBSCRIPTS)
+    lines = []
+    for number in range(rng.randint(3, 8)):
+        there, from_there = (home if rng.random() < 0.8 else rng.choice(SUBSCRIPTS) for _ in range(2))
+        line = f"y[{there}] = y[{from_there}] + {number}*x[i, j]"
+        if rng.random() < 0.15:
+            line = f"z{number}[i, j] = y[{from_there}]"
+        elif rng.random() < 0.1:
+            line = f"for k\n{line} + k\nend"
+        lines.append(line)
+    if rng.random() < 0.3:
+        lines[len(lines) // 2 :] = [line.replace("j", "m") for line in lines[len(lines) // 2 :]]
+    text = "\n".join(lines)
+    return pl.make_kernel(
+        ["{[i, j]: 0 <= i, j < n}", "[n] -> {[m]: 0 <= m < n}", "{[k]: 0 <= k < 2}"],
+        text,
+        [pl.GlobalArg("y", np.float32, shape="2*n + 1, 2*n + 1"), ...],
+        silenced_warnings="*",
+    )
+
+
+class AllPairs:
+    """Asks about every two statements, too, where orders are proven."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.saved = 0
+        self.verdicts: list[bool] = []
+        self._links = kept._links
+        self._monkeypatch = monkeypatch
+        monkeypatch.setattr(legality, "keeps_order", self)
+
+    def __call__(self, new: Placement, old: Placement, variable: str) -> bool:
+        found = keeps_order(new, old, variable)
+        users = kept._memory(old).users.pop(variable, None)
+        if users is not None:
+            links = list(self._links(old, users.statements, variable))
+            self.saved += len(users.statements) ** 2 > len(links)
+            self.verdicts.append(found)
+            with self._monkeypatch.context() as patch:
+                patch.setattr(kept, "_links", lambda old, statements, variable: product(statements, repeat=2))
+                assert kept._decide(new, old, variable) == found
+            kept._memory(old).users[variable] = users
+        return found
+
+
+def test_neighbours_in_runs_decide_as_all_pairs_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = AllPairs(monkeypatch)
+    steps = (*REORDERING, "fuse_loops", "distribute_loops")
+    for seed in range(16):
+        rng = random.Random(seed)
+        with suppress(PolyloopError):
+            knl = draw_runs(seed)
+            for name in rng.choices(steps, k=3):
+                with suppress(PolyloopError):
+                    knl = getattr(pl, name)(knl, **DRAWERS[name](rng, knl))
+    assert pairs.saved > 10
+    assert 3 < sum(pairs.verdicts) < len(pairs.verdicts) - 3
+
+
+def test_runs_of_random_programs_keep_their_order(orders: KeptOrders, flows: PlainFlows) -> None:
+    for seed in range(100, 112):
+        rng = random.Random(seed)
+        with suppress(PolyloopError):
+            knl = draw_runs(seed)
+            for name in rng.choices((*REORDERING, "distribute_loops"), k=3):
+                with suppress(PolyloopError):
+                    knl = getattr(pl, name)(knl, **DRAWERS[name](rng, knl))
+    assert min(len(orders.kept), flows.plain) > 5
+
+
+def test_statements_that_all_conflict_are_proven_in_time() -> None:
+    text = "\n".join(f"y[i] = y[i] + {k}*x[i]" for k in range(200))
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", text, [pl.GlobalArg("x, y", np.float32, shape="n"), ...])
+    with pl.time_budget(15):
+        knl = pl.split_iname(knl, "i", 128, outer_tag="g.0", inner_tag="l.0")
+        pl.verify(knl, target=pl.CudaTarget())
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
