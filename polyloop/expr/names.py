@@ -8,7 +8,7 @@ from typing import Final
 from polyloop.errors import Diagnostic
 from polyloop.expr.functions import FUNCTIONS
 
-__all__ = ["KERNEL_NAME", "RESERVED", "check_identifier", "is_identifier"]
+__all__ = ["KERNEL_NAME", "RESERVED", "check_identifier", "is_identifier", "too_many_axes"]
 
 _C11 = """
 auto break case char const continue default do double else enum extern float for goto if inline int long register
@@ -84,3 +84,14 @@ def check_identifier(name: str, kind: str = "name") -> Diagnostic | None:
     else:
         return None
     return Diagnostic("reserved-name", f"'{name}' is {what}", hints=(f"choose another name, such as '{name}_'",))
+
+
+_MOST_AXES: Final = 64
+
+
+def too_many_axes(name: str, count: int) -> Diagnostic | None:
+    """Return that no array can have *count* axes, None if it can."""
+    if count <= _MOST_AXES:
+        return None
+    message = f"array '{name}' would have {count} axes"
+    return Diagnostic("too-many-axes", message, (f"NumPy's arrays have at most {_MOST_AXES}",), ("join some of them",))

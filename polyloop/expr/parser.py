@@ -20,7 +20,7 @@ from polyloop.expr.constants import ConstantError, folded
 from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.lexical import IF_NAME, NUMBER_NAME, check_characters, explain, replace_if_calls, replace_suffixed
-from polyloop.expr.names import RESERVED, check_identifier
+from polyloop.expr.names import RESERVED, check_identifier, too_many_axes
 from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Shared, Terms, TypeCast, negate
 from polyloop.expr.operations import MODIFIERS, OPERATIONS
 from polyloop.expr.records import VECTORS, field_names
@@ -244,6 +244,8 @@ class _Converter:
         if type(index) is ast.Tuple:
             if not index.elts:
                 self.fail(node, Diagnostic("syntax", "a subscript is missing", hints=("a scalar has no brackets",)))
+            if problem := too_many_axes(array.name, len(index.elts)):
+                self.fail_at(node.col_offset, len(array.name), problem)
             parts = tuple(map(self.convert, index.elts))
             return p.Subscript(array, parts[0] if len(parts) == 1 else parts)
         return p.Subscript(array, self.convert(index))

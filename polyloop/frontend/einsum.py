@@ -10,7 +10,7 @@ from typing import Any, Final
 from polyloop.analysis.creation import make_kernel
 from polyloop.edge.calls import public
 from polyloop.errors import Diagnostic, KernelError
-from polyloop.expr.names import check_identifier
+from polyloop.expr.names import check_identifier, too_many_axes
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.specs import GlobalArg, ValueArg
 
@@ -49,8 +49,8 @@ def make_einsum(spec: str, arg_names: str | Sequence[str], **knl_creation_kwargs
     Raises
     ------
     KernelError
-        ``bad-einsum``, ``wrong-argument-count``, ``name-taken``, ``bad-identifier``, ``reserved-name``, and what
-        :func:`polyloop.make_kernel` raises.
+        ``bad-einsum``, ``wrong-argument-count``, ``name-taken``, ``bad-identifier``, ``reserved-name``,
+        ``too-many-axes``, and what :func:`polyloop.make_kernel` raises.
 
     Notes
     -----
@@ -134,8 +134,8 @@ def _check_names(names: Sequence[str], inputs: Sequence[str], taken: Sequence[st
     if len(names) != len(inputs):
         message = f"the specification has {len(inputs)} argument{'s' if len(inputs) > 1 else ''}, not {len(names)}"
         raise _fail("wrong-argument-count", message, f"name each of {', '.join(repr(part) for part in inputs)}")
-    for name in names:
-        problem = check_identifier(name, "argument name")
+    for name, indices in zip(names, inputs, strict=True):
+        problem = check_identifier(name, "argument name") or too_many_axes(name, len(indices))
         if problem is not None:
             raise KernelError("make_einsum", None, [problem])
         if name in taken:

@@ -14,7 +14,7 @@ from polyloop.edge.checks import EXPLAINED
 from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.dtypes import find_dtype, to_dtype
-from polyloop.expr.names import check_identifier
+from polyloop.expr.names import check_identifier, too_many_axes
 from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.source import Source, split_outside_brackets
@@ -179,6 +179,14 @@ def _dtype(given: object) -> np.dtype[np.generic] | None:
     return None if given is None else to_dtype(given)
 
 
+def _shape(entry: GlobalArg | TemporaryVariable) -> tuple[Expression, ...] | None:
+    """Return the extents that an array is declared with, None where they are left open."""
+    shape = _extents(entry.shape)
+    if shape is not None and (problem := too_many_axes(entry.name, len(shape))):
+        raise KernelError("make_kernel", None, [problem])
+    return shape
+
+
 def _extents(what: Shape) -> tuple[Expression, ...] | None:
     if what is None or isinstance(what, Auto):
         return None
@@ -253,7 +261,7 @@ def _temporary(entry: TemporaryVariable, name: str) -> arrays.TemporaryVariable:
     """Return the temporary called *name* that *entry* declares."""
     if entry.read_only and entry.initializer is None:
         raise _bad("bad-initializer", f"'{name}' is read-only and has no initializer", "pass initializer=np.array(..)")
-    space, dtype, shape = _address_space(entry.address_space), _dtype(entry.dtype), _extents(entry.shape)
+    space, dtype, shape = _address_space(entry.address_space), _dtype(entry.dtype), _shape(entry)
     tags = _temporary_tags(entry, name, shape)
     pool = _base_storage(entry, name, space)
     if entry.initializer is None:
@@ -339,7 +347,7 @@ class _Layout:
         self.entry = entry
         self.dtype = _dtype(entry.dtype)
         self.order = check_order(defaults.order if entry.order is None else entry.order)
-        self.shape = _extents(entry.shape)
+        self.shape = _shape(entry)
         self.tags = self._tags()
         self.strides = self._strides()
         self.offset = read_offset(defaults.offset if entry.offset is None else entry.offset)

@@ -94,6 +94,7 @@ def test_an_argument_that_is_given_twice_is_one_square_array() -> None:
         ("i->j->k", ("a",), "bad-einsum", "'j->k' in 'i->j->k' is no group of letters"),
         ("ij->ii", ("a",), "bad-einsum", "index 'i' occurs twice in the result of 'ij->ii'"),
         ("ij->k", ("a",), "bad-einsum", "index 'k' of the result of 'ij->k' is in no argument"),
+        (10_000 * "x", ("a",), "too-many-axes", "array 'a' would have 10000 axes"),
         ("ij->", ("i",), "name-taken", "argument 'i' has the name of an index, or its extent"),
         ("ij->", ("out",), "name-taken", "argument 'out' has the name of the result"),
         ("ij->", ("float",), "reserved-name", "'float' is a keyword of C or C++"),

@@ -255,6 +255,12 @@ REFUSALS: dict[str, tuple[str, Callable[[], object]]] = {
         "wrong-rank",
         lambda: make(data=[pl.GlobalArg("a", F, shape="n"), pl.GlobalArg("b", F, shape="n, n"), ...]),
     ),
+    "axes_of_a_shape": (
+        "too-many-axes",
+        lambda: make(data=[pl.GlobalArg("a", F, shape=",".join(10_000 * "n")), pl.GlobalArg("b", F, shape="n")]),
+    ),
+    "axes_of_a_temporary": ("too-many-axes", lambda: make(data=[pl.TemporaryVariable("t", F, shape=65 * (2,)), ...])),
+    "axes_of_a_subscript": ("too-many-axes", lambda: make(text=f"a[i] = c[{','.join(65 * 'i')}]")),
     "out_of_bounds": ("out-of-bounds", lambda: make(text="a[i] = b[i + 1]")),
     "output_not_written": (
         "output-not-written",
