@@ -261,7 +261,7 @@ class Lowering:
         name = self.names("acc" if partial_of is None else "part")
         variable, shape = self.accumulator_element(name, nest, inames, expr.inames)
         write = access_of(variable, self.visible(inames))
-        self.accumulators.append(Accumulator(name, expr.operation, inner, shape, self.instruction.id))
+        self.accumulators.append(Accumulator(name, expr, shape, self.instruction.id))
         outer = tuple(x for x in nest if x in inames)
         base = self.instruction.id
         around = self.around(inames)
@@ -328,7 +328,7 @@ class Lowering:
         name = self.names("acc")
         variable, shape = self.accumulator_element(name, nest, inames, expr.along)
         write = access_of(variable, self.visible(inames))
-        self.accumulators.append(Accumulator(name, expr.operation, inner, shape, self.instruction.id))
+        self.accumulators.append(Accumulator(name, expr, shape, self.instruction.id))
         needed = frozenset[str]() if expr.start is None else variables(expr.start)
         outer = tuple(x for x in nest if x not in expr.along or x in needed)
         base = self.instruction.id
@@ -370,14 +370,14 @@ class Lowering:
             return self.lowered(name, role, (*nest, *more), where, lhs, rhs, (write,), seen, expr.operation)
 
         part = p.Variable(self.names("part"))
-        self.accumulators.append(Accumulator(part.name, expr.operation, inner, (), base))
+        self.accumulators.append(Accumulator(part.name, expr, (), base))
         yield replace(statement("init", part, None, ()), across=across)
         update = statement("update", part, inner, reads, *(() if fixed else own), where=domain)
         yield replace(update, fixed=fixed)
         yield replace(statement("combine", part, part, ()), across=across, after=expr.after)
         if expr.start is not None:
             total = p.Variable(self.names("acc"))
-            self.accumulators.append(Accumulator(total.name, expr.operation, inner, (), base))
+            self.accumulators.append(Accumulator(total.name, expr, (), base))
             yield statement("init", total, expr.start, self.starting(expr, nest))
             collect = statement("update", total, part, (access_of(part, visible),))
             yield replace(collect, operation=combining(expr.operation))

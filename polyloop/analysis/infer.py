@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.analysis.exact import long_inames
 from polyloop.analysis.lowering import lower
 from polyloop.analysis.weak import settled_types
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.dtypes import computed, dtype_name, is_complex
-from polyloop.expr.nodes import Reduction, array_name, field_path
+from polyloop.expr.nodes import array_name, field_path
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import variables
@@ -35,6 +37,9 @@ __all__ = [
 ]
 
 
+_LONG: Final = np.dtype(np.int64)
+
+
 @memoised
 def dtype_table(kernel: LoopKernel) -> Mapping[str, np.dtype[np.generic] | None]:
     """Return the type of every name: arrays, scalars, parameters, inames."""
@@ -48,6 +53,8 @@ def dtype_table(kernel: LoopKernel) -> Mapping[str, np.dtype[np.generic] | None]
     table.update((name, temporary.dtype) for name, temporary in kernel.temporaries.items())
     for name in kernel.parameters:
         table[name] = table.get(name) or index
+    if index.itemsize < _LONG.itemsize:
+        table.update(dict.fromkeys(long_inames(kernel, table.get), _LONG))
     return MappingProxyType(table)
 
 
@@ -68,7 +75,13 @@ def infer_dtypes(kernel: LoopKernel, settle_all: bool = False) -> LoopKernel:
     unknown = open_names(kernel)
     if not unknown:
         return _with_dtypes(kernel, dtype_table(kernel))
-    return _with_dtypes(kernel, settled_types(kernel, dtype_table(kernel), settle_all))
+    known = dtype_table(kernel)
+    while True:
+        found = _with_dtypes(kernel, settled_types(kernel, known, settle_all))
+        longer = {name: dtype_table(found)[name] for name in kernel.inames if dtype_table(found)[name] != known[name]}
+        if not longer:
+            return found
+        known = {**known, **longer}  # what bounds a loop has a type by now
 
 
 def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -218,8 +231,7 @@ def accumulator_dtypes(kernel: LoopKernel) -> Mapping[str, np.dtype[np.generic]]
     table = dtype_table(kernel)
     found: dict[str, np.dtype[np.generic]] = {}
     for name, accumulator in lower(kernel).accumulators.items():
-        whole = Reduction(accumulator.operation, (), accumulator.term)
-        dtype = infer(whole, lambda key: found.get(key) or table.get(key))
+        dtype = infer(accumulator.reduction, table.get)
         assert dtype is not None, f"accumulator {name} has an untyped term"
         found[name] = computed(dtype)
     return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import islpy as isl
 
 from polyloop.analysis.guards import Guard
-from polyloop.expr.nodes import Expression, Operation
+from polyloop.expr.nodes import Expression, Operation, Reduction
 from polyloop.expr.updates import COMMUTATIVE
 from polyloop.frozen import quick
 from polyloop.kernel.instruction import Instruction
@@ -159,8 +159,7 @@ class Accumulator:
     """
 
     name: str
-    operation: Operation
-    term: Expression
+    reduction: Reduction
     shape: tuple[int, ...]
     instruction: str
 

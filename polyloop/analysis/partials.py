@@ -164,7 +164,7 @@ def _holds_states(comparison: Comparison, operation: Operation, value: object) -
     name = array_name(value)
     accumulator = comparison.new.program.accumulators.get(name)
     if accumulator is not None:
-        return replace(accumulator.operation, of_states=operation.of_states) == operation
+        return replace(accumulator.reduction.operation, of_states=operation.of_states) == operation
     filler = comparison.kernel.evaluations.get(name)
     if filler is None:
         return False

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from polyloop.analysis.exact import widened
 from polyloop.expr.dtypes import DType, as_complex, as_real, computed, is_inexact, is_integer
 from polyloop.expr.nodes import Expression, Lookup
 from polyloop.expr.rewrite import variables
@@ -70,7 +71,7 @@ class _Search:
                 for name in variables(part) & unknown:
                     self.uses.setdefault(name, []).append((part, target))
             if instruction.target in unknown:
-                self.assigned[instruction.target].append(expression)
+                self.assigned[instruction.target].append(widened(kernel, instruction, expression, known.get))
                 for name in variables(expression) & unknown:
                     self.readers.setdefault(name, set()).add(instruction.target)
 

@@ -448,12 +448,20 @@ class Expressions(Addresses):
             left, right = (self._exact(part, dtype) for part in parts)
         elif self.indexing:
             left, right = map(self._index, parts)
-        elif all(type(part) is int or self._is_index_value(part) for part in parts):
+        elif self._is_compared_as_it_is(parts, dtype):
             left, right = (self._render(part, None) for part in parts)  # C compares them in the wider of their types
         else:
             left, right = self._operands(parts, dtype)
         level = EQUAL if operator in ("==", "!=") else RELATION
         return Text(f"{left.within(SHIFT)} {operator} {right.within(SHIFT)}", level)
+
+    def _is_compared_as_it_is(self, parts: Sequence[Expression], dtype: DType) -> bool:
+        """Return whether one of *parts* is a number of inames and sizes, and C compares it with the other exactly."""
+        others = [part for part in parts if not (type(part) is int or self._is_index_value(part))]
+        if not others:
+            return True
+        is_narrow = is_integer(dtype) and is_signed(dtype) and dtype.itemsize <= _WORD
+        return is_narrow and len(others) < len(parts) and not isinstance(self._type(others[0]), Weak)
 
     def _logical(self, expr: p.LogicalAnd | p.LogicalOr, want: DType | None) -> Text:
         is_and = isinstance(expr, p.LogicalAnd)

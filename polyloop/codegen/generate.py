@@ -304,6 +304,7 @@ class _Program:
                 shared.setdefault(temporary.pool, []).append(temporary.name)
         pools = {m: own for pool, many in shared.items() if len(many) > 1 for own in [names.fresh(pool)] for m in many}
         value_dtypes = dict.fromkeys(values, self.schedule.index_dtype)
+        value_dtypes |= dict.fromkeys(self.schedule.long & values.keys(), np.dtype(np.int64))
         value_dtypes |= {a.name: a.dtype for a in self.arguments if a.name in values and a.dtype is not None}
         return Scope(
             self.schedule.name, self.spelt.how, self.language, self.index_bits, self.divisibility, names, values,

@@ -28,6 +28,7 @@ from polyloop.expr.dtypes import (
 from polyloop.expr.fitting import check_constants, fits
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS, Domain, Function, ResultType
+from polyloop.expr.indexing import is_index_value
 from polyloop.expr.nodes import Expression, Extreme, Lookup, Operation, Record, Reduction, Terms, TypeCast
 from polyloop.expr.printer import show
 from polyloop.expr.promotion import (
@@ -80,6 +81,7 @@ KindOf: TypeAlias = Callable[[str], ScalarType | None]
 """Gives the type of a name as :data:`TypeOf` does; weak while nothing but constants is assigned to it."""
 
 _BOOL: Final[DType] = np.dtype("bool")
+_LONG: Final[DType] = np.dtype("int64")
 
 
 def infer(expr: Expression, lookup: KindOf, functions: Mapping[str, Function] = FUNCTIONS) -> DType | None:
@@ -348,6 +350,8 @@ class _Inference:
             return _BOOL
         if common == _BOOL and name in ("sum", "product"):
             return DEFAULT_INT
+        if name in ("sum", "product") and common == DEFAULT_INT and is_index_value(expr.expr, lambda _: True):
+            return _LONG  # a sum of numbers that are exact
         return None if common is None else settle(common)
 
     def subscript(self, expr: Expression) -> ScalarType | None:

@@ -18,7 +18,7 @@ from polyloop.analysis.copies import arrivals
 from polyloop.analysis.digits import Digit
 from polyloop.analysis.edges import Edges, at_edges
 from polyloop.analysis.exchange import lane_axis
-from polyloop.analysis.infer import accumulator_dtypes, require_dtypes
+from polyloop.analysis.infer import accumulator_dtypes, dtype_table, require_dtypes
 from polyloop.analysis.lanes import with_lanes
 from polyloop.analysis.launches import launch_cuts, launch_of, passages
 from polyloop.analysis.matrix import is_swapped
@@ -197,6 +197,7 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
         conditions=kernel.conditions,
         preambles=kernel.preambles,
         index_dtype=kernel.index_dtype,
+        long=_long(kernel),
         unchecked=_unchecked(kernel, proofs),
         phantoms=edges.placement.phantoms,
         digit_names=_digit_names(placement),
@@ -234,6 +235,12 @@ def _indices(placement: Placement) -> Iterator[tuple[str, Affine]]:
                 if len(placed_form.terms) > 1:
                     found.setdefault(placed_form, iname)
     yield from ((iname, form) for form, iname in found.items())
+
+
+def _long(kernel: LoopKernel) -> frozenset[str]:
+    """Return the dimensions that are int64 where they are values."""
+    types = dtype_table(kernel)
+    return frozenset(kernel.axis(iname) or iname for iname in kernel.inames if types[iname] == np.int64)
 
 
 def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:

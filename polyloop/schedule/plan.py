@@ -287,6 +287,8 @@ class Schedule:
         Temporaries whose values stand in the text.
     index_dtype
         Type of inames where they are values.
+    long
+        Dimensions of type int64 where they are values.
     slabs
         ``iname -> (front, back)``: iterations to peel, on the user's request.
     fronts
@@ -322,6 +324,7 @@ class Schedule:
     preambles: tuple[tuple[str, str], ...] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
     index_dtype: np.dtype[np.generic] = field(default_factory=lambda: np.dtype(np.int32))
+    long: frozenset[str] = frozenset()
     unchecked: tuple[str, ...] = ()
     phantoms: frozenset[str] = frozenset()
     digit_names: Mapping[str, str] = field(default_factory=dict)

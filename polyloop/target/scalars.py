@@ -405,8 +405,12 @@ class Compiler:
             left, right = self.value(expr.left, common), self.value(expr.right, common)
             compare = _COMPARE[str(getattr(expr.operator, "value", expr.operator))]
             sides = (expr.left, expr.right)
-            if all(type(side) is int or is_index_value(side, self._is_index_name) for side in sides):
-                left, right = map(self.index, sides)
+            exact = [type(side) is int or is_index_value(side, self._is_index_name) for side in sides]
+            if all(exact) or (any(exact) and is_integer(common) and is_signed(common)):
+                left, right = (
+                    self.index(side) if is_exact else self.value(side, common)
+                    for side, is_exact in zip(sides, exact, strict=True)
+                )
             return lambda: np.bool_(compare(left(), right()))
         parts = [self.value(child) for child in children(expr)]
         if kind is p.LogicalAnd:
