@@ -208,7 +208,7 @@ class _Inference:
         types = [self.visit(child) for child in parts]
         if kind in CHAINS and (inner := paired(expr, types)) is not expr:
             return self.visit(inner)
-        if kind is p.Sum and Weak.LONG in types:
+        if kind is p.Sum and any(type(part) is int and part <= _NO_INT for part in parts):
             types = list(map(_as_subtracted, parts, types))
         if (kind is p.Sum or kind is p.Product) and (found := self.quick_sum(types)) is not None:
             return found
@@ -518,9 +518,13 @@ def _constant(expr: Expression) -> int | None:
         raise TypeConflictError(fault.diagnostic) from None
 
 
+_NO_INT: Final = -(2**31)
+"""The largest number that cannot be subtracted as an int32."""
+
+
 def _as_subtracted(expr: Expression, found: ScalarType | None) -> ScalarType | None:
     """Return the type of a term of a sum: ``u - 4294967295`` subtracts a number of 32 bits."""
-    return Weak.WORD if found is Weak.LONG and type(expr) is int and -(2**32) < expr < 0 else found
+    return Weak.WORD if type(expr) is int and -(2**32) < expr <= _NO_INT else found
 
 
 def _is_integral(kind: ScalarType | None) -> bool:

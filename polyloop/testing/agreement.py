@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,15 +16,18 @@ import numpy as np
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.errors import ArgumentError, PolyloopError
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.runtime.arguments import Binder
+from polyloop.runtime.arguments import Binder, IndexTooSmall
 from polyloop.runtime.ccompile import find_compiler, load_library
 from polyloop.runtime.fibres import fibre_library, run_on_fibres
-from polyloop.runtime.views import HostMemory
+from polyloop.runtime.views import HostMemory, empty_numpy
 from polyloop.target.interpreter import interpret
+from polyloop.testing.symbols import UnsupportedError
 
 __all__ = ["Programs", "compile_c", "compile_fibres", "difference", "disagreement"]
 
 _FLAGS: Final = ("-std=c11", "-O0", "-fPIC", "-shared", "-w")
+_MOST_BLOCKS: Final = 2**16
+"""Blocks of one launch that are run."""
 _EXACT: Final[Mapping[str, float]] = {"float32": 2.0**24, "float64": 2.0**53}
 
 
@@ -34,6 +38,13 @@ class Programs:
     kernel: LoopKernel
     c: GeneratedProgram
     cuda: GeneratedProgram
+    wide: Programs | None = None
+    """The same with 64-bit indices, where 32 bits may not do."""
+
+    @property
+    def all(self) -> tuple[Programs, ...]:
+        """All programs of the kernel."""
+        return (self,) if self.wide is None else (self, self.wide)
 
 
 def compile_c(programs: Sequence[GeneratedProgram]) -> ctypes.CDLL:
@@ -65,8 +76,16 @@ def _by_value(scalar: np.generic) -> Any:  # noqa: ANN401 - a number as ctypes h
     return np.ctypeslib.as_ctypes_type(kind)(scalar.item())
 
 
+def _copied(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return a copy with the same strides."""
+    strides = tuple(stride // array.itemsize for stride in array.strides)
+    found = empty_numpy(array.dtype, array.shape, strides, poison=False)
+    found[...] = array
+    return found
+
+
 def _run_c(library: ctypes.CDLL, program: GeneratedProgram, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    copies = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+    copies = {name: _copied(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
     binding = Binder(program, HostMemory()).bind(copies, poison=True)
     views = {**binding.views, **binding.host_workspace()}
     for launch, _ in binding.launches:
@@ -84,7 +103,7 @@ def difference(expected: Mapping[str, Any], got: Mapping[str, Any]) -> str | Non
         wrong = got[name]
         limit = _EXACT.get(right.dtype.name, np.inf)
         finite = right[np.isfinite(right)]
-        loose = finite.size and np.abs(finite.astype(np.float64)).max() >= limit
+        loose = finite.size and np.abs(finite).astype(np.float64).max() >= limit
         equal = np.isclose(right, wrong, rtol=1e-4 if loose else 0, atol=0, equal_nan=right.dtype.kind == "f")
         if not equal.all():
             where = tuple(int(k) for k in np.argwhere(~equal)[0])
@@ -103,6 +122,11 @@ def disagreement(
         That have the C program, and the CUDA program.
     seed
         Of the random thread order.
+
+    Raises
+    ------
+    UnsupportedError
+        There are too many blocks to run.
     """
     try:
         expected = interpret(programs.kernel, **arguments)
@@ -112,13 +136,47 @@ def disagreement(
         except ArgumentError:
             return None
         return f"only the interpreter refuses the arguments: {refused}"
+    for some in programs.all:
+        try:
+            found = _differing(some, expected, arguments, libraries, seed)
+        except IndexTooSmall:
+            if some is programs.all[-1]:
+                raise
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def _blocks(program: GeneratedProgram, arguments: Mapping[str, Any]) -> int:
+    """Return how many blocks a program runs, at most in one launch."""
+    copies = {name: _copied(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+    try:
+        binding = Binder(program, HostMemory()).bind(copies, poison=False)
+    except ArgumentError as refused:
+        if "grid-too-large" in refused.codes:
+            return _MOST_BLOCKS + 1
+        raise
+    return max((math.prod(grid) for _, grid in binding.launches), default=0)
+
+
+def _differing(
+    programs: Programs,
+    expected: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    libraries: tuple[ctypes.CDLL, ctypes.CDLL],
+    seed: int,
+) -> str | None:
+    if _blocks(programs.cuda, arguments) > _MOST_BLOCKS:
+        raise UnsupportedError("too many blocks")
+    bits = "" if programs.c.index_bits == 32 else f" with {programs.c.index_bits}-bit indices"
     if (found := difference(expected, _run_c(libraries[0], programs.c, arguments))) is not None:
-        return f"in C: {found}"
+        return f"in C{bits}: {found}"
     try:
         results = run_on_fibres(programs.cuda, arguments, seed=seed, library=libraries[1])
     except PolyloopError as error:
-        return f"on fibres: {error}"
+        return f"on fibres{bits}: {error}"
     for order, result in results.items():
         if (found := difference(expected, dict(result.items()))) is not None:
-            return f"on fibres in order '{order}': {found}"
+            return f"on fibres{bits} in order '{order}': {found}"
     return None

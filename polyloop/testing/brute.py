@@ -62,7 +62,7 @@ class Event:
     """One access that an instance made.
 
     ``instruction`` and ``inames`` say which instance of the program it is, ``statement`` and ``point`` where it
-    stands in the transformed one.
+    stands in the transformed one.  A write that ``adds`` leaves what was there before in the element.
     """
 
     time: tuple[int, ...]
@@ -75,6 +75,7 @@ class Event:
     index: tuple[int, ...]
     is_write: bool
     symbol: int
+    adds: bool = False
 
 
 @dataclass
@@ -191,8 +192,9 @@ class _Machine:
 
     def record(self, array: str, index: tuple[int, ...], symbol: int, *, is_write: bool) -> None:
         time, statement, point, instruction, inames = self.event
+        adds = is_write and self.kind not in ("write", EXCHANGE)
         self.run.events.append(
-            Event(time, self.thread, statement, point, instruction, inames, array, index, is_write, symbol)
+            Event(time, self.thread, statement, point, instruction, inames, array, index, is_write, symbol, adds)
         )
 
     def read(self, array: str, index: tuple[int, ...]) -> Value:

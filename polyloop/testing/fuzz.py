@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from polyloop.testing.draws import drawn_source
 from polyloop.testing.pairs import Failure, Pair, Tally, check_pairs
-from polyloop.testing.random_kernels import random_source
 from polyloop.testing.reduce import reduced
 
 __all__ = ["fuzz", "main", "report"]
@@ -88,7 +88,7 @@ def _alone(seeds: Sequence[int]) -> Iterator[Tally]:
 
 
 def _died(seed: int) -> Failure:
-    return Failure("crash", Pair(random_source(seed), (), (), seed), "the process died")
+    return Failure("crash", Pair(drawn_source(seed), (), (), seed), "the process died")
 
 
 def _table(title: str, rows: Iterable[tuple[str, object]]) -> list[str]:
@@ -108,6 +108,7 @@ def _crossed(counts: Counter[tuple[str, str]]) -> Iterator[tuple[str, object]]:
 def report(tally: Tally) -> str:
     """Return the counts as text."""
     lines = _table("counts", sorted(tally.counts.items()))
+    lines += _table("what was drawn", _crossed(tally.drawn))
     lines += _table("transforms accepted", tally.accepted.most_common())
     lines += _table("refusals", tally.refused.most_common())
     lines += _table("witnesses of refusals, by brute force", _crossed(tally.witnesses))

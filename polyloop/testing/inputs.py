@@ -239,7 +239,7 @@ def arguments_of(kernel: LoopKernel, values: Values, sizes: Mapping[str, int]) -
         if isinstance(argument, ArrayArg):
             value = values[argument.name]
             assert argument.dtype is not None, f"the type of '{argument.name}' is unknown"
-            array = empty_numpy(argument.dtype, value.shape, _strides(argument, value.shape, sizes), poison=False)
+            array = empty_numpy(argument.dtype, value.shape, array_strides(argument, value.shape, sizes), poison=False)
             array[...] = value
             found[argument.name] = array
         elif argument.layout_of is None:
@@ -248,7 +248,7 @@ def arguments_of(kernel: LoopKernel, values: Values, sizes: Mapping[str, int]) -
     return found
 
 
-def _strides(array: ArrayArg, shape: tuple[int, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
+def array_strides(array: ArrayArg, shape: tuple[int, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
     """Return strides [elements] of the whole array: parts lie one after the other, components of vectors together."""
     strides = array.strides
     if strides is None or any(not names_in(stride) <= sizes.keys() for stride in strides):

@@ -13,7 +13,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 import islpy as isl
@@ -30,6 +30,7 @@ from polyloop.errors import (
     VerificationError,
     Witness,
 )
+from polyloop.frozen import replace as kernel_with
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
@@ -37,9 +38,14 @@ from polyloop.target.interpreter import interpret
 from polyloop.target.source import generate_code
 from polyloop.testing.agreement import Programs, compile_c, compile_fibres, difference, disagreement
 from polyloop.testing.brute import Data, Run, Violation, execute, reference_run
+from polyloop.testing.drawers import DRAWERS
+from polyloop.testing.draws import AnySource, drawn_source
 from polyloop.testing.random_chains import Step, random_recipe, random_step
-from polyloop.testing.random_kernels import Source, random_arguments, random_source
+from polyloop.testing.random_kernels import random_arguments
+from polyloop.testing.random_tiles import TILES, tile_recipe
 from polyloop.testing.symbols import UnsupportedError
+from polyloop.testing.twists import FAR
+from polyloop.testing.waived import is_waived
 from polyloop.testing.witnesses import Verdict, check_witness
 from polyloop.transform.base import Transform
 from polyloop.transform.registry import TRANSFORMS
@@ -47,14 +53,16 @@ from polyloop.transform.spread import assign_auto
 
 __all__ = ["Failure", "Pair", "Tally", "check_pair", "check_pairs", "draw", "legality"]
 
-SIZES: Final = range(1, 11)
-"""Sizes at which programs run."""
+SIZES: Final = (0, 1, *range(1, 11))
+"""Sizes at which programs run; 1 more often."""
 _JUDGED: Final = (6, 4, 9, 3, 2, 5, 7, 1)
 """Sizes at which brute force judges what was refused, in the order tried."""
 _MOST: Final = 8000
 """Instances that brute force executes at most."""
 _LARGEST: Final = 40
 """Size of a witness that is looked at."""
+_WAIVED: Final = 0.05
+"""Chains that begin with a waiver."""
 _ATTEMPTS: Final = 4
 """Sets of data, where data decides."""
 
@@ -71,10 +79,18 @@ REASONED: Final = frozenset(
 class Pair:
     """A kernel and the transforms that it was put through; ``sizes`` are where its program runs."""
 
-    source: Source
+    source: AnySource
     steps: tuple[Step, ...]
     sizes: tuple[int, ...] = ()
     seed: int = 0
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What the program has, and the chain."""
+        own = {"unchecked": "waiver", "swizzle": "layout step", "add_padding": "layout step"}
+        found = [own[step.name] for step in self.steps if step.name in own]
+        found += ["vectors" for step in self.steps if step.name == "vectorize" or "vec" in step.arguments]
+        return tuple(dict.fromkeys((*self.source.features, *found)))
 
     def script(self) -> str:
         """Return Python text that makes the transformed kernel."""
@@ -84,7 +100,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Failure:
-    """What must not be: ``kind`` is wrong-result, accepted-illegal, false-witness or crash."""
+    """What must not be: ``kind`` is wrong-result, wrong-meaning, accepted-illegal, false-witness or crash."""
 
     kind: str
     pair: Pair
@@ -100,9 +116,15 @@ class Tally:
     witnesses: Counter[tuple[str, str]] = field(default_factory=Counter)
     precision: Counter[tuple[str, str]] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
+    drawn: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """What a program or a chain has, and whether it was drawn, made, accepted, or compared."""
     failures: list[Failure] = field(default_factory=list)
     precise: list[tuple[str, Pair]] = field(default_factory=list)
     """Code and chain of what was refused though legal at all sizes tried."""
+
+    def note(self, features: Iterable[str], outcome: str) -> None:
+        """Count what came of a pair with these features."""
+        self.drawn.update((feature, outcome) for feature in features)
 
     def add(self, other: Tally) -> None:
         """Count *other* too."""
@@ -112,6 +134,7 @@ class Tally:
             mine.update(theirs)
         self.witnesses.update(other.witnesses)
         self.precision.update(other.precision)
+        self.drawn.update(other.drawn)
         self.failures += other.failures
         self.precise += other.precise
 
@@ -128,9 +151,16 @@ def _allowed(kernel: LoopKernel, n: int) -> bool:
     return True
 
 
-def _given(kernel: LoopKernel, n: int, seed: int, *, wild: bool = False) -> tuple[dict[str, int], Data]:
+def _wraps(source: AnySource) -> bool:
+    """Return whether any integers may be passed."""
+    return any(feature.startswith("type ") for feature in source.features)
+
+
+def _given(
+    kernel: LoopKernel, n: int, seed: int, *, wild: bool = False, sizes: Mapping[str, int] | None = None
+) -> tuple[dict[str, int], Data]:
     """Return sizes and arrays for brute force."""
-    arguments = random_arguments(kernel, n, seed, wild=wild)
+    arguments = random_arguments(kernel, n, seed, wild=wild, sizes=sizes)
     sizes = {name: value for name, value in arguments.items() if isinstance(value, int)}
     if "n" in kernel.parameters:
         sizes["n"] = n
@@ -199,7 +229,7 @@ def _depends_on_data(kernel: LoopKernel) -> bool:
 class _Exploration:
     """One pair while it is drawn."""
 
-    source: Source
+    source: AnySource
     rng: random.Random
     tally: Tally
     seed: int
@@ -222,19 +252,28 @@ class _Exploration:
 
         The chain is drawn, unless a *pair* is given.
         """
+        self.tally.note(self.source.features, "drawn")
         try:
             self.kernel = self.source.make()
         except KernelError as refused:
+            self.tally.note(self.source.features, "refused")
             self.tally.counts["kernels refused"] += 1
             self.tally.refused[f"make_kernel: {refused.codes[0]}"] += 1
             return None
+        possible = [n for n in SIZES if _allowed(self.kernel, n)] or [1]
+        sizes = self.rng.sample(possible, min(2, len(possible))) if pair is None else pair.sizes
+        self.meaning(sizes)
         for step in self.chain() if pair is None else pair.steps:
             self.apply(step)
-        return self.finish(self.kernel, self.rng.sample(SIZES, 2) if pair is None else pair.sizes)
+        return self.finish(self.kernel, sizes)
 
     def chain(self) -> Iterator[Step]:
         rng, kernel = self.rng, self.kernel
-        recipe = list(random_recipe(rng, kernel)) if rng.random() < 0.5 and "i" in kernel.inames else []
+        recipe = list(random_recipe(rng, kernel)) if rng.random() < 0.5 else []
+        if TILES in self.source.features:
+            recipe = list(tile_recipe(self.seed))
+        if rng.random() < _WAIVED:
+            yield Step("unchecked", DRAWERS["unchecked"](rng, kernel))
         yield from recipe
         for _ in range(rng.choice((0, 0, 1, 2)) if recipe else rng.choice((1, 2, 3, 4, 5, 6))):
             yield random_step(rng, self.kernel)
@@ -256,13 +295,33 @@ class _Exploration:
             self.same_meaning(before)
         self.trying = None
 
+    def meaning(self, sizes: Iterable[int]) -> None:
+        """Note it if the kernel does not compute what its text means, as far as that is known without it."""
+        for n in sizes:
+            arguments = random_arguments(self.kernel, n, self.seed, whole=True, wrapping=_wraps(self.source))
+            expected = self.source.expected(arguments)
+            if expected is None or not _allowed(self.kernel, n):
+                continue
+            self.tally.counts["meanings compared"] += 1
+            try:
+                found = interpret(self.kernel, **arguments)
+            except VerificationError:
+                return  # of a program that has no schedule
+            wrong = difference(found, {name: expected[name] for name in found})
+            if wrong is not None:
+                self.fail("wrong-meaning", f"n = {n}: {wrong}")
+                return
+
     def same_meaning(self, before: LoopKernel) -> None:
         """Note it if the program that the kernel stands for now is another one than *before*."""
         for n in (5, 2):
             if not _allowed(before, n):
                 continue
-            arguments = random_arguments(before, n, self.seed, whole=True)
-            wrong = difference(interpret(before, **arguments), interpret(self.kernel, **arguments))
+            arguments = random_arguments(before, n, self.seed, whole=True, wrapping=_wraps(self.source))
+            try:
+                wrong = difference(interpret(before, **arguments), interpret(self.kernel, **arguments))
+            except VerificationError:
+                return  # of a program that has no schedule
             if wrong is not None:
                 self.fail("wrong-result", f"n = {n}: the program is another one: {wrong}")
                 return
@@ -290,10 +349,11 @@ class _Exploration:
     def witness(
         self, after: LoopKernel, code: str, witness: Witness, refused: PolyloopError, step: Step | None
     ) -> None:
-        n, verdict = dict(witness.parameters).get("n", 5), Verdict.UNDECIDED
+        named, verdict = dict(witness.parameters), Verdict.UNDECIDED
+        n = named.get("n", 5)
         for attempt in range(_ATTEMPTS):
             if verdict is Verdict.UNDECIDED and 0 <= n <= _LARGEST:
-                given, data = _given(after, n, self.seed + attempt, wild=attempt > 0)
+                given, data = _given(after, n, self.seed + attempt, wild=attempt > 1, sizes=named)
                 verdict = check_witness(after, witness, data, sizes=given, most=_MOST)
         self.tally.witnesses[code, verdict.name.lower()] += 1
         if verdict is Verdict.FALSE:
@@ -321,15 +381,17 @@ class _Exploration:
     def finish(self, kernel: LoopKernel, sizes: Sequence[int]) -> tuple[Pair, Programs] | None:
         """Generate code, and have brute force judge what was accepted."""
         try:
-            c, cuda = generate_code(kernel, target=CTarget()), generate_code(kernel, target=CudaTarget())
+            programs = _generated(kernel, is_far=bool({*FAR} & {*self.source.features}))
         except (VerificationError, CodegenError) as refused:
             self.tally.counts["schedules refused"] += 1
             self.refusal(kernel, refused, None)
             return None
         self.tally.counts["pairs accepted"] += 1
+        pair = Pair(self.source, tuple(self.steps), tuple(sizes), self.seed)
+        self.tally.note(pair.features, "accepted")
         defined = self.judged(kernel, sizes)
-        pair = Pair(self.source, tuple(self.steps), defined, self.seed)
-        return (pair, Programs(kernel, c, cuda)) if defined else None
+        pair = replace(pair, sizes=defined)
+        return (pair, programs) if defined else None
 
     def judged(self, kernel: LoopKernel, sizes: Iterable[int]) -> tuple[int, ...]:
         """Return those of *sizes* at which the program reads nothing undefined; note what is not legal."""
@@ -346,17 +408,32 @@ class _Exploration:
                     continue
                 after = execute(kernel, given, data, before.symbols, expected=before, most=_MOST)
                 self.tally.counts["accepted runs judged by brute force"] += 1
+                if after.violations and is_waived(kernel.waivers, after.violations):
+                    self.tally.counts["accepted runs that are not legal, as was waived"] += 1
+                    continue
                 if after.violations:
                     self.fail("accepted-illegal", f"n = {n}: {after.violations[0]}")
             except UnsupportedError:
                 self.tally.counts["accepted runs not judged"] += 1
+                if kernel.waivers:
+                    continue
             defined.append(n)
         return tuple(defined)
 
 
+def _generated(kernel: LoopKernel, *, is_far: bool) -> Programs:
+    """Return the programs of *kernel*; those with 64-bit indices too, if its inames are large."""
+    c, cuda = generate_code(kernel, target=CTarget()), generate_code(kernel, target=CudaTarget())
+    if not is_far:
+        return Programs(kernel, c, cuda)
+    other = kernel_with(kernel, name=f"{kernel.name}_wide")
+    first, second = (generate_code(other, target=target, index_bits=64) for target in (CTarget(), CudaTarget()))
+    return Programs(kernel, c, cuda, Programs(other, first, second))
+
+
 def draw(seed: int, tally: Tally, pair: Pair | None = None) -> tuple[Pair, Programs] | None:
     """Make the pair of *seed*, or *pair*; count what is refused, and return it with its programs if it is accepted."""
-    source = random_source(seed) if pair is None else pair.source
+    source = drawn_source(seed) if pair is None else pair.source
     exploration = _Exploration(source, random.Random(seed + 1_000_000_007), tally, seed)
     tally.counts["pairs"] += 1
     try:
@@ -392,7 +469,8 @@ def _compiled(
 ) -> Iterator[tuple[Pair, Programs, tuple[ctypes.CDLL, ctypes.CDLL]]]:
     """Yield every pair with the libraries that have its programs; all in one, unless a compiler refuses that."""
     try:
-        libraries = compile_c([p.c for _, p in found]), compile_fibres([p.cuda for _, p in found])
+        programs = [some for _, own in found for some in own.all]
+        libraries = compile_c([some.c for some in programs]), compile_fibres([some.cuda for some in programs])
     except (PolyloopError, AssertionError) as error:
         if len(found) == 1:
             tally.failures.append(Failure("crash", found[0][0], str(error)))
@@ -401,15 +479,21 @@ def _compiled(
         yield from _compiled(found[:middle], tally)
         yield from _compiled(found[middle:], tally)
         return
-    yield from ((pair, programs, libraries) for pair, programs in found)
+    yield from ((pair, own, libraries) for pair, own in found)
 
 
 def _compare(pair: Pair, programs: Programs, libraries: tuple[ctypes.CDLL, ctypes.CDLL], tally: Tally) -> None:
     tally.counts["pairs compared"] += 1
+    tally.note((*pair.features, *(f"size {n}" for n in pair.sizes if n in (0, 1))), "compared")
     for n in pair.sizes:
-        arguments: Mapping[str, Any] = random_arguments(programs.kernel, n, pair.seed + n)
+        arguments: Mapping[str, Any] = random_arguments(
+            programs.kernel, n, pair.seed + n, wrapping=_wraps(pair.source)
+        )
         try:
             wrong = disagreement(programs, arguments, libraries, pair.seed)
+        except UnsupportedError:
+            tally.counts["runs not compared (too many blocks)"] += 1
+            continue
         except Exception:
             tally.failures.append(Failure("crash", pair, f"n = {n}: {traceback.format_exc()}"))
             return

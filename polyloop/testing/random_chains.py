@@ -10,6 +10,7 @@ from typing import Any, Final
 import pymbolic.primitives as p
 
 from polyloop.expr.rewrite import accesses, variables
+from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.testing.drawers import DRAWERS
 from polyloop.transform.registry import FUNCTIONS
@@ -43,7 +44,7 @@ _WEIGHTS: Final[Mapping[str, int]] = {
             "add_padding", "assume", "expand_subst", "fix_parameters", "fold_constants",
             "make_reduction_inames_unique", "remove_instructions", "remove_unused_arguments", "remove_unused_inames",
             "rename_argument", "rename_iname", "rename_inames_in_batch", "set_argument_order",
-            "set_instruction_priority", "simplify_indices", "tag_array_axes", "tag_instructions",
+            "set_instruction_priority", "simplify_indices", "tag_array_axes", "tag_instructions", "unchecked",
         ),
         1,
     ),
@@ -73,7 +74,9 @@ def _subscript_inames(kernel: LoopKernel, name: str) -> frozenset[str]:
 def random_recipe(rng: random.Random, kernel: LoopKernel) -> Iterator[Step]:
     """Yield the beginning of a chain as people write it for a GPU: tiles, and what the threads read kept near them."""
     inner: list[str] = []
-    for axis, iname in enumerate(rng.sample(("i", "j"), 2) if "j" in kernel.inames else ("i",)):
+    outer = list(dict.fromkeys(iname for i in kernel.instructions for iname in i.inames))[:2]
+    reduced = list(dict.fromkeys(x for i in kernel.instructions for term in i.terms for x in term.inames))
+    for axis, iname in enumerate(rng.sample(outer, len(outer))):
         tags: Sequence[str | None] = (
             rng.choice((f"g.{axis}", f"g.{axis}", None)), rng.choice((f"l.{axis}", f"l.{axis}", f"l.{axis}", None))
         )  # fmt: skip
@@ -81,14 +84,16 @@ def random_recipe(rng: random.Random, kernel: LoopKernel) -> Iterator[Step]:
         arguments |= {k: tag for k, tag in zip(("outer_tag", "inner_tag"), tags, strict=True) if tag is not None}
         yield Step("split_iname", arguments)
         inner.append(f"{iname}_inner")
-    if "k" in kernel.inames and rng.random() < 0.7:
-        spread = {"split_iname": "k", "inner_length": rng.choice((2, 3, 4))}
+    if reduced and rng.random() < 0.7:
+        spread = {"split_iname": reduced[0], "inner_length": rng.choice((2, 3, 4))}
         if rng.random() < 0.4:  # a reduction over threads
             side = rng.choice(("inner_tag", "outer_tag", "inner_tag"))
             spread[side] = rng.choice(("l.2", "l.2", "l.0", "l.1", "lane"))
         yield Step("split_iname", spread)
-        inner.append("k_inner")
-    read = sorted(name for name in ("x", "y", "a", "b") if any(name in i.reads for i in kernel.instructions))
+        inner.append(f"{reduced[0]}_inner")
+    indices = {"idx", "cols", "rowptr"}
+    arrays = {a.name for a in kernel.arguments if isinstance(a, ArrayArg) and a.shape} - indices
+    read = sorted(name for name in arrays if any(name in i.reads for i in kernel.instructions))
     for name in rng.sample(read, min(len(read), rng.choice((0, 1, 1, 2)))):
         used = _subscript_inames(kernel, name)
         sweep = [iname for iname in inner if iname.removesuffix("_inner") in used and rng.random() < 0.9]
@@ -96,6 +101,6 @@ def random_recipe(rng: random.Random, kernel: LoopKernel) -> Iterator[Step]:
     if kernel.substitutions and rng.random() < 0.7:
         name = rng.choice(sorted(kernel.substitutions)) if len(kernel.substitutions) > 1 else "f"
         yield Step("precompute", {"subst_use": name, "sweep_inames": [x for x in inner if rng.random() < 0.7]})
-    if "k_inner" in inner and rng.random() < 0.4:
+    if reduced and f"{reduced[0]}_inner" in inner and rng.random() < 0.4:
         names = ("split_reduction_inward", "split_reduction_outward", "stage_reduction", "reduce_atomically")
-        yield Step(rng.choice(names), {"inames": rng.choice(("k_outer", "k_inner"))})
+        yield Step(rng.choice(names), {"inames": f"{reduced[0]}_{rng.choice(('outer', 'inner'))}"})

@@ -62,12 +62,19 @@ class PythonSource:
 
     lines: tuple[str, ...]
     temporaries: tuple[str, ...]
+    name: str = "drawn"
+    features: tuple[str, ...] = ("Python",)
+
+    def script(self, variable: str = "knl") -> str:
+        """Return the creation of the kernel as Python text."""
+        options = 'assumptions="0 <= n <= 5", silenced_warnings="*"'
+        return f"@pl.kernel({options})\n{self.text()}\n\n{variable} = {self.name}"
 
     def text(self) -> str:
         """Return the function as it is decorated."""
         data = ", ".join(f'{name}: pl.Array[np.int64, "n + {MARGIN}"]' for name in _ARRAYS)
         declared = [f"    {name}: pl.Array[np.int64, 8]" for name in self.temporaries]
-        return "\n".join([f"def drawn(n: pl.int32, {data}):", *declared, *self.lines]) + "\n"
+        return "\n".join([f"def {self.name}(n: pl.int32, {data}):", *declared, *self.lines]) + "\n"
 
     def make(self) -> LoopKernel:
         """Create the kernel."""
@@ -84,20 +91,27 @@ class PythonSource:
         arrays = {name: [int(x) for x in arguments[name]] for name in _ARRAYS}
         memory = "".join(f"    {name} = _memory(8)\n" for name in self.temporaries)
         body = "\n".join(self.lines)
-        function = self._function(f"def drawn(n, {', '.join(_ARRAYS)}):\n{memory}{body}\n")
+        function = self._function(f"def {self.name}(n, {', '.join(_ARRAYS)}):\n{memory}{body}\n")
         try:
             function(n, **arrays)
         except UnboundLocalError:
             raise UndefinedError from None
         return {name: np.array(values, np.int64) for name, values in arrays.items()}
 
-    @staticmethod
-    def _function(text: str) -> Callable[..., object]:
+    def expected(self, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return the arrays after Python has run the function, None where it reads a variable without a value."""
+        zeros = np.zeros(int(arguments["n"]) + MARGIN, np.int64)
+        try:
+            return self.run(int(arguments["n"]), {name: arguments.get(name, zeros) for name in _ARRAYS})
+        except UndefinedError:
+            return None
+
+    def _function(self, text: str) -> Callable[..., object]:
         name = "<drawn function>"
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
         names: dict[str, Any] = {"pl": _names(), "np": np, "_memory": _Memory}
         exec(compile(text, name, "exec"), names)
-        made: Callable[..., object] = names["drawn"]
+        made: Callable[..., object] = names[self.name]
         return made
 
 
@@ -272,4 +286,4 @@ def random_function(seed: int) -> PythonSource:
     while writer.left > 0:
         writer.statement()
     writer.line("a[0] = a[0] + 1")
-    return PythonSource(tuple(writer.lines), (*_TEMPORARIES, *writer.late_arrays))
+    return PythonSource(tuple(writer.lines), (*_TEMPORARIES, *writer.late_arrays), f"drawn_{seed}")

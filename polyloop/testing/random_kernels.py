@@ -18,17 +18,23 @@ from pymbolic import parse
 
 from polyloop.analysis.creation import make_kernel
 from polyloop.errors import PolyloopWarning
+from polyloop.expr.dtypes import integer_limits
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import python
 from polyloop.kernel.specs import GlobalArg, TemporaryVariable
 from polyloop.runtime.evaluate import evaluate
+from polyloop.runtime.views import empty_numpy
+from polyloop.target.interpreter import interpret
+from polyloop.testing.inputs import array_strides
 from polyloop.testing.random_rules import with_rules
 
 __all__ = ["Source", "random_arguments", "random_source", "ruled_sources"]
 
 _RULED: Final = 0.4
 """How many kernels have rules put into them, in any place."""
+SHIFTS: Final = (2**31 - 3, 2**31 - 3, 2**31 - 8, 2**31, 2**32 - 3, 2**40, -(2**31) - 2, 5, 0)
+"""What the parameter ``far`` may be, by which inames are shifted."""
 MARGIN: Final = 3
 """Elements before the first and after the last that a plain subscript touches."""
 EXTENT: Final = f"2*n + {2 * MARGIN + 2}"
@@ -57,27 +63,50 @@ TERMS: Final = ("0 <= k < n", "0 <= k < 5", "0 <= k <= i", "1 <= k < i", "i <= k
 
 @dataclass(frozen=True)
 class Source:
-    """The text of a kernel, to be passed to ``make_kernel`` and to be printed when something is wrong."""
+    """The text of a kernel, to be passed to ``make_kernel`` and to be printed when something is wrong.
+
+    Attributes
+    ----------
+    options
+        Other arguments of ``make_kernel``, by name.
+    features
+        What was drawn, to be counted.
+    twin
+        Another text of the same meaning.
+    """
 
     name: str
     domains: tuple[str, ...]
     lines: tuple[str, ...]
     data: tuple[object, ...]
+    options: tuple[tuple[str, object], ...] = ()
+    features: tuple[str, ...] = ()
+    twin: Source | None = None
 
     def script(self, variable: str = "knl") -> str:
         """Return the creation of the kernel as Python text."""
         body = "\n".join(f"    {line}" for line in self.lines)
         data = ", ".join(python(entry) for entry in self.data)
+        options = "".join(f"    {name}={value!r},\n" for name, value in self.options)
         return (
             f'{variable} = pl.make_kernel(\n    {list(self.domains)!r},\n    """\n{body}\n    """,\n'
-            f"    [{data}, ...],\n    name={self.name!r},\n)"
+            f"    [{data}, ...],\n    name={self.name!r},\n{options})"
         )
 
     def make(self) -> LoopKernel:
         """Create the kernel; what it may not have meant is no news."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PolyloopWarning)
-            return make_kernel(list(self.domains), "\n".join(self.lines), [*self.data, ...], name=self.name)
+            options: dict[str, Any] = dict(self.options)
+            return make_kernel(list(self.domains), "\n".join(self.lines), [*self.data, ...], name=self.name, **options)
+
+    def expected(self, arguments: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return what the program must compute, known without it; None where it is not known."""
+        if self.twin is None:
+            return None
+        kernel = self.twin.make()
+        names = {argument.name for argument in kernel.arguments}
+        return interpret(kernel, **{x: np.copy(v) for x, v in arguments.items() if x in names})
 
 
 class _Writer:
@@ -220,7 +249,8 @@ def ruled_sources(seed: int) -> tuple[Source, Source]:
 
 def _with_rules(source: Source, rng: random.Random) -> Source:
     inames = [name for name in ("i", "j") if re.search(rf"\[[^\]]*\b{name}\b[^\]]*:", source.domains[0])]
-    return replace(source, lines=tuple(with_rules(rng, source.lines, inames)))
+    lines = tuple(with_rules(rng, source.lines, inames))
+    return source if lines == source.lines else replace(source, lines=lines, features=("rules",), twin=source)
 
 
 def _type(rng: random.Random) -> str:
@@ -413,7 +443,14 @@ def _rows(seed: int, rng: random.Random) -> Source:
 
 
 def random_arguments(
-    kernel: LoopKernel, n: int, seed: int, *, wild: bool = False, whole: bool = False
+    kernel: LoopKernel,
+    n: int,
+    seed: int,
+    *,
+    wild: bool = False,
+    whole: bool = False,
+    wrapping: bool = False,
+    sizes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Return arguments for a kernel of :func:`random_source`, for one size: small integers.
 
@@ -423,27 +460,58 @@ def random_arguments(
         Whether all arrays are passed; otherwise some that are only written are left out.
     wild
         Whether rows may begin and end anywhere, overlap, or be in any order.
+    wrapping
+        Whether integers may be any that their type holds, unless data bounds loops.
+    sizes
+        Sizes beside *n* that are known.
     """
     rng, numbers = random.Random(seed), np.random.default_rng(seed)
     n = kernel.fixed.get("n", n)
-    rowptr = np.concatenate([[0], np.cumsum(numbers.integers(0, 4, n))])
-    sizes = {"n": n, "nnz": int(rowptr[-1])}
+    lengths = numbers.integers(0, 4, n)
+    by = rng.choice(SHIFTS)
+    known = {"n": n, "far": by, "nnz": int(lengths.sum()), **(sizes or {}), **kernel.fixed}
+    lengths = _adding_up(lengths, known["nnz"])
+    rowptr = np.concatenate([[0], np.cumsum(lengths)])
     found: dict[str, Any] = {}
     for argument in kernel.arguments:
         if not isinstance(argument, ArrayArg):
-            if argument.name in sizes:
-                found[argument.name] = sizes[argument.name]
+            if argument.name in known:
+                found[argument.name] = known[argument.name]
             continue
         passes = whole or argument.is_input or rng.random() < 0.3
         assert argument.shape is not None, f"the shape of '{argument.name}' is unknown"
         assert argument.dtype is not None, f"the type of '{argument.name}' is unknown"
-        shape = tuple(max(0, evaluate(extent, sizes)) for extent in argument.shape)
+        shape = tuple(max(0, evaluate(extent, known)) for extent in argument.shape)
         if argument.name == "rowptr":
             values = numbers.integers(0, rowptr[-1] + 1, shape) if wild else rowptr
         elif argument.name in ("idx", "cols"):
             values = numbers.integers(0, max(1, n), shape) + (MARGIN if argument.name == "idx" else 0)
         else:
-            values = numbers.integers(0 if argument.dtype.kind == "u" else -3, 4, shape)
+            values = _values(argument, shape, numbers, wrapping=wrapping and "rowptr" not in kernel.arrays())
         if passes:
-            found[argument.name] = values.astype(argument.dtype)
+            array = empty_numpy(argument.dtype, shape, array_strides(argument, shape, known), poison=False)
+            array[...] = values.astype(argument.dtype)
+            found[argument.name] = array
     return found
+
+
+def _adding_up(lengths: np.ndarray[Any, Any], total: int) -> np.ndarray[Any, Any]:
+    """Return lengths of rows whose sum is *total*, those of *lengths* as far as that can be."""
+    ends = np.minimum(np.cumsum(lengths), total)
+    if len(ends):
+        ends[-1] = total
+    return np.diff(ends, prepend=0)
+
+
+def _values(
+    argument: ArrayArg, shape: tuple[int, ...], numbers: np.random.Generator, *, wrapping: bool
+) -> np.ndarray[Any, Any]:
+    """Return small integers; with *wrapping* also any that an integer type holds."""
+    dtype = argument.dtype
+    assert dtype is not None, f"the type of '{argument.name}' is unknown"
+    small: np.ndarray[Any, Any] = numbers.integers(0 if dtype.kind == "u" else -3, 4, shape)
+    if dtype.kind not in "iu" or not wrapping or numbers.random() < 0.3:
+        return small
+    low, high = integer_limits(dtype)
+    whole = numbers.integers(low, high, shape, dtype, endpoint=True)
+    return np.where(numbers.random(shape) < 0.5, whole, small.astype(dtype))

@@ -13,6 +13,8 @@ from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children
 from polyloop.testing.pairs import SIZES, Failure, Pair, check_pair
 from polyloop.testing.random_chains import Step
+from polyloop.testing.random_functions import PythonSource
+from polyloop.testing.random_kernels import Source
 
 __all__ = ["reduced"]
 
@@ -52,32 +54,39 @@ def _smaller(pair: Pair) -> Iterator[Pair]:
     for position in range(len(pair.steps)):
         yield replace(pair, steps=(*pair.steps[:position], *pair.steps[position + 1 :]))
     yield from _with_lines(pair, _fewer_lines(pair.source.lines))
+    if isinstance(pair.source, Source) and pair.source.twin is not None:
+        yield replace(pair, source=replace(pair.source, twin=None))
     if len(pair.sizes) > 1:
         yield from (replace(pair, sizes=(size,)) for size in sorted(pair.sizes))
     for position, step in enumerate(pair.steps):
         for simpler in _simpler_step(step):
             yield replace(pair, steps=(*pair.steps[:position], simpler, *pair.steps[position + 1 :]))
-    yield from _with_lines(pair, _simpler_lines(pair.source.lines))
-    yield from _simpler_domains(pair)
-    used = "\n".join(pair.source.lines)
-    data = tuple(entry for entry in pair.source.data if f"{getattr(entry, 'name', '')}[" in used)
-    if len(data) < len(pair.source.data):
-        yield replace(pair, source=replace(pair.source, data=data))
+    if isinstance(pair.source, Source):
+        yield from (replace(pair, source=source) for source in _simpler_source(pair.source))
 
 
 def _with_lines(pair: Pair, candidates: Iterable[tuple[str, ...]]) -> Iterator[Pair]:
-    for lines in candidates:
-        yield replace(pair, source=replace(pair.source, lines=lines))
+    """Yield *pair* with other statements; what its program means is not known any more, unless Python says it."""
+    source = pair.source
+    if isinstance(source, PythonSource):
+        return
+    for lines in candidates if source.twin is None else ():
+        yield replace(pair, source=replace(source, lines=lines))
 
 
-def _simpler_domains(pair: Pair) -> Iterator[Pair]:
-    first, *rest = pair.source.domains
-    if first not in (_LINE, _SQUARE) and "nnz" not in str(pair.source.data):
-        for square in (_LINE, _SQUARE):
-            yield replace(pair, source=replace(pair.source, domains=(square, *rest)))
-    for position in range(1, len(pair.source.domains)):
-        domains = (*pair.source.domains[:position], *pair.source.domains[position + 1 :])
-        yield replace(pair, source=replace(pair.source, domains=domains))
+def _simpler_source(source: Source) -> Iterator[Source]:
+    """Yield the same statements with simpler ones among them, with simpler domains, or with fewer arrays."""
+    if source.twin is None:
+        yield from (replace(source, lines=lines) for lines in _simpler_lines(source.lines))
+    first, *rest = source.domains
+    if first not in (_LINE, _SQUARE) and "nnz" not in str(source.data):
+        yield from (replace(source, domains=(square, *rest)) for square in (_LINE, _SQUARE))
+    for position in range(1, len(source.domains)):
+        yield replace(source, domains=(*source.domains[:position], *source.domains[position + 1 :]))
+    used = "\n".join(source.lines)
+    data = tuple(entry for entry in source.data if f"{getattr(entry, 'name', '')}[" in used)
+    if len(data) < len(source.data) and not source.features:
+        yield replace(source, data=data)
 
 
 def _fewer_lines(lines: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

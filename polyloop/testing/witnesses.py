@@ -87,18 +87,21 @@ def check_witness(
     scene = _Scene(kernel, witness, before, after, len(place(kernel).axes.group))
     if _CHECKS[witness.kind](scene):
         return Verdict.REAL
-    is_open = None in witness.element or _is_conditional(kernel, witness)
+    is_open = None in witness.element or _is_conditional(scene)
     # What is found of an array of which parts are in a buffer is found in the program without that buffer.
     return Verdict.UNDECIDED if is_open or witness.array in kernel.buffers.values() else Verdict.FALSE
 
 
-def _is_conditional(kernel: LoopKernel, witness: Witness) -> bool:
-    """Return whether data decides if the named instances do anything."""
-    named = {witness.first.instruction, *(() if witness.second is None else (witness.second.instruction,))}
+def _is_conditional(scene: _Scene) -> bool:
+    """Return whether data decides if the named instances do anything, or if others write the element too."""
+    witness = scene.witness
+    instances = [instance for instance in (witness.first, witness.second) if instance is not None]
+    named = {name for instance in instances for name in (instance.statement, instance.instruction)}
     return any(
         s.lowered.is_conditional or not all(a.is_affine() and not a.guards for a in s.lowered.accesses)
-        for s in place(kernel).statements.values()
-        if s.lowered.instruction.id in named
+        for s in place(scene.kernel).statements.values()
+        if named & {s.name, s.lowered.instruction.id}
+        or (witness.kind is not WitnessKind.RACE and witness.array in {a.array for a in s.lowered.writes})
     )
 
 
@@ -157,7 +160,7 @@ def _sees(scene: _Scene, write: Event, read: Event, events: Iterable[Event]) -> 
     here = _place(scene, read)
     if write.time >= read.time or _place(scene, write) != here:
         return False
-    between = (e for e in events if e.is_write and write.time < e.time < read.time)
+    between = (e for e in events if e.is_write and not e.adds and write.time < e.time < read.time)
     return read.symbol == write.symbol or not any(_place(scene, e) == here for e in between)
 
 

@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.testing.random_barriers import DIVIDED, barrier_sources
+from polyloop.testing.random_kernels import Source
 
 F = np.float64
-DATA: list[Any] = [pl.GlobalArg("a, b, c", F, shape=8), pl.GlobalArg("z", F, shape=1), ...]
-REFUSALS = {"divided-loop", "crosses-barrier", "read-before-write", "ambiguous-loop"}
 KINDS = ("... gbarrier", "... lbarrier")
 
 
-def _program(rng: random.Random) -> list[str]:
-    scalars = ["s", "t"][: rng.randint(0, 2)]
-
-    def element() -> str:
-        name = rng.choice("abcz")
-        return "z[0]" if name == "z" else f"{name}[j{rng.choice(('', '', ' + 1', ' + 2'))}]"
-
-    def value() -> str:
-        return " + ".join(rng.choice([*scalars, element(), "j"]) for _ in range(rng.randint(1, 2)))
-
-    lines = [f"<> {name} = {rng.randint(1, 9)}.0" for name in scalars]
-    own = ["w"] if rng.random() < 0.3 else []
-    body = [f"<> w = {value()}"] if own else []
-    scalars += own
-    body += [f"{rng.choice([*scalars, element(), element()])} = {value()}" for _ in range(rng.randint(2, 4))]
-    return [*lines, "for j", *body, "end"]
-
-
-def _result(lines: list[str]) -> dict[str, Any] | set[str]:
+def _result(source: Source) -> dict[str, Any] | set[str]:
     try:
-        knl = pl.make_kernel(
-            "{[j]: 0 <= j < 6}", "\n".join(lines), DATA, seq_dependencies=True, silenced_warnings="*"
-        )  # fmt: skip
+        knl = source.make()
         inputs = {name: np.arange(1.0, 9) if name != "z" else np.ones(1) for name in "abcz"}
         given = {x.name: inputs[x.name] for x in knl.arguments if x.name in inputs}
         found = pl.interpret(knl, **given)
         copies = {name: np.array(array) for name, array in given.items()}
-        compiled = pl.compile(knl, target=pl.CTarget())(**copies) if len(lines) % 4 == 0 else found
+        compiled = pl.compile(knl, target=pl.CTarget())(**copies) if len(source.lines) % 4 == 0 else found
         for name in found:
             np.testing.assert_array_equal(compiled[name], found[name])
         return {name: found[name] for name in found}
@@ -53,18 +32,14 @@ def _result(lines: list[str]) -> dict[str, Any] | set[str]:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_barrier_changes_nothing_or_is_refused(seed: int) -> None:
-    rng = random.Random(seed)
-    lines = _program(rng)
-    plain = _result(lines)
-    begin, end = lines.index("for j") + 1, lines.index("end")
-    place = rng.randint(begin + 1, end - 1)
-    divided = _result([*lines[:place], rng.choice(KINDS), *lines[place:]])
+    first, second = barrier_sources(seed)
+    plain, divided = _result(first), _result(second)
     if isinstance(divided, set):
-        assert divided <= REFUSALS, f"{divided}\n" + "\n".join(lines)
+        assert divided <= DIVIDED, f"{divided}\n{second.script()}"
         return
-    assert not isinstance(plain, set), "\n".join(lines)
+    assert not isinstance(plain, set), first.script()
     for name, array in plain.items():
-        np.testing.assert_array_equal(divided[name], array, "\n".join(lines) + f"\nbarrier before line {place}")
+        np.testing.assert_array_equal(divided[name], array, second.script())
 
 
 def test_a_scalar_that_is_handed_on_keeps_the_barrier_in_its_loop() -> None:

@@ -1,0 +1,35 @@
+"""The program of a seed: kernels of several kinds, with twists."""
+
+from __future__ import annotations
+
+import random
+from typing import Final, TypeAlias
+
+from polyloop.testing.random_barriers import barrier_sources
+from polyloop.testing.random_functions import PythonSource, random_function
+from polyloop.testing.random_kernels import Source, random_source
+from polyloop.testing.random_tiles import tile_source
+from polyloop.testing.twists import twisted
+
+__all__ = ["AnySource", "drawn_source"]
+
+AnySource: TypeAlias = Source | PythonSource
+
+_BARRIERS: Final = 0.06
+_TILES: Final = 0.06
+_PYTHON: Final = 0.08
+_TWISTED: Final = 0.65
+
+
+def drawn_source(seed: int) -> AnySource:
+    """Return the program of *seed*."""
+    rng = random.Random(seed + 3_000_000_019)
+    kind = rng.random()
+    if kind < _BARRIERS:
+        return barrier_sources(seed)[1]
+    if kind < _BARRIERS + _TILES:
+        return tile_source(seed)
+    if kind < _BARRIERS + _TILES + _PYTHON:
+        return random_function(seed)
+    source = random_source(seed)
+    return twisted(rng, source) if rng.random() < _TWISTED else source

@@ -1,0 +1,251 @@
+"""Twists of a random kernel: types that wrap, unions and strides, strided arrays, inames far from 0, hostile names.
+
+Each takes the text of a kernel and returns another, whose name it adds to the ``features`` of the source.
+"""
+
+from __future__ import annotations
+
+import keyword
+import random
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from polyloop.expr.functions import FUNCTIONS
+from polyloop.expr.names import check_identifier
+from polyloop.kernel.specs import GlobalArg, TemporaryVariable, ValueArg
+from polyloop.testing.hostile import HOSTILE
+from polyloop.testing.random_kernels import Source
+
+__all__ = ["FAR", "TWISTS", "twisted"]
+
+FAR: Final = ("far", "far parameter")
+"""Features of sources whose inames are large."""
+_BY: Final = "far"
+"""The parameter by which inames are shifted."""
+_OFFSETS: Final = (2**31 - 3, 2**31 - 3, 2**31 - 8, 2**31, 2**32 - 3, 2**32, -(2**31) - 2, 2**40)
+_KEPT: Final = frozenset({"n", "nnz", "idx", "cols", "rowptr", "begin", "stop", _BY})
+"""Names that arguments are drawn by."""
+_COLLIDING: Final = (
+    "i_outer", "i_inner", "j_outer", "j_inner", "k_inner", "k_outer", "x_fetch", "a_fetch", "acc", "acc_0", "i_0",
+    "j_0", "l0", "f", "s0", "part", "insn", "insn_1", "bx", "tx", "n_0", "u", "v", "q", "t0_0", "o0_buf",
+    "make_value_index",
+)  # fmt: skip
+"""Names that transforms, and generated programs, would give to what they make."""
+_NAMES: Final = tuple(
+    name for name in HOSTILE
+    if check_identifier(name, "name") is None and not keyword.iskeyword(name) and name not in FUNCTIONS
+    and name.lower() not in {"mod", "nan", "infty"}
+)  # fmt: skip
+"""Hostile names that kernels can have."""
+_FUNCTIONS: Final = frozenset({"sum", "min", "max", "product", "any", "all", "argmin", "argmax", "if", "for", "end"})
+_WRAPPING: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_DOMAIN: Final = re.compile(r"(?P<head>.*\{\s*\[(?P<inames>[^\]]*)\]\s*:)(?P<condition>.*)\}\s*")
+_RULE: Final = re.compile(r"\s*(?P<name>\w+)\((?P<parameters>[^)]*)\) := (?P<body>.*)")
+_WORD: Final = re.compile(r"\b[A-Za-z_]\w*\b")
+
+Twist = Callable[[random.Random, Source], Source]
+
+
+def _words(text: str, new: Mapping[str, str]) -> str:
+    return _WORD.sub(lambda word: new.get(word[0], word[0]), text)
+
+
+def _free(line: str, new: Mapping[str, str]) -> str:
+    """Return a line with other names, but for the parameters of a rule."""
+    rule = _RULE.fullmatch(line)
+    if rule is None:
+        return _words(line, new)
+    own = {name.strip() for name in rule["parameters"].split(",")}
+    body = _words(rule["body"], {x: y for x, y in new.items() if x not in own})
+    return f"{rule['name']}({rule['parameters']}) := {body}"
+
+
+def _named(source: Source) -> Iterable[str]:
+    """Return the arrays and scalars that are declared."""
+    return [name for entry in source.data if (name := getattr(entry, "name", None)) is not None]
+
+
+def _with(source: Source, feature: str, **changes: Any) -> Source:  # noqa: ANN401 - the fields of a source
+    twin = None if source.twin is None or "lines" in changes else replace(source.twin, **changes)
+    return replace(source, features=(*source.features, feature), twin=twin, **changes)
+
+
+# {{{ integers
+
+
+def integers(rng: random.Random, source: Source) -> Source:
+    """Let all values be of one integer type, whose sums and products wrap."""
+    kind, indices = np.dtype(rng.choice(_WRAPPING)), ("idx", "cols", "rowptr")
+    data = tuple(
+        replace(entry, dtype=kind)
+        if isinstance(entry, GlobalArg | TemporaryVariable) and entry.name not in indices
+        else entry
+        for entry in source.data
+    )
+    return _with(source, f"type {kind.name}", data=data)
+
+
+# }}}
+# {{{ domains
+
+
+def _conditions(source: Source, change: Callable[[tuple[str, ...], str], str]) -> tuple[str, ...]:
+    """Return the first domain with another condition, and the others."""
+    match = _DOMAIN.fullmatch(source.domains[0])
+    assert match is not None, f"unexpected domain {source.domains[0]}"
+    inames = tuple(name.strip() for name in match["inames"].split(","))
+    return (f"{match['head']} {change(inames, match['condition'].strip())}}}", *source.domains[1:])
+
+
+def unions(rng: random.Random, source: Source) -> Source:
+    """Let the instances lie in several pieces."""
+
+    def change(inames: tuple[str, ...], condition: str) -> str:
+        x, y = rng.choice(inames), rng.choice(inames)
+        piece = rng.choice((
+            f"({x} <= 1 or {x} >= 4)", f"({x} <= 0 or {y} >= 3 or {x} = 2)", f"({x} != 2)", f"({x} < {y} or {y} = 0)",
+            f"({x} <= 2 or ({y} >= 3 and {x} mod 2 = 0))",
+        ))  # fmt: skip
+        return f"({condition}) and {piece}"
+
+    return _with(source, "union", domains=_conditions(source, change))
+
+
+def strided(rng: random.Random, source: Source) -> Source:
+    """Let the instances lie apart."""
+
+    def change(inames: tuple[str, ...], condition: str) -> str:
+        x, y = rng.choice(inames), rng.choice(inames)
+        step = rng.choice((
+            f"{x} mod 3 = 1", f"{x} mod 2 = 0", f"({x} + {y}) mod 3 = 0", f"{x} mod 4 <= 1",
+            f"exists(e0: {x} = 3*e0 + 2)", f"floor({x}/2) mod 2 = 0",
+        ))  # fmt: skip
+        return f"({condition}) and {step}"
+
+    return _with(source, "strided domain", domains=_conditions(source, change))
+
+
+# }}}
+# {{{ arrays
+
+
+def layouts(rng: random.Random, source: Source) -> Source:
+    """Store some arguments with gaps between rows and elements, or with the first axis contiguous."""
+    data = tuple(
+        replace(entry, **_layout(rng, entry.shape))
+        if isinstance(entry, GlobalArg) and isinstance(entry.shape, str) and rng.random() < 0.7
+        else entry
+        for entry in source.data
+    )  # fmt: skip
+    return source if data == source.data else _with(source, "strided arrays", data=data)
+
+
+def _layout(rng: random.Random, shape: str) -> dict[str, Any]:
+    extents = [extent.strip() for extent in shape.split(",")]
+    if len(extents) == 1:
+        return {"strides": str(rng.choice((2, 2, 3)))}
+    row = extents[-1]
+    return rng.choice((
+        {"order": "F"}, {"strides": f"{row} + {rng.choice((1, 3, 8))}, 1"}, {"strides": f"2*({row}) + 1, 2"},
+        {"dim_tags": "N0,N1"}, {"strides": f"1, {extents[0]} + 2"}, {"strides": f"3, 3*({extents[0]})"},
+    ))  # fmt: skip
+
+
+# }}}
+# {{{ large numbers
+
+
+def far(rng: random.Random, source: Source) -> Source:
+    """Shift inames so far that index arithmetic crosses 2^31 or 2^32, while arrays stay small.
+
+    Often numbers are added that are made of the inames themselves; otherwise it means what *source* does.
+    """
+    match = _DOMAIN.fullmatch(source.domains[0])
+    assert match is not None, f"unexpected domain {source.domains[0]}"
+    inames = [name.strip() for name in match["inames"].split(",")]
+    moved = [x for x in inames if rng.random() < 0.7] or inames[:1]
+    is_parameter = rng.random() < 0.5
+    by = _BY if is_parameter else str(rng.choice(_OFFSETS))
+    new = {x: f"({x} - ({by}))" for x in moved}
+    domains = tuple(_shifted(domain, new, is_parameter=is_parameter) for domain in source.domains)
+    lines = tuple(x if x.strip().startswith("for ") else _free(x, new) for x in source.lines)
+    shifted = lines
+    if rng.random() < 0.6:
+        lines = tuple(_with_number(rng, line, moved) for line in lines)
+    data = (ValueArg(_BY, np.dtype(np.int64)), *source.data) if is_parameter else source.data
+    found = _with(source, FAR[is_parameter], domains=domains, lines=lines, data=data)
+    return replace(found, twin=source) if lines == shifted else found
+
+
+def _shifted(domain: str, new: Mapping[str, str], *, is_parameter: bool) -> str:
+    match = _DOMAIN.fullmatch(domain)
+    assert match is not None, f"unexpected domain {domain}"
+    condition, head = _words(match["condition"], new), match["head"]
+    if is_parameter and condition != match["condition"] and head.startswith("["):
+        head = f"[{_BY}, {head[1:]}"
+    return f"{head}{condition}}}"
+
+
+def _with_number(rng: random.Random, line: str, inames: list[str]) -> str:
+    """Return an assignment to an array with the value of an iname added."""
+    match = re.fullmatch(r"(\s*[ot]\d+\[.*?\] = )([^{]*)((?: \{.*\})?)", line)
+    if match is None or "atomic" in line or any(f"({x} - " not in match[1] for x in inames) or rng.random() < 0.4:
+        return line
+    x = rng.choice(inames)
+    number = rng.choice((x, f"2*{x}", f"{x} // 3", f"{x} % 7", f"3*{x} - 1", f"({x} + {x}) % 1000"))
+    return f"{match[1]}{match[2]} + {number}{match[3]}"
+
+
+# }}}
+# {{{ names
+
+
+def _renamed(rng: random.Random, source: Source, names: Iterable[str], feature: str) -> Source:
+    text = "\n".join((*source.domains, *source.lines))
+    used = set(_WORD.findall(text)) | set(_named(source)) | _FUNCTIONS
+    own = set(re.findall(r"<> (\w+)", text)) | set(re.findall(r"\{\s*\[([^\]]*)\]", text)[0].split(", "))
+    own |= {iname for found in re.findall(r"\{\s*\[([^\]]*)\]", text) for iname in found.split(", ")}
+    old = sorted((own | set(_named(source))) - _KEPT)
+    chosen = [name for name in old if rng.random() < 0.6] or old[:1]
+    free = [name for name in names if name not in used]
+    new = dict(zip(chosen, rng.sample(free, len(chosen)), strict=True))
+    lines = tuple(_free(line, new) for line in source.lines)
+    data = tuple(
+        replace(entry, name=new.get(entry.name, entry.name))
+        if isinstance(entry, GlobalArg | TemporaryVariable | ValueArg)
+        else entry
+        for entry in source.data
+    )
+    domains = tuple(_words(domain, new) for domain in source.domains)
+    return _with(source, feature, domains=domains, lines=lines, data=data)
+
+
+def hostile(rng: random.Random, source: Source) -> Source:
+    """Give inames, arrays and scalars names that mean something in C, CUDA or Python."""
+    return _renamed(rng, source, _NAMES, "hostile names")
+
+
+def colliding(rng: random.Random, source: Source) -> Source:
+    """Give inames, arrays and scalars names that transforms and generated programs would give to others."""
+    return _renamed(rng, source, _COLLIDING, "colliding names")
+
+
+# }}}
+
+TWISTS: Final[tuple[tuple[Twist, float], ...]] = (
+    (unions, 0.10), (strided, 0.08), (layouts, 0.15), (integers, 0.25), (far, 0.12), (hostile, 0.15), (colliding, 0.10),
+)  # fmt: skip
+"""With how likely each is."""
+
+
+def twisted(rng: random.Random, source: Source) -> Source:
+    """Return *source* with some twists."""
+    for twist, chance in TWISTS:
+        if rng.random() < chance:
+            source = twist(rng, source)
+    return source
+

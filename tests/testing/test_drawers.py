@@ -1,0 +1,246 @@
+"""What the fuzzer draws, and that it finds the fault that each drawer is for, when that is put into the library."""
+
+from __future__ import annotations
+
+import ast
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.codegen.addresses import Addresses
+from polyloop.codegen.rows import hull, pieces_of
+from polyloop.codegen.scope import Names
+from polyloop.frontend.statements import _UPDATE
+from polyloop.kernel.waivers import Waiver
+from polyloop.testing.brute import Violation
+from polyloop.testing.drawers import DRAWERS
+from polyloop.testing.draws import AnySource, drawn_source
+from polyloop.testing.pairs import Pair, check_pair, check_pairs
+from polyloop.testing.random_chains import Step
+from polyloop.testing.random_functions import random_function
+from polyloop.testing.random_kernels import Source, random_arguments, random_source
+from polyloop.testing.twists import FAR, TWISTS, far, hostile
+from polyloop.testing.waived import is_waived
+
+BEGIN = 500_000
+DRAWN = (
+    "Python", "barrier", "colliding names", *FAR, "hostile names", "rules", "strided arrays", "strided domain", "union",
+    "wide tiles",
+)  # fmt: skip
+WIDTHS = ("8", "16", "32", "64")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POLYLOOP_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@cache
+def sources() -> dict[int, AnySource]:
+    """Return the programs of some seeds."""
+    return {seed: drawn_source(seed) for seed in range(BEGIN, BEGIN + 400)}
+
+
+def seeds(feature: str, most: int = 12) -> list[int]:
+    """Return the first seeds whose programs have *feature*."""
+    return [seed for seed, source in sources().items() if feature in source.features][:most]
+
+
+def kinds(some: Sequence[int]) -> set[str]:
+    """Return what kinds of failures the pairs of *some* seeds have, in a process that may die, as the fuzzer does."""
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        try:
+            return {failure.kind for failure in pool.submit(check_pairs, some).result().failures}
+        except BrokenProcessPool:
+            return {"crash"}
+
+
+def test_everything_is_drawn() -> None:
+    counts = Counter(feature for source in sources().values() for feature in source.features)
+    types = {f"type {sign}int{width}" for sign in ("", "u") for width in WIDTHS}
+    assert counts.keys() == {*DRAWN, *types}
+    assert min(counts[feature] for feature in DRAWN) >= 8
+    assert min(counts[feature] for feature in types) >= 2
+
+
+def test_what_was_drawn_is_counted() -> None:
+    some = [seeds(feature, 1)[0] for feature in ("Python", "wide tiles")]
+    tally = check_pairs(some)
+    for feature in ("Python", "wide tiles"):
+        assert [tally.drawn[feature, outcome] for outcome in ("drawn", "accepted", "compared")] == [1, 1, 1]
+    assert tally.counts["meanings compared"] > 0
+    assert not tally.failures
+
+
+def test_each_twist_makes_kernels() -> None:
+    for twist, _ in TWISTS:
+        made = 0
+        for seed in range(12):
+            source = twist(random.Random(seed), random_source(seed))
+            try:
+                made += isinstance(source.make(), pl.LoopKernel)
+            except pl.KernelError:
+                continue
+        assert made >= 4, twist.__name__
+
+
+def test_large_inames_mean_what_small_ones_do() -> None:
+    """A kernel whose inames are shifted computes what it computed, unless numbers of them are added."""
+    compared = 0
+    for seed in range(60):
+        shifted = far(random.Random(seed), random_source(seed))
+        if shifted.twin is None:
+            continue
+        try:
+            kernel = shifted.make()
+        except pl.KernelError:
+            continue
+        given = random_arguments(kernel, 4, seed, whole=True)
+        wanted, found = shifted.expected(given), pl.interpret(kernel, **given)
+        assert wanted is not None
+        for name in found:
+            np.testing.assert_array_equal(found[name], wanted[name], err_msg=shifted.script())
+        compared += 1
+    assert compared >= 8
+
+
+def test_a_script_makes_the_same_kernel() -> None:
+    source = hostile(random.Random(3), random_source(8))
+    script: dict[str, Any] = {}
+    exec(f"import numpy as np\nimport polyloop as pl\n{source.script()}", script)
+    assert str(script["knl"]) == str(source.make())
+
+
+def test_a_python_function_is_a_script() -> None:
+    source = random_function(seeds("Python", 1)[0])
+    assert source.script().startswith("@pl.kernel(assumptions=")
+    assert source.script().endswith(f"knl = {source.name}")
+    assert source.make().name == source.name
+
+
+@pytest.mark.parametrize(
+    ("claims", "found", "wanted"),
+    [((), ("value",), True), ((), ("race", "out-of-bounds"), False), (("races",), ("race", "value"), True),
+     (("races",), ("value",), False), (("order",), ("final",), True), (("order",), ("race",), False)],
+)  # fmt: skip
+def test_a_waiver_is_about_what_it_names(claims: tuple[str, ...], found: tuple[str, ...], wanted: bool) -> None:
+    violations = [Violation(kind, "") for kind in found]
+    assert is_waived([Waiver("known", claims)], violations) is wanted
+    assert not is_waived([], violations)
+
+
+def test_waivers_are_drawn() -> None:
+    knl = random_source(8).make()
+    drawn = [DRAWERS["unchecked"](random.Random(seed), knl) for seed in range(40)]
+    assert {"claims", "arrays", "reason"} == {name for arguments in drawn for name in arguments}
+    for arguments in drawn:
+        assert pl.unchecked(knl, **arguments).waivers
+
+
+# {{{ faults that are put in
+
+Plant = Callable[[pytest.MonkeyPatch], object]
+
+
+def _barriers(patch: pytest.MonkeyPatch) -> None:
+    """Let a barrier in a sequential loop divide it, whatever the loop hands on."""
+    patch.setattr("polyloop.target.interpreter.divided_violations", lambda _: ())
+    patch.setattr("polyloop.schedule.obligations.divided_violations", lambda _: ())
+
+
+def _indices(patch: pytest.MonkeyPatch) -> None:
+    """Let 32 bits do for all index arithmetic."""
+    patch.setattr("polyloop.runtime.arguments.Binder._launch_checks", lambda *_: None)
+
+
+def _names(patch: pytest.MonkeyPatch) -> None:
+    """Let names stay what they are in every text."""
+    patch.setattr("polyloop.codegen.names.Spelling.local", lambda _, name: name)
+
+
+def _signed(patch: pytest.MonkeyPatch) -> None:
+    """Write signed arithmetic where it may wrap."""
+    patch.setattr("polyloop.codegen.wrapping.Wrapping._wraps", lambda *_: False)
+
+
+def _pieces(patch: pytest.MonkeyPatch) -> None:
+    """Let a loop run over everything between the pieces of its domain."""
+    patch.setattr("polyloop.codegen.loops.pieces_of", lambda *given: (hull(pieces_of(*given)),))
+
+
+def _swizzles(patch: pytest.MonkeyPatch) -> None:
+    """Let wide accesses be as long as they were asked for, whatever a swizzle keeps together."""
+    patch.setattr("polyloop.analysis.addresses._scattered", lambda *_: "")
+    patch.setattr("polyloop.codegen.wide.MOST_BYTES", 10**6)
+
+
+def _strides(patch: pytest.MonkeyPatch) -> None:
+    """Take the elements of a row for neighbours."""
+    address = Addresses._address
+
+    def packed(self: Addresses, indices: Any, strides: Any, offset: Any, shape: Any) -> str:
+        return address(self, indices, (*strides[:-1], 1) if strides else strides, offset, shape)
+
+    patch.setattr(Addresses, "_address", packed)
+
+
+def _fresh(patch: pytest.MonkeyPatch) -> None:
+    """Let generated programs take the names that they wish for."""
+    patch.setattr(Names, "fresh", lambda _, wish: wish)
+
+
+def _augmented(patch: pytest.MonkeyPatch) -> None:
+    """Take ``+=`` for ``-=``."""
+    patch.setitem(_UPDATE, ast.Add, "-=")
+
+
+PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
+    "Python": (_augmented, 12, {"wrong-meaning"}),
+    "barrier": (_barriers, 12, {"wrong-meaning"}),
+    "colliding names": (_fresh, 30, {"crash", "wrong-result"}),
+    "far": (_indices, 12, {"wrong-result", "crash"}),
+    "hostile names": (_names, 12, {"crash"}),
+    "strided arrays": (_strides, 4, {"wrong-result"}),
+    "type int32": (_signed, 12, {"wrong-result"}),
+    "union": (_pieces, 12, {"wrong-result"}),
+    "wide tiles": (_swizzles, 24, {"wrong-result"}),
+}
+"""The fault that each drawer is for, the seeds that it needs, and what the fuzzer says."""
+
+
+@pytest.mark.parametrize("feature", PLANTS)
+def test_a_fault_is_found(feature: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, most, wanted = PLANTS[feature]
+    assert not kinds(seeds(feature, most))
+    plant(monkeypatch)
+    assert kinds(seeds(feature, most)) & wanted
+
+
+def test_a_barrier_that_is_missing_under_a_waiver_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = (pl.GlobalArg("a", np.float64, shape="2*n + 8, 2*n + 8"), pl.GlobalArg("o", np.float64, shape="2*n + 8"))
+    source = Source("waived", ("[n] -> {[i, k]: 0 <= i, k < n}",), ("o[i] = sum(k, a[n - 1 - i, k])",), data)
+    steps = (
+        Step("unchecked", {"reason": "brute force judges it"}),
+        Step("split_iname", {"split_iname": "i", "inner_length": 4, "inner_tag": "l.0"}),
+        Step("add_prefetch", {"var_name": "a", "sweep_inames": ["i_inner"]}),
+    )
+    pair = Pair(source, steps, (6,), 1)
+    assert not check_pair(pair).failures
+    monkeypatch.setattr("polyloop.schedule.build.place_barriers", lambda tree, *_: tree)
+    monkeypatch.setattr("polyloop.schedule.build.wait_obligations", lambda *_: ())
+    (failure,) = check_pair(pair).failures
+    assert failure.kind == "wrong-result"
+
+
+# }}}
