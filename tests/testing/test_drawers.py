@@ -179,12 +179,6 @@ def _pieces(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("polyloop.codegen.loops.pieces_of", lambda *given: (hull(pieces_of(*given)),))
 
 
-def _swizzles(patch: pytest.MonkeyPatch) -> None:
-    """Let wide accesses be as long as they were asked for, whatever a swizzle keeps together."""
-    patch.setattr("polyloop.analysis.addresses._scattered", lambda *_: "")
-    patch.setattr("polyloop.codegen.wide.MOST_BYTES", 10**6)
-
-
 def _strides(patch: pytest.MonkeyPatch) -> None:
     """Take the elements of a row for neighbours."""
     address = Addresses._address
@@ -208,13 +202,12 @@ def _augmented(patch: pytest.MonkeyPatch) -> None:
 PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
     "Python": (_augmented, 12, {"wrong-meaning"}),
     "barrier": (_barriers, 12, {"wrong-meaning"}),
-    "colliding names": (_fresh, 30, {"crash", "wrong-result"}),
+    "colliding names": (_fresh, 20, {"crash", "wrong-result"}),
     "far": (_indices, 12, {"wrong-result", "crash"}),
     "hostile names": (_names, 12, {"crash"}),
     "strided arrays": (_strides, 4, {"wrong-result"}),
     "type int32": (_signed, 12, {"wrong-result"}),
     "union": (_pieces, 12, {"wrong-result"}),
-    "wide tiles": (_swizzles, 24, {"wrong-result"}),
 }
 """The fault that each drawer is for, the seeds that it needs, and what the fuzzer says."""
 
