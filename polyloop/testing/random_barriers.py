@@ -13,6 +13,7 @@ from polyloop.testing.random_kernels import Source
 
 __all__ = ["DIVIDED", "barrier_sources"]
 
+_LOOP: Final = "for j"
 _KINDS: Final = ("... gbarrier", "... lbarrier")
 DIVIDED: Final = frozenset({"divided-loop", "crosses-barrier", "read-before-write", "ambiguous-loop"})
 """Codes of refusals of programs with barriers, which are none without them."""
@@ -26,7 +27,7 @@ def barrier_sources(seed: int) -> tuple[Source, Source]:
     data = (GlobalArg("a, b, c", kind, shape=8), GlobalArg("z", kind, shape=1))
     options = (("seq_dependencies", True), ("silenced_warnings", "*"))
     plain = Source(f"divided_{seed}", ("{[j]: 0 <= j < 6}",), tuple(lines), data, options)
-    place = rng.randint(lines.index("for j") + 2, lines.index("end") - 1)
+    place = rng.randint(lines.index(_LOOP) + 2, len(lines) - 2)
     divided = (*lines[:place], rng.choice(_KINDS), *lines[place:])
     return plain, replace(plain, lines=divided, features=("barrier",), twin=plain)
 
@@ -46,4 +47,4 @@ def _program(rng: random.Random) -> list[str]:
     body = [f"<> w = {value()}"] if own else []
     scalars += own
     body += [f"{rng.choice([*scalars, element(), element()])} = {value()}" for _ in range(rng.randint(2, 4))]
-    return [*lines, "for j", *body, "end"]
+    return [*lines, _LOOP, *body, "end"]
