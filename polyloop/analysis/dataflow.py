@@ -23,7 +23,7 @@ from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import memoised
 from polyloop.poly.affine import Affine
-from polyloop.poly.budget import looking_at
+from polyloop.poly.budget import NoAnswer, looking_at
 from polyloop.poly.radix import separates
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
 
@@ -184,11 +184,19 @@ def flow_of(
     ----------
     sinks, sources
         Reads and writers to consider; by default all of them.
+
+    Raises
+    ------
+    NoAnswer
+        A subscript is not affine: which write is the last for each element does not say which one a read sees.
     """
     reads = tuple(readers_of(placement, array) if sinks is None else sinks)
     writers = writers_of(placement, array) if sources is None else list(sources)
     if not reads or not writers:
         return Flow(reads, ((),) * len(reads), tuple(s.domain_of(a) for s, a in reads))
+    written = ((writer, write) for writer in writers for write in writer.lowered.writes_to(array))
+    if unknown := [statement for statement, access in (*reads, *written) if not access.is_affine()]:
+        raise NoAnswer("cannot tell which element a subscript that is not affine names,", (array, *unknown))
     plain = all(len(writer.lowered.writes_to(array)) == 1 for writer in writers)
     if plain and (sources is None or not any(w.lowered.is_conditional for w in writers)):
         return _mostly_direct(placement, array, reads, writers)

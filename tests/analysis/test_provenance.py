@@ -65,6 +65,15 @@ def test_a_program_that_is_broken_by_hand_is_refused_or_computes_the_same(name: 
     check(name, random.Random(name).sample(variants, min(3, len(variants))))
 
 
+@pytest.mark.parametrize("name", ["rows_times_vector_ahead", "stencil_with_sliding_planes"])
+def test_a_subscript_of_a_tile_that_is_not_affine_is_refused(name: str) -> None:
+    """The last write of all that such a subscript may name is not the one that is read."""
+    exchanged = [(label, knl) for label, knl in broken(GALLERY[name].build()) if label.endswith("Remainder")]
+    assert exchanged
+    for label, knl in exchanged:
+        assert "not affine" in str(refusal(knl)), label
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_each_way_to_break_a_program_by_hand_is_refused_or_computes_the_same(name: str) -> None:
