@@ -123,12 +123,17 @@ class _At:
         return Path(self.reader, tuple((statement, link()) for statement, link in self.steps))
 
     @cached_property
+    def free(self) -> frozenset[str]:
+        """Inames of the reference statement that its copy does not decide about."""
+        return free_inames(self.reader, self.old)
+
+    @cached_property
     def forms(self) -> dict[str, Affine]:
         """Inames of the reference statement in terms of the dimensions of its copy, those that it decides about."""
         origin = self.reader.lowered.instruction.origin
         assert isinstance(origin, Copy | Partial), "only a copy has a reference instance"
-        free = free_inames(self.reader, self.old)
-        return {x: origin.forms[x].substitute(self.reader.forms) for x in self.old.lowered.inames if x not in free}
+        inames = self.old.lowered.inames
+        return {x: origin.forms[x].substitute(self.reader.forms) for x in inames if x not in self.free}
 
 
 class _Walk:
@@ -138,6 +143,7 @@ class _Walk:
         self.comparison = comparison
         self.kernel = comparison.kernel
         self.is_folded = False
+        self.known: dict[Placed, frozenset[str]] = {}
 
     @cached_property
     def new(self) -> Placement:
@@ -185,8 +191,9 @@ class _Walk:
             assert operation is not None, "an update has an operation"
             old = self.comparison.counterpart(new)
             if operation.of_states == (old.lowered.operation is not None and old.lowered.operation.of_states):
-                self.instances(_At(old, new))
-                self.match(_At(old, new), old.lowered.rhs, lowered.rhs)
+                at = _At(old, new)
+                self.instances(at)
+                self.match(at, old.lowered.rhs, lowered.rhs)
 
     def assignment(self, at: _At) -> None:
         """Look at a copy of an assignment: both sides and the conditions."""
@@ -203,7 +210,7 @@ class _Walk:
 
     def instances(self, at: _At) -> None:
         """Look whether each instance of a copy is one of the program's."""
-        if free_inames(at.reader, at.old) or at.reader.lowered.across:
+        if at.free or at.reader.lowered.across:
             return
         known = _known_inside(at.reader)
         if at.old not in known:
@@ -358,17 +365,21 @@ class _Walk:
         form = affine_of(expr)
         if form is None or not form.terms:
             return form
-        lowered = statement.lowered
-        for name in form.names():
-            if name not in lowered.inames and name not in lowered.fixed and name not in self.kernel.parameters:
-                return None
-        return form
+        return form if form.names() <= self.numbers(statement) else None
+
+    def numbers(self, statement: Placed) -> frozenset[str]:
+        """Return the inames and parameters of which *statement* may have forms."""
+        known = self.known.get(statement)
+        if known is None:
+            lowered = statement.lowered
+            known = self.known[statement] = frozenset((*lowered.inames, *lowered.fixed, *self.kernel.parameters))
+        return known
 
     def same(self, at: _At, a: Affine, b: Affine) -> str | None:
         """Return why two forms, each in the inames of its statement, have not one value; None if they have."""
         if not a.terms and not b.terms:
             return None if a == b else ""
-        is_known = not at.steps and a.names().isdisjoint(free_inames(at.reader, at.old))
+        is_known = not at.steps and (not at.free or a.names().isdisjoint(at.free))
         if is_known and a.substitute(at.forms) == b.substitute(at.new.forms):
             return None
         looking_at(at.new, at.old)
