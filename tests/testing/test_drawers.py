@@ -19,7 +19,9 @@ import polyloop as pl
 from polyloop.codegen.addresses import Addresses
 from polyloop.codegen.rows import hull, pieces_of
 from polyloop.codegen.scope import Names
+from polyloop.codegen.wide import _plan_of
 from polyloop.frontend.statements import _UPDATE
+from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.waivers import Waiver
 from polyloop.testing.brute import Violation
 from polyloop.testing.drawers import DRAWERS
@@ -218,6 +220,15 @@ def test_a_fault_is_found(feature: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert not kinds(seeds(feature, most))
     plant(monkeypatch)
     assert kinds(seeds(feature, most)) & wanted
+
+
+def test_a_swizzle_that_tears_wide_copies_apart_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = [500_207, 500_321]
+    assert not kinds(some)
+    monkeypatch.setattr("polyloop.analysis.addresses._scattered", lambda *_: "")
+    monkeypatch.setattr(Swizzle, "keeps", lambda *_: True)
+    monkeypatch.setattr("polyloop.codegen.lanes.plans_of", lambda *given: (_plan_of(*given),))
+    assert kinds(some) == {"wrong-result"}
 
 
 def test_a_barrier_that_is_missing_under_a_waiver_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
