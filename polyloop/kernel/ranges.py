@@ -25,8 +25,10 @@ def own_ranges(
     """Return the domains, taken apart where some statement or reduction would not run because another has no loop."""
     if all(len(piece.inames) == 1 for piece in pieces):
         return tuple(pieces)
-    known = {dims: text for text in texts if isinstance(text, str) for dims in [_dims(text)]}
     groups = {group: draft for draft in reversed(drafts) for group in _groups(draft.expanded, frozenset(draft.inames))}
+    if all(group.isdisjoint(piece.inames) or group.issuperset(piece.inames) for group in groups for piece in pieces):
+        return tuple(pieces)
+    known = {dims: text for text in texts if isinstance(text, str) for dims in [_dims(text)]}
     found: list[Domain] = []
     for piece in pieces:
         parts = (piece,) if len(piece.inames) == 1 else taken_apart(piece, known.get(piece.inames), fixed, groups)
