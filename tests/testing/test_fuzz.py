@@ -126,3 +126,31 @@ def test_a_missing_barrier_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("polyloop.schedule.build.wait_obligations", lambda *_: ())
     (failure,) = check_pair(pair).failures
     assert failure.kind == "wrong-result"
+
+
+WITNESSES = {
+    "of rows whose length data decides": (
+        7001780, {"illegal-order": "real"}, Step("duplicate_inames", {"inames": ["i"], "within": "id:insn_4"}),
+        Source("rows", ("{[i]: 0 <= i < n}", "{[j]: begin <= j < stop}", "{[k]: 0 <= k < n}"),
+               ("for i", "<> begin = rowptr[i]", "<> stop = rowptr[i + 1]", "<> s = y[i]", "for j",
+                "s = s + sum(k, values[j]*x[k])", "end", "o0[i] = s", "end"),
+               (pl.GlobalArg("rowptr", np.int32, shape="n + 1"), pl.GlobalArg("values", np.float64, shape="nnz"),
+                pl.GlobalArg("x, y, o0", np.float64, shape="n"))),
+    ),
+    "of an instruction under another name": (
+        7002975, {"illegal-parallel": "undecided"},
+        Step("split_iname", {"split_iname": "i", "inner_length": 2, "outer_tag": "l.1"}),
+        Source("renamed", ("[n] -> {[i]: 0 <= i < n}",), ("t0[i] = t0[i + 4] {if=x[i + 3] > 0}",),
+               (pl.GlobalArg("x", np.float64, shape="2*n + 8"),
+                pl.TemporaryVariable("t0", np.float64, shape=("2*n + 8",)))),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WITNESSES)
+def test_a_true_witness_is_not_called_false(what: str) -> None:
+    seed, wanted, step, source = WITNESSES[what]
+    before = Step("replace_instruction_ids", {"replacements": {"insn": "id40"}})
+    tally = check_pair(Pair(source, (before, step), (5,), seed))
+    assert not tally.failures
+    assert dict(tally.witnesses.keys()) == wanted
