@@ -66,7 +66,7 @@ class Claim(Enum):
 
     @property
     def is_about_values(self) -> bool:
-        """Whether it is only about which values come out, and so can go without a proof where the user says why."""
+        """True if it is only about which values come out: it can go without a proof where the user says why."""
         return self.value in WAIVABLE
 
 

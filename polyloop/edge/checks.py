@@ -130,7 +130,10 @@ def _either(takes: Sequence[Take], exact: Mapping[type, Take]) -> Take:
     return take
 
 
-_DATA: Final = (str, int, float, complex, types.NoneType, list, tuple, set, frozenset, dict)
+_DATA: Final = (
+    str, int, float, complex, types.NoneType, list, tuple, set, frozenset, dict,
+    types.FunctionType, types.BuiltinFunctionType,
+)  # fmt: skip
 
 
 def _explained(wanted: Take | None) -> Take | None:
