@@ -24,7 +24,6 @@ from polyloop.poly.affine import Affine, Floor, Var, to_expression
 __all__ = ["assumption_checks", "condition_check", "index_checks", "natural_names"]
 
 _WIDE = 64
-_OF_WIDE_DATA = 2**63 - 1
 _PAIR = 2
 
 
@@ -146,7 +145,7 @@ def index_checks(
     natural
         Those of them that are known not to be negative.
     wide
-        As *bounds*, of what is computed in 64 bits.  A constant as great as data of 64 bits can be comes from its type.
+        As *bounds*, of what is computed in 64 bits.
     """
     most = 2 ** (bits - 1) - 1
     values = [a for a in arguments if isinstance(a, ValueArg) and a.name in parameters]
@@ -167,8 +166,6 @@ def index_checks(
     for width, few in ((bits, bounds), (_WIDE, wide)):
         largest = 2 ** (width - 1) - 1
         for bound in _dominating(few, known):
-            if width == _WIDE and bound.get((), 0) >= _OF_WIDE_DATA:
-                continue  # an index that data of 64 bits decides is the user's word, as every subscript from memory
             if _greatest(bound, own) > largest and not _is_known(bound, context, natural, largest):
                 expr = _expression_of(bound, natural)
                 message = f"{show(expr)} does not fit into {width} bits"

@@ -2,7 +2,8 @@
 
 Every integer expression that is emitted as part of an index, a bound or a condition is recorded here, with the names
 in it; what it and all parts of it can amount to is a polynomial in the sizes.  ``codegen/checks.py`` makes of these
-the conditions under which the program's index type is wide enough.
+the conditions under which the program's index type is wide enough.  Texts of thread numbers and digits of them alone
+are not recorded: a block has at most 1024 threads.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ __all__ = ["Magnitudes", "Polynomial", "Recorded", "Sum"]
 Polynomial: TypeAlias = Mapping[tuple[str, ...], int]
 """Coefficients of products of sizes, which are sorted; of the empty product, the constant."""
 _Bound: TypeAlias = dict[tuple[str, ...], Fraction | int]
-_UNBOUNDED: Final = 2**63 - 1
-"""Magnitude that no index can hold."""
+_DATA: Final = "(data)"
+"""Stands in bounds for a number of 64 bits that is read, or of which nothing is known."""
+_WIDEST: Final = 2**63 - 1
 _TypeOf: TypeAlias = Callable[[str], DType | None]
 _Types: TypeAlias = tuple[_TypeOf, _TypeOf]
 """The types of names that are read from memory or passed by value, None for indices; the types of all names."""
 _MOST_POWER: Final = 64
 _FEW: Final = 2
+_BYTES: Final = 8
 _NO_LARGER: Final = frozenset({"min", "max", "abs", "gcd", "sign"})
 """Functions whose results are no larger than their arguments, up to the opposite of the least number."""
 
@@ -116,9 +119,14 @@ class Magnitudes:
             self.record(item, types)
 
     def bounds(self, *, wide: bool = False) -> list[Polynomial]:
-        """Return what the recorded items, or parts of them, can amount to: those that are *wide*, or the others."""
+        """Return what the recorded items, or parts of them, can amount to: those that are *wide*, or the others.
+
+        What numbers of 64 bits from memory decide is left out of *wide* ones: their caller answers for them, as for
+        every subscript that is read.
+        """
         self._settle()
-        return [dict(bound) for is_wide, bound in self._bounds if is_wide == wide]
+        found = [dict(bound) for is_wide, bound in self._bounds if is_wide == wide]
+        return [bound for bound in found if not any(map(_is_of_data, bound))] if wide else list(map(_greatest, found))
 
     # }}}
     # {{{ how large it is
@@ -228,11 +236,11 @@ class Magnitudes:
         for part in children(expr):
             self._size(part)
         kind = None if self._types is None else infer_type(expr, self._types[1])
-        return {(): _UNBOUNDED if kind is None else _largest(settle(kind))}
+        return {(_DATA,): 1} if kind is None else _of_type(settle(kind))
 
     def _name(self, expr: p.Variable) -> _Bound:
         dtype = None if expr.name in self._known or self._types is None else self._types[0](expr.name)
-        return self._atom(expr.name) if dtype is None else {(): _largest(dtype)}
+        return self._atom(expr.name) if dtype is None else _of_type(dtype)
 
     def _sum(self, expr: p.Sum) -> _Bound:
         return _added(map(self._size, expr.children))
@@ -315,14 +323,27 @@ def _small(expr: Expression) -> int | None:
     return int(expr) if isinstance(expr, int | np.integer) and 0 <= expr <= _MOST_POWER else None
 
 
-def _largest(dtype: DType) -> int:
-    """Return the greatest absolute value of a type."""
+def _of_type(dtype: DType) -> _Bound:
+    """Return the bound of the absolute values of a type."""
     if is_bool(dtype):
-        return 1
-    if not is_integer(dtype):
-        return _UNBOUNDED
+        return {(): 1}
+    if not is_integer(dtype) or dtype.itemsize == _BYTES:
+        return {(_DATA,): 1}
     bits = 8 * dtype.itemsize
-    return int(2**bits if is_unsigned(dtype) else 2 ** (bits - 1)) - 1
+    return {(): int(2**bits if is_unsigned(dtype) else 2 ** (bits - 1)) - 1}
+
+
+def _is_of_data(product: tuple[str, ...]) -> bool:
+    return _DATA in product
+
+
+def _greatest(bound: dict[tuple[str, ...], int]) -> Polynomial:
+    """Return a bound with the greatest value of 64 bits in the place of what is read."""
+    total: dict[tuple[str, ...], int] = {}
+    for product, factor in bound.items():
+        names = tuple([name for name in product if name != _DATA])
+        total[names] = total.get(names, 0) + factor * _WIDEST ** (len(product) - len(names))
+    return total
 
 
 def _added(bounds: Iterable[_Bound]) -> _Bound:

@@ -127,7 +127,7 @@ def clear_text(name: str, chains: Sequence[Chains], language: Language) -> str:
             "// Clears what blocks pass on to each other, and the number of the next block: before each run.",
             f"{language.function} {bounds} {name}({', '.join(parameters)})",
             "{",
-            f"    const int i = {_CLEARING} * blockIdx.x + threadIdx.x;",
+            f"    const unsigned int i = {_CLEARING} * blockIdx.x + threadIdx.x;",
             *(f"    {line}" for line in lines),
             "}",
         ]
@@ -307,7 +307,7 @@ class _LookBack(ThreadScan):
         if self.is_packed:
             yield f"totals[block] = {what}ull << 32 | {_BITS[self.dtype.name][0].format(value)};"
             return
-        yield f"totals[2 * block{' + 1' if what > 1 else ''}] = {value};"
+        yield f"totals[2u * block{' + 1' if what > 1 else ''}] = {value};"
         yield "__threadfence();"
         yield f"known[block] = {what};"
 
@@ -333,7 +333,7 @@ class _LookBack(ThreadScan):
             yield "    __threadfence();"
             yield f"    {ctype} y = {self.neutral()};"
             yield f"    if (other >= 0 && {thread} <= end)"
-            yield "        y = totals[2 * other + (word - 1)];"
+            yield "        y = totals[2u * other + (word - 1)];"
         yield "    " + self.scope.language.unroll.format(count=5)
         yield "    for (int step = 1; step < 32; step *= 2) {"
         yield f"        const {ctype} z = {self.below('y', 'step')};"
@@ -361,7 +361,7 @@ class _LookBack(ThreadScan):
             yield "        word = known[other];"
             yield "    while (word == 0);"
             yield "    __threadfence();"
-            yield f"    const {ctype} y = totals[2 * other + (word - 1)];"
+            yield f"    const {ctype} y = totals[2u * other + (word - 1)];"
         yield f"    earlier = {self.expression('y', 'earlier')};"
         yield f"    if ({'word >> 32' if self.is_packed else 'word'} == 2)"
         yield "        break;"

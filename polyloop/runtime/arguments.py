@@ -349,10 +349,9 @@ class Binder:
     def _launch_checks(self, sizes: Sizes) -> None:
         for check in self.program.checks:
             if not evaluate(check.condition, sizes.values):
-                known = describe(check.condition, sizes.values)
                 where = [sizes.origin[n] for n in sorted(names_in(check.condition)) if n in sizes.origin]
                 raise call_error(self.program.kernel, Diagnostic(
-                    check.code, check.message, (f"{check.condition} is false for {known}", *where),
+                    check.code, check.message, (_false(check, sizes.values), *where),
                     (check.hint,)))
         for check in self.program.index_checks:
             if not evaluate(check.condition, sizes.values):
@@ -549,10 +548,15 @@ def _positive(kernel: str, array: ArrayArg, sizes: Sizes) -> tuple[tuple[int, ..
     return shape, strides
 
 
+def _false(check: LaunchCheck, values: Mapping[str, int]) -> str:
+    known = describe(check.condition, values)
+    return f"{check.condition} is false{' for ' if known else ''}{known}"
+
+
 def index_overflow(kernel: str, signal: IndexTooSmall, *, is_wide: bool = False) -> ArgumentError:
     """Return the error for sizes that no index type at hand can address."""
     check = signal.check
     return call_error(kernel, Diagnostic(
         "index-overflow", check.message,
-        (f"{check.condition} is false for {describe(check.condition, signal.values)}",),
+        (_false(check, signal.values),),
         ("pass smaller arrays or sizes" if is_wide else "generate the kernel with 64-bit indices (index_bits=64)",)))

@@ -93,7 +93,7 @@ static __device__ __forceinline__ float prefix_sum_single_pass_grid_exclusive_su
 // Clears what blocks pass on to each other, and the number of the next block: before each run.
 extern "C" __global__ void __launch_bounds__(256) prefix_sum_single_pass_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
 {
-    const int i = 256 * blockIdx.x + threadIdx.x;
+    const unsigned int i = 256 * blockIdx.x + threadIdx.x;
     if (i == 0)
         next_block[0] = 0;
     totals[i] = 0;

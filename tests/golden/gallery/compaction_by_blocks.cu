@@ -76,7 +76,7 @@ static __device__ __forceinline__ int compaction_by_blocks_grid_exclusive_sum_in
 // Clears what blocks pass on to each other, and the number of the next block: before each run.
 extern "C" __global__ void __launch_bounds__(256) compaction_by_blocks_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
 {
-    const int i = 256 * blockIdx.x + threadIdx.x;
+    const unsigned int i = 256 * blockIdx.x + threadIdx.x;
     if (i == 0)
         next_block[0] = 0;
     totals[i] = 0;

@@ -3,7 +3,7 @@
 static __device__ __forceinline__ void prefix_by_threads_store_float64(double x, int block, double *totals, volatile unsigned int *known)
 {
     if (block > 0) {
-        totals[2 * block] = x;
+        totals[2u * block] = x;
         __threadfence();
         known[block] = 1;
     }
@@ -21,13 +21,13 @@ static __device__ __forceinline__ double prefix_by_threads_grid_exclusive_sum_fl
                 word = known[other];
             while (word == 0);
             __threadfence();
-            const double y = totals[2 * other + (word - 1)];
+            const double y = totals[2u * other + (word - 1)];
             earlier = y + earlier;
             if (word == 2)
                 break;
         }
         const double all = earlier + x;
-        totals[2 * block + 1] = all;
+        totals[2u * block + 1] = all;
         __threadfence();
         known[block] = 2;
         *before = earlier;
@@ -39,7 +39,7 @@ static __device__ __forceinline__ double prefix_by_threads_grid_exclusive_sum_fl
 // Clears what blocks pass on to each other, and the number of the next block: before each run.
 extern "C" __global__ void __launch_bounds__(256) prefix_by_threads_clear(unsigned int *__restrict__ next_block, unsigned int *__restrict__ totals_known)
 {
-    const int i = 256 * blockIdx.x + threadIdx.x;
+    const unsigned int i = 256 * blockIdx.x + threadIdx.x;
     if (i == 0)
         next_block[0] = 0;
     totals_known[i] = 0;

@@ -23,7 +23,7 @@ static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_bloc
 static __device__ __forceinline__ void segments_by_blocks_store_segmented_sum(segments_by_blocks_value_flag x, int block, segments_by_blocks_value_flag *totals, volatile unsigned int *known)
 {
     if (threadIdx.x == 0 && block > 0) {
-        totals[2 * block] = x;
+        totals[2u * block] = x;
         __threadfence();
         known[block] = 1;
     }
@@ -74,7 +74,7 @@ static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_bloc
             __threadfence();
             segments_by_blocks_value_flag y = segments_by_blocks_make_value_flag(0.0f, false);
             if (other >= 0 && threadIdx.x <= end)
-                y = totals[2 * other + (word - 1)];
+                y = totals[2u * other + (word - 1)];
             #pragma unroll
             for (int step = 1; step < 32; step *= 2) {
                 const segments_by_blocks_value_flag z = segments_by_blocks_below_value_flag(y, step);
@@ -87,7 +87,7 @@ static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_bloc
         }
         if (threadIdx.x == 0) {
             const segments_by_blocks_value_flag all = segments_by_blocks_segmented_sum(earlier, x);
-            totals[2 * block + 1] = all;
+            totals[2u * block + 1] = all;
             __threadfence();
             known[block] = 2;
             *before = earlier;
@@ -100,7 +100,7 @@ static __device__ __forceinline__ segments_by_blocks_value_flag segments_by_bloc
 // Clears what blocks pass on to each other, and the number of the next block: before each run.
 extern "C" __global__ void __launch_bounds__(256) segments_by_blocks_clear(unsigned int *__restrict__ next_block, unsigned int *__restrict__ totals_known)
 {
-    const int i = 256 * blockIdx.x + threadIdx.x;
+    const unsigned int i = 256 * blockIdx.x + threadIdx.x;
     if (i == 0)
         next_block[0] = 0;
     totals_known[i] = 0;
