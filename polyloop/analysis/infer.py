@@ -13,13 +13,14 @@ from polyloop.analysis.exact import long_inames
 from polyloop.analysis.lowering import lower
 from polyloop.analysis.weak import settled_types
 from polyloop.errors import Diagnostic, VerificationError
-from polyloop.expr.dtypes import computed, dtype_name, is_complex
+from polyloop.expr.dtypes import computed, dtype_name, is_complex, is_integer
 from polyloop.expr.nodes import array_name, field_path
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import TypeConflictError, check_stored, infer, infer_type, settle
+from polyloop.expr.updates import update_of
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ValueArg
 from polyloop.kernel.instruction import Instruction
@@ -38,6 +39,7 @@ __all__ = [
 
 
 _LONG: Final = np.dtype(np.int64)
+_COMPARING: Final = frozenset({"min", "max"})
 
 
 @memoised
@@ -118,9 +120,15 @@ def _atomic_violations(
     found: np.dtype[np.generic] | None,
     table: Mapping[str, np.dtype[np.generic] | None],
 ) -> Iterator[Diagnostic]:
-    """Yield an atomic update whose new value is computed in *found*, another type than the element's."""
+    """Yield an atomic update whose new value is computed in *found*, another type than the element's.
+
+    A wider integer type is as good where the bits that the element has depend on no others: in sums and products.
+    """
     element = table.get(instruction.target)
     if element is not None and found is not None and found != element:
+        update = update_of(instruction.assignee, instruction.expression)
+        if is_integer(element) and is_integer(found) and update is not None and update.operation not in _COMPARING:
+            return
         yield Diagnostic(
             "type-conflict",
             f"an atomic update of '{instruction.target}', which is {dtype_name(element)}, "

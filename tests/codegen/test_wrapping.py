@@ -197,3 +197,24 @@ def test_constants_that_64_bits_do_not_hold_are_refused_and_data_is_not() -> Non
     data.append(pl.ValueArg("m", np.int64))
     knl = made("{[i]: 0 <= i < n}", "y[i] = x[c[i] + i]", *data)
     agree(knl, np.array([3, 3, 3], np.int32), bits=64, x=np.arange(10, dtype=np.int32), c=np.array([3, 2, 1]), n=3)
+
+
+UPDATES = ["y[0] + k[i]", "y[0] - k[i]", "y[0]*k[i]", "y[0] ^ k[i]", "y[0] | k[i]", "y[0] + k[i]*k[i]"]
+
+
+@pytest.mark.parametrize("text", UPDATES)
+def test_atomic_updates_take_the_bits_that_fit(text: str) -> None:
+    arrays = G("y", np.int32, shape="1"), G("k", np.int64, shape="n")
+    knl = made("{[i]: 0 <= i < n}", f"y[0] = {text} {{atomic}}", *arrays)
+    k, y = np.array([2**31 - 5, 2**40 - 1, 3]), np.array([7], np.int32)
+    found = y.astype(np.int64)
+    for value in k:
+        found = eval(text.replace("[i]", "").replace("[0]", ""), {"y": found, "k": value})
+    agree(knl, found.astype(np.int32), lambda knl: pl.split_iname(knl, "i", 4, inner_tag="l.0"), k=k, y=y)
+
+
+def test_an_atomic_minimum_has_the_type_of_its_element() -> None:
+    arrays = G("y", np.int32, shape="1"), G("k", np.int64, shape="n")
+    with pytest.raises(pl.KernelError) as caught:
+        made("{[i]: 0 <= i < n}", "y[0] = min(y[0], k[i]) {atomic}", *arrays)
+    assert caught.value.codes == ("type-conflict",)
