@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
@@ -172,12 +173,10 @@ def compare(seed: int, count: int) -> int:
     accepted = 0
     for _ in range(count):
         text, shape = _text(rng, rng.randint(1, 3)), rng.choice(["n", "n*n", "2*n + 3", "16", "n + 40"])
-        values: dict[int, bool] = {}
-        for n in range(1, 9):
-            names = {"min": min, "max": max, "abs": abs, "choose": lambda c, a, b: a if c else b, "n": n}
-            points = product(range(n), range(n))
-            indices = (eval(_python(text), {**names, "i": i, "j": j}) for i, j in points)
-            values[n] = all(0 <= index < eval(shape, {"n": n}) for index in indices)
+        try:
+            values = {n: all(0 <= index < eval(shape, {"n": n}) for index in _indices(text, n)) for n in range(1, 9)}
+        except ValueError:
+            continue  # a shift by a negative number, which Python refuses
         knl = _accepted(f"{text} + i - i + j - j", shape)
         if knl is None:
             continue
@@ -186,6 +185,12 @@ def compare(seed: int, count: int) -> int:
             found = _outcome(knl, n)
             assert found == ("runs" if is_inside else "is refused"), (text, shape, n)
     return accepted
+
+
+def _indices(text: str, n: int) -> Iterator[int]:
+    names = {"min": min, "max": max, "abs": abs, "choose": lambda c, a, b: a if c else b, "n": n}
+    for i, j in product(range(n), range(n)):
+        yield eval(_python(text), {**names, "i": i, "j": j})
 
 
 def _accepted(text: str, shape: str) -> pl.LoopKernel | None:
