@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import prod
 from typing import Final
 
@@ -15,6 +16,7 @@ from polyloop.codegen.magnitude import Sum
 from polyloop.codegen.parts import part_reference
 from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import PRODUCT, SUM, UNARY, Scope, Text
+from polyloop.codegen.spans import span
 from polyloop.codegen.wrapping import Wrapping
 from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression
@@ -69,7 +71,7 @@ class Addresses(Wrapping):
         assert array.strides is not None, f"'{name}' has no strides"
         if name in self.scope.split:
             return part_reference(self.scope, name, indices, self._index, self._address)
-        return f"{name}[{self._address(indices, array.strides, array.offset, array.shape or ())}]"
+        return f"{name}[{self._address(indices, array.strides, array.offset, array.shape or (), partial(span, array))}]"
 
     def _of_lane(self, variable: str, lane: Expression, block: Sequence[int]) -> str:
         """Return a lane's *variable*, which all lanes of a warp or of a part of it read; a thread's own is its own."""
@@ -121,7 +123,10 @@ class Addresses(Wrapping):
         strides: Sequence[Expression],
         offset: Expression,
         shape: Sequence[Expression],
+        whole: Callable[[], Expression] | None = None,
     ) -> str:
+        """Return the number of an element, which is below *whole*."""
+        whole = whole or partial(_spanned, shape, strides, offset)
         first = "0" if type(offset) is int and not offset else self._index(offset, offset).within(SUM)
         out = "" if first == "0" else first
         for index, stride, extent in zip(indices, strides, shape, strict=bool(indices)):
@@ -129,7 +134,7 @@ class Addresses(Wrapping):
                 index, stride = index * stride, 1  # noqa: PLW2901 - a number is written as one
             elif type(index) is int and index == 1:
                 index, stride = stride, 1  # noqa: PLW2901 - once a stride is the stride
-            text = self._index(index, extent)
+            text = self._index(index, extent, whole if out and type(stride) is int and stride == 1 else None)
             if text.text == "0":
                 continue
             if text.text.isdigit() and type(stride) is int:
@@ -148,13 +153,17 @@ class Addresses(Wrapping):
                 out += f" + {text.text}"
         return out or "0"
 
-    def _index(self, expr: Expression, limit: Expression | None = None) -> Text:
+    def _index(
+        self, expr: Expression, limit: Expression | None = None, whole: Callable[[], Expression] | None = None
+    ) -> Text:
         """Return an integer expression with its linear part in natural order.
 
         Parameters
         ----------
         limit
             An extent, where the expression is a subscript of an array along an axis of that extent.
+        whole
+            Gives the number of elements of that array, where the text is added, term by term, to what other axes make.
         """
         opaque: list[tuple[Expression, int]] = []
         linear: dict[str, int] = {}
@@ -167,6 +176,9 @@ class Addresses(Wrapping):
             ordered.sort(key=lambda term: term[1] < 0)
         if len(ordered) + bool(const) > 1 or opaque or (ordered and abs(ordered[0][1]) > 1):
             self.scope.magnitudes.record(Sum(tuple(ordered), const, limit), self.scope.types_of_names)
+            if whole is not None and (const < 0 or any(c < 0 for _, c in ordered)):
+                item = Sum(tuple(ordered), const, whole(), is_added=True)
+                self.scope.magnitudes.record(item, self.scope.types_of_names)
         return join_terms(ordered, const, self._index_atom)
 
     def _with_named(self, expr: Expression) -> Expression:
@@ -234,3 +246,7 @@ class Addresses(Wrapping):
         self.used_context = True
         rows = (form, Affine((), divisor - 1).add(form, -1))
         return all(self.context.implies(rewrite(row, self.scope.divisibility)) for row in rows)
+
+
+def _spanned(shape: Sequence[Expression], strides: Sequence[Expression], offset: Expression) -> Expression:
+    return p.Sum((offset, *(p.Product(pair) for pair in zip(shape, strides, strict=True))))

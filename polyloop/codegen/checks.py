@@ -12,13 +12,13 @@ from polyloop.codegen.context import Context
 from polyloop.codegen.magnitude import Polynomial
 from polyloop.codegen.program import LaunchCheck
 from polyloop.codegen.rows import Divisibility, Piece, in_order, rewrite, rows_of
+from polyloop.codegen.spans import magnitude, span, total
 from polyloop.expr.dtypes import integer_limits, is_integer
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import Argument, ArrayArg, ValueArg
 from polyloop.kernel.kernel import Condition
-from polyloop.kernel.layout import Strided
 from polyloop.poly.affine import Affine, Floor, Var, to_expression
 
 __all__ = ["assumption_checks", "condition_check", "index_checks", "natural_names"]
@@ -156,12 +156,12 @@ def index_checks(
         if isinstance(argument, ValueArg) and argument.name in parameters:
             checks += _parameter_checks(argument, context, bits)
         if isinstance(argument, ArrayArg) and argument.shape and argument.strides:
-            for count in _extents(argument):
-                product = _monomial(count)
-                if product is None or _greatest(product, own) > most:
-                    message = f"'{argument.name}' has more than 2^{bits - 1} - 1 elements"
-                    checks.append(LaunchCheck(p.Comparison(count, "<=", most), message, "index-overflow"))
-                known += [] if product is None else [product]
+            count = span(argument)
+            product = _monomial(count)
+            if product is None or _greatest(product, own) > most:
+                message = f"'{argument.name}' has more than 2^{bits - 1} - 1 elements"
+                checks.append(LaunchCheck(p.Comparison(count, "<=", most), message, "index-overflow"))
+            known += [] if product is None else [product]
     known += [{(name,): 1} for name in own]  # which their types hold, or a check of their own
     for width, few in ((bits, bounds), (_WIDE, wide)):
         largest = 2 ** (width - 1) - 1
@@ -207,14 +207,14 @@ def _affine(bound: Polynomial) -> Affine:
 def _expression_of(bound: Polynomial, natural: Collection[str]) -> Expression:
     """Return a bound as an expression of the parameters."""
     names = {name for product in bound for name in product}
-    values = {n: p.Variable(n) if n in natural else _magnitude(p.Variable(n)) for n in names}
+    values = {n: p.Variable(n) if n in natural else magnitude(p.Variable(n)) for n in names}
     if all(len(product) < _PAIR for product in bound):
         return substitute(to_expression(_affine(bound)), values)
     terms: list[Expression] = []
     for product, factor in sorted(bound.items(), key=lambda term: (-len(term[0]), term[0])):
         parts = [*([factor] if factor != 1 or not product else []), *(values[name] for name in product)]
         terms.append(parts[0] if len(parts) == 1 else p.Product(tuple(parts)))
-    return _sum(terms)
+    return total(terms)
 
 
 def _monomial(count: Expression) -> Polynomial | None:
@@ -225,47 +225,6 @@ def _monomial(count: Expression) -> Polynomial | None:
     if len(names) + len(numbers) < len(factors) or any(number < 0 for number in numbers):
         return None
     return {tuple(sorted(names)): prod(numbers)}
-
-
-def _extents(array: ArrayArg) -> list[Expression]:
-    """Return expressions of which the greatest is the number of elements that *array* spans, its offset included."""
-    assert array.shape is not None, f"'{array.name}' has no shape"
-    assert array.strides is not None, f"'{array.name}' has no strides"
-    tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
-    signed = any(isinstance(tag, Strided) for tag in tags)
-    steps = [_magnitude(stride) if signed else stride for stride in array.strides]
-    spans = [_product(extent, step) for extent, step in zip(array.shape, steps, strict=True)]
-    if array.is_packed:
-        spans = spans[:1] if array.order == "C" else spans[-1:]
-    if not isinstance(array.offset, int) or array.offset:
-        spans.append(array.offset)
-    return [_sum(spans)]
-
-
-def _magnitude(stride: Expression) -> Expression:
-    """Return the absolute value of a stride."""
-    return abs(stride) if isinstance(stride, int) else p.Max((stride, p.Product((-1, stride))))
-
-
-def _product(a: Expression, b: Expression) -> Expression:
-    factors = [f for e in (a, b) for f in (e.children if isinstance(e, p.Product) else (e,)) if not _is_one(f)]
-    numbers = [int(f) for f in factors if isinstance(f, int)]
-    others = [f for f in factors if not isinstance(f, int)]
-    number = 1
-    for factor in numbers:
-        number *= factor
-    if not others:
-        return number
-    parts = others if number == 1 else [number, *others]
-    return parts[0] if len(parts) == 1 else p.Product(tuple(parts))
-
-
-def _is_one(expr: Expression) -> bool:
-    return type(expr) is int and expr == 1
-
-
-def _sum(parts: Sequence[Expression]) -> Expression:
-    return parts[0] if len(parts) == 1 else p.Sum(tuple(parts))
 
 
 def _dominating(bounds: Iterable[Polynomial], known: Iterable[Polynomial]) -> list[Polynomial]:

@@ -49,12 +49,16 @@ class Sum:
     ``limit``, if there is one, is an extent that the value is known to be below, and not to be negative: the value is
     the subscript of an element that exists, and only what is computed on the way to it can be too large.  ``is_wide``
     is whether it is computed in 64 bits whatever indices have.
+
+    With ``is_added`` its terms are added one by one to what the other axes of an array make of an address; ``limit`` is
+    the number of elements that there are.
     """
 
     terms: tuple[tuple[Expression | Var, int], ...]
     const: int
     limit: Expression | None = None
     is_wide: bool = False
+    is_added: bool = False
 
 
 Recorded: TypeAlias = Sequence[tuple[Affine | Sum, _Types | None]]
@@ -135,11 +139,18 @@ class Magnitudes:
         """Bound the items recorded so far, before a name in them gets another meaning."""
         for item, self._types in self._seen.items():  # noqa: B020 - the types of what is looked at
             self._is_wide = isinstance(item, Sum) and item.is_wide
-            if isinstance(item, Sum):
+            if isinstance(item, Sum) and item.is_added:
+                self._settle_added(item)
+            elif isinstance(item, Sum):
                 self._settle_sum(item)
             else:
                 self._keep_sum(*item)
         self._seen.clear()
+
+    def _settle_added(self, item: Sum) -> None:
+        """Bound what terms are added to: what is positive comes first, and the last sum is below the limit."""
+        negative = [(var, c) for var, c in item.terms if c < 0]
+        self._keep(_added([self._size(item.limit), self._of(negative, min(item.const, 0)), {(): -1}]))
 
     def _settle_sum(self, item: Sum) -> None:
         if item.limit is None:

@@ -1,0 +1,49 @@
+"""How many elements an array spans, as expressions of its shape and strides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import pymbolic.primitives as p
+
+from polyloop.expr.nodes import Expression
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.layout import Strided
+
+__all__ = ["magnitude", "span", "total"]
+
+
+def span(array: ArrayArg) -> Expression:
+    """Return a number that no element of *array* has, and none behind: its gaps and its offset are included."""
+    assert array.shape is not None, f"'{array.name}' has no shape"
+    assert array.strides is not None, f"'{array.name}' has no strides"
+    tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
+    signed = any(isinstance(tag, Strided) for tag in tags)
+    steps = [magnitude(stride) if signed else stride for stride in array.strides]
+    spans = [_product(extent, step) for extent, step in zip(array.shape, steps, strict=True)]
+    if array.is_packed:
+        spans = spans[:1] if array.order == "C" else spans[-1:]
+    if not isinstance(array.offset, int) or array.offset:
+        spans.append(array.offset)
+    return total(spans)
+
+
+def magnitude(stride: Expression) -> Expression:
+    """Return the absolute value of a stride."""
+    return abs(stride) if isinstance(stride, int) else p.Max((stride, p.Product((-1, stride))))
+
+
+def total(parts: Sequence[Expression]) -> Expression:
+    """Return the sum of *parts*, of which there is one at least."""
+    return parts[0] if len(parts) == 1 else p.Sum(tuple(parts))
+
+
+def _product(a: Expression, b: Expression) -> Expression:
+    factors = [f for e in (a, b) for f in (e.children if isinstance(e, p.Product) else (e,))]
+    number = prod(int(factor) for factor in factors if isinstance(factor, int))
+    others = [factor for factor in factors if not isinstance(factor, int)]
+    if not others:
+        return number
+    parts = others if number == 1 else [number, *others]
+    return parts[0] if len(parts) == 1 else p.Product(tuple(parts))
