@@ -250,12 +250,12 @@ class _Program:
         """Return whether index arithmetic on bounds that are read from memory may exceed 32 bits for all sizes."""
         if not self.bounds or self.index_bits != 32:
             return False
-        return any(bound.get((), 0) > _INT_MAX for bound in self.magnitudes.bounds())
+        return any(bound.get((), 0) > _INT_MAX for bound in self.magnitudes.bounds(32))
 
     def _index_checks(self) -> tuple[LaunchCheck, ...]:
         return index_checks(
-            self.arguments, self.index_names, self.magnitudes.bounds(), self.context, self.natural, self.index_bits,
-            self.magnitudes.bounds(wide=True),
+            self.arguments, self.index_names, self.magnitudes.bounds(self.index_bits), self.context,
+            self.natural, self.index_bits, self.magnitudes.bounds(64, wide=True),
         )
 
     def _table_text(self, functions: Sequence[_Function]) -> str:
@@ -297,7 +297,7 @@ class _Program:
         dtypes |= {t.name: t.dtype for t in storage.values()}
         dtypes |= dict.fromkeys(values, np.dtype(f"int{self.index_bits}"))
         for name in bounds:
-            self.magnitudes.define(name, ((Affine((), 2 ** (8 * self.bounds[name].itemsize) - 1),),))
+            self.magnitudes.define_read(name, self.bounds[name])
         shared: dict[str, list[str]] = {}
         for temporary in launch.temporaries if not asks_for_shared(launch, self.language) else ():
             if temporary.pool is not None:

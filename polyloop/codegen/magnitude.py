@@ -99,6 +99,12 @@ class Magnitudes:
         self._known[name] = total
         (self._natural.add if is_natural else self._natural.discard)(name)
 
+    def define_read(self, name: str, dtype: DType) -> None:
+        """Say that from here on *name* is a number of type *dtype* from memory."""
+        self._settle()
+        self._known[name] = _of_type(dtype)
+        self._natural.discard(name)
+
     def define_sum(self, name: str, form: Affine) -> None:
         """Say that from here on *name* is *form*."""
         is_natural = form.const >= 0 and all(c > 0 and self._is_natural(var) for var, c in form.terms)
@@ -122,15 +128,17 @@ class Magnitudes:
         for item, types in items:
             self.record(item, types)
 
-    def bounds(self, *, wide: bool = False) -> list[Polynomial]:
+    def bounds(self, bits: int, *, wide: bool = False) -> list[Polynomial]:
         """Return what the recorded items, or parts of them, can amount to: those that are *wide*, or the others.
 
-        What numbers of 64 bits from memory decide is left out of *wide* ones: their caller answers for them, as for
-        every subscript that is read.
+        What numbers of 64 bits from memory decide is left out of what is computed in 64 *bits*: their caller answers
+        for them, as for every subscript that is read.
         """
         self._settle()
         found = [dict(bound) for is_wide, bound in self._bounds if is_wide == wide]
-        return [bound for bound in found if not any(map(_is_of_data, bound))] if wide else list(map(_greatest, found))
+        if bits == 8 * _BYTES:
+            return [bound for bound in found if not any(map(_is_of_data, bound))]
+        return list(map(_greatest, found))
 
     # }}}
     # {{{ how large it is

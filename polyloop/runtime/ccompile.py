@@ -42,6 +42,11 @@ _C_FLAGS: Final = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-f
 # GCC 12 (12.2, from -O2 on) divides a loop of several stores into loops and library calls in an order that loses
 # dependences between them, with and without `restrict`.  How loops are divided is the program's business anyway.
 _WHOLE_LOOPS: Final = ("-fno-tree-loop-distribution", "-fno-tree-loop-distribute-patterns")
+# GCC 12.2 (-O3) vectorises some sums that are written with unsigned numbers, as ours that wrap are, to wrong results,
+# but not where signed ones wrap too: then it drops the conversions.  Programs without such sums keep what the compiler
+# may assume of their indices.
+_WRAP: Final = "-fwrapv"
+_WRAPS: Final = re.compile(r"\((?:unsigned int|uint64_t)\)|\b\d+u(?:ll)?\b")
 _CANDIDATES: Final = {"c": ("CC", ("cc", "gcc", "clang"), "cc"), "c++": ("CXX", ("c++", "g++", "clang++"), "c++")}
 _OWN_FAULT: Final = "this is a fault of the code generator unless the kernel holds C text of yours"
 _NO_HALVES: Final = "float16 needs GCC 12 or Clang 15, or a later one (on x86): set CC"
@@ -237,6 +242,8 @@ def _built(
         if compiler.accepts("-march=native"):
             flags = (*flags, "-march=native")
             identity = f"{identity} on {_processor()}"
+        if _WRAPS.search(source) and compiler.accepts(_WRAP):
+            flags = (*flags, _WRAP)
     if "#pragma omp" in source and compiler.accepts("-fopenmp"):
         flags = (*flags, "-fopenmp")
     headers = _headers(compiler, source, (*flags, *check_flags)) if has_own_headers(source) else ()

@@ -91,7 +91,7 @@ def check_one(seed: int) -> bool:
     return bool(program.alignments)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [*range(6), 1005])  # GCC 12.2 vectorised the sums of 1005 to wrong results
 def test_vectors_agree_with_the_interpreter(seed: int) -> None:
     check_one(seed)
 
