@@ -27,7 +27,7 @@ def test_inames_far_off(order: str, far: int, n: int) -> None:
     knl = kernel(order, far)
     i, j = np.indices((n, n))
     expected = i + 10.0 * j if order == "C" else j + 10.0 * i
-    y = np.zeros((n, n), order=order)
+    y = np.zeros((n, n)) if order == "C" else np.zeros((n, n)).T
     np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(y=y, n=n).y, expected)
 
 

@@ -193,7 +193,7 @@ def test_constants_that_64_bits_do_not_hold_are_refused_and_data_is_not() -> Non
         pl.compile(knl, target=pl.CTarget())(n=5)
     assert caught.value.codes == ("index-overflow",)
     assert "18446744073709551616 <= 9223372036854775807 is false\n" in str(caught.value)
-    data = [G("y", np.int32, shape="n"), G("x", np.int32, shape="m"), G("c", np.int64, shape="n")]
+    data: list[Any] = [G("y", np.int32, shape="n"), G("x", np.int32, shape="m"), G("c", np.int64, shape="n")]
     data.append(pl.ValueArg("m", np.int64))
     knl = made("{[i]: 0 <= i < n}", "y[i] = x[c[i] + i]", *data)
     agree(knl, np.array([3, 3, 3], np.int32), bits=64, x=np.arange(10, dtype=np.int32), c=np.array([3, 2, 1]), n=3)

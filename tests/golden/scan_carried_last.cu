@@ -78,7 +78,7 @@ static __device__ __forceinline__ float prefix_grid_exclusive_sum_float32(float 
 // Clears what blocks pass on to each other, and the number of the next block: before each run.
 extern "C" __global__ void __launch_bounds__(256) prefix_clear(unsigned int *__restrict__ next_block, unsigned long long *__restrict__ totals)
 {
-    const int i = 256 * blockIdx.x + threadIdx.x;
+    const unsigned int i = 256 * blockIdx.x + threadIdx.x;
     if (i == 0)
         next_block[0] = 0;
     totals[i] = 0;

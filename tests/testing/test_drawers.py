@@ -185,8 +185,8 @@ def _strides(patch: pytest.MonkeyPatch) -> None:
     """Take the elements of a row for neighbours."""
     address = Addresses._address
 
-    def packed(self: Addresses, indices: Any, strides: Any, offset: Any, shape: Any) -> str:
-        return address(self, indices, (*strides[:-1], 1) if strides else strides, offset, shape)
+    def packed(self: Addresses, indices: Any, strides: Any, *more: Any) -> str:
+        return address(self, indices, (*strides[:-1], 1) if strides else strides, *more)
 
     patch.setattr(Addresses, "_address", packed)
 
