@@ -16,7 +16,7 @@ from polyloop.codegen.magnitude import Sum
 from polyloop.codegen.parts import part_reference
 from polyloop.codegen.rows import rewrite
 from polyloop.codegen.scope import PRODUCT, SUM, UNARY, Scope, Text
-from polyloop.codegen.spans import span
+from polyloop.codegen.spans import span, spanned
 from polyloop.codegen.wrapping import Wrapping
 from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression
@@ -126,7 +126,7 @@ class Addresses(Wrapping):
         whole: Callable[[], Expression] | None = None,
     ) -> str:
         """Return the number of an element, which is below *whole*."""
-        whole = whole or partial(_spanned, shape, strides, offset)
+        whole = whole or partial(spanned, shape, strides, offset)
         first = "0" if type(offset) is int and not offset else self._index(offset, offset).within(SUM)
         out = "" if first == "0" else first
         for index, stride, extent in zip(indices, strides, shape, strict=bool(indices)):
@@ -246,7 +246,3 @@ class Addresses(Wrapping):
         self.used_context = True
         rows = (form, Affine((), divisor - 1).add(form, -1))
         return all(self.context.implies(rewrite(row, self.scope.divisibility)) for row in rows)
-
-
-def _spanned(shape: Sequence[Expression], strides: Sequence[Expression], offset: Expression) -> Expression:
-    return p.Sum((offset, *(p.Product(pair) for pair in zip(shape, strides, strict=True))))

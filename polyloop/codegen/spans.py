@@ -11,7 +11,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import Strided
 
-__all__ = ["magnitude", "span", "total"]
+__all__ = ["magnitude", "span", "spanned", "total"]
 
 
 def span(array: ArrayArg) -> Expression:
@@ -21,11 +21,17 @@ def span(array: ArrayArg) -> Expression:
     tags = array.dim_tags if isinstance(array.dim_tags, tuple) else ()
     signed = any(isinstance(tag, Strided) for tag in tags)
     steps = [magnitude(stride) if signed else stride for stride in array.strides]
-    spans = [_product(extent, step) for extent, step in zip(array.shape, steps, strict=True)]
-    if array.is_packed:
-        spans = spans[:1] if array.order == "C" else spans[-1:]
-    if not isinstance(array.offset, int) or array.offset:
-        spans.append(array.offset)
+    if not array.is_packed:
+        return spanned(array.shape, steps, array.offset)
+    slowest = slice(1) if array.order == "C" else slice(-1, None)
+    return spanned(array.shape[slowest], steps[slowest], array.offset)
+
+
+def spanned(shape: Sequence[Expression], strides: Sequence[Expression], offset: Expression) -> Expression:
+    """Return a number that no element has whose subscripts are below *shape*, and none behind."""
+    spans = [_product(extent, step) for extent, step in zip(shape, strides, strict=True)]
+    if not isinstance(offset, int) or offset:
+        spans.append(offset)
     return total(spans)
 
 

@@ -68,7 +68,7 @@ _WHAT: Final[dict[type[ast.AST], tuple[str, str]]] = {
 
 
 _OWN: Final = frozenset({*FUNCTIONS, *OPERATIONS, "cast", "cse", "reduce", "simul_reduce", IF_NAME})
-"""What is called and is no substitution rule."""
+"""Names that are called and are no substitution rules."""
 
 
 def _is_name(node: ast.AST) -> TypeGuard[ast.Name]:

@@ -86,7 +86,7 @@ class Pair:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """What the program has, and the chain."""
+        """Features of the program and of the chain."""
         own = {"unchecked": "waiver", "swizzle": "layout step", "add_padding": "layout step"}
         found = [own[step.name] for step in self.steps if step.name in own]
         found += ["vectors" for step in self.steps if step.name == "vectorize" or "vec" in step.arguments]
@@ -100,7 +100,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Failure:
-    """What must not be: ``kind`` is wrong-result, wrong-meaning, accepted-illegal, false-witness or crash."""
+    """A failure: ``kind`` is wrong-result, wrong-meaning, accepted-illegal, false-witness or crash."""
 
     kind: str
     pair: Pair
@@ -117,7 +117,7 @@ class Tally:
     precision: Counter[tuple[str, str]] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
     drawn: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """What a program or a chain has, and whether it was drawn, made, accepted, or compared."""
+    """A feature of a program or a chain, and whether it was drawn, made, accepted, or compared."""
     failures: list[Failure] = field(default_factory=list)
     precise: list[tuple[str, Pair]] = field(default_factory=list)
     """Code and chain of what was refused though legal at all sizes tried."""

@@ -34,7 +34,7 @@ __all__ = ["Source", "random_arguments", "random_source", "ruled_sources"]
 _RULED: Final = 0.4
 """How many kernels have rules put into them, in any place."""
 SHIFTS: Final = (2**31 - 3, 2**31 - 3, 2**31 - 8, 2**31, 2**32 - 3, 2**40, -(2**31) - 2, 5, 0)
-"""What the parameter ``far`` may be, by which inames are shifted."""
+"""Values of the parameter ``far``, by which inames are shifted."""
 MARGIN: Final = 3
 """Elements before the first and after the last that a plain subscript touches."""
 EXTENT: Final = f"2*n + {2 * MARGIN + 2}"

@@ -25,7 +25,7 @@ from polyloop.testing.typed import (
     rounded,
 )
 
-__all__ = ["draw"]
+__all__ = ["BITS", "PLAIN", "draw"]
 
 
 class _Impossible(Exception):  # noqa: N818 - the drawer tries something else
@@ -98,12 +98,12 @@ def _objects(part: Drawn, name: str) -> Array:
     return part.value.astype(name).astype(object)
 
 
-_PLAIN: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+PLAIN: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
 }
-_BITS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+BITS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "&": lambda a, b: a & b,
     "|": lambda a, b: a | b,
     "^": lambda a, b: a ^ b,
@@ -121,9 +121,9 @@ def _operand(rng: random.Random, depth: int, other: str) -> Drawn:
 def _arithmetic(rng: random.Random, depth: int) -> Drawn:
     a = _integer(rng, depth - 1)
     b = _operand(rng, depth, a.type)
-    symbol = rng.choice(sorted(_PLAIN))
+    symbol = rng.choice(sorted(PLAIN))
     name = _common(a.type, b.type)
-    exact = _PLAIN[symbol](_objects(a, name), _objects(b, name))
+    exact = PLAIN[symbol](_objects(a, name), _objects(b, name))
     text = f"({_first(a, symbol, name)} {symbol} {_taken(b, symbol, name)})"
     return _exact(text, name, exact, a, b)
 
@@ -153,8 +153,8 @@ def _bitwise(rng: random.Random, depth: int) -> Drawn:
     b = _operand(rng, depth, a.type)
     if rng.random() < 0.3:
         a, b = b, a
-    symbol, name = rng.choice(sorted(_BITS)), _common(a.type, b.type)
-    return made(f"({a.text} {symbol} {b.text})", name, _BITS[symbol](a.value.astype(name), b.value.astype(name)), a, b)
+    symbol, name = rng.choice(sorted(BITS)), _common(a.type, b.type)
+    return made(f"({a.text} {symbol} {b.text})", name, BITS[symbol](a.value.astype(name), b.value.astype(name)), a, b)
 
 
 def _complement(rng: random.Random, depth: int) -> Drawn:
@@ -238,7 +238,7 @@ def _of_truth(rng: random.Random, depth: int) -> Drawn:
     if rng.random() < 0.5:
         b = leaf("bool")
         symbol = rng.choice(["+", "*"])
-        counts = _PLAIN[symbol](a.value.astype(np.int32), b.value.astype(np.int32))
+        counts = PLAIN[symbol](a.value.astype(np.int32), b.value.astype(np.int32))
         # In a longer chain, truth values would be of the type of the rest.
         return made(f"cast(int32, {a.text} {symbol} {b.text})", "int32", counts, a, b)
     c = _integer(rng, depth - 1)
@@ -313,8 +313,8 @@ def _bits_of_truth(rng: random.Random, depth: int) -> Drawn:
     a, b = _truth(rng, depth - 1), _truth(rng, depth - 1)
     if rng.random() < 0.2:
         return made(f"(~{a.text})", "bool", ~a.value, a)
-    symbol = rng.choice(sorted(_BITS))
-    return made(f"({a.text} {symbol} {b.text})", "bool", _BITS[symbol](a.value, b.value), a, b)
+    symbol = rng.choice(sorted(BITS))
+    return made(f"({a.text} {symbol} {b.text})", "bool", BITS[symbol](a.value, b.value), a, b)
 
 
 def _test(rng: random.Random, depth: int) -> Drawn:
@@ -346,10 +346,10 @@ def _sum(rng: random.Random, depth: int) -> Drawn:
     a, b = _number(rng, depth - 1), _any(rng, depth - 1)
     if rng.random() < 0.3:
         a, b = b, a
-    symbol = rng.choice(sorted(_PLAIN))
+    symbol = rng.choice(sorted(PLAIN))
     name = _common(a.type, b.type)
     text = f"({_first(a, symbol, name)} {symbol} {_taken(b, symbol, name)})"
-    return rounded(text, name, _PLAIN[symbol], a, b)
+    return rounded(text, name, PLAIN[symbol], a, b)
 
 
 def _with_constant(rng: random.Random, depth: int) -> Drawn:
@@ -358,8 +358,8 @@ def _with_constant(rng: random.Random, depth: int) -> Drawn:
     text, value = constant(rng, name)
     if isinstance(value, complex) and name not in COMPLEX:
         raise _Impossible
-    symbol, first = rng.choice([*sorted(_PLAIN), "/"]), rng.random() < 0.5
-    plain = _PLAIN[symbol] if symbol != "/" else lambda x, y: x / y
+    symbol, first = rng.choice([*sorted(PLAIN), "/"]), rng.random() < 0.5
+    plain = PLAIN[symbol] if symbol != "/" else lambda x, y: x / y
 
     def apply(x: Array) -> Array:
         number = x.dtype.type(value)

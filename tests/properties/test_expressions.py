@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import polyloop as pl
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.testing.typed_drawers import BITS, PLAIN
 
 N: Final = 16
 INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -104,18 +105,6 @@ def leaf(names: tuple[str, ...]) -> st.SearchStrategy[Node]:
     return st.sampled_from(names).map(lambda name: node(f"v_{name}[i]", DATA[name]))
 
 
-_PLAIN: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-}
-_BITS: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-}
-
-
 @st.composite
 def integers(draw: st.DrawFn, depth: int) -> Node:
     """Return an expression over integers, which wrap."""
@@ -165,8 +154,8 @@ def combined(draw: st.DrawFn, a: Node, b: Node) -> Node:
     name = common(a.name, b.name)
     x, y = a.value.astype(name), b.value.astype(name)
     if kind == "plain":
-        symbol = draw(st.sampled_from(sorted(_PLAIN)))
-        return node(f"({a.text} {symbol} {b.text})", _PLAIN[symbol](x, y))
+        symbol = draw(st.sampled_from(sorted(PLAIN)))
+        return node(f"({a.text} {symbol} {b.text})", PLAIN[symbol](x, y))
     if kind == "divide":
         symbol = draw(st.sampled_from(("//", "%")))
         apply = np.floor_divide if symbol == "//" else np.remainder
@@ -176,8 +165,8 @@ def combined(draw: st.DrawFn, a: Node, b: Node) -> Node:
         shift = np.left_shift if symbol == "<<" else np.right_shift
         return node(f"({a.text} {symbol} {b.text})", shift(x, y))
     if kind == "bits":
-        symbol = draw(st.sampled_from(sorted(_BITS)))
-        return node(f"({a.text} {symbol} {b.text})", _BITS[symbol](x, y))
+        symbol = draw(st.sampled_from(sorted(BITS)))
+        return node(f"({a.text} {symbol} {b.text})", BITS[symbol](x, y))
     if kind == "extreme":
         function = draw(st.sampled_from(("min", "max")))
         return node(f"{function}({a.text}, {b.text})", (np.minimum if function == "min" else np.maximum)(x, y))
@@ -251,9 +240,9 @@ def joined(draw: st.DrawFn, a: Node, b: Node) -> Node:
         return Held.of(text, np.where(DATA["int8"] > 1, x, y), both, a.scale, b.scale)
     if kind == "divide" and b.is_leaf and b.name in (*FLOATS, *COMPLEX):
         return Held.of(f"({a.text}/{b.text})", x / y, both, a.scale / np.abs(b.value.astype(np.complex128)))
-    symbol = draw(st.sampled_from(sorted(_PLAIN)))
+    symbol = draw(st.sampled_from(sorted(PLAIN)))
     scale = a.scale * b.scale if symbol == "*" else a.scale + b.scale
-    return Held.of(f"({a.text} {symbol} {b.text})", _PLAIN[symbol](x, y), both, scale)
+    return Held.of(f"({a.text} {symbol} {b.text})", PLAIN[symbol](x, y), both, scale)
 
 
 @dataclass(frozen=True, repr=False)

@@ -26,10 +26,9 @@ from polyloop.kernel.waivers import Waiver
 from polyloop.testing.brute import Violation
 from polyloop.testing.drawers import DRAWERS
 from polyloop.testing.draws import AnySource, drawn_source
-from polyloop.testing.pairs import Pair, check_pair, check_pairs
-from polyloop.testing.random_chains import Step
+from polyloop.testing.pairs import check_pairs
 from polyloop.testing.random_functions import random_function
-from polyloop.testing.random_kernels import Source, random_arguments, random_source
+from polyloop.testing.random_kernels import random_arguments, random_source
 from polyloop.testing.twists import FAR, TWISTS, far, hostile
 from polyloop.testing.waived import is_waived
 
@@ -229,22 +228,6 @@ def test_a_swizzle_that_tears_wide_copies_apart_is_found(monkeypatch: pytest.Mon
     monkeypatch.setattr(Swizzle, "keeps", lambda *_: True)
     monkeypatch.setattr("polyloop.codegen.lanes.plans_of", lambda *given: (_plan_of(*given),))
     assert kinds(some) == {"wrong-result"}
-
-
-def test_a_barrier_that_is_missing_under_a_waiver_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    data = (pl.GlobalArg("a", np.float64, shape="2*n + 8, 2*n + 8"), pl.GlobalArg("o", np.float64, shape="2*n + 8"))
-    source = Source("waived", ("[n] -> {[i, k]: 0 <= i, k < n}",), ("o[i] = sum(k, a[n - 1 - i, k])",), data)
-    steps = (
-        Step("unchecked", {"reason": "brute force judges it"}),
-        Step("split_iname", {"split_iname": "i", "inner_length": 4, "inner_tag": "l.0"}),
-        Step("add_prefetch", {"var_name": "a", "sweep_inames": ["i_inner"]}),
-    )
-    pair = Pair(source, steps, (6,), 1)
-    assert not check_pair(pair).failures
-    monkeypatch.setattr("polyloop.schedule.build.place_barriers", lambda tree, *_: tree)
-    monkeypatch.setattr("polyloop.schedule.build.wait_obligations", lambda *_: ())
-    (failure,) = check_pair(pair).failures
-    assert failure.kind == "wrong-result"
 
 
 # }}}

@@ -114,9 +114,11 @@ def test_a_wrong_order_that_is_let_pass_is_noticed(monkeypatch: pytest.MonkeyPat
     assert kinds == {"accepted-illegal", "wrong-result"}
 
 
-def test_a_missing_barrier_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("waivers", [(), (Step("unchecked", {"reason": "brute force judges it"}),)], ids=["", "waived"])
+def test_a_missing_barrier_is_noticed(waivers: tuple[Step, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     source = _source("[n] -> {[i, k]: 0 <= i, k < n}", "o[i] = sum(k, a[n - 1 - i, k])")
     steps = (
+        *waivers,
         Step("split_iname", {"split_iname": "i", "inner_length": 4, "inner_tag": "l.0"}),
         Step("add_prefetch", {"var_name": "a", "sweep_inames": ["i_inner"]}),
     )
