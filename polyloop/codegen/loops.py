@@ -212,9 +212,9 @@ class Loops(ABC):
         name = node.iname
         saved = self.scope.values.get(name)
         self.scope.values[name] = value
-        self.scope.magnitudes.define(name, ((Affine((), value),),), value)
         rows = [Affine(((name, 1),), -value), Affine(((name, -1),), value)]
-        body = self.block(node.body, context.add(rows), inner)
+        with self.scope.magnitudes.fixed(name, value):
+            body = self.block(node.body, context.add(rows), inner)
         if saved is None:
             del self.scope.values[name]
         else:

@@ -8,7 +8,8 @@ are not recorded: a block has at most 1024 threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -97,6 +98,19 @@ class Magnitudes:
         if self._known.get(name, total) != total or is_natural != (name in self._natural):
             self._settle()
         self._known[name] = total
+        (self._natural.add if is_natural else self._natural.discard)(name)
+
+    @contextmanager
+    def fixed(self, name: str, value: int) -> Iterator[None]:
+        """Say that inside *name* is *value*; afterwards it is what it was before."""
+        known, is_natural = self._known.get(name), name in self._natural
+        self.define(name, ((Affine((), value),),), value)
+        yield
+        self._settle()
+        if known is None:
+            del self._known[name]
+        else:
+            self._known[name] = known
         (self._natural.add if is_natural else self._natural.discard)(name)
 
     def define_read(self, name: str, dtype: DType) -> None:

@@ -342,7 +342,7 @@ class Binder:
             _check_grid(kernel, launch, grid, sizes)
         shifts = {a.name: shift for a in self.arrays if a.dtype is not None
                   and (shift := evaluate(a.offset, sizes.values) * a.dtype.itemsize)}
-        workspace = tuple(Workspace(a.name, np.dtype(a.dtype), *_positive(kernel, a, sizes))
+        workspace = tuple(Workspace(a.name, np.dtype(a.dtype), *_without_negative(*layout(a, sizes)))
                           for a in self.program.workspace)
         return _Plan(sizes, scalars, shifts, allocate, workspace, launches, kind, device)
 
@@ -546,6 +546,13 @@ def _positive(kernel: str, array: ArrayArg, sizes: Sizes) -> tuple[tuple[int, ..
             tuple(sizes.origin[n] for e in array.shape for n in sorted(names_in(e)) if n in sizes.origin),
             ("pass larger arrays or sizes",)))
     return shape, strides
+
+
+def _without_negative(
+    shape: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the layout of a temporary: it has no elements where an extent is negative, as ``n - 1`` for n = 0."""
+    return tuple(max(0, extent) for extent in shape), strides
 
 
 def _false(check: LaunchCheck, values: Mapping[str, int]) -> str:

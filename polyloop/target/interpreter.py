@@ -134,7 +134,7 @@ class _Call:
         for argument in array_args:
             assert argument.shape is not None, f"the shape of '{argument.name}' is unknown"
             assert argument.dtype is not None, f"the type of '{argument.name}' is unknown"
-            shape = self.extents(argument.name, argument.shape)
+            shape = self.shape_of(argument.name, argument.shape)
             passed = self.arrays.get(argument.name)
             if passed is None:
                 self.arrays[argument.name] = self.poisoned(argument.name, shape, argument.dtype)
@@ -147,7 +147,7 @@ class _Call:
             assert temporary.dtype is not None, f"the type of '{name}' is unknown"
             table = temporary.initializer
             self.arrays[name] = (
-                self.poisoned(name, self.extents(name, temporary.shape), temporary.dtype)
+                self.poisoned(name, tuple(max(0, n) for n in self.extents(temporary.shape)), temporary.dtype)
                 if table is None
                 else table.array
             )
@@ -275,15 +275,19 @@ class _Call:
                 domain = domain.fix_val(_PARAM, position, value)
         return domain
 
-    def extents(self, name: str, shape: Sequence[Expression]) -> tuple[int, ...]:
-        """Return the shape of an array for the present sizes."""
-        point: dict[str, int] = {}
-        compiler = Compiler(self.kernel.name, point, self.scalars, {}, dtype_table(self.kernel))
-        found = tuple(compiler.index(extent)() for extent in shape)
+    def shape_of(self, name: str, shape: Sequence[Expression]) -> tuple[int, ...]:
+        """Return the shape of an argument, of which no extent may be negative."""
+        found = self.extents(shape)
         if min(found, default=0) < 0:
             message = f"'{name}' would have the negative shape {found}"
             raise self.error("wrong-shape", message, (), "pass larger arrays or sizes")
         return found
+
+    def extents(self, shape: Sequence[Expression]) -> tuple[int, ...]:
+        """Return the shape of an array for the present sizes."""
+        point: dict[str, int] = {}
+        compiler = Compiler(self.kernel.name, point, self.scalars, {}, dtype_table(self.kernel))
+        return tuple(compiler.index(extent)() for extent in shape)
 
 
 def _poisoned(shape: tuple[int, ...], dtype: DType) -> Array:

@@ -49,3 +49,20 @@ def test_a_stencil_has_no_more_checks_than_its_arrays() -> None:
     )  # fmt: skip
     checks = pl.generate_code(knl, target=pl.CTarget()).index_checks
     assert [str(check.condition) for check in checks] == ["n*n <= 2147483647"]
+
+
+@pytest.mark.parametrize("slabs", [(1, 0), (1, 1), (0, 1)])
+def test_iterations_apart_say_nothing_of_the_others(slabs: tuple[int, int]) -> None:
+    """An iteration that is written apart has a constant for the iname; the loop behind it has not."""
+    knl = pl.make_kernel(
+        f"[n] -> {{[i, j]: 0 <= i - {FAR + 1} < 4 and 1 <= j < n}}",
+        f"<> s = x[i - {FAR + 1} + 3]\ny[j] = s {{dep=*}}",
+        [pl.GlobalArg("x, y", np.float64, shape="n + 8"), ...], silenced_warnings="*",
+    )  # fmt: skip
+    knl = pl.chunk_iname(knl, "i", 4, inner_tag="g.0", slabs=slabs)
+    arguments = {"x": np.arange(10.0), "y": np.zeros(10), "n": 2}
+    with pytest.raises(pl.ArgumentError) as caught:
+        run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget(), index_bits=32), arguments)
+    assert caught.value.codes == ("index-overflow",)
+    for result in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget(), index_bits=64), arguments).values():
+        assert result.y[1] == 6.0

@@ -55,6 +55,30 @@ def test_the_workspace_is_hidden_from_callers_and_seen_in_the_text() -> None:
         compile_kernel(twice_transposed(), pl.CTarget())(a=np.zeros((2, 2), F), t=np.zeros((2, 2), F))
 
 
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+@pytest.mark.parametrize("padding", [0, 3])
+@pytest.mark.parametrize("address_space", ["global", "auto"])
+def test_a_temporary_is_empty_where_an_extent_is_negative(n: int, padding: int, address_space: str) -> None:
+    shared = pl.TemporaryVariable("t", F, shape="n - 1, n - 2", address_space=address_space, padding=padding)
+    knl = pl.make_kernel(
+        "{[i, j, k, l]: 0 <= i, k < n - 1 and 0 <= j, l < n - 2}",
+        "t[i, j] = a[i, j] {id=write}\nb[k, l] = t[k, l] {dep=write}",
+        [pl.GlobalArg("a, b", F, shape="n, n"), shared, ...],
+    )
+    a = np.random.default_rng(n).random((n, n), dtype=F)
+    inner = (slice(0, max(n - 1, 0)), slice(0, max(n - 2, 0)))
+    everywhere(knl, {"a": a}, lambda result: np.testing.assert_array_equal(result.b[inner], a[inner]))
+
+
+def test_a_buffer_of_an_array_that_is_empty() -> None:
+    knl = pl.make_kernel("{[i]: 1 <= i < n}", "y[i] = 2*i", [pl.GlobalArg("y", F, shape="n + 4"), ...])
+    knl = pl.buffer_array(knl, "y", buffer_inames=["i"], temporary_address_space="global")
+    for n in range(4):
+        expected = np.array([2 * i if 1 <= i < n else 0 for i in range(n + 4)], F)
+        y = np.zeros(n + 4, F)
+        everywhere(knl, {"y": y, "n": n}, lambda result: np.testing.assert_array_equal(result.y, expected))  # noqa: B023
+
+
 def test_padding_keeps_rows_apart() -> None:
     text = pl.generate_code(twice_transposed(address_space="global", padding=3)).device_code
     assert "t[i * (n + 3) + j]" in text
