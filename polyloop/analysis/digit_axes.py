@@ -14,9 +14,9 @@ from typing import Final
 from polyloop.expr.rewrite import reductions
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
+from polyloop.kernel.domains import iname_range
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tags import LocalAxis, ThreadDigit
-from polyloop.poly.sets import constant_bounds
 
 __all__ = ["with_digit_axes"]
 
@@ -63,11 +63,5 @@ def _follows(low: ThreadDigit, high: ThreadDigit) -> bool:
 
 def _is_full(kernel: LoopKernel, digit: ThreadDigit, digits: Mapping[str, ThreadDigit]) -> bool:
     """Return whether some iname has all values of *digit*, as an axis has, and none has more."""
-    most = [_most(kernel, x) for x, tag in digits.items() if tag == digit]
+    most = [iname_range(kernel, x)[1] for x, tag in digits.items() if tag == digit]
     return digit.extent is not None and None not in most and max(m or 0 for m in most) + 1 == digit.extent
-
-
-def _most(kernel: LoopKernel, iname: str) -> int | None:
-    home = next(domain for domain in kernel.domains if iname in domain.inames)
-    domain = home.set.intersect_params(kernel.assumptions)
-    return None if domain.is_empty() else constant_bounds(domain, home.inames.index(iname))[1]

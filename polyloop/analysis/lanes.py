@@ -20,7 +20,7 @@ from polyloop.expr.rewrite import accesses, map_nodes, reductions, variables
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
-from polyloop.kernel.domains import bound_variables
+from polyloop.kernel.domains import bound_variables, iname_range
 from polyloop.kernel.instruction import Instruction, Term, renested
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.stages import in_stages
@@ -52,11 +52,10 @@ def lanes_last(kernel: LoopKernel, inames: Sequence[str]) -> tuple[str, ...]:
 def _extents(kernel: LoopKernel) -> Mapping[str, _Extent | None]:
     """Return the values of each lane iname, None where their number depends on parameters."""
     found: dict[str, _Extent | None] = {}
-    for domain in kernel.domains:
-        for position, iname in enumerate(domain.inames):
-            if is_lane(kernel.tag(iname)):
-                low, high = constant_bounds(domain.set.intersect_params(kernel.assumptions), position)
-                found[iname] = None if low is None or high is None else _Extent(low, high - low + 1)
+    for iname in kernel.inames:
+        if is_lane(kernel.tag(iname)):
+            low, high = iname_range(kernel, iname)
+            found[iname] = None if low is None or high is None else _Extent(low, high - low + 1)
     return found
 
 

@@ -32,7 +32,7 @@ from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.nodes import Expression
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
-from polyloop.kernel.domains import bound_variables, shared_domain, without_bound_variables
+from polyloop.kernel.domains import bound_variables, iname_range, shared_domain, without_bound_variables
 from polyloop.kernel.instruction import Copy, Instruction, Partial
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.kernel.tags import LocalAxis, ThreadDigit, placing
@@ -196,7 +196,7 @@ def axes_of(kernel: LoopKernel) -> Axes:
             if iname in done:
                 continue
             done.add(iname)
-            least, most = _bounds(homes[iname], iname, kernel.assumptions)
+            least, most = iname_range(kernel, iname)
             tag = kernel.tag(iname)
             if isinstance(tag, ThreadDigit):
                 digits[iname] = (tag, digit_bound(kernel, iname, tag, (least, most), instruction), instruction)
@@ -212,19 +212,6 @@ def axes_of(kernel: LoopKernel) -> Axes:
     local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
     local = with_warps(kernel.name, local, [kernel.tag(iname) for iname in done])
     return with_digit_parts(kernel, Axes(group, local, first), digits) if digits else Axes(group, local, first)
-
-
-def _bounds(home: Domain, iname: str, assumptions: isl.Set) -> tuple[int | None, int | None]:
-    """Return the least and the greatest value of *iname* in its domain, 0 and 0 if that is empty."""
-    key = (iname, id(assumptions))
-    if key not in home.known_bounds:
-        if id(assumptions) not in home.assumed:
-            home.assumptions[id(assumptions)] = assumptions
-            domain = home.set.intersect_params(assumptions)
-            home.assumed[id(assumptions)] = (domain, domain.is_empty())
-        domain, is_empty = home.assumed[id(assumptions)]
-        home.known_bounds[key] = (0, 0) if is_empty else constant_bounds(domain, home.inames.index(iname))
-    return home.known_bounds[key]
 
 
 def _is_bounded(kernel: LoopKernel, home: Domain, iname: str) -> bool:

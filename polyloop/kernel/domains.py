@@ -12,7 +12,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.ranges import related_range
-from polyloop.poly.sets import Row, add_rows, rows_of
+from polyloop.poly.sets import Row, add_rows, constant_bounds, parameter_space, rows_of
 
 __all__ = [
     "align",
@@ -21,6 +21,7 @@ __all__ = [
     "data_inames",
     "domain_for",
     "fixed_set",
+    "iname_range",
     "outer_inames",
     "parameters_of",
     "shared_domain",
@@ -89,6 +90,61 @@ def shared_domain(
 _RECENT: Final = 1024
 _shared: dict[tuple[int, int, Hashable], tuple[isl.Set, isl.Set, isl.Set]] = {}
 """What :func:`shared_domain` found; domains and assumptions are kept with their identity."""
+
+
+def iname_range(kernel: LoopKernel, iname: str) -> tuple[int | None, int | None]:
+    """Return the least and the greatest value of *iname* in any instance, None where parameters decide.
+
+    They are 0 and 0 if there is no instance.  What is asked are the instances themselves: a domain of the kernel may
+    have none where another one of its inames has no value.
+    """
+    known = _known_ranges(kernel)
+    if iname not in known:
+        known[iname] = _iname_range(kernel, iname)
+    return known[iname]
+
+
+@memoised
+def _known_ranges(kernel: LoopKernel) -> dict[str, tuple[int | None, int | None]]:
+    """Return where what was asked of :func:`iname_range` is kept."""
+    del kernel
+    return {}
+
+
+def _iname_range(kernel: LoopKernel, iname: str) -> tuple[int | None, int | None]:
+    nests = [(i.inames, i.domain) for i in kernel.instructions]
+    nests += [(term.inames, term.domain) for i in kernel.instructions for term in i.terms]
+    used = {(id(domain), inames.index(iname)): domain for inames, domain in nests if iname in inames}
+    if not used:
+        domain = domain_for(kernel.domains, (iname,), parameter_space(kernel.parameters))
+        used[id(domain), 0] = domain
+    found = [_range_in(domain, position, kernel.assumptions) for (_, position), domain in used.items()]
+    ends = [range_ for range_ in found if range_ is not None] or [(0, 0)]
+    lows, highs = [low for low, _ in ends], [high for _, high in ends]
+    return _if_known(min, lows), _if_known(max, highs)
+
+
+def _if_known(end: Callable[[Iterable[int]], int], values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return end(known) if len(known) == len(values) else None
+
+
+def _range_in(domain: isl.Set, position: int, assumptions: isl.Set) -> tuple[int | None, int | None] | None:
+    """Return the least and the greatest value of a dimension, None if the set is empty."""
+    key = (id(domain), id(assumptions), position)
+    known = _ranges.get(key)
+    if known is None:
+        if len(_ranges) >= _RECENT:
+            _ranges.clear()
+        within = domain.intersect_params(assumptions)
+        ends = constant_bounds(within, position)
+        is_empty = ends == (None, None) and within.is_empty()
+        known = _ranges[key] = (domain, assumptions, None if is_empty else ends)
+    return known[2]
+
+
+_ranges: dict[tuple[int, int, int], tuple[isl.Set, isl.Set, tuple[int | None, int | None] | None]] = {}
+"""What :func:`_range_in` found; domains and assumptions are kept with their identity."""
 
 
 @memoised

@@ -62,12 +62,6 @@ class Domain:
 
     inames: tuple[str, ...]
     set: isl.Set
-    known_bounds: dict[tuple[str, int], tuple[int | None, int | None]] = field(default_factory=dict, init=False)
-    """Constant bounds of inames under assumptions, by the identity of these, once somebody asked."""
-    assumed: dict[int, tuple[isl.Set, bool]] = field(default_factory=dict, init=False)
-    """The set under assumptions, and whether it is empty, likewise."""
-    assumptions: dict[int, isl.Set] = field(default_factory=dict, init=False)
-    """The assumptions, which are kept with their identity."""
 
 
 class Computed(Protocol):

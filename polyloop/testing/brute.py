@@ -300,12 +300,14 @@ class _Machine:
         return found
 
     def axis_extents(self, codes: Sequence[_Code]) -> dict[str, int]:
-        extents = {axis: self.placement.axes.local.get(axis) or 1 for axis in self.axes}
+        local = self.placement.axes.local
+        extents = {axis: local.get(axis) or 1 for axis in self.axes}
         for code in codes:
-            dims = [x for x in code.placed.dims if x not in code.placed.repeated]
-            for position, name in enumerate(dims):
-                if name in extents:
-                    extents[name] = max([extents[name], *(point[position] + 1 for point in code.points)])
+            for position, name in enumerate(x for x in code.placed.dims if x not in code.placed.repeated):
+                if name in extents and (values := {point[position] for point in code.points}):
+                    if not 0 <= min(values) <= max(values) < (local.get(name) or math.inf):
+                        self.problem("thread", f"'{code.placed.name}' has instances beyond the ends of axis '{name}'")
+                    extents[name] = max(extents[name], max(values) + 1)
         return extents
 
     def execute(self) -> Run:
@@ -568,15 +570,13 @@ def execute(
     UnsupportedError
         C text, records, or too many instances.
     """
-    machine = _Machine(place(kernel), sizes, data, symbols, most, recording)
-    machine.expected = expected
-    run = machine.execute()
-    if any(map(is_lane, kernel.iname_tags.values())):
+    runs = []
+    for lockstep in (False, True)[: 1 + any(map(is_lane, kernel.iname_tags.values()))]:
         machine = _Machine(place(kernel), sizes, data, symbols, most, recording)
-        machine.expected = expected
-        machine.lockstep = True
-        run.violations += machine.execute().violations
-    return run
+        machine.expected, machine.lockstep = expected, lockstep
+        runs.append(machine.execute())
+    runs[0].violations += [violation for run in runs[1:] for violation in run.violations]
+    return runs[0]
 
 
 def reference_run(

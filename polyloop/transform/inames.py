@@ -112,12 +112,7 @@ class Replacement:
     def piece(self, piece: Domain) -> Domain:
         """Return a domain of the kernel over the new names."""
         if self.old in piece.inames:
-            new = Domain(self.dims(piece.inames), self.domain(piece.set, piece.inames))
-            if self.inner is not None:  # each value is one pair of values: what is known of other inames stays
-                kept = {key: bounds for key, bounds in piece.known_bounds.items() if key[0] != self.old}
-                new.known_bounds.update(kept)
-                new.assumptions.update(piece.assumptions)
-            return new
+            return Domain(self.dims(piece.inames), self.domain(piece.set, piece.inames))
         position = piece.set.find_dim_by_name(isl.dim_type.param, self.old)
         if position < 0:
             return piece

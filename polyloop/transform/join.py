@@ -11,25 +11,19 @@ import pymbolic.primitives as p
 from polyloop.errors import Diagnostic
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
+from polyloop.kernel.domains import iname_range
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine
-from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms
+from polyloop.poly.sets import Row, add_rows, map_from_forms
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.nests import data_violations, nest_violations, tagged_violations
-from polyloop.transform.remap import Remap, alone, free_space, remap_inames, remap_violations
+from polyloop.transform.remap import Remap, free_space, remap_inames, remap_violations
 from polyloop.transform.selection import selected, selection_violations
 from polyloop.transform.split import Splitting, parts_of, split_violations
 from polyloop.transform.staged import names_of
 from polyloop.transform.tag import TagInames, parallel_violations, tag_violations
 
 __all__ = ["ChunkIname", "JoinInames", "chunk_iname", "join_inames"]
-
-
-def _ends(kernel: LoopKernel, iname: str) -> tuple[int | None, int | None]:
-    """Return the least and the greatest value of *iname*, where they are constants."""
-    home = next(piece for piece in kernel.domains if iname in piece.inames)
-    own = alone(home, (iname,)).set.intersect_params(kernel.assumptions)
-    return (0, 0) if own.is_empty() else constant_bounds(own, 0)
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ class JoinInames(Transform):
             yield finding
             return
         for iname in self.inames[1:]:
-            if None in _ends(kernel, iname):
+            if None in iname_range(kernel, iname):
                 yield Diagnostic(
                     "extent-not-constant",
                     f"iname '{iname}' has no constant extent, so '{self.joined}' would be no affine form",
@@ -92,7 +86,7 @@ class JoinInames(Transform):
         texts: dict[str, Expression] = {}
         rows: list[Row] = []
         for position, iname in reversed(list(enumerate(self.inames))):
-            low, high = _ends(kernel, iname)
+            low, high = iname_range(kernel, iname)
             low = 0 if low is None else low
             form = form.add(Affine(((iname, 1),), -low), stride)
             digit = Affine.variable(self.joined).floordiv(stride)
@@ -191,7 +185,7 @@ class ChunkIname(Splitting):
         for finding in data_violations(kernel, [self.split_iname]):
             yield finding
             return
-        if None in _ends(kernel, self.split_iname):
+        if None in iname_range(kernel, self.split_iname):
             yield Diagnostic(
                 "extent-not-constant",
                 f"iname '{self.split_iname}' has no constant extent, so the length of a part would be a parameter",
@@ -203,7 +197,7 @@ class ChunkIname(Splitting):
         return None if self.within is None else selected(kernel, self.within, self.name)
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        low, high = _ends(kernel, self.split_iname)
+        low, high = iname_range(kernel, self.split_iname)
         assert low is not None, "violations come first"
         assert high is not None, "violations come first"
         length = max(1, -(-(high - low + 1) // self.num_chunks))

@@ -17,10 +17,10 @@ from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import children, rebuild, variables
 from polyloop.kernel.arrays import TemporaryVariable
+from polyloop.kernel.domains import iname_range
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine, affine_of, to_expression
-from polyloop.poly.sets import constant_bounds
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.staged import names_of
 from polyloop.transform.uses import expanded_to
@@ -221,11 +221,7 @@ def _consequences(after: LoopKernel) -> Iterator[Diagnostic]:
 
 def _extent(kernel: LoopKernel, iname: str) -> tuple[int, int] | None:
     """Return the least value of an iname and the number of its values, None if that is not constant."""
-    home = next(domain for domain in kernel.domains if iname in domain.inames)
-    whole = home.set.intersect_params(kernel.assumptions)
-    if whole.is_empty():
-        return 0, 1
-    low, high = constant_bounds(whole, home.inames.index(iname))
+    low, high = iname_range(kernel, iname)
     return None if low is None or high is None else (low, high - low + 1)
 
 

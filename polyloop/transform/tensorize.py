@@ -16,12 +16,12 @@ from polyloop.analysis.place import place
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.rewrite import reductions, variables
 from polyloop.expr.rules import expand_rules
+from polyloop.kernel.domains import iname_range
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.intrinsic import INTRINSICS, Matrix, MatrixIntrinsic, Part, declare_intrinsic
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential, Unroll
 from polyloop.poly.affine import affine_of
-from polyloop.poly.sets import constant_bounds
 from polyloop.transform.base import Transform
 from polyloop.transform.matched import match_violations, meant
 from polyloop.transform.reorder import PrioritizeLoops
@@ -225,8 +225,7 @@ def _innermost(inames: Sequence[str], element: p.Subscript) -> list[str]:
 
 def _extent(kernel: LoopKernel, iname: str) -> int | None:
     """Return how many values an iname has, if they begin at 0 and are constant."""
-    home = next(domain for domain in kernel.domains if iname in domain.inames)
-    low, high = constant_bounds(home.set.intersect_params(kernel.assumptions), home.inames.index(iname))
+    low, high = iname_range(kernel, iname)
     return high + 1 if low == 0 and high is not None else None
 
 

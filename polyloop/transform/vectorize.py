@@ -19,13 +19,13 @@ from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
 from polyloop.kernel.arrays import AddressSpace, ArrayArg, TemporaryVariable
+from polyloop.kernel.domains import iname_range
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Auto, Vectorized, apart_axes
 from polyloop.kernel.tags import Vectorize as Vector
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.residues import Divisibility, residues
-from polyloop.poly.sets import constant_bounds
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.split import SplitIname
 from polyloop.transform.tag import TagInames
@@ -128,12 +128,8 @@ class Vectorize(Transform):
 
 def _count(kernel: LoopKernel, iname: str) -> int | None:
     """Return the number of values of an iname, None if parameters decide."""
-    for domain in kernel.domains:
-        if iname in domain.inames:
-            position = domain.inames.index(iname)
-            low, high = constant_bounds(domain.set.intersect_params(kernel.assumptions), position)
-            return None if low is None or high is None else high - low + 1
-    return None
+    low, high = iname_range(kernel, iname)
+    return None if low is None or high is None else high - low + 1
 
 
 def _accesses(kernel: LoopKernel, instruction: Instruction) -> Iterator[tuple[p.Subscript, bool]]:
@@ -149,8 +145,7 @@ def _lane_accesses(kernel: LoopKernel, lanes: str) -> Iterator[_Access]:
     """Yield the accesses to memory that differ from lane to lane."""
     if not isinstance(kernel.iname_tags.get(lanes), Vector):
         return
-    domain = next(domain for domain in kernel.domains if lanes in domain.inames)
-    low, high = constant_bounds(domain.set.intersect_params(kernel.assumptions), domain.inames.index(lanes))
+    low, high = iname_range(kernel, lanes)
     if low is None or high is None:
         return
     known = residues(kernel.assumptions)
