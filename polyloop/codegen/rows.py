@@ -254,22 +254,21 @@ def _without_independent(
         return None
     if len(gone) + len(kept) < len(statement.dims):
         whole = pieces_of(statement, gone.union(kept), divisibility)
-        if len(whole) != 1:
+        if len(whole) != 1 or not gone <= _independent(whole[0]):  # a division made by the projection may hold them
             return None
     return ({terms: const for terms, const in whole[0].items() if len(terms) > 1 or terms[0][0] not in gone},)
 
 
-def _independent(piece: Piece) -> set[Var]:
+def _independent(piece: Piece) -> set[str]:
     """Return the names of which rows say nothing but constants between which they lie; these are some."""
-    alone: dict[Var, int] = {}
-    coupled: set[Var] = set()
+    alone: dict[str, int] = {}
+    coupled: set[str] = set()
     for terms, const in piece.items():
-        if len(terms) == 1 and abs(terms[0][1]) == 1:
-            var = terms[0][0]
+        if len(terms) == 1 and abs(terms[0][1]) == 1 and type(var := terms[0][0]) is str:
             alone[var] = alone.get(var, 0) + const
         else:
             coupled.update(Affine(terms).names())
-    return {var for var, room in alone.items() if type(var) is str and var not in coupled and room >= 0}
+    return {var for var, room in alone.items() if var not in coupled and room >= 0}
 
 
 def projected(statement: Statement, kept: Sequence[str]) -> isl.Set:

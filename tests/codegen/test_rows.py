@@ -1,9 +1,19 @@
-"""What domains say, as rows."""
+"""Rows of domains and of their projections."""
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+import polyloop as pl
+from polyloop.codegen.rows import pieces_of
+from polyloop.kernel.limits import DeviceLimits
+from polyloop.poly.affine import Affine
+from polyloop.poly.residues import residues
+from polyloop.schedule.build import build_schedule
 from tests.codegen.running import needs_compiler
 from tests.codegen.test_fuzz import check
 
@@ -12,3 +22,38 @@ from tests.codegen.test_fuzz import check
 def test_that_a_remainder_is_one_is_said(tmp_path: Path) -> None:
     """One of these domains has ``i - 2*floor(i/2) = 1``: the coefficients are those of a bound on any remainder."""
     check(107, 30, tmp_path)
+
+
+def strided_tiles(assumption: str) -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "[n] -> {[i, j]: 0 <= i, j < n and (i + j) mod 2 = 0}", "y[i + 3, j + 3] = y[i + 3, j + 3] + a[j + 3, i + 3]",
+        [pl.GlobalArg("y, a", np.float64, shape="2*n + 8, 2*n + 8"), ...],
+    )  # fmt: skip
+    knl = pl.split_iname(pl.split_iname(knl, "j", 4), "i", 2)
+    return pl.assume(pl.add_prefetch(knl, "y", ["j_inner", "i_inner"], default_tag=None), assumption)
+
+
+@pytest.mark.parametrize("assumption", ["n >= 0", "n mod 2 = 0", "n mod 4 = 0", "n mod 3 = 1"])
+def test_projections_hold_what_is_kept_alone(assumption: str) -> None:
+    """A bound of ``i_outer`` held ``floor((1 - y_dim_0)/2)``, which is independent in the domain, not in its shadow."""
+    schedule = build_schedule(strided_tiles(assumption), DeviceLimits())
+    divisibility = residues(schedule.assumptions)
+    known = {*schedule.parameters, *(f"{name}#" for name in schedule.parameters)}
+    for statement in schedule.statements.values():
+        for count in range(len(statement.dims) + 1):
+            for kept in combinations(statement.dims, count):
+                for piece in pieces_of(statement, frozenset(kept), divisibility):
+                    names = {name for terms in piece for name in Affine(terms).names()}
+                    assert names <= known.union(kept), (statement.name, kept, piece)
+
+
+@needs_compiler
+@pytest.mark.parametrize("n", [0, 2, 4, 6, 10])
+def test_strided_tiles_with_a_divisible_size(n: int) -> None:
+    y, a = np.random.default_rng(n).random((2, 2 * n + 8, 2 * n + 8))
+    inner = slice(3, n + 3)
+    is_even = np.add.outer(range(n), range(n)) % 2 == 0
+    expected = y.copy()
+    expected[inner, inner] += np.where(is_even, a[inner, inner].T, 0)
+    found = pl.compile(strided_tiles("n mod 2 = 0"), target=pl.CTarget())(y=y, a=a, n=n).y
+    np.testing.assert_array_equal(found, expected)
