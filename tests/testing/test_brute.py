@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.errors import Witness, WitnessKind
 from polyloop.testing.brute import judge
 from polyloop.testing.witnesses import Verdict, check_witness
 from polyloop.transform.affine import MapDomain
@@ -71,6 +72,36 @@ def test_the_witness_of_the_refusal_is_real(knl: pl.LoopKernel, transform: Trans
     witness = caught.value.found[0].witness
     assert witness is not None
     assert check_witness(transform.rewrite(knl), witness, {}) is Verdict.REAL
+
+
+def copied(read: str) -> tuple[pl.LoopKernel, Witness]:
+    """A vector that is copied ahead of a loop that writes it: what was refused, and the instances named."""
+    data = [pl.GlobalArg("x", np.float64, shape="n"), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", f"f(p) := x[p]\nx[i] = {read}", data)
+    knl = pl.split_iname(knl, "j", 2)
+    with pytest.raises(pl.TransformError) as caught:
+        pl.precompute(knl, "f", ["j_inner"])
+    witness, transform = caught.value.found[0].witness, caught.value.transform
+    assert witness is not None
+    assert isinstance(transform, Transform)
+    return transform.rewrite(knl), witness
+
+
+@pytest.mark.parametrize("read", ["x[i] - f(j)", "x[i] + x[i] - f(j)", "2*f(j)"])
+def test_a_read_through_a_copy_beside_one_of_the_array(read: str) -> None:
+    refused, witness = copied(read)
+    assert witness.kind is WitnessKind.EARLY
+    assert check_witness(refused, witness, {}) is Verdict.REAL
+
+
+def test_an_instance_that_computes_the_same_reads_no_copy_too_early() -> None:
+    """The copy is made again for each row: the first two elements of the row behind it are those of the program."""
+    refused, witness = copied("x[i] - f(j)")
+    point = (("i", 1), ("j_outer", 0), ("j_inner", 0))
+    first = replace(witness.first, inames=(("i", 0), ("j", 1)))
+    second = replace(witness.first, point=point)
+    wrong = replace(witness, element=(0,), first=first, second=second)
+    assert check_witness(refused, wrong, {}) is Verdict.FALSE
 
 
 def test_right_programs_are_legal() -> None:
