@@ -10,6 +10,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.analysis.dataflow import Flow, flow_of, is_exact, known_flow, readers_of, writes_of
+from polyloop.analysis.lowered import leaf_count
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
@@ -21,7 +22,7 @@ from polyloop.kernel.instruction import Carry, Copy, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine
 
-__all__ = ["Comparison", "copies", "initial_reads", "leaf_count", "original_leaves", "original_read", "reference_flow"]
+__all__ = ["Comparison", "copies", "initial_reads", "original_leaves", "original_read", "reference_flow"]
 
 
 class Comparison:
@@ -218,7 +219,7 @@ def original_read(comparison: Comparison, reader: Placed, access: Access) -> tup
     for _, candidate in comparison.new.program.leaves(instruction.id):
         if candidate is access:
             break
-        number += leaf_count(comparison, candidate)
+        number += leaf_count(comparison.new.program, comparison.old.program, candidate)
     statement, original = original_leaves(comparison, origin)[number]
     return comparison.old.statements[statement.name], original
 
@@ -229,14 +230,6 @@ def original_leaves(comparison: Comparison, origin: Copy | Partial) -> list[tupl
     if isinstance(origin, Partial):
         return [entry for entry in leaves if entry[0].number == origin.number]
     return leaves
-
-
-def leaf_count(comparison: Comparison, access: Access) -> int:
-    """Return how many reads of the user's text an access stands for."""
-    filler = comparison.kernel.evaluations.get(access.array)
-    if filler is None:
-        return 1
-    return sum(leaf_count(comparison, inner) for _, inner in comparison.new.program.leaves(filler))
 
 
 def copies(comparison: Comparison, reference: Placed) -> Iterator[Placed]:

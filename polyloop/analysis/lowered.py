@@ -16,7 +16,7 @@ from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tree import Tree
 from polyloop.poly.affine import Affine
 
-__all__ = ["Access", "Accumulator", "Lowered", "Program"]
+__all__ = ["Access", "Accumulator", "Lowered", "Program", "leaf_count"]
 
 
 @quick
@@ -193,3 +193,23 @@ def _by_instruction(program: Program) -> dict[str, list[Lowered]]:
     for statement in program.statements.values():
         found.setdefault(statement.instruction.id, []).append(statement)
     return found
+
+
+def leaf_count(new: Program, old: Program, access: Access) -> int:
+    """Return how many reads of the user's text a numbered read of a transformed program stands for.
+
+    A read of a value that is computed ahead stands for those made there; one of a part of a reduction, or of its
+    result so far, for those of the reduction.
+
+    Parameters
+    ----------
+    new, old
+        The transformed program and its reference program.
+    """
+    filler = new.kernel.evaluations.get(access.array)
+    if filler is not None:
+        return sum(leaf_count(new, old, inner) for _, inner in new.leaves(filler))
+    if access.array not in new.kernel.partials:
+        return 1
+    instruction, number = new.kernel.partials[access.array]
+    return sum(statement.number == number for statement, _ in old.leaves(instruction))

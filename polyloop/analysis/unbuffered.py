@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from polyloop.analysis.lowered import Access, Lowered, Program
+from polyloop.analysis.lowered import Access, Lowered, Program, leaf_count
 from polyloop.analysis.place import place
 from polyloop.analysis.placement import Placed, Placement
 from polyloop.errors import Diagnostic, VerificationError
@@ -71,19 +71,12 @@ def _meant_accesses(
     for _, access in program.leaves(instruction.id):
         if access.array in kernel.buffers:
             yield id(access), _translated(access, originals[number][1], origin)
-        number += _leaf_count(kernel, program, access)
+        number += leaf_count(program, old, access)
     own = next(s for s in old.statements.values() if s.instruction.id == origin.instruction and s.role == "plain")
     for statement in statements:
         for write in statement.writes:
             if write.array in kernel.buffers:
                 yield id(write), _translated(write, own.write, origin)
-
-
-def _leaf_count(kernel: LoopKernel, program: Program, access: Access) -> int:
-    filler = kernel.evaluations.get(access.array)
-    if filler is None:
-        return 1
-    return sum(_leaf_count(kernel, program, inner) for _, inner in program.leaves(filler))
 
 
 def _translated(access: Access, original: Access, origin: Copy) -> Access:

@@ -17,9 +17,10 @@ import islpy as isl
 
 from polyloop.analysis.accumulators import accumulator_obligations
 from polyloop.analysis.buffers import buffer_obligations
-from polyloop.analysis.comparison import Comparison, copies, leaf_count, original_leaves, reference_flow
+from polyloop.analysis.comparison import Comparison, copies, original_leaves, reference_flow
 from polyloop.analysis.dataflow import is_exact, writers_of
 from polyloop.analysis.legality import compare
+from polyloop.analysis.lowered import leaf_count
 from polyloop.analysis.lowering import Access, Lowered
 from polyloop.analysis.numbers import number_violations
 from polyloop.analysis.partials import (
@@ -201,7 +202,7 @@ def _staged_reads(comparison: Comparison) -> Iterator[_Staged]:
         originals = original_leaves(comparison, instruction.origin)
         number = 0
         for lowered, access in comparison.new.program.leaves(instruction.id):
-            count = leaf_count(comparison, access)
+            count = leaf_count(comparison.new.program, comparison.old.program, access)
             if access.array in comparison.kernel.evaluations and not _is_of_parts(comparison, access.array):
                 yield _Staged(comparison.new.statements[lowered.name], access, originals[number : number + count])
             number += count
@@ -302,7 +303,7 @@ def _resolve(
             yield _on_its_way(statement, access, source, link)
             return
     if not sources:
-        yield from [None] * leaf_count(comparison, access)
+        yield from [None] * leaf_count(comparison.new.program, comparison.old.program, access)
     for lowered, inner in comparison.new.program.leaves(filler):
         inside = comparison.new.statements[lowered.name]
         for source, link in sources:

@@ -152,6 +152,41 @@ def test_a_given_name_that_another_would_have_had() -> None:
     check(pl.realize_scan(knl), {"a": a}, {"b": np.cumsum(a)})
 
 
+TERMS = {
+    "none": "sum(j, 1.0f)",
+    "one": "sum(j, a[j])",
+    "two": "sum(j, a[j]*x[j])",
+    "a rule": "sum(j, f(j))",
+    "of another sum ahead": "sum(m, x[m]*a[m]) + sum(j, a[j]*x[j])",
+    "beside another sum": "sum(j, a[j]*x[j]*a[j]) + sum(m, x[m])",
+    "a record": "argmin(j, a[j]*x[j], j).index*1.0f",
+}
+
+
+@pytest.mark.parametrize("terms", TERMS)
+def test_reads_behind_a_scan_with_any_number_of_reads(terms: str) -> None:
+    """A result so far stands for the reads of the terms: those behind it are compared with those of the program."""
+    text = f"f(p) := a[p]*x[p]\nw[i] = 2*a[i]\nb[i] = {TERMS[terms]} + w[i]*c[i] + w[i]\nc[i] = 3"
+    arguments = [pl.GlobalArg("a, b, c, w", F, shape="n"), pl.GlobalArg("x", F, shape="n + 4"), ...]
+    knl = pl.make_kernel([INCLUSIVE, "{[m]: 0 <= m < 4 and m < n}"], text, arguments, silenced_warnings="*")
+    made = pl.realize_scan(divided(knl))
+    for n in (1, 5, 9):
+        a, c, x = vectors(n, 1), vectors(n, 2), vectors(n + 4, 3)
+        assert terms == "a record" or not list(judge(assign_auto(made), {"n": n}, {}))
+        given = {"a": a[0], "c": c[0], "x": x[0]}
+        check(made, given, {"b": pl.interpret(knl, **{name: value.copy() for name, value in given.items()}).b})
+
+
+def test_a_read_behind_a_scan_that_would_come_too_early() -> None:
+    """The order of what is read behind a sum of two reads is looked at, and refused where it is another one."""
+    text = "b[i] = sum(j, a[j]*a[j]) + {}\nw[i] = 2*a[i]"
+    data = [pl.GlobalArg("a, b, w", F, shape=16), ...]
+    domains = "{[i, j]: 0 <= i < 16 and 0 <= j <= i}"
+    divided(pl.make_kernel(domains, text.format("w[i]"), data))
+    knl = pl.make_kernel(domains, text.format("w[15 - i]"), data)
+    assert "'w'" in refused(knl, divided, "illegal-order")
+
+
 def test_rows_an_expression_and_another_user() -> None:
     knl = pl.make_kernel(
         ["{[r]: 0 <= r < m}", INCLUSIVE],
