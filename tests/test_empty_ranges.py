@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.analysis import placement
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.fibres import run_on_fibres
+from polyloop.testing.brute import judge
+from polyloop.transform.spread import assign_auto
 
 F = np.float32
 SIZES = [(0, 0), (0, 1), (1, 0), (1, 1), (5, 0), (5, 1), (5, 7)]
@@ -175,6 +178,75 @@ def test_one_domain_and_two_mean_the_same(seed: int) -> None:
         wanted = pl.interpret(two, y=np.full(n + 8, 5, np.int64), **given).y
         np.testing.assert_array_equal(pl.interpret(one, y=np.full(n + 8, 5, np.int64), **given).y, wanted)
         np.testing.assert_array_equal(run(y=np.full(n + 8, 5, np.int64), **given).y, wanted)
+
+
+# }}}
+# {{{ an iname beside another one that has no value
+
+APART = {
+    "one domain": ["[n] -> {[i, j]: 0 <= i < n and 0 <= j < 3 - n}"],
+    "two domains": ["[n] -> {[i]: 0 <= i < n}", "[n] -> {[j]: 0 <= j < 3 - n}"],
+}
+"""Loops of which at most one has more than two iterations: together they have values for n = 1 and 2 alone."""
+
+STEPS: dict[str, Callable[[Any], Any]] = {
+    "blocks of threads": on_threads,
+    "vectors": lambda knl: pl.vectorize(knl, "i", 4),
+    "chunks": lambda knl: pl.chunk_iname(knl, "i", 3, outer_tag="l.0"),
+    "reversed": lambda knl: pl.tag_inames(pl.reverse(knl, "i"), "i:l.0"),
+    "private": lambda knl: pl.tag_inames(pl.privatize_temporaries_with_inames(knl, "i"), "i:l.0"),
+    "mapped beside": lambda knl: pl.tag_inames(pl.map_domain(knl, "{[i, j] -> [p, q]: p = i and q = j}"), "p:l.0"),
+    "skewed by": lambda knl: pl.tag_inames(pl.map_domain(knl, "{[i, j] -> [p, q]: p = i and q = i + j}"), "p:l.0"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("domains", APART)
+def test_an_iname_has_its_own_range_on_threads(domains: str, step: str) -> None:
+    """How many threads and lanes there are is decided by the instances that run, not by the kernel's domains."""
+    inner = "b[j] = b[j] + i" if step == "skewed by" else "b[j] = 3"
+    data: list[Any] = [pl.GlobalArg("a", np.int64, shape="n"), pl.GlobalArg("b", np.int64, shape=3), ...]
+    text = f"for i\n<> t = 2*i\na[i] = t\nend\n{inner}"
+    knl = pl.make_kernel(APART[domains], text, data, assumptions="0 <= n <= 8")
+    knl = STEPS[step](knl)
+    pl.verify(knl)
+    for n in (0, 1, 2, 3, 5, 8):
+        b = np.array([1, 1, 1])
+        b[: max(0, 3 - n)] += sum(range(n)) if step == "skewed by" else 2
+        given = {"a": np.full(n, 9), "b": np.array([1, 1, 1]), "n": n}
+        results: list[Any] = [pl.interpret(knl, **{name: np.copy(value) for name, value in given.items()})]
+        results += run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), given).values()
+        results.append(pl.compile(knl, target=pl.CTarget())(**given))
+        for result in results:
+            np.testing.assert_array_equal(result["a"], 2*np.arange(n))
+            np.testing.assert_array_equal(result["b"], b)
+        assert not list(judge(assign_auto(knl), {"n": n}, {}))
+
+
+def test_what_was_mapped_beside_an_empty_loop_has_its_threads() -> None:
+    """A constant empty range leaves nothing of a domain that another iname has come into."""
+    data: list[Any] = [pl.GlobalArg("a", np.int64, shape=8), pl.GlobalArg("b", np.int64, shape=8), ...]
+    knl = pl.make_kernel(["{[i]: 0 <= i < 8}", "{[j]: 0 <= j < 0}"], "a[i] = 2*i\nb[j] = 3", data)
+    knl = pl.split_iname(knl, "i", 3, inner_tag="l.1")
+    knl = pl.map_domain(knl, "{[j, i_outer] -> [p, q]: p = i_outer and q = j}")
+    knl = pl.tag_inames(knl, "q:l.1")
+    given = {"a": np.full(8, 9), "b": np.full(8, 9)}
+    for outputs in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), given).values():
+        np.testing.assert_array_equal(outputs["a"], 2*np.arange(8))
+
+
+def test_an_instance_without_a_thread_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That there is a thread for each instance is proven, however the extents of the axes were found."""
+    monkeypatch.setattr(placement, "iname_range", lambda _knl, _iname: (0, 1))
+    data = [pl.GlobalArg("a", np.int64, shape=8), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", "a[i] = 2*i", data)
+    with pytest.raises(pl.VerificationError) as error:
+        pl.verify(pl.tag_inames(knl, "i:l.0"))
+    assert str(error.value) == (
+        "schedule on kernel 'loop_kernel': instances of 'insn' would not be executed [instance-lost]\n"
+        "  a[i] = 2*i                                           (line 1, instruction 'insn')\n"
+        "  Note: they are on threads 0 to 7 of axis 'l.0', of which there are 2"
+    )
 
 
 # }}}

@@ -76,7 +76,7 @@ def obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Iterable
 
 def _device_obligations(placement: Placement, limits: DeviceLimits) -> Iterator[Obligation]:
     if placement.axes.all:
-        says = f"a block has at most {limits.max_threads_per_block} threads, which is what the device allows"
+        says = f"a block has a thread for each instance, and at most the {limits.max_threads_per_block} of the device"
         find = partial(_limit_violations, placement, limits)
         yield Obligation(Claim.DEVICE, "threads", says, "extents of the axes", find, limits)
     if any(placed.lowered.bounds for placed in placement.statements.values()):
@@ -135,6 +135,24 @@ def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Di
             f"a block has {shown} threads; the device allows {limits.max_threads_per_block}",
             hints=("split the inames tagged l.N by smaller factors",),
         )
+    yield from _without_thread(placement)
+
+
+def _without_thread(placement: Placement) -> Iterator[Diagnostic]:
+    """Yield a statement with instances on threads that a block does not have."""
+    for placed in placement.statements.values():
+        for axis, extent in placement.axes.local.items():
+            low, high = placed.interval(axis)
+            is_inside = low is not None and low >= 0 and high is not None and extent is not None and high < extent
+            if not is_inside and extent is not None and not placed.domain.is_empty():
+                ends = " to ".join("?" if end is None else str(end) for end in (low, high))
+                yield Diagnostic(
+                    "instance-lost",
+                    f"instances of '{placed.lowered.instruction.id}' would not be executed",
+                    (f"they are on threads {ends} of axis '{axis}', of which there are {extent}",),
+                    sites=(placed.lowered.instruction.site(),),
+                )
+                return
 
 
 def _shared_bounds(placement: Placement) -> Iterator[Diagnostic]:
