@@ -235,6 +235,20 @@ def test_what_was_mapped_beside_an_empty_loop_has_its_threads() -> None:
         np.testing.assert_array_equal(outputs["a"], 2*np.arange(8))
 
 
+def test_loops_that_are_mapped_beside_each_other_keep_their_domains() -> None:
+    """What a footprint is made of, and where an instruction may run further, is not empty because another loop is."""
+    data: list[Any] = [pl.GlobalArg("a", np.int64, shape="n"), pl.GlobalArg("b", np.int64, shape="n + 4"), ...]
+    domains = ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < 0}", "{[r]: 0 <= r < 2}"]
+    knl = pl.make_kernel(domains, "a[i] = 2*b[i] {id=a}\nb[j] = 3", data)
+    knl = pl.map_domain(knl, "{[i, j] -> [p, q]: p = i + 1 and q = j}")
+    assert [domain.inames for domain in knl.domains] == [("p",), ("q",), ("r",)]
+    knl = pl.split_iname(pl.add_inames_to_insn(knl, "r", "id:a"), "p", 4, inner_tag="l.0")
+    knl = pl.add_prefetch(knl, "b", ["p_inner"], footprint_subscripts=["p_inner + 4*p_outer - 1"])
+    for n in (1, 3, 9):
+        b = np.arange(n + 4)
+        check(knl, {"b": b}, {"a": 2*b[:n]})
+
+
 def test_an_instance_without_a_thread_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """That there is a thread for each instance is proven, however the extents of the axes were found."""
     monkeypatch.setattr(placement, "iname_range", lambda _knl, _iname: (0, 1))

@@ -377,15 +377,40 @@ def _priority(kernel: LoopKernel, change: Remap) -> tuple[tuple[str, ...], ...]:
 def _domains(kernel: LoopKernel, change: Remap, keep: bool) -> tuple[Domain, ...]:
     """Return the domains of the kernel with the new inames, and, to *keep*, with the old ones too."""
     homes = [piece for piece in kernel.domains if not set(change.old).isdisjoint(piece.inames)]
+    groups = _together(homes, change)
     if keep:
-        return (*kernel.domains, change.piece(alone(_joined(homes), change.old)))
+        return (*kernel.domains, *(change.piece(alone(_joined(group), change.old)) for group in groups))
     result: list[Domain] = []
     for piece in kernel.domains:
-        if piece is homes[0]:
-            result.append(change.piece(_joined(homes)))
-        elif piece not in homes:
-            result.append(change.piece(piece))
+        group = next((group for group in groups if piece in group), [piece])
+        if piece is group[0]:
+            result.append(change.piece(_joined(group)))
     return tuple(result)
+
+
+def _together(homes: Sequence[Domain], change: Remap) -> list[list[Domain]]:
+    """Return *homes* in groups: those whose inames *change* brings together, and those whose bounds use each other.
+
+    The others stay apart: what is empty in one of them leaves the others as they are.
+    """
+    every = frozenset(change.old)
+    there = {name: form.names() & every for name, form in zip(change.new, change.there, strict=True)}
+    if not all(there.values()):
+        return [[*homes]]  # a new iname that is a constant belongs to no home
+    links = [*there.values()]
+    links += [frozenset({old}.union(*(there.get(x, ()) for x in form.names()))) for old, form in change.forms.items()]
+    links += [every.intersection((*piece.inames, *parameters_of(piece.set))) for piece in homes]
+    groups: list[list[Domain]] = []
+    for piece in homes:
+        reached = every.intersection(piece.inames)
+        while len(more := reached.union(*(link for link in links if not link.isdisjoint(reached)))) > len(reached):
+            reached = more
+        joined = next((group for group in groups if not reached.isdisjoint(group[0].inames)), None)
+        if joined is None:
+            groups.append([piece])
+        else:
+            joined.append(piece)
+    return groups
 
 
 def _joined(homes: Sequence[Domain]) -> Domain:
