@@ -98,9 +98,13 @@ def _is_conditional(scene: _Scene) -> bool:
     witness = scene.witness
     instances = [instance for instance in (witness.first, witness.second) if instance is not None]
     named = {name for instance in instances for name in (instance.statement, instance.instruction)}
+    assert scene.kernel.reference is not None, "a reference program has no reference"
+    # A condition of the program may stand in a copy: then nothing shows it where the instance now is.
+    programs = (place(scene.kernel), place(scene.kernel.reference.kernel))
     return any(
         s.lowered.is_conditional or not all(a.is_affine() and not a.guards for a in s.lowered.accesses)
-        for s in place(scene.kernel).statements.values()
+        for program in programs
+        for s in program.statements.values()
         if named & {s.name, s.lowered.instruction.id}
         or (witness.kind is not WitnessKind.RACE and witness.array in {a.array for a in s.lowered.writes})
     )

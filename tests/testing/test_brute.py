@@ -104,6 +104,21 @@ def test_an_instance_that_computes_the_same_reads_no_copy_too_early() -> None:
     assert check_witness(refused, wrong, {}) is Verdict.FALSE
 
 
+def test_a_condition_of_data_inside_of_a_copy() -> None:
+    """Data decides whether the instance reads the element, and that stands in what is computed ahead of it."""
+    data = [pl.GlobalArg("x, y", np.int64, shape="8"), ...]
+    program = "f(p) := if(x[p] > 1, x[0], y[0])\ny[i] = f(i)"
+    knl = pl.precompute(pl.make_kernel("{[i]: 0 <= i < 7}", program, data), "f", [])
+    with pytest.raises(pl.TransformError) as caught:
+        pl.add_prefetch(knl, "y", ["i"])
+    witness, transform = caught.value.found[0].witness, caught.value.transform
+    assert witness is not None
+    assert isinstance(transform, Transform)
+    refused = transform.rewrite(knl)
+    assert check_witness(refused, witness, {"x": np.zeros(8, np.int64)}) is Verdict.REAL
+    assert check_witness(refused, witness, {"x": np.full(8, 2, np.int64)}) is Verdict.UNDECIDED
+
+
 def test_right_programs_are_legal() -> None:
     knl = pl.add_prefetch(shifted(), "x", "i_inner")
     for n in range(1, 10):
