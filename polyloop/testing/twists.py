@@ -129,6 +129,18 @@ def strided(rng: random.Random, source: Source) -> Source:
     return _with(source, "strided domain", domains=_conditions(source, change))
 
 
+def apart(rng: random.Random, source: Source) -> Source:
+    """Let an iname have no value at most sizes: the others of its domain range as far as they do by themselves."""
+    if not {*FAR}.isdisjoint(source.features):
+        return source  # it is i - far that would have to be small
+
+    def change(inames: tuple[str, ...], condition: str) -> str:
+        bounds = ("3 - n", "2 - n", "1 - n", "n - 4") if re.search(r"\bn\b", source.domains[0]) else ("0", "1", "2")
+        return f"({condition}) and {rng.choice(inames)} < {rng.choice(bounds)}"
+
+    return _with(source, "apart", domains=_conditions(source, change))
+
+
 # }}}
 # {{{ arrays
 
@@ -238,6 +250,7 @@ def colliding(rng: random.Random, source: Source) -> Source:
 
 TWISTS: Final[tuple[tuple[Twist, float], ...]] = (
     (unions, 0.10), (strided, 0.08), (layouts, 0.15), (integers, 0.25), (far, 0.12), (hostile, 0.15), (colliding, 0.10),
+    (apart, 0.06),
 )  # fmt: skip
 """With how likely each is."""
 

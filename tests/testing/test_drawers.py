@@ -34,8 +34,8 @@ from polyloop.testing.waived import is_waived
 
 BEGIN = 500_000
 DRAWN = (
-    "Python", "barrier", "colliding names", *FAR, "hostile names", "rules", "strided arrays", "strided domain", "union",
-    "wide tiles",
+    "Python", "apart", "barrier", "colliding names", *FAR, "hostile names", "rules", "strided arrays", "strided domain",
+    "union", "wide tiles",
 )  # fmt: skip
 WIDTHS = ("8", "16", "32", "64")
 
