@@ -17,6 +17,7 @@ from polyloop.kernel.instruction import Instruction, Origin, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.maps import identity_on, pairs_set
+from polyloop.poly.ranges import related_range
 from polyloop.poly.sets import Row, add_rows, insert_dims, project_onto, reorder, sample_set
 
 __all__ = ["Remap", "alone", "free_space", "nest_groups", "remap_inames", "remap_violations"]
@@ -84,6 +85,17 @@ class Remap:
         found = tuple(name for name, form in pairs if form.names() & every <= present)
         needed = {x for name in present for x in self.forms[name].names() if x in self.new}
         return found if needed <= set(found) else None
+
+    def together(self, name: str) -> frozenset[str]:
+        """Return the old inames that an instruction with the old iname *name* has: new ones are made of all of them."""
+        found = {name}
+        pairs = list(zip(self.new, self.there, strict=True))
+        while True:
+            needed = {x for old in found for x in self.forms[old].names()}
+            more = {x for new, form in pairs if new in needed for x in form.names() if x in self.old}
+            if more <= found:
+                return frozenset(found)
+            found |= more
 
     def dims(self, inames: Sequence[str], around: Sequence[str] = ()) -> tuple[str, ...]:
         """Return the dimensions that *inames* become, which stand inside the old inames *around*."""
@@ -377,40 +389,82 @@ def _priority(kernel: LoopKernel, change: Remap) -> tuple[tuple[str, ...], ...]:
 def _domains(kernel: LoopKernel, change: Remap, keep: bool) -> tuple[Domain, ...]:
     """Return the domains of the kernel with the new inames, and, to *keep*, with the old ones too."""
     homes = [piece for piece in kernel.domains if not set(change.old).isdisjoint(piece.inames)]
-    groups = _together(homes, change)
+    if len(homes) > 1:
+        new = list(_pieces(change, homes, keep))
+    else:
+        new = [change.piece(alone(homes[0], change.old) if keep else homes[0])]
     if keep:
-        return (*kernel.domains, *(change.piece(alone(_joined(group), change.old)) for group in groups))
+        return (*kernel.domains, *new)
     result: list[Domain] = []
     for piece in kernel.domains:
-        group = next((group for group in groups if piece in group), [piece])
-        if piece is group[0]:
-            result.append(change.piece(_joined(group)))
+        if piece is homes[0]:
+            result += new
+        elif piece not in homes:
+            result.append(change.piece(piece))
     return tuple(result)
 
 
-def _together(homes: Sequence[Domain], change: Remap) -> list[list[Domain]]:
-    """Return *homes* in groups: those whose inames *change* brings together, and those whose bounds use each other.
+def _pieces(change: Remap, homes: Sequence[Domain], keep: bool) -> Iterator[Domain]:
+    """Yield the domains of the new inames, and, unless they *keep* theirs, of the others of *homes*.
 
-    The others stay apart: what is empty in one of them leaves the others as they are.
+    New inames have the bounds of the old ones that they are made of, and no others: an instruction may have only these
+    loops, and instances where a domain of other loops has no point.
     """
-    every = frozenset(change.old)
-    there = {name: form.names() & every for name, form in zip(change.new, change.there, strict=True)}
-    if not all(there.values()):
-        return [[*homes]]  # a new iname that is a constant belongs to no home
-    links = [*there.values()]
-    links += [frozenset({old}.union(*(there.get(x, ()) for x in form.names()))) for old, form in change.forms.items()]
-    links += [every.intersection((*piece.inames, *parameters_of(piece.set))) for piece in homes]
-    groups: list[list[Domain]] = []
-    for piece in homes:
-        reached = every.intersection(piece.inames)
-        while len(more := reached.union(*(link for link in links if not link.isdisjoint(reached)))) > len(reached):
-            reached = more
-        joined = next((group for group in groups if not reached.isdisjoint(group[0].inames)), None)
-        if joined is None:
-            groups.append([piece])
+    seen: set[str] = set()  # old inames of the domains before
+    done: set[str] = {name for home in homes for name in home.inames if keep and name not in change.old}
+    parts = {_with_bounds(change, homes, name) for name in change.old}
+    for part in sorted(parts | {frozenset(change.old)}, key=len):
+        names = [name for name in change.image(part) or () if name not in done]
+        own = list(names)
+        within = [home for home in homes if not part.isdisjoint(home.inames)]
+        for home in within:
+            others = [name for name in home.inames if name not in change.old and name not in done]
+            if names and not (part - seen).isdisjoint(parameters_of(home.set)):
+                own += others  # their bounds use what is new here
+            elif others:
+                yield change.piece(Domain(tuple(others), _only(home, others)))
+            done.update(others)
+        seen |= part
+        if names:
+            done.update(names)
+            dims = [name for home in within for name in home.inames if name in part or name not in change.old]
+            around = [name for name in dims if name not in part]
+            bounds = [Domain(tuple(x for x in home.inames if x in dims), _only(home, dims)) for home in within]
+            new = (*(change.image(part) or ()), *around)
+            yield _inside(Domain(new, change.domain(_joined(bounds).set, dims, new)), own)
+
+
+def _with_bounds(change: Remap, homes: Sequence[Domain], name: str) -> frozenset[str]:
+    """Return the old inames that the new ones made of *name* are made of, and those that their bounds use."""
+    found = change.together(name)
+    while True:
+        used = {x for home in homes if not found.isdisjoint(home.inames) for x in parameters_of(home.set)}
+        more = found.union(*(change.together(x) for x in used if x in change.old))
+        if more == found:
+            return found
+        found = more
+
+
+def _only(home: Domain, inames: Collection[str]) -> isl.Set:
+    """Return the set of those dimensions of *home* that are among *inames*."""
+    kept = [name for name in home.inames if name in inames]
+    if len(kept) == len(home.inames):
+        return home.set
+    return project_onto(related_range(home.set, home.inames, frozenset(kept)), home.inames, kept)
+
+
+def _inside(piece: Domain, own: Collection[str]) -> Domain:
+    """Return *piece* as the domain of the inames *own*; the others become its parameters, if its bounds use them."""
+    result, inames = piece.set, list(piece.inames)
+    for position in range(len(inames) - 1, -1, -1):
+        if inames[position] in own:
+            continue
+        if result.involves_dims(_SET, position, 1):
+            result = result.move_dims(_PARAM, result.dim(_PARAM), _SET, position, 1)
         else:
-            joined.append(piece)
-    return groups
+            result = result.project_out(_SET, position, 1)
+        del inames[position]
+    return Domain(tuple(inames), result)
 
 
 def _joined(homes: Sequence[Domain]) -> Domain:

@@ -11,8 +11,9 @@ import pytest
 import polyloop as pl
 from polyloop.analysis.placement import axes_of
 from polyloop.frozen import replace
-from polyloop.kernel.domains import iname_range
+from polyloop.kernel.domains import domain_for, iname_range
 from polyloop.kernel.kernel import Domain
+from polyloop.poly.sets import parameter_space
 from polyloop.testing.brute import judge
 from tests.transform.checking import check, cuda
 from tests.transform.kernels import F
@@ -67,6 +68,68 @@ def test_loops_made_one_of_two_domains_leave_the_loop_around_them_alone(change: 
         want = np.zeros((8, 4, 4), F)
         want[: min(n, 4)] = 1
         check(knl, {"x": x, "y": y, "n": n}, {"x": want, "y": 2 * (np.arange(8) < n)})
+
+
+def lost(knl: pl.LoopKernel) -> list[str]:
+    """Return the instructions of which the domains of the kernel do not have all instances."""
+    space = parameter_space(knl.parameters)
+    nests = [(i.id, i.inames, i.domain) for i in knl.instructions]
+    nests += [(i.id, term.inames, term.domain) for i in knl.instructions for term in i.terms]
+    return [
+        name
+        for name, inames, domain in nests
+        if not domain.intersect_params(knl.assumptions).is_subset(domain_for(knl.domains, inames, space))
+    ]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_domains_of_the_kernel_have_all_instances(change: str) -> None:
+    knl = CHANGES[change](short("unr"))
+    assert not lost(knl)
+    name = "k1" if change == "join" else "j1"
+    assert not lost(pl.duplicate_inames(knl, f"i, {name}"))
+
+
+MAPS = (
+    "{[k, i] -> [iq, kq]: iq = i and kq = k}",
+    "{[i, k] -> [u, v]: u = i + k and v = i}",
+    "{[i, k] -> [i, v]: v = k - i}",
+    "{[j, k] -> [kq, jq]: kq = k and jq = j}",
+    "{[m, k] -> [kq, mq]: kq = k - 1 and mq = m}",
+    "{[i, m, k] -> [u, v, w]: v = k - 1 and u = m + k and w = i}",
+)
+
+
+def nested() -> pl.LoopKernel:
+    domains = [
+        "[n] -> {[i, j]: 0 <= i < 6 and i < n and 0 <= j <= i}",
+        "[i] -> {[k]: 2 <= k < i}",
+        "[k] -> {[m]: k <= m < 6}",
+    ]
+    program = """
+        x[i] = 1 {inames=i}
+        y[i, j] = 2
+        z[i, k] = sum(m, a[m])
+        total[i] = sum(k, k*a[i])
+        """
+    data = [pl.GlobalArg("x, total, a", F, shape="6"), pl.GlobalArg("y, z", F, shape="6, 6"), ...]
+    return pl.make_kernel(domains, program, data)
+
+
+@pytest.mark.parametrize("text", MAPS)
+def test_a_map_of_loops_of_several_domains(text: str) -> None:
+    """Instances of a statement in the outer loop alone are there where the loops inside have no iteration."""
+    knl = nested()
+    if "m" in text:  # one instruction has a loop over k, and none over m
+        knl = pl.remove_instructions(knl, "insn_3")
+    mapped = pl.map_domain(knl, text)
+    assert not lost(mapped)
+    written = {name for instruction in knl.instructions for name in instruction.writes}
+    for n in (0, 1, 3, 6, 7):
+        given = {name: np.zeros((6,) * len(array.shape or ()), F) for name, array in knl.arrays().items()}
+        given |= {"a": np.arange(6, dtype=F)}
+        want = pl.interpret(knl, n=n, **{name: value.copy() for name, value in given.items()})
+        check(mapped, {**given, "n": n}, {name: want[name] for name in written}, fibres=False)
 
 
 def test_a_copy_of_a_part_joined_with_a_loop_of_one_iteration() -> None:
