@@ -145,12 +145,11 @@ class Addresses(Wrapping):
                 step = self._index(stride, stride)
                 is_quotient = "/" in step.text or "%" in step.text
                 text = Text(f"{text.within(PRODUCT)} * {step.within(UNARY if is_quotient else PRODUCT)}", PRODUCT)
+            shown = text.within(SUM)
             if not out:
-                out = text.text
-            elif text.text.startswith("-"):
-                out += f" - {text.text[1:]}"
+                out = shown
             else:
-                out += f" + {text.text}"
+                out += f" - {shown[1:]}" if shown.startswith("-") else f" + {shown}"
         return out or "0"
 
     def _index(

@@ -227,7 +227,7 @@ class Expressions(Addresses):
         chain = self.scope.chain()
         texts = self._wrapping_operands(parts, dtype) if wraps else self._operands(parts, dtype)
         for part, text, difference in zip(parts, texts, taken, strict=True):
-            is_negative = difference is None and bool(out) and text.text.startswith("-") and text.level >= PRODUCT
+            is_negative = difference is None and bool(out) and text.text.startswith("-") and self._is_signed(part)
             chain.add("-" if is_negative or difference is not None else "+", self._seen(part, dtype))
             if not out:
                 out = text.within(SUM)
@@ -236,8 +236,17 @@ class Expressions(Addresses):
             elif is_negative:
                 out += f" - {text.text[1:]}"
             else:
-                out += f" + {text.within(PRODUCT)}"
+                out += f" + {text.within(UNARY if text.text.startswith('-') else PRODUCT)}"
         return self._wrapped(dtype, Text(out, SUM)) if wraps else self._narrowed(dtype, Text(out, SUM))
+
+    def _is_signed(self, expr: Expression) -> bool:
+        """Return whether a leading minus of an expression's text is the sign of its value: not that of ``-u % m``."""
+        if type(expr) is p.Product:
+            return self._is_signed(expr.children[0])
+        if type(expr) is p.Quotient:
+            dtype = self._type(expr.numerator)
+            return not isinstance(dtype, Weak) and is_inexact(dtype) and self._is_signed(expr.numerator)
+        return number_of(expr) is not None
 
     def _product(self, expr: p.Product, want: DType | None) -> Text:
         dtype = self._common(expr.children, want)

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias, cast
 
 import pymbolic.primitives as p
 
-from polyloop.expr.dtypes import computed, is_bool
+from polyloop.expr.dtypes import computed, is_bool, is_integer
 from polyloop.expr.nodes import Expression, subtrahend
 from polyloop.expr.promotion import ScalarType, TypeConflictError, Weak, common_type
 from polyloop.expr.records import is_record
@@ -66,6 +66,8 @@ def _own(types: tuple[ScalarType | None, ...]) -> int:
 
 def _differ(have: ScalarType, both: ScalarType) -> bool:
     """Return whether operands of the type *have* are computed otherwise than those of the type *both*."""
-    if isinstance(have, Weak) or isinstance(both, Weak) or is_bool(have) or is_record(have) or is_record(both):
+    if isinstance(have, Weak) or is_bool(have) or is_record(have):
         return False
-    return computed(have) != computed(both)
+    if isinstance(both, Weak):
+        return is_integer(have)  # which is wrapped before it meets a floating-point number, of whatever width
+    return not is_record(both) and computed(have) != computed(both)

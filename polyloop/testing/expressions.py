@@ -28,7 +28,7 @@ from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.interpreter import interpret
 from polyloop.target.source import generate_code
-from polyloop.testing.typed import COUNT, DATA, WEAK, Drawn, dtype_of
+from polyloop.testing.typed import COUNT, DATA, TABLES, WEAK, Drawn, dtype_of
 from polyloop.testing.typed_drawers import draw
 from polyloop.transform.split import split_iname
 
@@ -55,13 +55,17 @@ def _kernel(drawn: Sequence[Drawn]) -> LoopKernel:
     text = "\n".join(f"    o{k}[i] = {each.text}" for k, each in enumerate(drawn))
     used = [name for name in DATA if f"v_{name}[" in text]
     arguments = [GlobalArg(f"v_{name}", DATA[name].dtype, shape="n") for name in used]
+    tables = [name for name in TABLES if f"t_{name}[" in text]
+    arguments += [GlobalArg(f"t_{name}", TABLES[name].dtype, shape="8, 8") for name in tables]
     outputs = [GlobalArg(f"o{k}", dtype_of(_stored(each)), shape="n") for k, each in enumerate(drawn)]
     return make_kernel("{[i]: 0 <= i < n}", f"for i\n{text}\nend", [*arguments, *outputs, ...], assumptions="n >= 1")
 
 
 def _arguments(knl: LoopKernel) -> dict[str, Any]:
     names = {argument.name for argument in knl.arguments}
-    return {"n": COUNT, **{f"v_{name}": value for name, value in DATA.items() if f"v_{name}" in names}}
+    given = {f"v_{name}": value for name, value in DATA.items()}
+    given |= {f"t_{name}": value for name, value in TABLES.items()}
+    return {"n": COUNT, **{name: value for name, value in given.items() if name in names}}
 
 
 def _by_c(knl: LoopKernel) -> Mapping[str, Any]:

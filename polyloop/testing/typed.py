@@ -15,7 +15,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-__all__ = ["COMPLEX", "COUNT", "DATA", "FLOATS", "INTEGERS", "Drawn", "computed", "dtype_of", "limits_of"]
+__all__ = ["COMPLEX", "COUNT", "DATA", "FLOATS", "INTEGERS", "TABLES", "Drawn", "computed", "dtype_of", "limits_of"]
 
 Array = np.ndarray[Any, Any]
 COUNT: Final = 24
@@ -59,6 +59,10 @@ def _data() -> dict[str, Array]:
 
 
 DATA: Final[Mapping[str, Array]] = _data()
+TABLES: Final[Mapping[str, Array]] = {
+    name: np.random.default_rng(2).integers(0, 100, (8, 8)).astype(name) for name in ("uint16", "int32", "float64")
+}
+"""Arrays of which elements anywhere are read."""
 
 
 @dataclass(frozen=True)

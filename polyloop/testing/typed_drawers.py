@@ -11,8 +11,10 @@ import numpy as np
 from polyloop.testing.typed import (
     COMPLEX,
     COUNT,
+    DATA,
     FLOATS,
     INTEGERS,
+    TABLES,
     WEAK,
     Array,
     Drawn,
@@ -76,12 +78,54 @@ def _taken(part: Drawn, symbol: str, name: str) -> str:
     return f"cast({part.type}, {part.text})"
 
 
+# {{{ subscripts
+
+_GATHERED: Final = 0.06
+_PLACES: Final[tuple[tuple[str, Callable[[Any, Any], Any]], ...]] = (
+    ("{a} & 7", lambda a, b: a & 7),
+    ("{a} % 8", lambda a, b: a % 8),
+    ("({a} ^ 5) & 7", lambda a, b: (a ^ 5) & 7),
+    ("({a} >> 2) & 7", lambda a, b: (a >> 2) & 7),
+    ("({a} | 3) & 7", lambda a, b: (a | 3) & 7),
+    ("({a} & 1) << 2", lambda a, b: (a & 1) << 2),
+    ("({a} & 3) ^ ({b} & 4)", lambda a, b: (a & 3) ^ (b & 4)),
+    ("({a} & 3) | ({b} & 4)", lambda a, b: (a & 3) | (b & 4)),
+    ("7 - ({a} & 7)", lambda a, b: 7 - (a & 7)),
+    ("({a} & 3) + ({b} & 3) + 1", lambda a, b: (a & 3) + (b & 3) + 1),
+    ("if({a} < 3, 5, 2)", lambda a, b: np.where(a < 3, 5, 2)),
+    ("if({a} < {b}, {a} & 7, {b} % 3)", lambda a, b: np.where(a < b, a & 7, b % 3)),
+    ("min({a} & 7, {b} & 7)", lambda a, b: np.minimum(a & 7, b & 7)),
+    ("({a} // 3) % 8", lambda a, b: (a // 3) % 8),
+    ("2*({a} & 3)", lambda a, b: 2 * (a & 3)),
+    ("(-{a}) % 8", lambda a, b: (-a) % 8),
+    ("~({a} & 7) + 8", lambda a, b: ~(a & 7) + 8),
+    ("3", lambda a, b: 3 + 0 * a),
+)
+_SMALL: Final = ("int8", "int16", "uint8")
+
+
+def _gathered(rng: random.Random, name: str) -> Drawn:
+    """Return an element of a table, at places that are computed: subscripts are exact integers."""
+    texts, places = [], []
+    for _ in range(2):
+        form, apply = rng.choice(_PLACES)
+        a, b = (rng.choice((*_SMALL, "i")) for _ in range(2))
+        values = [np.arange(COUNT) if each == "i" else DATA[each].astype(np.int64) for each in (a, b)]
+        shown = [each if each == "i" else f"v_{each}[i]" for each in (a, b)]
+        texts.append(form.format(a=shown[0], b=shown[1]))
+        places.append(apply(*values))
+    return made(f"t_{name}[{', '.join(texts)}]", name, TABLES[name][places[0], places[1]])
+
+
+# }}}
 # {{{ integers
 
 
 def _integer(rng: random.Random, depth: int) -> Drawn:
     if depth <= 0:
         return leaf(rng.choice(INTEGERS))
+    if rng.random() < _GATHERED:
+        return _gathered(rng, rng.choice([name for name in TABLES if name in INTEGERS]))
     return rng.choice(_INTEGER)(rng, depth)
 
 
@@ -332,6 +376,8 @@ def _test(rng: random.Random, depth: int) -> Drawn:
 def _number(rng: random.Random, depth: int) -> Drawn:
     if depth <= 0:
         return leaf(rng.choice((*FLOATS, *FLOATS, *COMPLEX)))
+    if rng.random() < _GATHERED:
+        return _gathered(rng, "float64")
     return rng.choice(_NUMBER)(rng, depth)
 
 
@@ -389,13 +435,18 @@ _SMOOTH: Final[Mapping[str, Callable[[Any], Any]]] = {
 _COMPLEX: Final = ("sin", "cos", "exp", "sqrt", "log", "sinh", "cosh", "tanh")
 
 
+_PERIODIC: Final = frozenset({"sin", "cos", "tan"})
+_NEAR: Final = 0.1  # an argument that is known no better says nothing of a periodic function
+
+
 def _function(rng: random.Random, depth: int) -> Drawn:
     a = _any(rng, depth - 1)
     name = rng.choice(_COMPLEX if a.type in COMPLEX else sorted(_SMOOTH))
     result = a.type if a.type in (*FLOATS, *COMPLEX, WEAK) else "float64"
     found = rounded(f"{name}({a.text})", result, _SMOOTH[name], a, ulps=16 if result in COMPLEX else 8)
     if result not in COMPLEX:
-        return found
+        known = (a.error < _NEAR) if name in _PERIODIC else np.ones(COUNT, bool)
+        return Drawn(found.text, result, found.value, found.error, found.sure & known)
     beside = (np.real(a.value) > 0) | (np.abs(np.imag(a.value)) > 1e-6)  # log and sqrt jump at negative numbers
     return Drawn(found.text, result, found.value, found.error, found.sure & beside)
 

@@ -36,6 +36,13 @@ def test_a_fault_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     assert "2 expressions, 0 faults" in capsys.readouterr().out
 
 
+def test_a_subscript_that_binds_less_than_a_sum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polyloop.codegen.addresses.SUM", 0)
+    (drawn,) = batches(150, 4, 150)
+    faults = list(check_expressions([each for each in drawn if "t_" in each.text], ("c",)))
+    assert any("&" in fault.text for fault in faults)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 def test_targets_compute_what_numpy_computes_at_length(seed: int) -> None:
