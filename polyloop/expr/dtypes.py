@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 import ml_dtypes
 import numpy as np
 
+from polyloop.edge.words import shown
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.records import (
     VECTORS,
@@ -53,6 +54,7 @@ __all__ = [
     "lowest_and_highest",
     "to_dtype",
     "type_spelling",
+    "type_words",
 ]
 
 DType: TypeAlias = np.dtype[np.generic]
@@ -277,12 +279,11 @@ def find_dtype(spelling: object) -> DType | None:
     return None
 
 
-def _shown(spelling: object) -> str:
-    if isinstance(spelling, str):
-        return spelling
-    if isinstance(spelling, type):
-        return spelling.__name__
-    return str(spelling)
+def type_words(spelling: object) -> str:
+    """Return what stands for a type in messages, whether it is one or not."""
+    if isinstance(spelling, str | np.dtype):
+        return str(spelling)
+    return spelling.__name__ if isinstance(spelling, type) else shown(spelling)
 
 
 def dtype_diagnostic(spelling: object) -> Diagnostic:
@@ -291,7 +292,7 @@ def dtype_diagnostic(spelling: object) -> Diagnostic:
         fault = record_fault(spelling)
         assert fault is not None, f"{spelling} is a record"
         return fault
-    name = _shown(spelling)
+    name = type_words(spelling)
     near = get_close_matches(name, _SHOWN, n=1, cutoff=0.6)
     if name in _AMBIGUOUS:
         hint = _AMBIGUOUS[name]

@@ -150,7 +150,7 @@ def record(name: str, fields: Sequence[tuple[str, object]] | np.dtype[Any], *, a
     """
     try:
         plain = fields if isinstance(fields, np.dtype) else np.dtype(list(fields))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, SyntaxError) as error:
         fault = _fault(f"NumPy says of its fields: {error}", "give pairs of a name and a type")
         raise KernelError("record", None, [fault]) from error
     wrong = record_fault(plain) if plain.names is not None else _fault("it has no fields", "give names and types")

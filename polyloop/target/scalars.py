@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import numpy as np
 import pymbolic.primitives as p
 
+from polyloop.edge.callbacks import asked
 from polyloop.errors import ArgumentError, Diagnostic
 from polyloop.expr.chains import CHAINS, operands, paired
 from polyloop.expr.constants import constant_of
@@ -448,8 +449,11 @@ class Compiler:
             hint = "give it one: pl.ForeignFunction(..., reference=lambda x: ...)"
             raise self.error("unsupported-function", message, (f"{function}",), hint)
 
+        def refused(finding: Diagnostic) -> ArgumentError:
+            return ArgumentError("interpret", self.kernel, [finding])
+
         def call() -> Any:  # noqa: ANN401
-            found = apply(*[part() for part in parts])
+            found = asked(refused, "reference", apply, *[part() for part in parts])
             if not can_return(found, dtype):
                 what = f"the reference of '{function.name}' returned {found!r}"
                 raise self.error("wrong-type", what, (f"{function}",), f"let it return {dtype_name(dtype)}")

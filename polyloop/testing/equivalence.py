@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import numpy as np
 
 from polyloop.analysis.infer import require_dtypes
+from polyloop.edge.callbacks import asked
 from polyloop.edge.checks import EXPLAINED, AtLeast
 from polyloop.edge.words import spelt
 from polyloop.errors import ArgumentError, CodegenError, CompilerError, Diagnostic, VerificationError
@@ -242,6 +243,10 @@ def _trial(
         return f"the kernel with integers is refused: {error.found[0].message} [{error.codes[0]}]"
 
 
+def _refused(finding: Diagnostic) -> ArgumentError:
+    return ArgumentError("check_equivalence", None, [finding])
+
+
 def check_equivalence(
     knl_a: Annotated[LoopKernel, EXPLAINED],
     knl_b: Annotated[LoopKernel, EXPLAINED],
@@ -323,7 +328,7 @@ def check_equivalence(
         trial = replace(trial, agreed=bool(done))
         for chosen in tried:
             rng = np.random.default_rng(seed)
-            given = inputs(dict(chosen), rng) if callable(inputs) else (inputs or {})
+            given = asked(_refused, "inputs", inputs, dict(chosen), rng) if callable(inputs) else (inputs or {})
             check_given(pair, given)
             values = random_values(pair, chosen, given, rng, words=entry is Mode.INTEGERS)
             done += _run_size(trial, values, chosen)

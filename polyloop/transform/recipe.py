@@ -177,6 +177,9 @@ class Recipe:
                 hints = ("choose another name",)
                 raise _refusal(None, [Diagnostic("name-taken", f"no parameter can be called '{name}'", hints=hints)])
             new[name] = (given,) if isinstance(given, str) else tuple(given)
+            if not new[name]:
+                hints = ('pass the place, or the places, that it stands for: block="1.inner_length"',)
+                raise _refusal(None, [Diagnostic("unknown-parameter", f"'{name}' stands for no place", hints=hints)])
             for place in new[name]:
                 self._recorded(place)
         return Recipe(self.steps, new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import pymbolic.primitives as p
@@ -12,6 +13,7 @@ from polyloop.analysis.bounds import bounds_violations
 from polyloop.analysis.creation import complete_kernel
 from polyloop.analysis.legality import order_violations
 from polyloop.analysis.values import value_violations
+from polyloop.edge.callbacks import asked
 from polyloop.errors import Diagnostic, KernelError, TransformError, unknown_name
 from polyloop.expr.foreign import ForeignName
 from polyloop.expr.names import check_identifier
@@ -366,8 +368,12 @@ def _answers(
             hints = ("match instructions of the program: those that it was written with",)
             problem = Diagnostic("bad-instructions", f"'{name}' was made by a transform", hints=hints)
             raise TransformError("map_instructions", kernel.name, [problem])
-        texts[name] = _text(kernel, old, f(old))
+        texts[name] = _text(kernel, old, asked(partial(_refused, kernel), "f", f, old))
     return texts
+
+
+def _refused(kernel: LoopKernel, finding: Diagnostic) -> TransformError:
+    return TransformError("map_instructions", kernel.name, [finding])
 
 
 def _text(kernel: LoopKernel, old: Instruction, answer: Answer) -> str:

@@ -12,7 +12,7 @@ from polyloop.analysis.bounds import bounds_conditions, bounds_violations
 from polyloop.analysis.infer import bound_violations, infer_dtypes, type_violations
 from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError, unknown_name
-from polyloop.expr.dtypes import dtype_name, find_dtype, to_dtype, type_spelling
+from polyloop.expr.dtypes import dtype_name, find_dtype, to_dtype, type_spelling, type_words
 from polyloop.expr.rewrite import substitute
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.declare import fixed_argument, fixed_extents
@@ -281,8 +281,9 @@ def add_dtypes(kernel: LoopKernel, dtypes: Mapping[str, object]) -> LoopKernel:
     names: list[tuple[str, str]] = []
     for key, dtype in dtypes.items():
         found = find_dtype(dtype)
-        spelt = str(dtype) if found is None else type_spelling(found)  # what is no type is refused by the checks
-        names.extend((name, spelt) for name in names_of(key))
+        # what is no type is refused by the checks
+        spelling = type_words(dtype) if found is None else type_spelling(found)
+        names.extend((name, spelling) for name in names_of(key))
     return AddDtypes(tuple(names))(kernel)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from polyloop.edge.callbacks import asked
 from polyloop.edge.words import spelt
 from polyloop.errors import Diagnostic, TuningError, unknown_name
 
@@ -32,6 +33,11 @@ def _names(condition: Condition) -> tuple[str, ...] | None:
         return tuple(inspect.signature(condition).parameters)
     except (TypeError, ValueError):
         return None
+
+
+def _holds(condition: Condition, values: Choice) -> object:
+    """Return what a condition says of a choice."""
+    return asked(_error, "conditions", condition, **values)
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class Space:
         needed = [(condition, _names(condition) or ()) for condition in self.conditions]
         for combination in itertools.product(*self.values.values()):
             choice = dict(zip(self.values, combination, strict=True))
-            if all(condition(**{name: choice[name] for name in names}) for condition, names in needed):
+            if all(_holds(condition, {name: choice[name] for name in names}) for condition, names in needed):
                 yield choice
 
     def drawn(self, seed: int, most: int | None) -> list[dict[str, Value]]:

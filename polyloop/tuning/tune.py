@@ -19,6 +19,7 @@ import numpy as np
 
 from polyloop.analysis.infer import require_dtypes
 from polyloop.codegen.program import GeneratedProgram
+from polyloop.edge.callbacks import asked
 from polyloop.edge.checks import EXPLAINED, AtLeast
 from polyloop.edge.words import spelt
 from polyloop.errors import CompilerError, Diagnostic, PolyloopError, TuningError
@@ -211,8 +212,12 @@ def _built(
     return cut, found
 
 
+def _refused(finding: Diagnostic) -> TuningError:
+    return TuningError("tune", None, [finding])
+
+
 def _made(build: Build, choice: Choice) -> LoopKernel:
-    found: object = build(**choice)
+    found: object = asked(_refused, "build", build, **choice)
     if not isinstance(found, LoopKernel):
         raise TuningError("tune", None, [Diagnostic(
             "bad-build", f"build returns no kernel but {type(found).__name__} for {shown(choice)}", (),
