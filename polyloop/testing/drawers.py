@@ -21,9 +21,10 @@ Drawer: TypeAlias = Callable[[random.Random, LoopKernel], dict[str, Any]]
 
 
 def _inames(kernel: LoopKernel) -> list[str]:
+    """Return the inames of instructions and reductions; one that is not there, if there are none."""
     found = dict.fromkeys(name for i in kernel.instructions for name in i.inames)
     found.update((name, None) for i in kernel.instructions for term in i.terms for name in term.inames)
-    return list(found)
+    return list(found) or ["i"]
 
 
 def _split(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
