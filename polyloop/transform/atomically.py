@@ -154,10 +154,20 @@ def _problems(kernel: LoopKernel, instruction: Instruction, reduction: Reduction
         yield f"its terms read '{instruction.target}'", "collect them in another variable"
     elif made := sorted(instruction.reads & {*kernel.evaluations, *kernel.buffers}):
         yield f"it reads '{made[0]}', which a transform made", "reduce atomically before, and fetch ahead after that"
+    elif changed := _not_in_the_program(kernel, instruction):
+        yield f"a transform made '{changed[0]}', or changed its axes", "reduce atomically before"
     elif problem := _type_problem(kernel, instruction):
         yield problem, "let the array have the type of the terms"
     else:
         yield from _instance_problems(kernel, instruction)
+
+
+def _not_in_the_program(kernel: LoopKernel, instruction: Instruction) -> list[str]:
+    """Return the arrays of *instruction* that the program has not, or with other axes."""
+    assert kernel.reference is not None, "a kernel has its reference program"
+    shapes = {name: array.shape for name, array in kernel.reference.kernel.arrays().items()}
+    used = {name: array for name, array in kernel.arrays().items() if name in {*instruction.reads, instruction.target}}
+    return sorted(name for name, array in used.items() if name not in shapes or shapes[name] != array.shape)
 
 
 def _type_problem(kernel: LoopKernel, instruction: Instruction) -> str:

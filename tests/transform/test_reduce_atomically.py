@@ -148,6 +148,25 @@ def test_after_a_prefetch_is_too_late() -> None:
     assert "it reads 'a_fetch', which a transform made" in message
 
 
+@pytest.mark.parametrize("name", ["t", "u"])
+def test_after_axes_of_a_temporary_were_divided_is_too_late(name: str) -> None:
+    """Seed 34100628: the program, in which the temporary has its axis, was given the new subscripts."""
+    knl = _with(
+        "t[i] = 2*a[i, 0]\nu[i] = sum(k, t[k]*a[i, k]) {id=r}\ns[k] = u[k]",
+        *(pl.TemporaryVariable(x, F, shape="n") for x in "tu"),
+    )
+    knl = pl.split_array_axis(knl, name, 0, 4)
+    message = refused(knl, lambda k: pl.reduce_atomically(k, "k", within="id:r"), "no-atomic-reduction")
+    assert f"'r' cannot become atomic updates: a transform made '{name}', or changed its axes" in message
+
+
+def test_what_a_transform_made_is_not_updated() -> None:
+    knl = pl.fix_parameters(_with("s[i] = sum(k, a[i, k])"), n=8)
+    knl = pl.buffer_array(knl, "s", [])
+    message = refused(knl, lambda k: pl.reduce_atomically(k, "k"), "no-atomic-reduction")
+    assert "a transform made 's_buf', or changed its axes" in message
+
+
 @pytest.mark.nvrtc
 def test_nvrtc() -> None:
     program = pl.generate_code(by_blocks(), target=pl.CudaTarget())
