@@ -150,13 +150,11 @@ def _build(original: LoopKernel, limits: DeviceLimits) -> Verified:
     cuts = launch_cuts(placement, found)
     if cuts:
         crossing = tuple(_crossing(placement, cuts))
-        widened = _with_global(original, placement, cuts) if crossing else original
-        if widened is not original:
-            try:
-                return _build(widened, limits)
-            except VerificationError:
-                pass  # the values are private by nature: say so
-        if crossing:
+        if crossing and (chosen := _built_with_global(original, placement, cuts, limits)) is not None:
+            waived = frozenset(_open(proofs))
+            if waived.issuperset(_open(chosen.proofs)):  # a waiver is not about what is chosen here
+                return chosen
+        if crossing:  # the values are private by nature
             raise VerificationError("schedule", kernel.name, crossing)
     meetings = [name for name, collective in collectives.items() if collective.scratch]
     reuses = reuse_requirements(placement, collectives)
@@ -247,7 +245,7 @@ def _unchecked(kernel: LoopKernel, proofs: Sequence[Proof]) -> tuple[str, ...]:
     """Return the user's reasons for not insisting on proofs, and what is not proven."""
     lines = [f"unchecked: {reason}" for reason in kernel.waivers]
     if kernel.waivers:
-        found = [finding.message.removeprefix("not proven: ") for proof in proofs for finding in proof.found]
+        found = [finding.message.removeprefix("not proven: ") for finding in _open(proofs)]
         lines += [f"not proven: {message}" for message in found]
     return tuple(lines)
 
@@ -405,14 +403,24 @@ def _inside_a_launch(placement: Placement, need: Need, cuts: list[int]) -> bool:
     return need.scope in {Scope.WARP, Scope.BLOCK} and len(launches) == 1
 
 
-def _with_global(kernel: LoopKernel, placement: Placement, cuts: list[int]) -> LoopKernel:
-    """Return *kernel* with the temporaries that live across launches in global memory, where that is left open."""
+def _built_with_global(
+    kernel: LoopKernel, placement: Placement, cuts: list[int], limits: DeviceLimits
+) -> Verified | None:
+    """Return the schedule with the temporaries that live across launches in global memory, where that is left open."""
     open_names = {name for name, t in kernel.temporaries.items() if t.address_space is AddressSpace.AUTO}
     chosen = passages(placement, cuts).keys() & open_names
     if not chosen:
-        return kernel
+        return None
     moved = {name: replace(kernel.temporaries[name], address_space=AddressSpace.GLOBAL) for name in chosen}
-    return replace(kernel, temporaries={**kernel.temporaries, **moved})
+    try:
+        return _build(replace(kernel, temporaries={**kernel.temporaries, **moved}), limits)
+    except VerificationError:
+        return None
+
+
+def _open(proofs: Iterable[Proof]) -> Iterator[Diagnostic]:
+    """Yield what is let pass without a proof."""
+    yield from (finding for proof in proofs for finding in proof.found)
 
 
 def _crossing(placement: Placement, cuts: list[int]) -> Iterator[Diagnostic]:

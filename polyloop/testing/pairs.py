@@ -31,7 +31,9 @@ from polyloop.errors import (
     Witness,
 )
 from polyloop.frozen import replace as kernel_with
+from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.schedule.build import build_verified
 from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.interpreter import interpret
@@ -395,7 +397,7 @@ class _Exploration:
 
     def judged(self, kernel: LoopKernel, sizes: Iterable[int]) -> tuple[int, ...]:
         """Return those of *sizes* at which the program reads nothing undefined; note what is not legal."""
-        kernel, defined = assign_auto(kernel), []
+        kernel, defined = _as_built(kernel), []
         for n in sizes:
             if not _allowed(kernel, n):
                 defined.append(n)
@@ -419,6 +421,21 @@ class _Exploration:
                     continue
             defined.append(n)
         return tuple(defined)
+
+
+def _as_built(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel*, every axis decided, with the temporaries in global memory that its schedule puts there."""
+    spaces = build_verified(kernel, CudaTarget().limits).placement.spaces
+    kernel = assign_auto(kernel)
+    return kernel_with(
+        kernel,
+        temporaries={
+            name: kernel_with(temporary, address_space=AddressSpace.GLOBAL)
+            if temporary.address_space is AddressSpace.AUTO and spaces[name] is AddressSpace.GLOBAL
+            else temporary
+            for name, temporary in kernel.temporaries.items()
+        },
+    )
 
 
 def _generated(kernel: LoopKernel, *, is_far: bool) -> Programs:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.schedule import build
 from polyloop.testing import pairs
 from polyloop.testing.drawers import DRAWERS, NOT_DRAWN
 from polyloop.testing.fuzz import main, report
@@ -34,6 +35,15 @@ def test_every_transform_is_drawn() -> None:
     rng = random.Random(0)
     names = {random_step(rng, knl).name for _ in range(1500)}
     assert names == DRAWERS.keys() & FUNCTIONS.keys()
+
+
+def test_every_transform_is_drawn_for_a_kernel_without_inames() -> None:
+    """Seed 33401972: such a kernel has none to choose from."""
+    for text in ("a[0] = 1", "<> s = 1.0"):
+        knl = pl.make_kernel("{:}", text, silenced_warnings="*")
+        for name in DRAWERS.keys() & FUNCTIONS.keys():
+            for seed in range(10):
+                assert isinstance(DRAWERS[name](random.Random(seed), knl), dict), name
 
 
 def test_kernels_and_chains_are_the_same_each_time() -> None:
@@ -104,6 +114,23 @@ def test_the_witness_of_terms_computed_ahead_is_checked() -> None:
 def _source(domain: str, *lines: str) -> Source:
     data = (pl.GlobalArg("a", np.float64, shape="2*n + 8, 2*n + 8"), pl.GlobalArg("o", np.float64, shape="2*n + 8"))
     return Source("tried", (domain,), lines, data)
+
+
+def test_a_tile_that_all_blocks_share_is_judged_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 33301922: the schedule put it in global memory, and brute force looked at one for each block."""
+    monkeypatch.setattr(build, "_open", lambda proofs: ())
+    square = "{[i, j]: 0 <= i, j < n}"
+    data = (pl.GlobalArg("o0", np.float32, shape="n, n + 1"),)
+    source = Source("left", (square,), ("o0[i, j] = o0[i, j + 1]",), data)
+    steps = (
+        Step("unchecked", {"reason": "brute force judges it"}),
+        Step("split_iname", {"split_iname": "i", "inner_length": 2, "outer_tag": "g.0"}),
+        Step("split_iname", {"split_iname": "j", "inner_length": 2, "outer_tag": "g.1"}),
+        Step("add_prefetch", {"var_name": "o0", "sweep_inames": ["i_inner", "j_inner"]}),
+    )
+    tally = check_pair(Pair(source, steps, (6,), 1))
+    assert tally.counts["accepted runs that are not legal, as was waived"] == 1
+    assert not tally.failures
 
 
 def test_a_wrong_order_that_is_let_pass_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,6 +136,36 @@ def test_a_wait_between_blocks_is_no_barrier_inside_of_one() -> None:
     ]
 
 
+def in_two_launches(space: str = "auto") -> pl.LoopKernel:
+    """Each block copies its tile before any block writes: a tile would have to live from one launch to the next."""
+    data = [pl.GlobalArg("a", F, shape="n, n + 1")]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", "a[i, j] = a[i, j + 1]", [*data, ...], name="left")
+    knl = pl.split_iname(pl.unchecked(knl, "a is zero"), "i", 2, outer_tag="g.0")
+    knl = pl.split_iname(knl, "j", 2, outer_tag="g.1")
+    knl = pl.add_prefetch(knl, "a", ["i_inner", "j_inner"])
+    return pl.set_temporary_address_space(knl, "a_fetch", space)
+
+
+def test_a_waiver_is_not_about_what_is_chosen_for_the_user() -> None:
+    """Seed 33301922: the tile became one in global memory for all blocks, though that was proven wrong."""
+    with pytest.raises(pl.VerificationError) as error:
+        pl.verify(in_two_launches())
+    assert error.value.codes == ("private-across-launches",)
+    certificate = pl.verify(in_two_launches("global"))  # as the user says
+    assert "race" in [finding.code for finding in certificate.open]
+
+
+def test_what_is_chosen_and_proven_is_chosen_under_a_waiver_too() -> None:
+    """A scalar of all blocks lives from one launch to the next in global memory."""
+    text = "<> s = 3*a[0] {id=s}\nb[i] = s*a[i] {id=v, dep=s}\nc[j] = b[63 - j] + s {dep=v}"
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < 64}", text, [pl.GlobalArg("a, b", F, shape="64"), ...])
+    knl = pl.unchecked(knl, "as it is")
+    for iname in ("i", "j"):
+        knl = pl.split_iname(knl, iname, 8, outer_tag="g.0", inner_tag="l.0")
+    assert len(pl.generate_code(knl, target=pl.CudaTarget()).launches) == 3
+    assert not pl.verify(knl).open
+
+
 def test_in_one_block_the_wait_is_a_barrier() -> None:
     knl = pl.fix_parameters(floyd(), n=20)
     knl = pl.tag_inames(knl, "i:l.1, j:l.0")
