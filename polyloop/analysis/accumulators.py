@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Final
 
 import islpy as isl
 
@@ -18,7 +19,12 @@ from polyloop.analysis.uniform import divergent_reductions
 from polyloop.errors import Diagnostic
 from polyloop.poly.budget import looking_at
 
-__all__ = ["accumulator_obligations", "same_instance"]
+__all__ = ["PARTIAL_RESULTS", "accumulator_obligations", "same_instance"]
+
+PARTIAL_RESULTS: Final = (
+    "let each block have a partial result with stage_reduction or reduce_atomically, or keep the loop sequential"
+)
+"""Hint for terms that are not added to one accumulator."""
 
 _IN = isl.dim_type.in_
 _OUT = isl.dim_type.out
@@ -56,6 +62,9 @@ def _accumulator(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
     group = [s for s in new.statements.values() if s.lowered.writes_to(name)]
     init = next(s for s in group if s.lowered.role == "init")
     users = readers_of(new, name)
+    if apart := _axes_apart(init, group):
+        yield _not_combined(comparison, name, init, apart)
+        return
     yield from divergent_reductions(new, name)
     if _is_nested(new, init, [s for s, _ in users]):
         return
@@ -77,6 +86,29 @@ def _accumulator(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
 def _across(placement: Placement, name: str) -> tuple[str, ...]:
     """Return the thread axes over which the partial results of the accumulator *name* lie."""
     return next((s.lowered.across for s in writers_of(placement, name) if s.lowered.role == "init"), ())
+
+
+def _axes_apart(init: Placed, group: Sequence[Placed]) -> frozenset[str]:
+    """Return the axes along which terms are in accumulators that are not combined."""
+    return frozenset[str]().union(*map(_axes_of, group)) - _axes_of(init) - {*init.lowered.across}
+
+
+def _axes_of(statement: Placed) -> frozenset[str]:
+    """Return the axes on which the inames of a statement lie; also of one to which all threads come."""
+    used = (statement.forms.get(iname) for iname in statement.lowered.inames)
+    return frozenset(x for form in used if form is not None for x in form.names() if "." in x)
+
+
+def _not_combined(comparison: Comparison, name: str, init: Placed, axes: frozenset[str]) -> Diagnostic:
+    expr = comparison.new.program.accumulators[name].reduction
+    return Diagnostic(
+        "parallel-reduction",
+        f"the terms of '{expr.operation}' over {', '.join(expr.inames)} cannot be spread over "
+        f"{' and '.join(map(repr, sorted(axes)))}",
+        ("each index of the axis has an accumulator of its own, and these are not combined",),
+        (PARTIAL_RESULTS,),
+        sites=(init.lowered.instruction.site(),),
+    )
 
 
 def _clobbered(comparison: Comparison, name: str, user: Placed) -> Diagnostic:

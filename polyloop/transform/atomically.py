@@ -154,8 +154,6 @@ def _problems(kernel: LoopKernel, instruction: Instruction, reduction: Reduction
         yield f"its terms read '{instruction.target}'", "collect them in another variable"
     elif made := sorted(instruction.reads & {*kernel.evaluations, *kernel.buffers}):
         yield f"it reads '{made[0]}', which a transform made", "reduce atomically before, and fetch ahead after that"
-    elif changed := _not_in_the_program(kernel, instruction):
-        yield f"a transform made '{changed[0]}', or changed its axes", "reduce atomically before"
     elif problem := _type_problem(kernel, instruction):
         yield problem, "let the array have the type of the terms"
     else:
@@ -179,6 +177,9 @@ def _type_problem(kernel: LoopKernel, instruction: Instruction) -> str:
 
 
 def _instance_problems(kernel: LoopKernel, instruction: Instruction) -> Iterator[tuple[str, str]]:
+    if changed := _not_in_the_program(kernel, instruction):
+        yield f"a transform made '{changed[0]}', or changed its axes", "reduce atomically before"
+        return
     sets = (instruction.domain, *(term.domain for term in instruction.terms))
     if any(bound_variables(used, kernel.parameters) for used in sets):
         yield "data decides about its loops", "leave it as it is"

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import islpy as isl
 
+from polyloop.analysis.accumulators import PARTIAL_RESULTS
 from polyloop.analysis.blocks import block_violations
 from polyloop.analysis.lanes import lane_violations
 from polyloop.analysis.legality import order_violations
@@ -147,8 +148,7 @@ def _reduction_violations(kernel: LoopKernel, iname: str, text: str) -> Iterator
             if isinstance(tag, LocalAxis) and not ordered and reduction.start is None:
                 continue
             why = f"{_two_terms(term, iname)} would be added to one accumulator at the same time"
-            hint = "let each block have a partial result with stage_reduction or reduce_atomically, or keep the loop "
-            hint += "sequential"
+            hint = PARTIAL_RESULTS
             if ordered:
                 why = f"the terms of '{reduction.operation}' are combined in their order, one after the other"
                 hint = "keep its loop sequential, or reduce without 'ordered' if any order will do"

@@ -67,11 +67,11 @@ class Tile(Transform):
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         if found := tuple(order_violations(after)):
             return (self._explained(before, found[0]),)
-        if after.evaluations or after.buffers:
-            return tuple(value_violations(after))
         if self.within is not None:
             return nest_violations(after)
         found = tuple(parallel_violations(after, self._tags()))
+        if not found and (after.evaluations or after.buffers):
+            return tuple(value_violations(after))
         if not found or found[0].code == "parallel-reduction":
             return found
         hints = skew_hint(before, [iname for iname, _ in self.lengths], self._is_free)

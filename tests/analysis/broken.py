@@ -14,6 +14,7 @@ from polyloop.expr.operations import OPERATIONS
 from polyloop.expr.rewrite import children, rebuild
 from polyloop.frozen import replace
 from polyloop.kernel.instruction import Copy, Instruction, Partial, SubstitutionRule
+from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import SET, constant_bounds
 
@@ -38,6 +39,7 @@ def broken(knl: pl.LoopKernel) -> Iterator[Broken]:
             order = [*knl.instructions]
             order[number - 1], order[number] = order[number], order[number - 1]
             yield f"{old.id}: before its neighbour", replace(knl, instructions=tuple(order))
+    yield from _on_axes(knl)
     for name, rule in knl.substitutions.items():
         changed = SubstitutionRule.of(name, rule.arguments, p.Product((3, rule.expression)))
         yield f"rule {name}: times 3", replace(knl, substitutions={**knl.substitutions, name: changed})
@@ -45,6 +47,17 @@ def broken(knl: pl.LoopKernel) -> Iterator[Broken]:
             for label, body in _nodes(rule.expression, partial(_advanced, parameter)):
                 changed = SubstitutionRule.of(name, rule.arguments, body)
                 yield f"rule {name}: {label}", replace(knl, substitutions={**knl.substitutions, name: changed})
+
+
+def _on_axes(knl: pl.LoopKernel) -> Iterator[Broken]:
+    """Yield *knl* with a sequential loop on an axis that no other loop is on."""
+    taken = {str(tag) for tag in knl.iname_tags.values()}
+    for iname in sorted(knl.inames):
+        if not isinstance(knl.tag(iname), Sequential):
+            continue
+        axes = [(GroupAxis(number), LocalAxis(number)) for number in range(8)]
+        for tag in (next(axis for axis in kind if str(axis) not in taken) for kind in zip(*axes, strict=True)):
+            yield f"loop {iname}: on {tag}", replace(knl, iname_tags={**knl.iname_tags, iname: tag})
 
 
 def _changes(knl: pl.LoopKernel, old: Instruction) -> Iterator[tuple[str, Instruction]]:

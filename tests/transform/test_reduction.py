@@ -13,11 +13,13 @@ import polyloop as pl
 from polyloop.analysis.values import value_violations
 from polyloop.expr.nodes import Reduction
 from polyloop.kernel.instruction import Term
+from polyloop.kernel.tags import GroupAxis
 from polyloop.runtime.nvrtc import compile_cuda
 from tests.transform.checking import check, cuda, refused, same_after_replay
 from tests.transform.kernels import F
 
 Golden = Callable[[str, str], None]
+Change = Callable[[pl.LoopKernel], pl.LoopKernel]
 
 
 def rows() -> pl.LoopKernel:
@@ -240,6 +242,32 @@ def test_no_reduction_over_the_iname() -> None:
     refused(split_rows(), lambda k: pl.split_reduction_outward(k, "k_inner", within="id:x"), "unknown-instruction")
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda k: pl.add_prefetch(k, "a", []),
+        lambda k: pl.buffer_array(k, "s", []),
+        lambda k: k,
+    ],
+    ids=["prefetch", "buffer", "nothing"],
+)
+@pytest.mark.parametrize(
+    "apart",
+    [
+        lambda k: pl.tile(k, {"k": 3}, outer_tags={"k": "g.0"}),
+        lambda k: pl.tile(k, {"i": 4, "k": 3}, outer_tags={"k": "g.1"}, within="*"),
+        lambda k: pl.split_iname(k, "k", 3, outer_tag="g.0"),
+        lambda k: pl.split_iname(k, "k", 3, inner_tag="g.0", within="*"),
+        lambda k: pl.tag_inames(k, "k:g.0"),
+        lambda k: pl.duplicate_inames(k, "k", "*", tags={"k": "g.0"}),
+    ],
+    ids=["tile", "tile within", "split", "split within", "tag", "duplicate"],
+)
+def test_terms_on_blocks(made: Change, apart: Change) -> None:
+    """Seed 34201207: ``tile`` did not look at its tags where something was fetched ahead."""
+    refused(made(rows()), apart, "parallel-reduction")
+
+
 def test_a_partial_reduction_on_blocks() -> None:
     knl = pl.split_reduction_inward(split_rows(), "k_inner")
     refused(knl, lambda k: pl.tag_inames(k, "k_inner:g.1"), "parallel-reduction")
@@ -261,6 +289,15 @@ def _codes(knl: pl.LoopKernel) -> list[str]:
 
 def test_untouched() -> None:
     assert not _codes(_tampered(lambda i: i))
+
+
+@pytest.mark.parametrize("iname", ["k_inner", "k_outer"])
+def test_terms_that_are_spread_over_blocks(iname: str) -> None:
+    for knl in (split_rows(), _tampered(lambda i: i)):
+        assert _codes(replace(knl, iname_tags={**knl.iname_tags, iname: GroupAxis(1)})) == ["parallel-reduction"]
+    (finding,) = value_violations(replace(split_rows(), iname_tags={"k_outer": GroupAxis(0)}))
+    assert finding.message == "the terms of 'sum' over k_outer, k_inner cannot be spread over 'g.0'"
+    assert finding.notes == ("each index of the axis has an accumulator of its own, and these are not combined",)
 
 
 def test_a_partial_result_that_nobody_combines() -> None:
