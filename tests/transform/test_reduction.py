@@ -268,6 +268,12 @@ def test_terms_on_blocks(made: Change, apart: Change) -> None:
     refused(made(rows()), apart, "parallel-reduction")
 
 
+@pytest.mark.parametrize("lanes", ["ilp", "vec"])
+def test_terms_on_blocks_and_lanes(lanes: str) -> None:
+    knl = pl.fix_parameters(rows(), n=8)
+    refused(knl, lambda k: pl.split_iname(k, "k", 2, outer_tag="g.0", inner_tag=lanes), "parallel-reduction")
+
+
 def test_a_partial_reduction_on_blocks() -> None:
     knl = pl.split_reduction_inward(split_rows(), "k_inner")
     refused(knl, lambda k: pl.tag_inames(k, "k_inner:g.1"), "parallel-reduction")
