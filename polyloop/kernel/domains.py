@@ -96,7 +96,8 @@ def iname_range(kernel: LoopKernel, iname: str) -> tuple[int | None, int | None]
     """Return the least and the greatest value of *iname* in any instance, None where parameters decide.
 
     They are 0 and 0 if there is no instance.  What is asked are the instances themselves: a domain of the kernel may
-    have none where another one of its inames has no value.
+    have none where another one of its inames has no value.  The values of that domain count too: where a condition
+    keeps some of them from an instruction, a loop over lanes or threads has them nevertheless.
     """
     known = _known_ranges(kernel)
     if iname not in known:
@@ -118,6 +119,7 @@ def _iname_range(kernel: LoopKernel, iname: str) -> tuple[int | None, int | None
     if not used:
         domain = domain_for(kernel.domains, (iname,), parameter_space(kernel.parameters))
         used[id(domain), 0] = domain
+    used |= {(id(d.set), d.inames.index(iname)): d.set for d in kernel.domains if iname in d.inames}
     found = [_range_in(domain, position, kernel.assumptions) for (_, position), domain in used.items()]
     ends = [range_ for range_ in found if range_ is not None] or [(0, 0)]
     lows, highs = [low for low, _ in ends], [high for _, high in ends]
