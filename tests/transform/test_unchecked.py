@@ -136,6 +136,17 @@ def test_a_wait_between_blocks_is_no_barrier_inside_of_one() -> None:
     ]
 
 
+def test_no_hint_is_tried_without_a_proof() -> None:
+    """All steps of 'a' before all steps of 'b' would be another program, and seemed to be legal."""
+    text = "for t\n  for i\n    x[i] = y[i-1] {id=a}\n  end\n  for j\n    y[j] = x[n-j] {id=b}\n  end\nend"
+    domain = "{[t, i, j]: 0 <= t < m and 1 <= i, j < n}"
+    knl = pl.unchecked(pl.make_kernel(domain, text, [pl.GlobalArg("x, y", F, shape="n + 1"), ...]), "steps are few")
+    with pytest.raises(pl.TransformError) as error:
+        pl.tag_inames(knl, "i:g.0")
+    assert {*error.value.codes} == {"blocks-wait"}
+    assert "distribute_loops" not in str(error.value)
+
+
 def in_two_launches(space: str = "auto") -> pl.LoopKernel:
     """Each block copies its tile before any block writes: a tile would have to live from one launch to the next."""
     data = [pl.GlobalArg("a", F, shape="n, n + 1")]
