@@ -1,4 +1,4 @@
-"""Twists of a random kernel: types that wrap, unions and strides, strided arrays, inames far from 0, hostile names.
+"""Twists of a random kernel: types that wrap, unions and strides, strided arrays, computed subscripts, hostile names.
 
 Each takes the text of a kernel and returns another, whose name it adds to the ``features`` of the source.
 """
@@ -18,7 +18,7 @@ from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.specs import GlobalArg, TemporaryVariable, ValueArg
 from polyloop.testing.hostile import HOSTILE
-from polyloop.testing.random_kernels import Source
+from polyloop.testing.random_kernels import EXTENT, Source
 
 __all__ = ["FAR", "TWISTS", "twisted"]
 
@@ -167,6 +167,30 @@ def _layout(rng: random.Random, shape: str) -> dict[str, Any]:
     ))  # fmt: skip
 
 
+_COMPUTED: Final = (
+    "({0}) & 7", "({0}) % 5", "(({0}) ^ 1) & 7", "(({0}) & 1) << 2", "if({0} < 5, {0}, 4)", "min({0}, 6)",
+    "7 - (({0}) & 7)", "(({0}) | 1) & 7", "(({0}) & 3) + 2", "(({0}) >> 1) & 3",
+)  # fmt: skip
+_ELEMENT: Final = re.compile(r"\b(\w+)\[([^\[\]]*)\]")
+
+
+def computed(rng: random.Random, source: Source) -> Source:
+    """Compute subscripts of arrays that are only read by operators on bits, choices and remainders."""
+    written = {found[1] for line in source.lines if (found := re.match(r"\s*(?:<> )?(\w+)\[", line))}
+    roomy = (entry.name for entry in source.data if isinstance(entry, GlobalArg) and EXTENT in str(entry.shape))
+    read = {*roomy} - written
+
+    def subscripts(found: re.Match[str]) -> str:
+        parts = [part.strip() for part in found[2].split(",")]
+        if found[1] not in read or any(part.count("(") != part.count(")") for part in parts):
+            return found[0]
+        new = [rng.choice(_COMPUTED).format(part) if rng.random() < 0.5 else part for part in parts]
+        return f"{found[1]}[{', '.join(new)}]"
+
+    lines = tuple(_ELEMENT.sub(subscripts, line) for line in source.lines)
+    return source if lines == source.lines else _with(source, "computed subscripts", lines=lines)
+
+
 # }}}
 # {{{ large numbers
 
@@ -250,7 +274,7 @@ def colliding(rng: random.Random, source: Source) -> Source:
 
 TWISTS: Final[tuple[tuple[Twist, float], ...]] = (
     (unions, 0.10), (strided, 0.08), (layouts, 0.15), (integers, 0.25), (far, 0.12), (hostile, 0.15), (colliding, 0.10),
-    (apart, 0.06),
+    (apart, 0.06), (computed, 0.08),
 )  # fmt: skip
 """With how likely each is."""
 

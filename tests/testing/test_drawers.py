@@ -34,8 +34,8 @@ from polyloop.testing.waived import is_waived
 
 BEGIN = 500_000
 DRAWN = (
-    "Python", "apart", "barrier", "colliding names", *FAR, "hostile names", "rules", "strided arrays", "strided domain",
-    "union", "wide tiles",
+    "Python", "apart", "barrier", "colliding names", "computed subscripts", *FAR, "hostile names", "rules",
+    "strided arrays", "strided domain", "union", "wide tiles",
 )  # fmt: skip
 WIDTHS = ("8", "16", "32", "64")
 
@@ -190,6 +190,11 @@ def _strides(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Addresses, "_address", packed)
 
 
+def _bare(patch: pytest.MonkeyPatch) -> None:
+    """Leave out the parentheses around a subscript in a sum."""
+    patch.setattr("polyloop.codegen.addresses.SUM", 0)
+
+
 def _fresh(patch: pytest.MonkeyPatch) -> None:
     """Let generated programs take the names that they wish for."""
     patch.setattr(Names, "fresh", lambda _, wish: wish)
@@ -204,6 +209,7 @@ PLANTS: dict[str, tuple[Plant, int, set[str]]] = {
     "Python": (_augmented, 12, {"wrong-meaning"}),
     "barrier": (_barriers, 12, {"wrong-meaning"}),
     "colliding names": (_fresh, 20, {"crash", "wrong-result"}),
+    "computed subscripts": (_bare, 12, {"wrong-result"}),
     "far": (_indices, 12, {"wrong-result", "crash"}),
     "hostile names": (_names, 12, {"crash"}),
     "strided arrays": (_strides, 4, {"wrong-result"}),
