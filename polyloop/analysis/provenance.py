@@ -135,6 +135,20 @@ class _At:
         inames = self.old.lowered.inames
         return {x: origin.forms[x].substitute(self.reader.forms) for x in inames if x not in self.free}
 
+    @cached_property
+    def compared(self) -> dict[tuple[Affine, Affine], bool]:
+        """Pairs of forms, and whether they are one form in the dimensions of the reader: subscripts recur."""
+        return {}
+
+    def is_same(self, a: Affine, b: Affine) -> bool:
+        """Return whether a form of the reference statement and one of its copy are the same at sight."""
+        known = self.compared.get((a, b))
+        if known is None:
+            known = not self.steps and (not self.free or a.names().isdisjoint(self.free))
+            known = known and a.substitute(self.forms) == b.substitute(self.new.forms)
+            self.compared[a, b] = known
+        return known
+
 
 class _Walk:
     """The expressions of one transformed program."""
@@ -144,6 +158,7 @@ class _Walk:
         self.kernel = comparison.kernel
         self.is_folded = False
         self.known: dict[Placed, frozenset[str]] = {}
+        self.kept: dict[str, bool] = {}
 
     @cached_property
     def new(self) -> Placement:
@@ -330,7 +345,11 @@ class _Walk:
 
     def is_kept(self, name: str) -> bool:
         """Return whether the elements of a variable are the reference program's, and do not follow from its writes."""
-        return isinstance(self.old.program.kernel.arrays().get(name), ArrayArg) or not writers_of(self.old, name)
+        known = self.kept.get(name)
+        if known is None:
+            array = self.old.program.kernel.arrays().get(name)
+            known = self.kept[name] = isinstance(array, ArrayArg) or not writers_of(self.old, name)
+        return known
 
     def sources(self, at: _At, b: Expression) -> Iterator[_At]:
         """Yield the places in the statements that fill the temporary that is read."""
@@ -365,7 +384,10 @@ class _Walk:
         form = affine_of(expr)
         if form is None or not form.terms:
             return form
-        return form if form.names() <= self.numbers(statement) else None
+        numbers = self.numbers(statement)
+        if len(form.terms) == 1 and type(form.terms[0][0]) is str:
+            return form if form.terms[0][0] in numbers else None
+        return form if form.names() <= numbers else None
 
     def numbers(self, statement: Placed) -> frozenset[str]:
         """Return the inames and parameters of which *statement* may have forms."""
@@ -379,8 +401,7 @@ class _Walk:
         """Return why two forms, each in the inames of its statement, have not one value; None if they have."""
         if not a.terms and not b.terms:
             return None if a == b else ""
-        is_known = not at.steps and (not at.free or a.names().isdisjoint(at.free))
-        if is_known and a.substitute(at.forms) == b.substitute(at.new.forms):
+        if at.is_same(a, b):
             return None
         looking_at(at.new, at.old)
         wrong = self.differing(at, a.substitute(at.old.forms), b.substitute(at.new.forms))
