@@ -33,12 +33,12 @@ from polyloop.expr.operations import combining
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children, rebuild, substitute, variables
 from polyloop.expr.rules import expand_rules
-from polyloop.expr.updates import update_of
 from polyloop.frozen import replace
 from polyloop.kernel.domains import bound_variables, without_bound_variables
 from polyloop.kernel.instruction import Instruction, Move, Term, may_group
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import ThreadDigit, is_lane
+from polyloop.kernel.updates import update_of
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.intervals import is_computed
 from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values

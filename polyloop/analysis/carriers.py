@@ -15,8 +15,8 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
-from polyloop.expr.updates import NEUTRAL, Update, update_of
 from polyloop.kernel.instruction import Carry, CopyStep, Evaluation, Move, MoveRole
+from polyloop.kernel.updates import NEUTRAL, Update, update_of
 from polyloop.poly.affine import affine_of
 from polyloop.poly.sets import map_from_forms
 

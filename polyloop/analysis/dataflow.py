@@ -18,10 +18,10 @@ import islpy as isl
 from polyloop.analysis.last_writes import Accesses, last_writes
 from polyloop.analysis.lowering import Access
 from polyloop.analysis.placement import Placed, Placement, common_loops, storage_map
-from polyloop.expr.updates import EXCHANGE
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import memoised
+from polyloop.kernel.updates import EXCHANGE
 from polyloop.poly.affine import Affine
 from polyloop.poly.budget import NoAnswer, looking_at
 from polyloop.poly.radix import separates

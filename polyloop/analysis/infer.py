@@ -20,11 +20,11 @@ from polyloop.expr.records import is_record
 from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
 from polyloop.expr.typing import TypeConflictError, check_stored, infer, infer_type, settle
-from polyloop.expr.updates import update_of
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ValueArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.updates import update_of
 
 __all__ = [
     "accumulator_dtypes",

@@ -9,11 +9,11 @@ import islpy as isl
 
 from polyloop.analysis.guards import Guard
 from polyloop.expr.nodes import Expression, Operation, Reduction
-from polyloop.expr.updates import COMMUTATIVE
 from polyloop.frozen import quick
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.tree import Tree
+from polyloop.kernel.updates import COMMUTATIVE
 from polyloop.poly.affine import Affine
 
 __all__ = ["Access", "Accumulator", "Lowered", "Program", "leaf_count"]

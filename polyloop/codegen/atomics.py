@@ -12,8 +12,8 @@ from polyloop.codegen.scope import UNARY, Scope, Text
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import DType, computed, is_half, is_integer, is_signed
 from polyloop.expr.records import is_record
-from polyloop.expr.updates import EXCHANGE
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.updates import EXCHANGE
 from polyloop.schedule.plan import Statement
 
 __all__ = ["atomic_update"]

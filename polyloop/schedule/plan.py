@@ -105,7 +105,7 @@ class Statement:
     predicates
         Data-dependent conditions; all must hold for the instance to have an effect.
     atomic
-        Operation with which ``rhs`` is combined into ``lhs`` in one indivisible step (:mod:`polyloop.expr.updates`).
+        Operation with which ``rhs`` is combined into ``lhs`` in one indivisible step (:mod:`polyloop.kernel.updates`).
     bounds
         The last of ``dims``: scalar temporaries that the domain depends on, of which the program knows the values
         from their assignment on.

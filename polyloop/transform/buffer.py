@@ -21,12 +21,12 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
-from polyloop.expr.updates import NEUTRAL, update_of
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import Copy, Instruction, Move, MoveRole
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.match import matches, parse_match
 from polyloop.kernel.tags import axis_name
+from polyloop.kernel.updates import NEUTRAL, update_of
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.buffering import BufferPlan, accessing, buffered
 from polyloop.transform.staged import names_of

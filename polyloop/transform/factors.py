@@ -15,9 +15,9 @@ from polyloop.expr.dtypes import is_inexact
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import map_nodes, substitute, variables
-from polyloop.expr.updates import EXCHANGE, update_of
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.updates import EXCHANGE, update_of
 from polyloop.transform.base import Transform
 from polyloop.transform.replacing import MapInstructions
 

@@ -27,12 +27,12 @@ from polyloop.analysis.witness import element, instance, pair, witness
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.expr.rewrite import reductions
 from polyloop.expr.rules import expand_rules
-from polyloop.expr.updates import COMMUTATIVE, update_of
 from polyloop.frozen import replace
 from polyloop.kernel.instruction import Term, may_group
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.match import is_glob
 from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, is_lane, parse_tag, placing
+from polyloop.kernel.updates import COMMUTATIVE, update_of
 from polyloop.poly.sets import sample_pair
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.launch_hint import launch_hint

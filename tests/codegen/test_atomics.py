@@ -52,6 +52,22 @@ def test_every_update_on_every_target(operation: str, dtype: str) -> None:
         assert result["h"].tobytes() == expected.tobytes(), order
 
 
+@pytest.mark.parametrize(("target", "element"), [
+    ("h[i // 8 + 1]", "h[1 + i // 8]"), ("h[at(i // 8)]", "h[i // 8 + 1]"), ("h[i // 8 + 3 - 2]", "h[at(i // 8)]"),
+    ("h[1 - (-(i // 8))]", "own(i)"),
+])  # fmt: skip
+def test_an_element_is_updated_however_its_subscript_is_written(target: str, element: str) -> None:
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}", f"at(k) := k + 1\nown(k) := h[k // 8 + 1]\n{target} = {element} + x[i] {{atomic}}",
+        [pl.GlobalArg("h", np.float64, shape="n"), pl.GlobalArg("x", np.float64, shape="n"), ...],
+    )  # fmt: skip
+    knl = pl.split_iname(knl, "i", 4, outer_tag="g.0", inner_tag="l.0")
+    x, expected = np.arange(24.0), np.zeros(24)
+    np.add.at(expected, np.arange(24) // 8 + 1, x)
+    for result in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget()), {"h": np.zeros(24), "x": x}).values():
+        np.testing.assert_array_equal(result.h, expected)
+
+
 @pytest.mark.nvrtc
 @pytest.mark.parametrize(("operation", "dtype"), CASES)
 def test_nvrtc_takes_every_update(operation: str, dtype: str) -> None:

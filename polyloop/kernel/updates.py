@@ -9,6 +9,7 @@ import pymbolic.primitives as p
 
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import children
+from polyloop.poly.affine import affine_of
 
 __all__ = ["COMMUTATIVE", "EXCHANGE", "NEUTRAL", "Update", "update_of"]
 
@@ -42,12 +43,23 @@ def update_of(assignee: Expression, expression: Expression) -> Update | None:
     """Return what ``assignee = expression`` does to the assignee, None if it is no single operation on it."""
     operation = _OPERATIONS.get(type(expression))
     if operation is not None:
-        own = [child for child in expression.children if child == assignee]
-        rest = tuple(child for child in expression.children if child != assignee)
-        if len(own) == 1 and rest and not any(_occurs(assignee, child) for child in rest):
+        rest = tuple(child for child in expression.children if not _is_element(assignee, child))
+        count = len(expression.children) - len(rest)
+        if count == 1 and rest and not any(_occurs(assignee, child) for child in rest):
             return Update(operation, rest[0] if len(rest) == 1 else type(expression)(rest))
     return None if _occurs(assignee, expression) else Update(EXCHANGE, expression)
 
 
-def _occurs(part: Expression, whole: Expression) -> bool:
-    return bool(part == whole) or any(_occurs(part, child) for child in children(whole))
+def _occurs(element: Expression, whole: Expression) -> bool:
+    return _is_element(element, whole) or any(_occurs(element, child) for child in children(whole))
+
+
+def _is_element(element: Expression, expr: Expression) -> bool:
+    """Return whether *expr* is an element of an array, however that is written: ``a[i + 1]``, ``a[1 + i]``."""
+    if element == expr:
+        return True
+    if type(element) is not p.Subscript or type(expr) is not p.Subscript or element.aggregate != expr.aggregate:
+        return False
+    pairs = list(zip(element.index_tuple, expr.index_tuple, strict=False))
+    is_whole = len(element.index_tuple) == len(expr.index_tuple)
+    return is_whole and all(x == y or ((form := affine_of(x)) is not None and form == affine_of(y)) for x, y in pairs)
