@@ -47,10 +47,12 @@ class Addresses(Wrapping):
         return "".join(f"[{self.scope.variable(axis)}]" for axis in axes)
 
     def _reference(self, name: str, indices: Sequence[Expression]) -> str:
-        """Return the text of an element of an array, or of a scalar temporary."""
+        """Return the text of an element of an array, or of a scalar temporary: of the variable that holds it."""
         held = self.held.get((name, tuple(indices))) if self.held else None
-        if held is not None:
-            return held
+        return self._place(name, indices) if held is None else held
+
+    def _place(self, name: str, indices: Sequence[Expression]) -> str:
+        """Return the text of an element where it is stored, or of a scalar temporary."""
         array = self.scope.arrays.get(name)
         if array is None:
             own = self.scope.table_names.get(name, name) + self._prefix(name)

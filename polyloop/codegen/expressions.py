@@ -92,7 +92,7 @@ class Expressions(Addresses):
         self.context = context
         name, element, path = array_name(lhs), element_of(lhs), field_path(lhs)
         indices = () if isinstance(element, p.Variable) else element.index_tuple
-        text = self.made or self._reference(name, indices)
+        text = self.made or self._place(name, indices)
         dtype = self.scope.dtypes.get(name)
         assert dtype is not None, f"'{name}' has no type"
         for field in path:

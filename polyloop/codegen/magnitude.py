@@ -19,6 +19,7 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.codegen.rows import Divisibility
+from polyloop.expr.constants import number_of
 from polyloop.expr.dtypes import DType, is_bool, is_integer, is_unsigned
 from polyloop.expr.nodes import Expression, function_name
 from polyloop.expr.rewrite import children
@@ -305,7 +306,16 @@ class Magnitudes:
         return self._size(expr.shiftee)
 
     def _bits(self, expr: Expression) -> _Bound:
-        parts = _added(map(self._size, children(expr)))
+        if isinstance(expr, p.BitwiseAnd):
+            masks = [number for part in expr.children if (number := number_of(part)) is not None and number >= 0]
+            if masks:  # what has no sign leaves none
+                for part in expr.children:
+                    self._size(part)
+                return {(): min(masks)}
+        bounds = [self._size(part) for part in children(expr)]
+        if all(bound.keys() <= {()} for bound in bounds):  # numbers of so many bits and a sign stay such numbers
+            return {(): (1 << ceil(max(bound.get((), 0) for bound in bounds)).bit_length()) - 1}
+        parts = _added(bounds)
         return _added([parts, parts, {(): 1}])
 
     def _one_of(self, expr: Expression) -> _Bound:

@@ -24,11 +24,18 @@ CHAINS: Final = frozenset({p.Sum, p.Product, p.BitwiseAnd, p.BitwiseOr, p.Bitwis
 
 
 def operands(expr: Chain) -> tuple[Expression, ...]:
-    """Return what a chain combines: ``b`` for the term ``-1*b`` of a sum, which subtracts it."""
+    """Return what a chain combines: ``b`` for a term ``-1*b`` of a sum, which subtracts it, and 3 for a term -3."""
     first, *rest = expr.children
     if type(expr) is not p.Sum:
         return (first, *rest)
-    return (first, *(part if (taken := subtrahend(part)) is None else taken for part in rest))
+    return (first, *map(_taken, rest))
+
+
+def _taken(part: Expression) -> Expression:
+    """Return what a term of a sum adds or subtracts."""
+    if type(part) is int and part < 0:
+        return -part
+    return part if (taken := subtrahend(part)) is None else taken
 
 
 def paired(expr: Expression, types: Sequence[ScalarType | None]) -> Expression:

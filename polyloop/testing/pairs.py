@@ -383,7 +383,7 @@ class _Exploration:
     def finish(self, kernel: LoopKernel, sizes: Sequence[int]) -> tuple[Pair, Programs] | None:
         """Generate code, and have brute force judge what was accepted."""
         try:
-            programs = _generated(kernel, is_far=bool({*FAR} & {*self.source.features}))
+            programs = _generated(kernel, is_large=bool(_LARGE & {*self.source.features}))
         except (VerificationError, CodegenError) as refused:
             self.tally.counts["schedules refused"] += 1
             self.refusal(kernel, refused, None)
@@ -438,10 +438,14 @@ def _as_built(kernel: LoopKernel) -> LoopKernel:
     )
 
 
-def _generated(kernel: LoopKernel, *, is_far: bool) -> Programs:
-    """Return the programs of *kernel*; those with 64-bit indices too, if its inames are large."""
+_LARGE: Final = frozenset({*FAR, "computed subscripts"})
+"""Features of sources whose index arithmetic may need 64 bits: by what inames are, or what temporaries might be."""
+
+
+def _generated(kernel: LoopKernel, *, is_large: bool) -> Programs:
+    """Return the programs of *kernel*; those with 64-bit indices too, if its indices may be large."""
     c, cuda = generate_code(kernel, target=CTarget()), generate_code(kernel, target=CudaTarget())
-    if not is_far:
+    if not is_large:
         return Programs(kernel, c, cuda)
     other = kernel_with(kernel, name=f"{kernel.name}_wide")
     first, second = (generate_code(other, target=target, index_bits=64) for target in (CTarget(), CudaTarget()))

@@ -66,3 +66,17 @@ def test_iterations_apart_say_nothing_of_the_others(slabs: tuple[int, int]) -> N
     assert caught.value.codes == ("index-overflow",)
     for result in run_on_fibres(pl.generate_code(knl, target=pl.CudaTarget(), index_bits=64), arguments).values():
         assert result.y[1] == 6.0
+
+
+@pytest.mark.parametrize(
+    "subscript", ["k[i] & 1023", "1023 & k[i]", "(k[i] ^ m[i]) & 1023", "(k[i] & 255) << 2", "~k[i] & 7"]
+)
+def test_bits_of_a_number_without_a_sign_are_no_more_than_it_has(subscript: str) -> None:
+    """Tables of hashes need no indices of 64 bits."""
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n}", f"y[i] = x[{subscript}]",
+        [pl.GlobalArg("k, m", np.int32, shape="n"), pl.GlobalArg("x", np.float32, shape="1024"),
+         pl.GlobalArg("y", np.float32, shape="n"), ...],
+    )  # fmt: skip
+    conditions = [str(check.condition) for check in pl.generate_code(knl, target=pl.CTarget()).index_checks]
+    assert all(condition == "n <= 2147483647" for condition in conditions)

@@ -93,7 +93,7 @@ def wrapped(values: Any, dtype: Any) -> Any:
 
 
 @needs_compiler
-def test_integers_wrap_before_they_meet_a_quotient() -> None:
+def test_integers_wrap_before_they_meet_another_type() -> None:
     whole = B.astype(int)
     everywhere({
         "b[i]*h[i]*(b[i]/3)": (wrapped(whole * H, np.int16) * (B / 3), np.float64),
@@ -101,4 +101,6 @@ def test_integers_wrap_before_they_meet_a_quotient() -> None:
         "b[i]*b[i]*(b[i]/3)": (wrapped(whole * B, np.uint8) * (B / 3), np.float64),
         "b[i] + b[i] + h[i]/3": (wrapped(whole + B, np.uint8) + H / 3, np.float64),
         "b[i] + b[i] + 0.5": (wrapped(whole + B, np.uint8) + 0.5, np.float64),
+        "u[i] - 4294967295 + 65536 - h[i]": (wrapped(U.astype(int) - 2**32 + 1 + 65536, np.uint32) - H, np.int64),
+        "u[i] - 7 - h[i]": (wrapped(U.astype(int) - 7, np.uint32) - H, np.int64),
     })  # fmt: skip

@@ -368,6 +368,20 @@ def moved_in_place() -> pl.LoopKernel:
     return pl.split_iname(kernel("x[i] = x[i + 4] + 1", pl.GlobalArg("x", F, shape="n + 4")), "i", 4, inner_tag="vec")
 
 
+def _added_before(n: int) -> Case:
+    x, y = vectors(n, 1)[0], vectors(n + 8, 1)[0]
+    want = y.copy()
+    want[3 : n + 3] += np.maximum(x, y[4 : n + 4])
+    return {"x": x, "y": y}, {"y": want}
+
+
+@case(_added_before)
+def elements_of_a_vector_are_stored_where_they_lie() -> pl.LoopKernel:
+    """``y[i + 4]`` is loaded as a vector, and stored lane by lane: an update of its elements is one in memory."""
+    arrays = pl.GlobalArg("x", F, shape="n"), pl.GlobalArg("y", F, shape="n + 8")
+    return pl.split_iname(kernel("y[i + 3] = y[i + 3] + max(x[i], y[i + 4])", *arrays), "i", 4, inner_tag="vec")
+
+
 def _not_at_zero(n: int) -> Case:
     x, y = vectors(n + 3, 2)
     want = y.copy()
