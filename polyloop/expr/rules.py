@@ -108,16 +108,28 @@ def expand_rules(expr: Expression, rules: Mapping[str, Rule], operation: str = "
         ``wrong-argument-count``, ``recursive-rule``, ``rule-too-large``, ``bad-rule-argument`` (an expression where
         the rule subscripts its parameter), ``captured-name``.
     """
-    if not rules:
+    used = _used(expr, rules) if rules else ()
+    if not used:
         return expr
-    key = (id(expr), *map(id, rules.values()))
+    kept = (expr, *[rules[name] for name in used])
+    key = tuple(map(id, kept))
     known = _expanded.get(key)
-    if known is None or known[1] != (*rules,):
+    if known is None or known[1] != used:
         if len(_expanded) >= _RECENT:
             _expanded.clear()
-        result = _Expansion(rules, operation).whole(expr)
-        known = _expanded[key] = ((expr, *rules.values()), (*rules,), result)
+        known = _expanded[key] = (kept, used, _Expansion(rules, operation).whole(expr))
     return known[2]
+
+
+def _used(expr: Expression, rules: Mapping[str, Rule]) -> tuple[str, ...]:
+    """Return the rules that *expr* uses, and those that these use."""
+    left = [name for name in names_in(expr) if name in rules]
+    found = {*left}
+    while left:
+        new = [name for name in names_in(rules[left.pop()].value) if name in rules and name not in found]
+        found.update(new)
+        left += new
+    return tuple(sorted(found))
 
 
 _expanded: dict[tuple[int, ...], tuple[tuple[object, ...], tuple[str, ...], Expression]] = {}
@@ -187,7 +199,7 @@ class _Expansion:
 
     def whole(self, expr: Expression) -> Expression:
         """Return *expr* expanded, if that is not too large."""
-        if names_in(expr).isdisjoint(self.rules):
+        if not any(name in self.rules for name in names_in(expr)):
             return expr
         self.check(self.measured(expr), "the statement")
         return self.expand(expr)

@@ -179,24 +179,36 @@ def align(domain: isl.Set, space: isl.Set) -> isl.Set:
     return domain.align_params(space.get_space())
 
 
+_last_homes: list[tuple[Sequence[Domain], dict[str, int]]] = []
+"""What :func:`_homes` found last, with what it was asked of: a kernel has many instructions."""
+
+
+def _homes(domains: Sequence[Domain]) -> dict[str, int]:
+    """Return the number of the domain that each iname is in."""
+    last = next(iter(_last_homes), None)
+    if last is not None and last[0] is domains and isinstance(domains, tuple):
+        return last[1]
+    found = {iname: place for place, domain in enumerate(domains) for iname in domain.inames}
+    _last_homes[:] = [(domains, found)]
+    return found
+
+
 def domain_for(domains: Sequence[Domain], inames: Sequence[str], space: isl.Set) -> isl.Set:
     """Return the set over *inames*, in that order, that the forest of *domains* allows.
 
     Inames that are not asked for but bound those that are get projected out; whether others have a value at all does
     not matter.
     """
-    home = {iname: domain for domain in domains for iname in domain.inames}
+    home = _homes(domains)
     wanted = {iname for iname in inames if iname in home}
     while True:
-        more = {x for iname in wanted for x in _parameters(home[iname]) if x in home} - wanted
+        more = {x for iname in wanted for x in _parameters(domains[home[iname]]) if x in home} - wanted
         if not more:
             break
         wanted |= more
-    chosen = {id(home[iname]) for iname in wanted}
+    chosen = [domains[place] for place in sorted({home[iname] for iname in wanted})]
     joint: isl.Set | None = None
-    for domain in domains:
-        if id(domain) not in chosen:
-            continue
+    for domain in chosen:
         part, kept = domain.set, frozenset(wanted.intersection(domain.inames))
         if len(kept) < len(domain.inames):
             part = related_range(part, domain.inames, kept)
@@ -205,7 +217,7 @@ def domain_for(domains: Sequence[Domain], inames: Sequence[str], space: isl.Set)
         joint = part if joint is None else joint.intersect(part)
     if joint is None:
         joint = space
-    for iname in {x for domain in domains if id(domain) in chosen for x in domain.inames}.difference(inames):
+    for iname in {x for domain in chosen for x in domain.inames}.difference(inames):
         position = joint.find_dim_by_name(_PARAM, iname)
         if position >= 0:
             joint = joint.project_out(_PARAM, position, 1)
