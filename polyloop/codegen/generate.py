@@ -21,7 +21,7 @@ from polyloop.codegen.cprinter import print_block
 from polyloop.codegen.definitions import comment, preamble_text, record_names, words_of_c_text
 from polyloop.codegen.digits import digit_lines, digits_of, without_digits
 from polyloop.codegen.divergence import refuse_divergent
-from polyloop.codegen.grid import GridAxis, grid_axes
+from polyloop.codegen.grid import GridAxis, grid_axes, hardware_axes
 from polyloop.codegen.indices import Indices
 from polyloop.codegen.language import AXIS_NAMES, Language
 from polyloop.codegen.linear import form_text
@@ -288,7 +288,8 @@ class _Program:
         taken |= self.foreign_words.union(self.table_names.values())
         names = self._names(taken)
         values: dict[str, str | int] = {p: p for p in self.index_names}
-        values |= {axis: names.fresh(AXIS_NAMES[axis]) for axis in _AXES}
+        hardware = self._hardware(launch)
+        values |= {axis: names.fresh(AXIS_NAMES[hardware.get(axis, axis)]) for axis in _AXES}
         digits = digits_of(self.statements[name] for name in used)
         values |= {axis: names.fresh(self.schedule.digit_names.get(axis, "t")) for axis in digits}
         values |= {dim: dim for dim in own if dim[1:2] != "."}
@@ -462,7 +463,7 @@ class _Program:
         """Return the definitions of the axes in use."""
         scope = function.scope
         shifts = {axis.name: axis for axis in function.axes if not axis.starts_at_zero}
-        chains = self.chains.get(function.launch.name)
+        chains, hardware = self.chains.get(function.launch.name), self._hardware(function.launch)
         sizes = {f"l.{n}": size for n, size in enumerate(function.launch.local_size)}
         digits = digits_of(self._statements_of([function.launch]))
         digit_text = digit_lines(digits, sizes, scope)
@@ -473,7 +474,8 @@ class _Program:
             parts = []
             for axis in _AXES:
                 if axis[0] == kind and axis in scope.used:
-                    text = chains.ticket if chains is not None and kind == "g" else self.language.axes[axis]
+                    own = self.language.axes[hardware.get(axis, axis)]
+                    text = chains.ticket if chains is not None and kind == "g" else own
                     if axis in shifts:
                         text = f"({scope.index_type}){text} + {self._first_text(shifts[axis], scope)}"
                     parts.append(f"{scope.values[axis]} = {text}")
@@ -522,10 +524,15 @@ class _Program:
         parameters = set(self.schedule.parameters)
         return tuple(a for a in self.arguments if self.whole.get(a.name, a.name) in used or a.name in parameters)
 
+    def _hardware(self, launch: Launch) -> dict[str, str]:
+        """Return the axis of the grid that each group axis of a launch is."""
+        return hardware_axes(launch.group_axes if self.language.has_axes else ())
+
     def _device_launch(self, function: _Function) -> DeviceLaunch:
         launch = function.launch
         extents: dict[str, Expression] = {axis.name: axis.extent for axis in function.axes}
-        grid = (extents.get("g.0", 1), extents.get("g.1", 1), extents.get("g.2", 1))
+        by_hardware = {self._hardware(launch)[axis]: extent for axis, extent in extents.items()}
+        grid = (by_hardware.get("g.0", 1), by_hardware.get("g.1", 1), by_hardware.get("g.2", 1))
         sizes = (*launch.local_size, 1, 1, 1)
         names = tuple(argument.name for argument in self._arguments_of(launch))
         block = (sizes[0], sizes[1], sizes[2])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pymbolic.primitives as p
 
@@ -15,7 +16,9 @@ from polyloop.frozen import replace
 from polyloop.poly.affine import Affine, Floor, Var, to_expression
 from polyloop.schedule.plan import Statement
 
-__all__ = ["GridAxis", "grid_axes", "host_expression"]
+__all__ = ["GridAxis", "grid_axes", "hardware_axes", "host_expression"]
+
+_GROUPS: Final = ("g.0", "g.1", "g.2")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,18 @@ class GridAxis:
     def starts_at_zero(self) -> bool:
         """Whether the hardware's index is the value."""
         return self.lower == ((Affine((), 0),),)
+
+
+def hardware_axes(used: Collection[str]) -> dict[str, str]:
+    """Return the axis of the grid that each group axis is, of which those that are *used* have more than one block.
+
+    They are the same, but where none is on the first axis: then the next one takes its place, because a grid can have
+    2^31 - 1 blocks along the first axis, and 65,535 along the others.
+    """
+    found = {axis: axis for axis in _GROUPS}
+    first = min(used, default="g.0")
+    found["g.0"], found[first] = found[first], found["g.0"]
+    return found
 
 
 def _unmultiplied(form: Affine, divisibility: Divisibility) -> Affine:

@@ -58,6 +58,24 @@ def test_the_longest_grids(axis: str, other: str, n: int, m: int) -> None:
     assert (found["forward"].y == 2).all()
 
 
+@needs_compiler
+@pytest.mark.parametrize(("tags", "grid"), [
+    ({"i": "g.1"}, (70000, 1, 1)), ({"i": "g.2"}, (70000, 1, 1)), ({"i": "g.1", "j": "g.2"}, (70000, 1, 3)),
+])  # fmt: skip
+def test_a_grid_begins_with_its_first_axis(tags: dict[str, str], grid: tuple[int, int, int]) -> None:
+    """Along x a grid may have 2^31 - 1 blocks: where no iname is on g.0, the next axis takes its place."""
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i < n and 0 <= j < m}", "y[i, j] = 2*x[i] + j",
+        [pl.GlobalArg("x", np.int8, shape="n"), pl.GlobalArg("y", np.int8, shape="n, m"), ...], name="rows",
+    )  # fmt: skip
+    program = pl.generate_code(pl.tag_inames(knl, tags))
+    bound = Binder(program, HostMemory()).bind(arguments(70000, 3))
+    assert [found for _, found in bound.launches] == [grid]
+    assert "const int bx = blockIdx.x" in program.device_code
+    found = run_on_fibres(program, arguments(70000, 3), orders=("forward",))["forward"].y
+    np.testing.assert_array_equal(found, np.broadcast_to(2 + np.arange(3, dtype=np.int8), (70000, 3)))
+
+
 def test_an_empty_launch_may_have_any_size() -> None:
     bound = Binder(pl.generate_code(rows("g.1", "g.0")), HostMemory()).bind(arguments(70000, 0))
     assert bound.launches == ()
