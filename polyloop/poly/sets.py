@@ -26,6 +26,7 @@ __all__ = [
     "floor_of",
     "form_to_aff",
     "gcd_normal",
+    "hull_along",
     "increasing",
     "insert_dims",
     "is_strided",
@@ -374,16 +375,31 @@ def constant_bounds(domain: isl.Set, position: int) -> tuple[int | None, int | N
     )
 
 
+def hull_along(domain: isl.Set, position: int) -> isl.BasicSet:
+    """Return a convex set around *domain* that has the bounds which the dimension at *position* has by itself.
+
+    ISL's simple hull has only rows that some piece is written with: of ``a = j or a = k`` with 0 <= j, k < 4, it is not
+    known to have 0 <= a < 4.
+    """
+    domain = domain.coalesce()
+    pieces = domain.get_basic_sets()
+    if len(pieces) == 1:
+        return pieces[0]
+    behind = domain.dim(SET) - position - 1
+    alone = domain.project_out(SET, position + 1, behind).project_out(SET, 0, position).coalesce()
+    own = alone.get_basic_sets()
+    bounds = own[0] if len(own) == 1 else alone.simple_hull()
+    bounds = bounds.insert_dims(SET, 0, position).insert_dims(SET, position + 1, behind)
+    return domain.simple_hull().intersect(bounds)
+
+
 def bounding_interval(domain: isl.Set, position: int, dims: Sequence[str]) -> tuple[Affine, int] | None:
     """Return ``(base, extent)`` such that the dimension lies in ``[base, base + extent)``.
 
     ``base`` is affine in the other dimensions and the parameters, ``extent`` the smallest
     constant that works among the lower bounds that the hull of *domain* shows.  None if there is none.
     """
-    hull = domain.coalesce()
-    pieces = hull.get_basic_sets()
-    basic = pieces[0] if len(pieces) == 1 else hull.simple_hull()
-    basic = basic.remove_unknown_divs().detect_equalities()
+    basic = hull_along(domain, position).remove_unknown_divs().detect_equalities()
     name = dims[position]
     ls = isl.LocalSpace.from_space(domain.get_space())
     best: tuple[Affine, int] | None = None
@@ -407,9 +423,7 @@ def parametric_interval(domain: isl.Set, position: int, dims: Sequence[str]) -> 
     ``base`` is affine in the other dimensions and the parameters, ``extent`` in the parameters alone; of those that the
     hull of *domain* shows, the ones with the fewest terms.  None if there is no such interval.
     """
-    hull = domain.coalesce()
-    pieces = hull.get_basic_sets()
-    basic = (pieces[0] if len(pieces) == 1 else hull.simple_hull()).remove_unknown_divs().detect_equalities()
+    basic = hull_along(domain, position).remove_unknown_divs().detect_equalities()
     name = dims[position]
     found: list[tuple[Affine, Affine]] = []
     for form, is_equality in rows_of(basic, dims):

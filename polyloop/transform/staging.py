@@ -37,6 +37,7 @@ from polyloop.poly.sets import (
     add_rows,
     bounding_interval,
     form_to_aff,
+    hull_along,
     map_from_forms,
     parameter_space,
     parametric_interval,
@@ -69,12 +70,16 @@ _PARAM = isl.dim_type.param
 
 @dataclass(frozen=True, eq=False)
 class Footprint:
-    """The box that is staged: for each axis its first element and its extent, and the exact set."""
+    """The box that is staged: for each axis its first element and its extent, and the set.
+
+    ``is_exact`` is whether each place along an axis is one that some instance uses, where others may not exist.
+    """
 
     outer: tuple[str, ...]
     bases: tuple[Affine, ...]
     extents: tuple[Affine, ...]
     domain: isl.Set
+    is_exact: bool
 
 
 def outer_inames(
@@ -163,6 +168,7 @@ def boxed(plan: Plan, exact: isl.Set, outer: tuple[str, ...], rank: int, use: Us
     bases, extents = [], []
     whole = project_onto(exact, dims, outer)
     box = whole.insert_dims(_SET, len(outer), rank)
+    is_exact = True
     for number, axis in enumerate(axes):
         flat = project_onto(exact, dims, (*outer, axis)).coalesce()
         interval = _interval(plan, flat, (*outer, axis))
@@ -177,8 +183,8 @@ def boxed(plan: Plan, exact: isl.Set, outer: tuple[str, ...], rank: int, use: Us
         base, extent = interval
         bases.append(base)
         extents.append(extent)
-        pieces = flat.get_basic_sets()
-        hull = pieces[0].to_set() if len(pieces) == 1 else flat.simple_hull().to_set()
+        is_exact = is_exact and len(flat.get_basic_sets()) == 1
+        hull = hull_along(flat, len(outer)).to_set()
         lifted = hull.insert_dims(_SET, len(outer), number)
         lifted = lifted.insert_dims(_SET, len(outer) + number + 1, rank - number - 1)
         ls = isl.LocalSpace.from_space(lifted.get_space())
@@ -188,7 +194,7 @@ def boxed(plan: Plan, exact: isl.Set, outer: tuple[str, ...], rank: int, use: Us
         last = Affine.variable(axis).add(base, -1).add(extent, -1).add(Affine((), 1))
         box = box.intersect(form_to_aff(last, ls, dims).le_set(zero))
     domain = exact if plan.bounding_box is False else box
-    return Footprint(outer, tuple(bases), tuple(extents), domain)
+    return Footprint(outer, tuple(bases), tuple(extents), domain, is_exact)
 
 
 def _never_used(plan: Plan, use: Use) -> Diagnostic:
@@ -232,7 +238,7 @@ def stage(kernel: LoopKernel, plan: Plan) -> LoopKernel:
     if bounds := _bounds_of(kernel, instruction):
         _found(kernel, plan, data_footprint(plan.source, bounds, uses[0].instruction))
     result = _with_instruction(kernel, plan, footprint, new, instruction, target)
-    checked = plan.is_rule or plan.subscripts or any(use.guarded for use in uses)
+    checked = not footprint.is_exact or plan.is_rule or plan.subscripts or any(use.guarded for use in uses)
     if checked and (outside := out_of_bounds(kernel, result, instruction)) is not None:
         if plan.bounding_box is None:
             return stage(kernel, replace(plan, bounding_box=False))

@@ -308,3 +308,22 @@ def test_a_sum_that_shares_its_loop_with_a_written_one(array: str) -> None:
         p, m = vectors(n, 2)
         check(knl, {"p": p, "m": m}, {"a": (m[None] * (p[None] - p[:, None])).sum(1)})
     same_after_replay(base, knl)
+
+
+@pytest.mark.parametrize(("size", "sweep"), [
+    ("4", "i"), ("4", "j"), ("4", "k"), ("4", "i, j"), ("4", "j, k"), ("4", "i, j, k"), ("n", "k"), ("n", "i, j, k"),
+])  # fmt: skip
+def test_elements_of_two_uses_are_fetched_within_their_array(size: str, sweep: str) -> None:
+    """Of ``a[b, i, k]`` and ``a[b, k, j]`` a row is fetched: the hull of both had places from ``j - 3`` on."""
+    base = pl.make_kernel(
+        f"{{[b, i, j, k]: 0 <= b < n and 0 <= i, j, k < {size}}}", "c[b, i, j] = sum(k, a[b, i, k]*a[b, k, j])",
+        [pl.GlobalArg("a, c", F, shape=f"n, {size}, {size}"), ...],
+    )  # fmt: skip
+    knl = pl.add_prefetch(base, "a", sweep, temporary_address_space="global" if size == "n" else "auto")
+    shape = knl.temporaries["a_fetch"].shape
+    assert shape is not None
+    assert {*map(str, shape)} <= {"1", size}
+    for n in (0, 1, 3):
+        extent = n if size == "n" else 4
+        a = np.random.default_rng(n).random((n, extent, extent)).astype(F)
+        np.testing.assert_allclose(pl.compile(knl, target=pl.CTarget())(a=a, n=n).c, a @ a, rtol=1e-5)
