@@ -243,10 +243,12 @@ class Expressions(Addresses):
         """Return whether a leading minus of an expression's text is the sign of its value: not that of ``-u % m``."""
         if type(expr) is p.Product:
             return self._is_signed(expr.children[0])
+        if not isinstance(expr, p.ExpressionNode) or constant_of(expr) is not None:
+            return True
         if type(expr) is p.Quotient:
             dtype = self._type(expr.numerator)
             return not isinstance(dtype, Weak) and is_inexact(dtype) and self._is_signed(expr.numerator)
-        return number_of(expr) is not None
+        return False
 
     def _product(self, expr: p.Product, want: DType | None) -> Text:
         dtype = self._common(expr.children, want)
