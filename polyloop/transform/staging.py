@@ -70,10 +70,7 @@ _PARAM = isl.dim_type.param
 
 @dataclass(frozen=True, eq=False)
 class Footprint:
-    """The box that is staged: for each axis its first element and its extent, and the set.
-
-    ``is_exact`` is whether each place along an axis is one that some instance uses, where others may not exist.
-    """
+    """The box that is staged: for each axis its first element and its extent, the set, and whether it is no hull."""
 
     outer: tuple[str, ...]
     bases: tuple[Affine, ...]
