@@ -27,6 +27,8 @@ class DeviceLimits:
     static_shared_bytes
         Shared memory that can be declared; a kernel with more takes it as one array of which the launch says the size
         [bytes].
+    local_bytes
+        Private arrays of one thread [bytes].
     warp_size
         Threads in a row that are a warp, which can wait for each other by themselves; 1 where there are no warps.
     has_shuffles
@@ -40,6 +42,7 @@ class DeviceLimits:
     max_grid_dims: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     shared_bytes: int = 48 * 1024
     static_shared_bytes: int = 48 * 1024
+    local_bytes: int = 512 * 1024
     warp_size: int = 32
     has_shuffles: bool = False
     has_threads: bool = True

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <type_traits>
 #include <ucontext.h>
 #include <utility>
@@ -62,7 +63,9 @@ struct Fibre {
     int copy_count, copy_room, group;
 };
 
-static const size_t STACK = 256 * 1024;
+// A thread has 512 KiB of local memory at most; below each stack is a page that nothing may touch.
+static const size_t STACK = 2048 * 1024, GUARD = 64 * 1024;
+static char *stacks;
 static Fibre *fibres;
 static int *turn;
 static int threads, current;
@@ -220,8 +223,11 @@ static void run_block(size_t dynamic_shared) {
 static void prepare_fibres() {
     fibres = (Fibre *)malloc(sizeof(Fibre) * threads);
     turn = (int *)malloc(sizeof(int) * threads);
+    stacks = (char *)mmap(NULL, (STACK + GUARD) * threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stacks == (char *)MAP_FAILED) abort();
     for (int k = 0; k < threads; k++) {
-        fibres[k].stack = (char *)malloc(STACK);
+        fibres[k].stack = stacks + (STACK + GUARD) * k + GUARD;
+        mprotect(fibres[k].stack - GUARD, GUARD, PROT_NONE);
         fibres[k].copies = NULL;
         fibres[k].copy_room = 0;
         getcontext(&fibres[k].context);
@@ -236,7 +242,8 @@ static void prepare_fibres() {
 }
 
 static void free_fibres() {
-    for (int k = 0; k < threads; k++) free(fibres[k].stack), free(fibres[k].copies);
+    for (int k = 0; k < threads; k++) free(fibres[k].copies);
+    munmap(stacks, (STACK + GUARD) * threads);
     free(fibres), free(turn);
 }
 

@@ -104,6 +104,10 @@ def storage_obligations(storages: Iterable[Storage], limits: DeviceLimits) -> It
         by = f"{shared_bytes(kept)} bytes are declared"
         find = partial(_shared_memory, kept, limits)
         yield Obligation(Claim.DEVICE, "shared memory", says, by, find, limits)
+    if (needed := sum(_private_arrays(kept).values())) > limits.local_bytes:
+        says = f"a thread has at most {limits.local_bytes} bytes of private arrays"
+        find = partial(_private_memory, kept, limits)
+        yield Obligation(Claim.DEVICE, "private arrays", says, f"{needed} bytes are declared", find, limits)
 
 
 def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Diagnostic]:
@@ -200,3 +204,20 @@ def _shared_memory(storages: Iterable[Storage], limits: DeviceLimits) -> Iterato
             (f"by temporary [bytes]: {parts}",),
             ("use smaller tiles",),
         )
+
+
+def _private_arrays(storages: Iterable[Storage]) -> dict[str, int]:
+    """Return the private arrays of a thread with their sizes [bytes]."""
+    return {s.name: s.nbytes for s in storages if s.address_space is AddressSpace.PRIVATE and s.shape}
+
+
+def _private_memory(storages: Iterable[Storage], limits: DeviceLimits) -> Iterator[Diagnostic]:
+    sizes = _private_arrays(storages)
+    largest = max(sizes, key=sizes.__getitem__)
+    parts = ", ".join(f"{name} {size}" for name, size in sizes.items())
+    yield Diagnostic(
+        "private-too-large",
+        f"a thread needs {sum(sizes.values())} bytes for its private arrays; there are {limits.local_bytes}",
+        (f"by temporary [bytes]: {parts}",),
+        (f'put it into global memory: pl.set_temporary_address_space(knl, "{largest}", "global")',),
+    )

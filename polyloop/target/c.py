@@ -11,8 +11,8 @@ from polyloop.target.mathtable import C_FUNCTIONS, bit_definitions, c_definition
 
 __all__ = ["C_LANGUAGE", "CTarget"]
 
-_LIMITS: Final = DeviceLimits(shared_bytes=227 * 1024, has_threads=False)
-"""As much shared memory as the largest GPU has: here it is nothing else than memory."""
+_LIMITS: Final = DeviceLimits(shared_bytes=227 * 1024, local_bytes=4 * 1024 * 1024, has_threads=False)
+"""As much shared memory as the largest GPU has, and private arrays of half the stack that Linux gives a thread."""
 
 _TYPES: Final = {
     "bool": "bool",
