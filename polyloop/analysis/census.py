@@ -185,7 +185,7 @@ def grid_of(placement: Placement, names: Iterable[str]) -> dict[str, isl.Set]:
     for name in names:
         placed = placement.statements[name]
         for position, axis in enumerate(placed.dims):
-            if axis in placement.axes.group and axis in placed.own:
+            if axis in placement.axes.group and axis not in placed.repeated:
                 own = _onto(placed.exact if not placed.lowered.bounds else placed.domain, position)
                 found[axis] = own if axis not in found else found[axis].union(own).coalesce()
     one = isl.Set("{ [x] : x = 0 }")

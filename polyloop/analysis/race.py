@@ -126,7 +126,7 @@ def _in_grid(placement: Placement, statement: Placed) -> isl.Set:
     for axis in placement.axes.group:
         if axis not in statement.repeated:
             continue
-        needed = [_on_axis(s, axis).range() for s in placement.statements.values() if axis in s.own]
+        needed = [_on_axis(s, axis).range() for s in placement.statements.values() if axis not in s.repeated]
         blocks = reduce(isl.Set.union, needed or [_on_axis(statement, axis).range().lexmin()])
         blocks = blocks.union(blocks.apply(isl.Map.lex_gt(blocks.get_space())))
         found = found.intersect(_on_axis(statement, axis).intersect_range(blocks).domain())

@@ -143,3 +143,22 @@ def test_sums_of_digits_determine_their_axes_as_isl_finds(seed: int, monkeypatch
     monkeypatch.setattr(race, "_determined", lambda *_: frozenset())
     fresh = pl.tag_inames(knl, {"k": "unr"})
     assert [(need.scope, need.conflict.loop) for need in needs(place(fresh), "a")] == found
+
+
+@pytest.mark.parametrize("also", ["j < 1 - n", "j < 3 - n", "i + j >= 2*n"])
+def test_what_one_block_writes_is_seen_where_no_other_statement_needs_a_block(also: str) -> None:
+    knl = pl.make_kernel(
+        ["{[i, j]: 0 <= i, j < n and " + also + "}", "{[k]: 0 <= k < i}"],
+        """
+        y[i] = sum(k, y[i + 1] + a[k])  {id=shift}
+        o[i, j] = i
+        """,
+        [
+            pl.GlobalArg("y", np.float64, shape="n + 1"),
+            pl.GlobalArg("a", np.float64, shape="n"),
+            pl.GlobalArg("o", np.float64, shape="n, n"),
+        ],
+    )
+    knl = pl.tag_inames(pl.split_iname(knl, "i", 4, inner_tag="l.0"), {"j": "g.0"})
+    found = {(n.conflict.first.name, n.conflict.second.name, n.scope) for n in all_needs(knl)}
+    assert ("shift_update", "shift", Scope.BLOCK) in found
