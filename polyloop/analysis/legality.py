@@ -218,8 +218,7 @@ def _differences(
         isl.Set.universe(wanted_initial.get_space()).subtract(wanted_initial)
     )
     if not wrong_initial.is_empty():
-        expected = next((entry for entry in wanted), None)
-        yield _unwritten(comparison, read, wrong_initial, expected, original)
+        yield _unwritten(read, wrong_initial, wanted, original)
         return
     for writer, relation in sources:
         counterpart = comparison.counterpart(writer)
@@ -236,11 +235,7 @@ def _differences(
 
 
 def _unwritten(
-    comparison: Comparison,
-    read: tuple[Placed, Access],
-    wrong: isl.Map,
-    expected: tuple[Placed, isl.Map] | None,
-    original: Placed,
+    read: tuple[Placed, Access], wrong: isl.Map, wanted: Sequence[tuple[Placed, isl.Map]], original: Placed
 ) -> Diagnostic:
     reader, access = read
     is_copied = access not in reader.lowered.accesses
@@ -248,23 +243,19 @@ def _unwritten(
     note = f"instance {instance(reader, at)} would read {element(reader, access, at)} before it is written"
     sites = [reader.lowered.instruction.site()]
     shown = witness(WitnessKind.UNWRITTEN, (reader, access, at), (reader, at))
-    if expected is not None:
-        writer, link = expected
-        chain = wrong.apply_range(link)
-        if not chain.is_empty():
-            at, source = pair(chain, reader, writer)
-            cell = element(writer, writer.lowered.writes_to(access.array)[0], source)
-            if not is_copied and "?" in cell:
-                cell = element(reader, access, at)
-            how = "through a copy that would be made before" if is_copied else "and would run first"
-            note = (
-                f"instance {instance(writer, source)} writes {cell}; "
-                f"instance {instance(reader, at)} reads it {how}"
-            )
-            written = (writer, writer.lowered.writes_to(access.array)[0], source)
-            shown = witness(WitnessKind.EARLY, written, (writer, source), (reader, at))
-            if writer.lowered.instruction.id != reader.lowered.instruction.id:
-                sites.insert(0, writer.lowered.instruction.site())
+    chains = ((writer, wrong.apply_range(link)) for writer, link in wanted)
+    writer, chain = next(((writer, chain) for writer, chain in chains if not chain.is_empty()), (reader, None))
+    if chain is not None:
+        at, source = pair(chain, reader, writer)
+        cell = element(writer, writer.lowered.writes_to(access.array)[0], source)
+        if not is_copied and "?" in cell:
+            cell = element(reader, access, at)
+        how = "through a copy that would be made before" if is_copied else "and would run first"
+        note = f"instance {instance(writer, source)} writes {cell}; instance {instance(reader, at)} reads it {how}"
+        written = (writer, writer.lowered.writes_to(access.array)[0], source)
+        shown = witness(WitnessKind.EARLY, written, (writer, source), (reader, at))
+        if writer.lowered.instruction.id != reader.lowered.instruction.id:
+            sites.insert(0, writer.lowered.instruction.site())
     message = f"'{access.array}' would be {'copied' if is_copied else 'read'} before it is written"
     hint = "keep the loops of the write around or before those of the read"
     if is_copied:

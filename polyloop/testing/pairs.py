@@ -417,10 +417,19 @@ class _Exploration:
                     self.fail("accepted-illegal", f"n = {n}: {after.violations[0]}")
             except UnsupportedError:
                 self.tally.counts["accepted runs not judged"] += 1
-                if kernel.waivers:
+                if kernel.waivers or _may_be_undefined(kernel):
                     continue
             defined.append(n)
         return tuple(defined)
+
+
+def _may_be_undefined(kernel: LoopKernel) -> bool:
+    """Return whether data decides if an element of a temporary of the program is written at all."""
+    assert kernel.reference is not None, "a reference program has no reference"
+    program = kernel.reference.kernel
+    statements = lower(program).statements.values()
+    writes = {a.array for s in statements if s.predicates or s.bounds for a in s.writes}
+    return not writes.isdisjoint(program.temporaries)
 
 
 def _as_built(kernel: LoopKernel) -> LoopKernel:

@@ -126,6 +126,11 @@ def _together(a: Event, b: Event, groups: int) -> bool:
     return a.time == b.time or (a.thread[:groups] != b.thread[:groups] and a.time[0] == b.time[0])
 
 
+def _is_before(a: Event, b: Event, groups: int) -> bool:
+    """Return whether one access comes before another in every order of the blocks and of the threads."""
+    return a.time < b.time and not _together(a, b, groups)
+
+
 def _early(scene: _Scene) -> bool:
     """Return whether the reader does not see the named write, which it sees in the program, or may see."""
     assert scene.witness.second is not None, "the reader is named"
@@ -133,8 +138,10 @@ def _early(scene: _Scene) -> bool:
     written = {e.symbol for e in scene.of_program(scene.witness.first, scene.before) if e.is_write}
     if _is_read_otherwise(scene, scene.witness.second, reads):
         return True
-    begun = {e.symbol: e.time for e in scene.touching(scene.after) if e.is_write and e.symbol in written}
-    return bool(written) and any(read.symbol not in begun or read.time <= begun[read.symbol] for read in reads)
+    begun = {e.symbol: e for e in scene.touching(scene.after) if e.is_write and e.symbol in written}
+    return bool(written) and any(
+        read.symbol not in begun or not _is_before(begun[read.symbol], read, scene.groups) for read in reads
+    )
 
 
 def _unwritten(scene: _Scene) -> bool:
@@ -142,7 +149,16 @@ def _unwritten(scene: _Scene) -> bool:
     expected = {e.symbol for e in _reads(scene.of_program(scene.witness.first, scene.before))}
     if _is_read_otherwise(scene, scene.witness.first, reads):
         return True
-    return any(_is_initial(scene, read) and read.symbol not in expected for read in reads)
+    return any(not _is_surely_written(scene, read) and read.symbol not in expected for read in reads)
+
+
+def _is_surely_written(scene: _Scene, read: Event) -> bool:
+    """Return whether what a read sees is written, and some write of its place comes before it in every order."""
+    if _is_initial(scene, read):
+        return False
+    here = _place(scene, read)
+    writes = (e for e in scene.touching(scene.after) if e.is_write and _is_before(e, read, scene.groups))
+    return any(_place(scene, e) == here for e in writes)
 
 
 def _is_initial(scene: _Scene, read: Event) -> bool:

@@ -34,6 +34,29 @@ def test_an_interchange() -> None:
     assert witness.second.inames == (("i", 2), ("j", 0))
 
 
+@pytest.mark.parametrize("outer_tags", [{"l": "g.0"}, {"i": "g.0", "l": "g.1"}])
+def test_tiles_of_a_loop_that_carries_a_value(outer_tags: dict[str, str]) -> None:
+    """It names the write that is missed, where another one is the first of those that are read in the program."""
+    knl = pl.make_kernel(
+        "{[l, i]: 0 <= l, i < n}",
+        """
+        c[0] = 5              {id=first}
+        for l, i
+            c[i] = c[i] + l   {id=up, dep=first}
+        end
+        """,
+        [pl.GlobalArg("c", np.int64, shape="n"), ...],
+        assumptions="1 <= n <= 5",
+    )
+    with pytest.raises(pl.TransformError) as caught:
+        pl.tile(knl, {"i": 1, "l": 2}, outer_tags=outer_tags)
+    (finding,) = caught.value.found
+    witness = finding.witness
+    assert witness is not None
+    assert witness.second is not None
+    assert (witness.kind, witness.first.instruction, witness.second.instruction) == (WitnessKind.EARLY, "up", "up")
+
+
 def test_a_race() -> None:
     knl = pl.make_kernel("{[i]: 0 <= i < n}", "s[0] = 2*x[i]", assumptions="n >= 1")
     witness = _refused(pl.tag_inames, knl, {"i": "g.0"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -131,6 +132,23 @@ def test_a_tile_that_all_blocks_share_is_judged_as_such(monkeypatch: pytest.Monk
     tally = check_pair(Pair(source, steps, (6,), 1))
     assert tally.counts["accepted runs that are not legal, as was waived"] == 1
     assert not tally.failures
+
+
+def test_what_may_be_undefined_is_not_compared_where_brute_force_cannot_say() -> None:
+    """Seed 38001768: brute force knows no indices of the smallest terms, and the text printed what its stack held."""
+    source = Source(
+        "undefined",
+        ("[n] -> {[i, k]: 0 <= i, k < n}",),
+        ("t[i] = argmin(k, a[i, k], k).index {if=a[i, i] > 0}", "o[i] = t[i]"),
+        (
+            pl.GlobalArg("a", np.float64, shape="n, n"),
+            pl.GlobalArg("o", np.float64, shape="n"),
+            pl.TemporaryVariable("t", np.float64, shape="n"),
+        ),
+    )
+    unconditional = replace(source, lines=(source.lines[0].partition("{if")[0], source.lines[1]))
+    assert check_pair(Pair(unconditional, (), (3,), 1)).counts["pairs compared"] == 1
+    assert check_pair(Pair(source, (), (3,), 1)).counts["pairs compared"] == 0
 
 
 def test_a_wrong_order_that_is_let_pass_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
