@@ -211,6 +211,7 @@ def axes_of(kernel: LoopKernel) -> Axes:
     first = {axis: low[axis] if low[axis] < 0 or axis[0] == "l" else 0 for axis in low}
     local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
     local = with_warps(kernel.name, local, [kernel.tag(iname) for iname in done])
+    first = dict.fromkeys(local, 0) | first  # warps may need an axis that no iname has
     return with_digit_parts(kernel, Axes(group, local, first), digits) if digits else Axes(group, local, first)
 
 

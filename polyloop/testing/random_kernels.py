@@ -475,8 +475,7 @@ def random_arguments(
     found: dict[str, Any] = {}
     for argument in kernel.arguments:
         if not isinstance(argument, ArrayArg):
-            if argument.name in known:
-                found[argument.name] = known[argument.name]
+            found[argument.name] = known.get(argument.name, by)  # an unused number may have another name by now
             continue
         passes = whole or argument.is_input or rng.random() < 0.3
         assert argument.shape is not None, f"the shape of '{argument.name}' is unknown"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, MutableMapping
+from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -290,12 +290,14 @@ class ValueCompiler:
             return self.folded(node, neutral)
         parts = [self.value(child) for child in children(node)]
 
-        def apply() -> Value:
-            values = [part() for part in parts]
-            symbol = symbols.of(label, *(value.symbol for value in values))
-            return Value(symbol, _applied(function, tuple(value.number for value in values)))
+        return lambda: self.combined(label, function, [part() for part in parts])
 
-        return apply
+    def combined(self, label: Hashable, function: Callable[..., Any] | None, values: Sequence[Value]) -> Value:
+        """Return the value of an operation: a number if *values* are, through whatever temporaries they came."""
+        number = _applied(function, tuple(value.number for value in values))
+        if number is not None and all(self.symbols.key(value.symbol)[0] == "number" for value in values):
+            return Value(self.symbols.of("number", number), number)
+        return Value(self.symbols.of(label, *(value.symbol for value in values)), number)
 
     def folded(self, node: Expression, neutral: int) -> Closure:
         """Return a sum or product; the integers that come first in it are one, and none if they do nothing."""
@@ -313,10 +315,7 @@ class ValueCompiler:
                     values.append(value)
             if first != neutral or not values:
                 values.insert(0, Value(symbols.of("number", first), first))
-            if len(values) == 1:
-                return values[0]
-            symbol = symbols.of(label, *(value.symbol for value in values))
-            return Value(symbol, _applied(function, tuple(value.number for value in values)))
+            return values[0] if len(values) == 1 else self.combined(label, function, values)
 
         return apply
 
@@ -340,13 +339,14 @@ class ValueCompiler:
         def choose() -> Value:
             decided = condition()
             taken = then() if _decision(decided) else otherwise()
+            if symbols.key(decided.symbol)[0] == "number":
+                return taken
             return Value(symbols.of("If", decided.symbol, taken.symbol), taken.number)
 
         return choose
 
     def shortened(self, node: Expression) -> Closure:
         """Return ``and`` or ``or``, evaluated as far as needed."""
-        symbols = self.symbols
         parts = [self.value(child) for child in node.children]
         ends = type(node) is p.LogicalOr
 
@@ -354,10 +354,10 @@ class ValueCompiler:
             seen = []
             for part in parts:
                 value = part()
-                seen.append(value.symbol)
+                seen.append(value)
                 if bool(_decision(value)) is ends:
-                    return Value(symbols.of(type(node).__name__, *seen), ends)
-            return Value(symbols.of(type(node).__name__, *seen), not ends)
+                    return self.combined(type(node).__name__, lambda *_: ends, seen)
+            return self.combined(type(node).__name__, lambda *_: not ends, seen)
 
         return evaluate
 

@@ -126,6 +126,15 @@ def test_right_programs_are_legal() -> None:
         assert not violations(pl.map_domain(sweep(), "{[i, j] -> [i, j + i]}"), n)
 
 
+def test_a_number_is_one_through_whatever_temporaries_it_comes() -> None:
+    """Seed 42402790: the sum of two numbers in the text was another value than that of two reads of a copy of one."""
+    text = "<> s = 5.0\ny[i] = s + s\nz[i] = (2 if s < 6 or y[0] < 1 else 3) * abs(s) * s * x[i]"
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", text, [pl.GlobalArg("x, y, z", F, shape="n"), ...], assumptions="n >= 1")
+    knl = pl.assignment_to_subst(knl, "s")
+    assert not violations(knl, 3)
+    assert not violations(pl.precompute(knl, "s_subst", []), 3)
+
+
 def test_a_tile_that_is_too_small() -> None:
     knl = AddPrefetch("x", ("i_inner",)).rewrite(shifted())
     filler = knl.instruction("fetch_x")

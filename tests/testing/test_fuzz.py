@@ -151,6 +151,15 @@ def test_what_may_be_undefined_is_not_compared_where_brute_force_cannot_say() ->
     assert check_pair(Pair(source, (), (3,), 1)).counts["pairs compared"] == 0
 
 
+def test_an_unused_number_can_be_renamed() -> None:
+    """Seed 42802051: the judge passed it by the name that it had."""
+    data = (pl.ValueArg("far", np.int64), pl.GlobalArg("o", np.float64, shape="n"), ...)
+    source = Source("unused", ("[n] -> {[i]: 0 <= i < n}",), ("o[i] = i",), data)
+    tally = check_pair(Pair(source, (Step("rename_argument", {"old_name": "far", "new_name": "near"}),), (3,), 1))
+    assert tally.counts["runs compared"] == 1
+    assert not tally.failures
+
+
 def test_a_wrong_order_that_is_let_pass_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs, "is_waived", lambda *_: False)  # as if the library had not been told
     source = _source("[n] -> {[i, j]: 1 <= i < n and 0 <= j < n - 1}", "a[i, j] = a[i-1, j+1] + 1")

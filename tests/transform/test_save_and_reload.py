@@ -151,6 +151,17 @@ def test_a_number_that_every_thread_has() -> None:
     check(pl.save_and_reload_temporaries(knl), {"a": a}, {"c": 3 * a[::-1] + 3})
 
 
+def test_a_number_of_warps_whose_lanes_no_iname_names() -> None:
+    """Seed 42902666: warps make the first axis of a block 32 long; no iname says where it begins."""
+    text = "s = 3*a[0] {id=s}\nb[i] = s*a[i]\nc[j] = b[n - 1 - j] + s"
+    temporary = pl.TemporaryVariable("s", F, address_space="private")
+    knl = make(text, temporary, domain="{[i, j]: 0 <= i, j < n and n > 0}")
+    for iname in ("i", "j"):
+        knl = pl.split_iname(knl, iname, 3, outer_tag="g.0", inner_tag="w")
+    a = np.arange(1, 30, dtype=F)
+    check(pl.save_and_reload_temporaries(knl), {"a": a}, {"c": 3 * a[::-1] + 3})
+
+
 def test_a_wrong_reload_is_found() -> None:
     """The proof looks through what was saved: another element is not the value of the program."""
     knl = pl.save_and_reload_temporaries(on_blocks(register(), "i"))
