@@ -25,11 +25,10 @@ from polyloop.analysis.order import Conflict, conflict_pairs, conflicts, never_m
 from polyloop.analysis.placement import Placed, Placement, reference_map
 from polyloop.analysis.proof import Claim, Obligation, findings
 from polyloop.analysis.terms import term_order_obligations
-from polyloop.analysis.unmoved import is_unmoved
 from polyloop.analysis.witness import element, instance, pair, point_set, witness
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.frozen import replace
-from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy, Partial
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.budget import looking_at
@@ -70,8 +69,6 @@ def _order_argument(comparison: Comparison, array: str) -> str:
     if array not in _ordered_arrays(comparison.old):
         return "no element is written twice, and nothing reads it"
     new = comparison.new
-    if new.spaces[array] is AddressSpace.PRIVATE and is_unmoved(new.program.kernel, comparison.old, array):
-        return "the program's accesses in the program's order, in each iteration of the loops around them"
     if _is_kept(comparison, array):
         return "distances between accesses to one element, none of which leads backwards"
     if is_exact(comparison.old, array) and is_exact(new, array):
@@ -101,8 +98,6 @@ def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic
         return
     new = comparison.new
     is_argument = isinstance(new.program.kernel.arrays().get(array), ArrayArg)
-    if new.spaces[array] is AddressSpace.PRIVATE and is_unmoved(new.program.kernel, old, array):
-        return
     if _is_kept(comparison, array):
         return
     if not is_exact(old, array) or not is_exact(new, array):

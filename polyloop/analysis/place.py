@@ -25,7 +25,6 @@ from polyloop.analysis.placement import (
     reference_map,
 )
 from polyloop.analysis.proof import within_budget
-from polyloop.analysis.unmoved import is_unmoved
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
@@ -171,8 +170,6 @@ def _fits_global_only(
 def _auto_space(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> AddressSpace:
     """Return the narrowest space in which every reader of *name* finds the element meant for it."""
     if not axes.all:
-        return AddressSpace.PRIVATE
-    if kernel.reference is not None and is_unmoved(kernel, place(kernel.reference.kernel), name):
         return AddressSpace.PRIVATE
     space = AddressSpace.PRIVATE
     for meant in _meant_pairs(kernel, program, axes, name):
