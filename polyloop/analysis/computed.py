@@ -254,15 +254,15 @@ class Inside:
         Unknown
             *most* boxes were looked at, or the range of an operation is not known.
         """
-        domain = self._at(values)
-        if domain.is_empty():
+        pieces = [piece for piece in self._at(values).get_basic_sets() if not piece.is_empty()]
+        if not pieces:
             return None
         sizes = {name: (value, value) for name, value in values.items()}
         extent = value_range(self.extent, sizes)
         if extent is None:
             raise Unknown
         left = most
-        for basic in domain.get_basic_sets():
+        for basic in pieces:
             rows = rows_of(basic, self.dims)
             box = self._box(basic)
             pending = [box]

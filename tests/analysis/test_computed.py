@@ -118,6 +118,22 @@ def test_correct_programs_run(index: str, shape: str, domain: str, sizes: dict[s
     pl.compile(kernel_of(index, shape, domain), target=pl.CTarget())(**sizes)
 
 
+def test_pieces_that_a_size_leaves_nothing_of_are_not_looked_at() -> None:
+    """Seed 48301865: of ``i <= 1 or i >= 4``, split by 2, n = 1 leaves no second piece; it had no box, so no answer."""
+    knl = pl.make_kernel(
+        "{[i]: 0 <= i < n and (i <= 1 or i >= 4)}",
+        "y[i] = x[((i + 3) | 1) & 7]",
+        [pl.GlobalArg("y", np.float32, shape="n"), pl.GlobalArg("x", np.float32, shape="n + 8")],
+    )
+    knl = pl.rename_argument(pl.split_iname(knl, "i", 2), "x", "z")
+    run = pl.compile(knl, target=pl.CTarget())
+    for n in (0, 1, 2, 4, 5, 6):
+        z = np.arange(n + 8, dtype=np.float32)
+        wanted = {i: z[(i + 3 | 1) & 7] for i in range(n) if not 1 < i < 4}
+        y = run(z=z, n=n)["y"]
+        assert {i: y[i] for i in wanted} == wanted
+
+
 def test_an_assumption_makes_a_program_correct() -> None:
     run = pl.compile(kernel_of("i ^ 1", assumptions="n mod 2 = 0"), target=pl.CTarget())
     assert run(n=1_000_000).y[123_456] == 1
