@@ -76,7 +76,7 @@ def generate(schedule: Schedule, language: Language, *, index_bits: int = 32) ->
     ----------
     index_bits
         32 or 64: width of index arithmetic.  With 32, ``index_checks`` of the result says where that is enough; where
-        it never is, as for sums of bounds that are read from memory, the result has 64.
+        it never is, as for sums of bounds that are read from memory or for numbers beyond it, the result has 64.
 
     Raises
     ------
@@ -247,10 +247,8 @@ class _Program:
         return tuple(a for launch in self.schedule.launches for a in indexed_arrays(launch, self.statements, tags))
 
     def never_fits(self) -> bool:
-        """Return whether index arithmetic on bounds that are read from memory may exceed 32 bits for all sizes."""
-        if not self.bounds or self.index_bits != 32:
-            return False
-        return any(bound.get((), 0) > _INT_MAX for bound in self.magnitudes.bounds(32))
+        """Return whether index arithmetic may exceed 32 bits for all sizes: by what is read, or by numbers alone."""
+        return self.index_bits == 32 and any(bound.get((), 0) > _INT_MAX for bound in self.magnitudes.bounds(32))
 
     def _index_checks(self) -> tuple[LaunchCheck, ...]:
         return index_checks(

@@ -82,6 +82,7 @@ class Magnitudes:
         self._is_wide = False
         self._types: _Types | None = None
         self._log: list[tuple[Affine | Sum, _Types | None]] = []
+        self._fixed: set[str] = set()
 
     # {{{ what is computed
 
@@ -106,8 +107,10 @@ class Magnitudes:
         """Say that inside *name* is *value*; afterwards it is what it was before."""
         known, is_natural = self._known.get(name), name in self._natural
         self.define(name, ((Affine((), value),),), value)
+        self._fixed.add(name)
         yield
         self._settle()
+        self._fixed.discard(name)
         if known is None:
             del self._known[name]
         else:
@@ -253,9 +256,13 @@ class Magnitudes:
         return self._size(atom)
 
     def _size(self, expr: Expression) -> _Bound:
-        """Return the bound of an expression, and keep those of its parts."""
+        """Return the bound of an expression, and keep those of its parts.
+
+        A name or an element has a type that holds it, but where a name is one value, that is written in its place.
+        """
         bound = self._node(expr)
-        if isinstance(expr, p.ExpressionNode) and not isinstance(expr, p.Variable | p.Subscript):
+        is_held = expr.name not in self._fixed if isinstance(expr, p.Variable) else isinstance(expr, p.Subscript)
+        if isinstance(expr, p.ExpressionNode) and not is_held:
             self._keep(bound)
         return bound
 

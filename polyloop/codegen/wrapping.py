@@ -19,7 +19,7 @@ from polyloop.codegen.magnitude import Sum
 from polyloop.codegen.operands import Operands
 from polyloop.codegen.scope import Scope, Text
 from polyloop.expr.dtypes import DType, is_integer, is_signed
-from polyloop.expr.indexing import is_index_value, is_ring, weight
+from polyloop.expr.indexing import is_index_value, is_ring, weight, without_conditions
 from polyloop.expr.nodes import Expression
 from polyloop.poly.affine import affine_of
 
@@ -80,7 +80,8 @@ class Wrapping(Operands):
         is_heavy = self._is_heavy(expr)
         self.exact, self.may_wrap = dtype, is_heavy and _may_wrap(expr, want)
         if not self.may_wrap:
-            self.scope.magnitudes.record(Sum(((expr, 1),), 0, is_wide=is_heavy), self.scope.types_of_names)
+            amounts = without_conditions(expr)
+            self.scope.magnitudes.record(Sum(((amounts, 1),), 0, is_wide=is_heavy), self.scope.types_of_names)
         text = self._render(expr, dtype)
         self.exact, self.may_wrap = None, False
         return text

@@ -14,19 +14,23 @@ import pymbolic.primitives as p
 
 from polyloop.expr.foreign import ForeignName
 from polyloop.expr.nodes import Expression
-from polyloop.expr.rewrite import children
+from polyloop.expr.rewrite import children, map_nodes
 
-__all__ = ["EXACT_FUNCTIONS", "is_index_value", "is_ring", "weight"]
+__all__ = ["EXACT_FUNCTIONS", "is_index_value", "is_ring", "weight", "without_conditions"]
 
 EXACT_FUNCTIONS: Final = frozenset({"abs", "min", "max", "sign", "gcd"})
 _RING: Final = frozenset({p.Sum, p.Product})
-_WHOLE: Final = _RING | {p.FloorDiv, p.Remainder, p.Min, p.Max}
+_BITS: Final = frozenset({p.BitwiseNot, p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor})
+_WHOLE: Final = _RING | {p.FloorDiv, p.Remainder, p.Min, p.Max} | _BITS
 _BY_NUMBER: Final = frozenset({p.Power, p.LeftShift, p.RightShift})
 _MOST: Final = 63
 
 
 def is_index_value(expr: Expression, is_index: Callable[[str], bool]) -> bool:
-    """Return whether *expr* is an integer that is made of names for which *is_index* holds, and of numbers."""
+    """Return whether *expr* is an integer that is made of names for which *is_index* holds, and of numbers.
+
+    Of a choice between such numbers, the condition may be anything.
+    """
     kind = type(expr)
     if kind is p.Variable:
         return is_index(expr.name)
@@ -36,7 +40,14 @@ def is_index_value(expr: Expression, is_index: Callable[[str], bool]) -> bool:
     if kind in _BY_NUMBER:
         base, number = children(expr)
         return type(number) is int and 0 <= number <= _MOST and is_index_value(base, is_index)
+    if kind is p.If:
+        return _all((expr.then, expr.else_), is_index)
     return kind in _WHOLE and _all(children(expr), is_index)
+
+
+def without_conditions(expr: Expression) -> Expression:
+    """Return an index value without the conditions of its choices: what it can amount to."""
+    return map_nodes(expr, lambda node: p.If(True, node.then, node.else_) if type(node) is p.If else node)
 
 
 def _all(parts: tuple[Expression, ...], is_index: Callable[[str], bool]) -> bool:
@@ -54,6 +65,8 @@ def weight(expr: Expression) -> int:
     kind = type(expr)
     if kind is int:
         return abs(int(expr))
+    if kind is p.If:
+        return max(weight(expr.then), weight(expr.else_))
     parts: list[int] = [weight(part) for part in children(expr)]
     if kind is p.Product:
         return prod(parts)

@@ -73,6 +73,9 @@ _EXACT: Final[Mapping[type, Callable[..., int]]] = {
     p.Min: min,
     p.Max: max,
     p.BitwiseNot: operator.invert,
+    p.BitwiseAnd: lambda *parts: reduce(operator.and_, parts),
+    p.BitwiseOr: lambda *parts: reduce(operator.or_, parts),
+    p.BitwiseXor: lambda *parts: reduce(operator.xor, parts),
 }
 _EXACT_CALLS: Final[Mapping[str, Callable[..., int]]] = {
     "abs": abs,

@@ -129,3 +129,37 @@ def test_a_temporary_made_of_a_rule_is_as_wide() -> None:
     ahead = pl.precompute(pl.split_iname(knl, "i", 8), "f", "i_inner")
     assert {str(temporary.dtype) for temporary in ahead.temporaries.values()} == {"int64"}
     agree(ahead, np.arange(50000) ** 2, None, 64, n=50000)
+
+
+@pytest.mark.parametrize(("value", "function"), [
+    ("i // 3", lambda i: i // 3), ("i % 3", lambda i: i % 3), ("-i", operator.neg), ("2*i", lambda i: 2 * i),
+    ("abs(i)", abs), ("min(i, 7)", lambda i: min(i, 7)), ("max(i, 7)", lambda i: max(i, 7)), ("~i", operator.invert),
+    ("i >> 1", lambda i: i >> 1), ("i & 7", lambda i: i & 7), ("(i // 3)*5", lambda i: i // 3 * 5), ("i", int),
+    ("(i + 7) // 4", lambda i: (i + 7) // 4), ("i ^ 1", lambda i: i ^ 1), ("(i | 6) // 5", lambda i: (i | 6) // 5),
+    ("if(i > 0, i // 2, i // 3)", lambda i: i // 2 if i > 0 else i // 3),
+])  # fmt: skip
+@pytest.mark.parametrize("begin", [-(2**31) - 2, 2**31 + 1, 2**32 - 1])
+def test_inames_beyond_32_bits(value: str, function: Callable[[int], int], begin: int) -> None:
+    """Seed 46601743: the number that is written for the iname of one iteration is no operand of 32-bit arithmetic."""
+    domain = f"{{[i]: {begin} <= i < {begin} + n}}"
+    knl = made(domain, f"y[i - ({begin})] = {value}", G("y", np.float64, shape="n"))
+    one = pl.fix_parameters(knl, n=1)
+    assert "int32(" not in pl.generate_code(one, target=pl.CTarget()).device_code
+    agree(one, np.array([function(begin)], np.float64))
+    agree(knl, np.array([function(begin), function(begin + 1)], np.float64), n=2)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+@pytest.mark.parametrize(("value", "function"), [
+    ("if(i*2 > 0, i*3, 0)", lambda i: 3 * i if i > 0 else 0), ("if(x[i - b] > 2, i*3, i)", lambda i: 3 * i),
+    ("if(x[i - b]*2.5 < 1 or i < 0, 5, i ^ 3)", lambda i: i ^ 3),
+    ("if(i > 0, if(x[0] > 1, 2*i, 2), 1) // 3", lambda i: 2 * i // 3),
+])  # fmt: skip
+def test_a_choice_between_numbers_of_inames_is_exact(value: str, function: Callable[[int], int], dtype: Any) -> None:
+    """The branches were computed in the type of an iname, int32."""
+    begin = 2**30
+    text = f"y[i - {begin}] = {value}".replace("- b]", f"- {begin}]")
+    data = G("y", dtype, shape="n"), *([G("x", np.float32, shape="n")] if "x[" in value else [])
+    knl = made(f"{{[i]: {begin} <= i < {begin} + n}}", text, *data)
+    given: dict[str, Any] = {"x": np.full(2, 3, np.float32)} if "x[" in value else {}
+    agree(knl, np.array([function(begin), function(begin + 1)], dtype), n=2, **given)
