@@ -37,7 +37,18 @@ from polyloop.expr.dtypes import (
 )
 from polyloop.expr.foreign import ForeignName, choose
 from polyloop.expr.functions import FUNCTIONS
-from polyloop.expr.nodes import Expression, Lookup, Record, TypeCast, array_name, element_of, field_path, subtrahend
+from polyloop.expr.nodes import (
+    Expression,
+    Lookup,
+    Record,
+    TypeCast,
+    array_name,
+    element_of,
+    field_path,
+    opposite,
+    sign_first,
+    subtrahend,
+)
 from polyloop.expr.records import field_dtype, is_record, is_vector
 from polyloop.expr.typing import BITWISE, Weak, adapted, argument_type, common_type, constant_type
 from polyloop.poly.affine import Affine, affine_of
@@ -220,14 +231,15 @@ class Expressions(Addresses):
         return self._CHAINS[type(expr)](self, expr, want)
 
     def _sum(self, expr: p.Sum, want: DType | None) -> Text:
-        taken = [None, *map(subtrahend, expr.children[1:])]
-        parts = [child if part is None else part for child, part in zip(expr.children, taken, strict=True)]
         dtype = self._computed(expr, want)
+        taken = [None, *(self._subtracted(part, dtype) for part in expr.children[1:])]
+        parts = [child if part is None else part for child, part in zip(expr.children, taken, strict=True)]
         out, wraps = "", self._wraps(dtype)
         chain = self.scope.chain()
         texts = self._wrapping_operands(parts, dtype) if wraps else self._operands(parts, dtype)
         for part, text, difference in zip(parts, texts, taken, strict=True):
             is_negative = difference is None and bool(out) and text.text.startswith("-") and self._is_signed(part)
+            is_negative = is_negative and self._has_sign_in(part, dtype)
             chain.add("-" if is_negative or difference is not None else "+", self._seen(part, dtype))
             if not out:
                 out = text.within(SUM)
@@ -238,6 +250,22 @@ class Expressions(Addresses):
             else:
                 out += f" + {text.within(UNARY if text.text.startswith('-') else PRODUCT)}"
         return self._wrapped(dtype, Text(out, SUM)) if wraps else self._narrowed(dtype, Text(out, SUM))
+
+    def _subtracted(self, part: Expression, dtype: DType) -> Expression | None:
+        """Return what a term of a sum in *dtype* subtracts; one that is negative by itself, where that is the same."""
+        taken = subtrahend(part)
+        if taken is not None or (own := opposite(part)) is None:
+            return taken
+        alike = self._has_sign_in(part, dtype) and self._has_sign_in(part.children[0], self._computed(part, None))
+        return own if alike else None
+
+    def _has_sign_in(self, part: Expression, dtype: DType) -> bool:
+        """Return whether it is the same to negate *part* in its own type and in *dtype*: only integers wrap."""
+        kind = self._type(part)
+        return isinstance(kind, Weak) or not is_integer(kind) or self._in_index(kind) == dtype or self._is_number(part)
+
+    def _is_number(self, part: Expression) -> bool:
+        return self.indexing or self.exact is not None or self._is_index_value(part)
 
     def _is_signed(self, expr: Expression) -> bool:
         """Return whether a leading minus of an expression's text is the sign of its value: not that of ``-u % m``."""
@@ -252,7 +280,7 @@ class Expressions(Addresses):
 
     def _product(self, expr: p.Product, want: DType | None) -> Text:
         dtype = self._common(expr.children, want)
-        children = expr.children
+        children = sign_first(expr)
         minus = type(children[0]) is int and children[0] == -1 and len(children) > 1
         factors = children[1:] if minus else children
         if self._wraps(dtype):
@@ -441,7 +469,9 @@ class Expressions(Addresses):
             then, orelse = (self._exact(part, dtype) for part in parts)
         else:
             then, orelse = self._operands(parts, dtype)
+        exact, self.exact = self.exact, None  # data may decide between exact numbers
         condition = self._render(expr.condition, None)
+        self.exact = exact
         text = f"{condition.within(OR)} ? {then.within(OR)} : {orelse.within(TERNARY)}"
         return Text(text, TERNARY)
 

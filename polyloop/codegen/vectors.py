@@ -14,7 +14,7 @@ from polyloop.codegen.context import Context
 from polyloop.codegen.conversions import cast
 from polyloop.codegen.scope import ATOM, PRODUCT, SUM, Scope, Text
 from polyloop.expr.dtypes import is_unsigned
-from polyloop.expr.nodes import Expression, Lookup, Record, function_name
+from polyloop.expr.nodes import Expression, Lookup, Record, function_name, sign_first
 from polyloop.expr.records import component, field_dtype, field_names, is_record, is_vector
 from polyloop.expr.typing import Weak
 
@@ -86,9 +86,10 @@ class Vectors(ABC):
         """Return vectors and scalars combined from left to right."""
         total: tuple[Text, bool] | None = None
         for expr in exprs:
-            minus = symbol == "+" and type(expr) is p.Product and type(expr.children[0]) is int and total is not None
-            minus = minus and expr.children[0] == -1 and len(expr.children) == 2
-            part = expr.children[1] if minus else expr
+            factors = sign_first(expr) if type(expr) is p.Product else ()
+            minus = symbol == "+" and len(factors) == 2 and type(factors[0]) is int and total is not None
+            minus = minus and factors[0] == -1
+            part = factors[1] if minus else expr
             operand = (self._component(part, dtype), is_vector(self._type(part)))
             if total is None:
                 total = operand
@@ -107,7 +108,7 @@ class Vectors(ABC):
         return self._vector_chain(dtype, "+", expr.children)
 
     def _vector_product(self, expr: p.Product, dtype: DType) -> Text:
-        first, *rest = expr.children
+        first, *rest = sign_first(expr)
         if type(first) is int and first == -1 and len(rest) == 1:
             return records.operator_text(self.scope, dtype, "-", [(self._component(rest[0], dtype), True)])
         if type(first) is int and first == -1:

@@ -30,11 +30,14 @@ __all__ = [
     "Targets",
     "Terms",
     "TypeCast",
+    "added",
     "array_name",
     "element_of",
     "field_path",
     "function_name",
     "negate",
+    "opposite",
+    "sign_first",
     "subtrahend",
     "targets_of",
 ]
@@ -221,6 +224,32 @@ def subtrahend(term: Expression) -> Expression | None:
     if type(term) is Product and type(term.children[0]) is int and term.children[0] < 0 and len(term.children) > 1:
         return negate(term)
     return None
+
+
+def added(term: Expression) -> Expression:
+    """Return *term* as a sum has it that adds it: ``b*-1`` for ``-1*b``, ``(2*b)*-1`` for ``-2*b``.
+
+    ``w + -u`` is no difference: of an unsigned ``u``, the opposite is a large number, which is added.
+    """
+    if subtrahend(term) is None:
+        return term
+    number, first, *rest = term.children
+    return Product((first if number == -1 else Product((-number, first)), -1, *rest))
+
+
+def opposite(term: Expression) -> Expression | None:
+    """Return ``b`` for ``b*-1``, as :func:`added` makes it: it is negative in the type of ``b``.  None for others."""
+    if type(term) is not Product or len(term.children) == 1 or _is_signed_number(term.children[0]):
+        return None
+    first, second, *rest = term.children
+    if type(second) is not int or second != -1:
+        return None
+    return Product((first, *rest)) if rest else first
+
+
+def sign_first(product: Expression) -> tuple[Expression, ...]:
+    """Return the factors of a product, a -1 first: ``-1*b*c`` for ``b*-1*c``, which is the same in one type."""
+    return product.children if opposite(product) is None else (-1, product.children[0], *product.children[2:])
 
 
 def _is_signed_number(expr: Expression) -> bool:

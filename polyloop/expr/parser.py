@@ -21,7 +21,7 @@ from polyloop.expr.dtypes import dtype_diagnostic, dtype_name, find_dtype
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.lexical import IF_NAME, NUMBER_NAME, check_characters, explain, replace_if_calls, replace_suffixed
 from polyloop.expr.names import RESERVED, check_identifier, too_many_axes
-from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Shared, Terms, TypeCast, negate
+from polyloop.expr.nodes import Expression, Lookup, Operation, Record, Reduction, Shared, Terms, TypeCast, added, negate
 from polyloop.expr.operations import MODIFIERS, OPERATIONS
 from polyloop.expr.records import VECTORS, field_names
 from polyloop.expr.source import Source
@@ -37,6 +37,10 @@ _NARY: Final[dict[type[ast.operator], Any]] = {
     ast.BitAnd: p.BitwiseAnd,
     ast.BitOr: p.BitwiseOr,
     ast.BitXor: p.BitwiseXor,
+}
+_OPERAND: Final[dict[type, Callable[[Expression], Expression]]] = {
+    ast.Add: added,
+    ast.Sub: lambda right: negate(added(right)),
 }
 _BINARY: Final[dict[type[ast.operator], Any]] = {
     ast.Div: p.Quotient,
@@ -171,8 +175,9 @@ class _Converter:
             if nary is not None:
                 if pending is None:
                     pending = nary
+                    total = added(total) if nary is p.Product else total  # (-a)*b is negative in the type of a
                     children = list(total.children) if type(total) is nary else [total]
-                children.append(negate(right) if operator is ast.Sub else right)
+                children.append(_OPERAND[operator](right) if nary is p.Sum else right)
             elif operator in _BINARY:
                 total = self.checked(step, _BINARY[operator](total, right))
             else:

@@ -10,7 +10,19 @@ from typing import Any, Final
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.expr.nodes import CText, Expression, Lookup, Node, Record, Reduction, Shared, Targets, Terms, TypeCast
+from polyloop.expr.nodes import (
+    CText,
+    Expression,
+    Lookup,
+    Node,
+    Record,
+    Reduction,
+    Shared,
+    Targets,
+    Terms,
+    TypeCast,
+    opposite,
+)
 from polyloop.expr.records import record_name
 
 __all__ = ["show"]
@@ -89,7 +101,9 @@ def _sum(expr: Expression) -> tuple[str, int]:
         if not pieces:
             pieces.append(_show(child, _ADD))
         elif type(child) is p.Product and _is_minus(child):
-            pieces.append(" - " + _factors(child.children[1:]))
+            pieces.append(" - " + _term(child.children[1:]))
+        elif type(child) is p.Product and opposite(child) is not None:
+            pieces.append(" + " + _term(child.children))
         else:
             text = _show(child, _ADD + 1)
             signed = text.startswith("-") and (
@@ -104,7 +118,7 @@ def _is_minus(product: Expression) -> bool:
     first, *rest = product.children
     if type(first) is not int or first != -1 or not rest:
         return False
-    if isinstance(rest[0], np.unsignedinteger):
+    if isinstance(rest[0], np.unsignedinteger) or opposite(p.Product(tuple(rest))) is not None:
         return True
     return not _is_number(rest[0]) and type(rest[0]) is not p.Product
 
@@ -114,10 +128,20 @@ def _factors(factors: tuple[Expression, ...]) -> str:
     return "*".join([_show(first, _MULTIPLY), *(_show(factor, _POWER) for factor in rest)])
 
 
+def _term(factors: tuple[Expression, ...]) -> str:
+    """Return a term behind a sign: ``-b*c`` for one that is negative by its first factor, ``b*-1*c``."""
+    return _factors(factors) if len(factors) == 1 else _product(p.Product(factors))[0]
+
+
 def _product(expr: Expression) -> tuple[str, int]:
+    if opposite(expr) is not None:
+        first, _, *rest = expr.children
+        begin = f"({_factors(first.children)})" if type(first) is p.Product else _show(first, _POWER)
+        return "*".join([f"-{begin}", *(_show(factor, _POWER) for factor in rest)]), _MULTIPLY
     if not _is_minus(expr):
         return _factors(expr.children), _MULTIPLY
-    return "-" + "*".join([_show(factor, _POWER) for factor in expr.children[1:]]), _MULTIPLY
+    _, first, *rest = expr.children
+    return f"-({_term((first, *rest))})" if rest else f"-{_show(first, _POWER)}", _MULTIPLY
 
 
 def _chained(expr: Expression) -> tuple[str, int]:

@@ -13,7 +13,20 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pymbolic.primitives as p
 
 from polyloop.errors import Diagnostic, KernelError
-from polyloop.expr.nodes import CText, Expression, Lookup, Record, Reduction, Shared, Targets, Terms, TypeCast, negate
+from polyloop.expr.nodes import (
+    CText,
+    Expression,
+    Lookup,
+    Record,
+    Reduction,
+    Shared,
+    Targets,
+    Terms,
+    TypeCast,
+    added,
+    negate,
+    subtrahend,
+)
 
 __all__ = [
     "Appearances",
@@ -115,7 +128,10 @@ def rebuild_changed(expr: Expression, old: tuple[Expression, ...], new: tuple[Ex
         if before is not after:
             is_negative = type(expr) is p.Product and len(new) == 2 and type(new[0]) is int and new[0] == -1
             if is_negative and not _is_multiple(old[1]):
-                return negate(new[1])
+                return negate(added(new[1]))
+            if type(expr) is p.Sum:  # what a name stands for is added, whatever its sign
+                pairs = zip(old[1:], new[1:], strict=True)
+                new = (new[0], *(n if subtrahend(o) is not None else added(n) for o, n in pairs))
             return rebuild(expr, new)
     return expr
 

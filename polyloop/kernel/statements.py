@@ -13,7 +13,7 @@ from polyloop.errors import KernelError, Span
 from polyloop.expr.dtypes import DType, dtype_diagnostic, find_dtype
 from polyloop.expr.functions import result_fields
 from polyloop.expr.names import check_identifier
-from polyloop.expr.nodes import Expression, Lookup, Operation, element_of, function_name, negate
+from polyloop.expr.nodes import Expression, Lookup, Operation, added, element_of, function_name, negate
 from polyloop.expr.operations import MODIFIERS, OPERATIONS
 from polyloop.expr.parser import parse_source
 from polyloop.expr.rewrite import calls, reductions
@@ -50,8 +50,8 @@ _NO_ASSIGNMENT: Final = frozenset({"==", "<=", ">=", "!="})
 _DECLARATION: Final = re.compile(r"<\s*([^<>=]*?)\s*>", re.ASCII)
 
 UPDATES: Final[dict[str, Callable[[Expression, Expression], Expression]]] = {
-    "+=": lambda a, b: p.Sum((a, b)),
-    "-=": lambda a, b: p.Sum((a, negate(b))),
+    "+=": lambda a, b: p.Sum((a, added(b))),
+    "-=": lambda a, b: p.Sum((a, negate(added(b)))),
     "*=": lambda a, b: p.Product((a, b)),
     "/=": p.Quotient,
     "//=": p.FloorDiv,

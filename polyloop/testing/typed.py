@@ -79,8 +79,6 @@ class Drawn:
         Bounds of the errors of ``value``; 0 where it is exact.
     sure
         The elements at which the value follows from the rules: no error decides about it.
-    is_opposite
-        Whether the text is ``-b``.
     """
 
     text: str
@@ -88,7 +86,6 @@ class Drawn:
     value: Array
     error: Array
     sure: Array
-    is_opposite: bool = False
 
     @property
     def is_integer(self) -> bool:
@@ -102,13 +99,11 @@ def leaf(name: str) -> Drawn:
     return Drawn(f"v_{name}[i]", name, value, np.zeros(COUNT), np.ones(COUNT, bool))
 
 
-def made(
-    text: str, name: str, value: Array, *parts: Drawn, error: Array | float = 0.0, is_opposite: bool = False
-) -> Drawn:
+def made(text: str, name: str, value: Array, *parts: Drawn, error: Array | float = 0.0) -> Drawn:
     """Return an expression of *parts*, sure where they are."""
     sure = np.logical_and.reduce([np.ones(COUNT, bool), *(part.sure for part in parts)])
     value = np.broadcast_to(np.asarray(value).astype(computed(name)), (COUNT,))
-    return Drawn(text, name, value, np.broadcast_to(np.asarray(error, float), (COUNT,)), sure, is_opposite)
+    return Drawn(text, name, value, np.broadcast_to(np.asarray(error, float), (COUNT,)), sure)
 
 
 def epsilon(name: str) -> float:

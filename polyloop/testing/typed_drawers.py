@@ -64,20 +64,6 @@ def _common(*names: str) -> str:
     return str(np.result_type(*[name.replace("bfloat16", "float16") for name in inexact]))
 
 
-def _first(part: Drawn, symbol: str, name: str) -> str:
-    """Return the text of a first operand; ``(-a) * b`` is ``-(a*b)``, in the type of both."""
-    return _taken(part, "+", name) if symbol == "*" else part.text
-
-
-def _taken(part: Drawn, symbol: str, name: str) -> str:
-    """Return the text of a second operand; ``a + (-b)`` is ``a - b``, in the type of both."""
-    if not part.is_opposite or symbol == "*" or part.type in (name, WEAK):
-        return part.text
-    if part.type in ("float16", "bfloat16"):
-        raise _Impossible  # a cast rounds
-    return f"cast({part.type}, {part.text})"
-
-
 # {{{ subscripts
 
 _GATHERED: Final = 0.06
@@ -129,13 +115,13 @@ def _integer(rng: random.Random, depth: int) -> Drawn:
     return rng.choice(_INTEGER)(rng, depth)
 
 
-def _exact(text: str, name: str, exact: Array, *parts: Drawn, is_opposite: bool = False) -> Drawn:
+def _exact(text: str, name: str, exact: Array, *parts: Drawn) -> Drawn:
     """Return an integer operation whose exact values are *exact*: small and unsigned types wrap."""
     low, high = limits_of(name)
     if low < 0 and high >= 2**31 - 1 and any(not low <= int(x) <= high for x in exact):
         raise _Impossible
     wrapped = [(int(x) - low) % (high - low + 1) + low for x in exact]
-    return made(text, name, np.array(wrapped, name), *parts, is_opposite=is_opposite)
+    return made(text, name, np.array(wrapped, name), *parts)
 
 
 def _objects(part: Drawn, name: str) -> Array:
@@ -168,7 +154,7 @@ def _arithmetic(rng: random.Random, depth: int) -> Drawn:
     symbol = rng.choice(sorted(PLAIN))
     name = _common(a.type, b.type)
     exact = PLAIN[symbol](_objects(a, name), _objects(b, name))
-    text = f"({_first(a, symbol, name)} {symbol} {_taken(b, symbol, name)})"
+    text = f"({a.text} {symbol} {b.text})"
     return _exact(text, name, exact, a, b)
 
 
@@ -208,7 +194,7 @@ def _complement(rng: random.Random, depth: int) -> Drawn:
 
 def _negated(rng: random.Random, depth: int) -> Drawn:
     a = _integer(rng, depth - 1)
-    return _exact(f"(-{a.text})", a.type, -a.value.astype(object), a, is_opposite=True)
+    return _exact(f"(-{a.text})", a.type, -a.value.astype(object), a)
 
 
 def _shift(rng: random.Random, depth: int) -> Drawn:
@@ -394,7 +380,7 @@ def _sum(rng: random.Random, depth: int) -> Drawn:
         a, b = b, a
     symbol = rng.choice(sorted(PLAIN))
     name = _common(a.type, b.type)
-    text = f"({_first(a, symbol, name)} {symbol} {_taken(b, symbol, name)})"
+    text = f"({a.text} {symbol} {b.text})"
     return rounded(text, name, PLAIN[symbol], a, b)
 
 
@@ -517,7 +503,7 @@ def _parts(rng: random.Random, depth: int) -> Drawn:
 
 def _opposite(rng: random.Random, depth: int) -> Drawn:
     a = _number(rng, depth - 1)
-    return made(f"(-{a.text})", a.type, -a.value, a, error=a.error, is_opposite=True)
+    return made(f"(-{a.text})", a.type, -a.value, a, error=a.error)
 
 
 def _selected(rng: random.Random, depth: int) -> Drawn:

@@ -134,10 +134,7 @@ def changed(draw: st.DrawFn, a: Node) -> Node:
         shift = np.left_shift if symbol == "<<" else np.right_shift
         return node(f"({a.text} {symbol} {count})", shift(a.value, a.value.dtype.type(count)))
     if kind == "opposite":
-        if a.name.startswith("u"):
-            return a
-        # The cast keeps it from becoming a term of the sum around it, which is computed in the type of all its terms.
-        opposite = node(f"cast({a.name}, -{a.text})", -a.value)
+        opposite = node(f"(-{a.text})", -a.value)
         return draw(st.sampled_from((opposite, node(f"abs({a.text})", np.abs(a.value)))))
     if kind == "power":
         exponent = draw(st.integers(0, 6))
