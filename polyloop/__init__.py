@@ -28,10 +28,9 @@ from polyloop.transform.registry import FUNCTIONS as _FUNCTIONS
 from polyloop.transform.registry import install_methods
 
 if TYPE_CHECKING:
-    from polyloop.analysis.creation import make_kernel
-    from polyloop.analysis.dependences import Dependence, DependenceKind, Dependences, dependences
-    from polyloop.analysis.tally import CountGranularity, MemAccess, Op, Sync
     from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck
+    from polyloop.cost.tally import CountGranularity, MemAccess, Op, Sync
+    from polyloop.creation.create import make_kernel
     from polyloop.expr import vec
     from polyloop.frontend.copy import make_copy_kernel
     from polyloop.frontend.einsum import make_einsum
@@ -131,6 +130,7 @@ if TYPE_CHECKING:
     from polyloop.transform.vectorize import vectorize
     from polyloop.tuning.report import Tuned
     from polyloop.tuning.tune import tune
+    from polyloop.verification.dependences import Dependence, DependenceKind, Dependences, dependences
 
 __version__ = "0.1.0"
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.analysis.census import Census
-from polyloop.analysis.place import place
 from polyloop.cli.kernels import DEMO_KERNELS
+from polyloop.cost.instance_counts import Census
+from polyloop.dataflow.address_spaces import place
 from polyloop.kernel.domains import parameters_of
 from polyloop.poly.polynomial import Polynomial
 from polyloop.schedule.build import prepared

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.analysis import placement
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.mapping import thread_mapping as placement
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.testing.brute import judge
 from polyloop.transform.spread import assign_auto

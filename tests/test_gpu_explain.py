@@ -11,8 +11,8 @@ import pytest
 import polyloop as pl
 from benchmarks.gpu.cases import CASES
 from benchmarks.gpu.device import Device
-from polyloop.analysis.occupancy import occupancy
 from polyloop.cli.kernels import DEMO_KERNELS
+from polyloop.cost.occupancy import occupancy
 from polyloop.kernel.devices import DEVICES, MULTIPROCESSORS
 from polyloop.runtime.gpu import device_architecture, gpu_available
 from polyloop.runtime.nvrtc import compile_cuda

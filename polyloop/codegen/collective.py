@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.analysis.meeting import LOGICAL, Kind, Meeting, Span, meeting_of
 from polyloop.codegen.c_ast import Assign
 from polyloop.codegen.combine import function_scope, updated
 from polyloop.codegen.context import Context
@@ -24,6 +23,7 @@ from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import has_terms
 from polyloop.expr.printer import show
 from polyloop.expr.records import field_dtype, field_names, is_record
+from polyloop.mapping.collective_shape import LOGICAL, Kind, Meeting, Span, meeting_of
 from polyloop.schedule.plan import Statement
 
 __all__ = ["Exchange", "collective_call", "indented", "leaves", "mixed", "times", "total"]

@@ -2,7 +2,7 @@
 
 A group ends directly behind the starts, in every iteration of the innermost loop that they share with arrivals: then
 at least as many groups have ended after the one that is waited for as the analysis has counted
-(:mod:`polyloop.analysis.copies`).  So neither the ends of groups nor waits may be left out under any condition that is
+(:mod:`polyloop.sync.async_copy`).  So neither the ends of groups nor waits may be left out under any condition that is
 not that of the whole loop.
 """
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import prod
 
-from polyloop.analysis.digits import Digit, digit_form
 from polyloop.codegen.context import Context
 from polyloop.codegen.linear import form_text
 from polyloop.codegen.scope import PRODUCT, Scope
 from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
+from polyloop.mapping.mixed_radix import Digit, digit_form
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.sets import Row, add_rows, map_from_forms, universe
 from polyloop.schedule.plan import Statement

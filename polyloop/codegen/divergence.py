@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from polyloop.analysis.digits import Digit
 from polyloop.codegen.c_ast import Block, Call, For, Group, If, walk
 from polyloop.codegen.scope import Scope
 from polyloop.errors import Diagnostic
 from polyloop.kernel.intrinsic import WARP
+from polyloop.mapping.mixed_radix import Digit
 
 __all__ = ["MATRIX", "refuse_divergent"]
 

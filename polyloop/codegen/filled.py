@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from polyloop.analysis.contiguity import Lanes
 from polyloop.codegen.bounds import minimal
 from polyloop.codegen.context import Context
 from polyloop.codegen.rows import pieces_of, tightened
 from polyloop.codegen.scope import Scope
+from polyloop.mapping.contiguity import Lanes
 from polyloop.poly.affine import Affine, Floor
 from polyloop.schedule.plan import Statement
 

@@ -10,9 +10,6 @@ from math import prod
 
 import numpy as np
 
-from polyloop.analysis.addresses import WideAccess, wide_obligations
-from polyloop.analysis.digits import Digit, digit_form
-from polyloop.analysis.proof import discharged
 from polyloop.codegen.c_ast import Block, Group
 from polyloop.codegen.checks import assumption_checks, condition_check, index_checks, natural_names
 from polyloop.codegen.context import Context
@@ -58,9 +55,12 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, ValueArg
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, runs
 from polyloop.kernel.tree import Scope as BarrierScope
+from polyloop.mapping.mixed_radix import Digit, digit_form
 from polyloop.poly.affine import Affine
 from polyloop.poly.residues import residues
+from polyloop.proof.obligation import discharged
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage, shared_bytes
+from polyloop.verification.addresses import WideAccess, wide_obligations
 
 __all__ = ["generate"]
 

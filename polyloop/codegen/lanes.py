@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, count
 from typing import TypeAlias
 
-from polyloop.analysis.contiguity import MOST_BYTES, Lanes, element_reads
 from polyloop.codegen.bounds import Bounds, minimal
 from polyloop.codegen.branches import one_rest
 from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node, Verbatim
@@ -29,6 +28,7 @@ from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Vectorize
 from polyloop.kernel.tree import Loop, Run, Tree
 from polyloop.kernel.tree import Node as TreeNode
+from polyloop.mapping.contiguity import MOST_BYTES, Lanes, element_reads
 from polyloop.poly.affine import Affine, Floor
 from polyloop.schedule.plan import Schedule, Statement
 

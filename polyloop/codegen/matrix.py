@@ -16,8 +16,6 @@ from typing import Final
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.analysis.contiguity import Lanes, why_not_wide
-from polyloop.analysis.digits import Digit
 from polyloop.codegen.bounds import minimal
 from polyloop.codegen.c_ast import Assign, Block, Call, Declare, For, If, Node
 from polyloop.codegen.context import Context
@@ -33,6 +31,8 @@ from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.intrinsic import BUILT_IN, MatrixIntrinsic, Part
+from polyloop.mapping.contiguity import Lanes, why_not_wide
+from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import map_from_forms
 from polyloop.schedule.plan import Statement, Tensor

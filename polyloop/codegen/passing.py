@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.analysis.meeting import Kind, Meeting
 from polyloop.codegen.c_ast import Assign, Call
 from polyloop.codegen.collective import indented
 from polyloop.codegen.context import Context
@@ -30,6 +29,7 @@ from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.layout import order_tags
 from polyloop.kernel.tree import Node, Run, runs
+from polyloop.mapping.collective_shape import Kind, Meeting
 from polyloop.schedule.plan import Launch, Schedule, Statement
 
 __all__ = [

@@ -12,13 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from polyloop.analysis.meeting import Kind, Meeting, meeting_of
 from polyloop.codegen.c_ast import Assign
 from polyloop.codegen.collective import Exchange, indented, mixed, times, total
 from polyloop.codegen.context import Context
 from polyloop.codegen.expressions import Expressions
 from polyloop.expr.nodes import Operation
 from polyloop.expr.operations import neutral_element
+from polyloop.mapping.collective_shape import Kind, Meeting, meeting_of
 from polyloop.schedule.plan import Statement
 
 __all__ = ["ThreadScan", "prefix_call"]

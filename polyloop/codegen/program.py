@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from polyloop.analysis.proof import Proof
 from polyloop.codegen.registers import IndexedArray
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.kernel.arrays import Argument, ArrayArg
+from polyloop.proof.obligation import Proof
 
 __all__ = ["DeviceLaunch", "GeneratedProgram", "LaunchCheck", "SplitArray"]
 

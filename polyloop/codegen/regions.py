@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.analysis.meeting import Kind
 from polyloop.codegen.scope import Names
 from polyloop.expr.nodes import array_name
 from polyloop.expr.operations import has_terms, neutral_element
@@ -21,6 +20,7 @@ from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Tree, has_barrier, runs
+from polyloop.mapping.collective_shape import Kind
 from polyloop.schedule.plan import Launch, Schedule, Statement, Storage
 
 __all__ = ["SequentialTree", "sequential_tree"]

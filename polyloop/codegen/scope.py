@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from polyloop.analysis.addresses import WideAccess
 from polyloop.codegen.definitions import guarded, guarded_by_content
 from polyloop.codegen.helpers import helper_source
 from polyloop.codegen.indices import Indices
@@ -26,6 +25,7 @@ from polyloop.expr.records import is_record, is_vector, record_name
 from polyloop.expr.typing import TypeOf
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.schedule.plan import Storage
+from polyloop.verification.addresses import WideAccess
 
 __all__ = ["ATOM", "PRODUCT", "SUM", "UNARY", "Chain", "Names", "Scope", "Text"]
 

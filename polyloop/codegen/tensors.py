@@ -15,7 +15,6 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.analysis.digits import Digit
 from polyloop.codegen.language import Language
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import array_name
@@ -27,6 +26,7 @@ from polyloop.kernel.intrinsic import WARP
 from polyloop.kernel.tags import InameTag, Unroll, Vectorize
 from polyloop.kernel.tree import Loop, Run, Tree, runs
 from polyloop.kernel.tree import Node as TreeNode
+from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.sets import constant_bounds, insert_dims
 from polyloop.schedule.plan import Product, Schedule, Statement, Storage, Tensor
 

@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 
-from polyloop.analysis.meeting import Kind
 from polyloop.codegen.atomics import atomic_update
 from polyloop.codegen.bounds import minimal
 from polyloop.codegen.branches import Guarded, branches
@@ -42,6 +41,7 @@ from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tags import Unroll, Vectorize
 from polyloop.kernel.tree import Barrier, Group, Loop, Run, Tree, has_barrier, paths, runs
 from polyloop.kernel.tree import Scope as BarrierScope
+from polyloop.mapping.collective_shape import Kind
 from polyloop.poly.affine import Affine
 from polyloop.schedule.plan import Schedule, Statement
 

@@ -1,6 +1,6 @@
 """Wide loads and stores: which accesses of the lanes of a statement are one access of neighbouring, aligned elements.
 
-The proof is in :mod:`polyloop.analysis.contiguity`.  That the array itself begins at a multiple of the elements that
+The proof is in :mod:`polyloop.mapping.contiguity`.  That the array itself begins at a multiple of the elements that
 are moved at once is checked at launch, or declared.
 """
 
@@ -16,8 +16,6 @@ from typing import Final, TypeAlias
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.analysis.addresses import WideAccess
-from polyloop.analysis.contiguity import MOST_BYTES, Lanes, Reason, element_reads, why_not_wide
 from polyloop.codegen.definitions import guarded
 from polyloop.codegen.scope import Scope
 from polyloop.errors import Diagnostic
@@ -28,8 +26,10 @@ from polyloop.expr.records import VECTORS, component, is_record
 from polyloop.expr.rewrite import substitute, variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
+from polyloop.mapping.contiguity import MOST_BYTES, Lanes, Reason, element_reads, why_not_wide
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.schedule.plan import Statement
+from polyloop.verification.addresses import WideAccess
 
 __all__ = ["Key", "Plan", "Wide", "at_once", "plans_of", "vector_type", "wide_access"]
 

@@ -124,7 +124,7 @@ def _is_raised(declared: object) -> bool:
 def _refusal(module: str) -> type[PolyloopError]:
     """Return what the functions of a module raise."""
     package = module.partition(".")[2].partition(".")[0]
-    if package in ("expr", "kernel", "frontend") or module == "polyloop.analysis.creation":
+    if package in ("expr", "kernel", "frontend") or module == "polyloop.creation.create":
         return KernelError
     return TransformError if package == "transform" else ArgumentError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from polyloop.analysis.creation import make_kernel
+from polyloop.creation.create import make_kernel
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import order_tags, parse_dim_tags

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from polyloop.analysis.creation import make_kernel
+from polyloop.creation.create import make_kernel
 from polyloop.edge.calls import public
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.names import check_identifier, too_many_axes

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import islpy as isl
 
-from polyloop.analysis.creation import make_kernel
+from polyloop.creation.create import make_kernel
 from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.foreign import ForeignFunction

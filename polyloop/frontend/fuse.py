@@ -8,8 +8,7 @@ from typing import Annotated, TypeAlias
 
 import islpy as isl
 
-from polyloop.analysis.creation import complete_kernel
-from polyloop.analysis.legality import order_violations
+from polyloop.creation.create import complete_kernel
 from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError, VerificationError
 from polyloop.expr.names import KERNEL_NAME, check_identifier
@@ -25,6 +24,7 @@ from polyloop.kernel.trace import Trace
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 from polyloop.transform.base import Applied
+from polyloop.verification.order import order_violations
 
 __all__ = ["fuse_kernels"]
 

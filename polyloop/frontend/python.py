@@ -17,7 +17,7 @@ from typing import Annotated, NoReturn, overload
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.creation import create_kernel
+from polyloop.creation.create import create_kernel
 from polyloop.edge.calls import public
 from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError, Site

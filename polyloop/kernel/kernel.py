@@ -90,7 +90,8 @@ class Condition:
         The access as text, its array with the shape, and the id of the instruction.
     inside
         A condition on the parameters that is no set, for a subscript that is not affine: something with ``names`` and
-        ``holds``, as :class:`polyloop.analysis.computed.Inside`.  Then *set*, *needs* and *where* say nothing.
+        ``holds``, as :class:`polyloop.verification.computed_subscripts.Inside`.  Then *set*, *needs* and *where* say
+        nothing.
     """
 
     set: isl.Set

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from polyloop.analysis.placement import Placement
 from polyloop.kernel.instruction import Copy
+from polyloop.mapping.thread_mapping import Placement
 from polyloop.runtime.explanation import AccessFacts, Explanation, short
 
 __all__ = ["advice"]

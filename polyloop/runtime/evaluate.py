@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from pymbolic import primitives as p
 
-from polyloop.analysis.computed import Inside
 from polyloop.expr.nodes import Expression
+from polyloop.verification.computed_subscripts import Inside
 
 __all__ = ["affine_in", "describe", "evaluate", "names_in"]
 

@@ -6,15 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Final
 
-from polyloop.analysis.banks import BankConflicts, bank_conflicts
-from polyloop.analysis.census import Census
-from polyloop.analysis.coalescing import merged_width, repeating_loops, sectors, vector_width
-from polyloop.analysis.occupancy import block_limits, occupancy
-from polyloop.analysis.operations import Operation, operations
-from polyloop.analysis.placement import Placed, Placement
-from polyloop.analysis.proof import within_budget
-from polyloop.analysis.traffic import Address, Traffic, address_of, footprints, polynomial_of, traffic
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram
+from polyloop.cost.bank_conflicts import BankConflicts, bank_conflicts
+from polyloop.cost.coalescing import merged_width, repeating_loops, sectors, vector_width
+from polyloop.cost.instance_counts import Census
+from polyloop.cost.occupancy import block_limits, occupancy
+from polyloop.cost.operations import Operation, operations
+from polyloop.cost.traffic import Address, Traffic, address_of, footprints, polynomial_of, traffic
 from polyloop.errors import ArgumentError, Diagnostic, VerificationError
 from polyloop.expr.dtypes import dtype_name, is_complex, is_inexact
 from polyloop.expr.printer import show
@@ -23,8 +21,10 @@ from polyloop.kernel.devices import Device, Figure, find_device
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import InameTag, ThreadDigit, axis_name
 from polyloop.kernel.tree import runs
+from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import to_expression
 from polyloop.poly.polynomial import PiecewisePolynomial
+from polyloop.proof.obligation import within_budget
 from polyloop.runtime.advice import advice
 from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.explanation import AccessFacts, Bound, Explanation, LaunchFacts

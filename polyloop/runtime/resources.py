@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from polyloop.analysis.occupancy import Occupancy, occupancy
+from polyloop.cost.occupancy import Occupancy, occupancy
 
 __all__ = ["KernelImage", "Occupancy", "Resources", "occupancy", "read_cubin", "resources"]
 

@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from polyloop.analysis.placement import Placement
-from polyloop.analysis.race import Need
 from polyloop.errors import Diagnostic
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree
+from polyloop.mapping.thread_mapping import Placement
+from polyloop.sync.races import Need
 
 __all__ = ["Requirement", "fewest_positions", "idle_barriers", "place_barriers", "requirements"]
 

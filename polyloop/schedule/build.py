@@ -13,23 +13,8 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.analysis.contract import contracted_axes, without_axes
-from polyloop.analysis.copies import arrivals
-from polyloop.analysis.digits import Digit
-from polyloop.analysis.edges import Edges, at_edges
-from polyloop.analysis.exchange import lane_axis
-from polyloop.analysis.infer import accumulator_dtypes, dtype_table, require_dtypes
-from polyloop.analysis.lanes import with_lanes
-from polyloop.analysis.launches import launch_cuts, launch_of, passages
-from polyloop.analysis.matrix import is_swapped
-from polyloop.analysis.meeting import Kind, meeting_of
-from polyloop.analysis.passing import is_over_blocks
-from polyloop.analysis.place import place
-from polyloop.analysis.placement import Axes, Placed, Placement
-from polyloop.analysis.pools import pool_needs
-from polyloop.analysis.proof import Proof, share_proofs
-from polyloop.analysis.race import Need, needs, shared_arrays
-from polyloop.analysis.uniform import varying, warp_axes
+from polyloop.dataflow.address_spaces import place
+from polyloop.dataflow.uniformity import varying, warp_axes
 from polyloop.errors import Diagnostic, VerificationError, warn
 from polyloop.expr.nodes import Expression, Record, Terms
 from polyloop.expr.operations import neutral_element
@@ -44,7 +29,15 @@ from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.swizzle import swizzle_problem
 from polyloop.kernel.tags import InameTag, Interleave, Unroll, UnrollHint, Vectorize
 from polyloop.kernel.tree import Barrier, Loop, Node, Scope, Tree, runs
+from polyloop.mapping.array_contraction import contracted_axes, without_axes
+from polyloop.mapping.collective_shape import Kind, meeting_of
+from polyloop.mapping.mixed_radix import Digit
+from polyloop.mapping.thread_mapping import Axes, Placed, Placement
+from polyloop.optimize.over_execution import Edges, at_edges
 from polyloop.poly.affine import Affine, to_expression
+from polyloop.program.expand_lanes import with_lanes
+from polyloop.program.infer_types import accumulator_dtypes, dtype_table, require_dtypes
+from polyloop.proof.obligation import Proof, share_proofs
 from polyloop.schedule.barrier import idle_barriers, place_barriers, requirements
 from polyloop.schedule.collective import Collective, reuse_requirements
 from polyloop.schedule.copies import without_copies
@@ -54,7 +47,14 @@ from polyloop.schedule.plan import Launch, Product, Schedule, Statement, Storage
 from polyloop.schedule.terms import with_terms_at_once
 from polyloop.schedule.trust import taken_on_trust
 from polyloop.schedule.waits import Wait, reuse_waits, wait_obligations, waits
+from polyloop.sync.async_copy import arrivals
+from polyloop.sync.launches import launch_cuts, launch_of, passages
+from polyloop.sync.lookback_progress import is_over_blocks
+from polyloop.sync.races import Need, needs, shared_arrays
+from polyloop.sync.storage_aliasing import pool_needs
+from polyloop.sync.warp_shuffle import lane_axis
 from polyloop.transform.spread import assign_auto
+from polyloop.verification.matrix_instructions import is_swapped
 
 __all__ = ["Verified", "build_schedule", "build_verified", "prepared"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from polyloop.analysis.meeting import Kind
-from polyloop.analysis.placement import Placement
 from polyloop.expr.nodes import Operation
 from polyloop.kernel.tree import Scope
+from polyloop.mapping.collective_shape import Kind
+from polyloop.mapping.thread_mapping import Placement
 from polyloop.schedule.barrier import Requirement
 
 __all__ = ["Collective", "reuse_requirements"]

@@ -9,15 +9,10 @@ from typing import Final
 
 import islpy as isl
 
-from polyloop.analysis.census import Census, block_size, grid_of
-from polyloop.analysis.meeting import Meeting, meeting_of
-from polyloop.analysis.operations import operations
-from polyloop.analysis.passing import is_over_blocks
-from polyloop.analysis.place import place
-from polyloop.analysis.placement import Placed, Placement
-from polyloop.analysis.proof import in_time, within_budget
-from polyloop.analysis.tally import CountGranularity, MemAccess, Op, Sync, ToCountMap
-from polyloop.analysis.traffic import (
+from polyloop.cost.instance_counts import Census, block_size, grid_of
+from polyloop.cost.operations import operations
+from polyloop.cost.tally import CountGranularity, MemAccess, Op, Sync, ToCountMap
+from polyloop.cost.traffic import (
     Footprint,
     Traffic,
     address_of,
@@ -27,17 +22,22 @@ from polyloop.analysis.traffic import (
     traffic,
     varying_axes,
 )
+from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.dtypes import DType
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.match import matches, parse_match
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree, runs
+from polyloop.mapping.collective_shape import Meeting, meeting_of
+from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.counting import UncountableError, count_points
 from polyloop.poly.polynomial import PiecewisePolynomial
 from polyloop.poly.sets import project_onto
+from polyloop.proof.obligation import in_time, within_budget
 from polyloop.schedule.build import build_verified, prepared
 from polyloop.schedule.plan import Launch
+from polyloop.sync.lookback_progress import is_over_blocks
 
 __all__ = [
     "census_of",

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from polyloop.analysis.placement import Placed, Placement
-from polyloop.analysis.race import Need
 from polyloop.kernel.tree import Barrier, Loop, Scope, Tree, runs
+from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.sets import constant_bounds
 from polyloop.schedule.plan import Front
+from polyloop.sync.races import Need
 
 __all__ = ["fronts_of"]
 

@@ -6,30 +6,30 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from math import prod
 
-from polyloop.analysis.addresses import AddressMap, address_obligations
-from polyloop.analysis.blocks import block_obligations
-from polyloop.analysis.bounds import bounds_obligations
-from polyloop.analysis.comparison import Comparison
-from polyloop.analysis.copies import copy_obligations
-from polyloop.analysis.divided import divided_violations
-from polyloop.analysis.edges import at_edges, edge_obligations
-from polyloop.analysis.exchange import exchange_obligations
-from polyloop.analysis.legality import order_obligations
-from polyloop.analysis.matrix import matrix_obligations
-from polyloop.analysis.passing import passing_obligations
-from polyloop.analysis.placement import Placement
-from polyloop.analysis.pools import pool_obligations
-from polyloop.analysis.proof import Claim, Obligation, Proof, is_waived, prove
-from polyloop.analysis.provenance import expression_obligations
-from polyloop.analysis.race import race_obligations
-from polyloop.analysis.values import value_obligations
+from polyloop.creation.divided_loops import divided_violations
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tags import axis_name
 from polyloop.kernel.tree import Barrier, Loop, Scope
+from polyloop.mapping.thread_mapping import Placement
+from polyloop.optimize.over_execution import at_edges, edge_obligations
+from polyloop.proof.obligation import Claim, Obligation, Proof, is_waived, prove
 from polyloop.schedule.plan import Storage, shared_bytes
+from polyloop.sync.async_copy import copy_obligations
+from polyloop.sync.block_waits import block_obligations
+from polyloop.sync.lookback_progress import passing_obligations
+from polyloop.sync.races import race_obligations
+from polyloop.sync.storage_aliasing import pool_obligations
+from polyloop.sync.warp_shuffle import exchange_obligations
+from polyloop.verification.addresses import AddressMap, address_obligations
+from polyloop.verification.bounds import bounds_obligations
+from polyloop.verification.correspondence import Comparison
+from polyloop.verification.matrix_instructions import matrix_obligations
+from polyloop.verification.order import order_obligations
+from polyloop.verification.provenance import expression_obligations
+from polyloop.verification.values import value_obligations
 
 __all__ = ["discharge", "obligations", "storage_obligations"]
 

@@ -10,7 +10,6 @@ from typing import Final
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.digits import Digit
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.frozen import quick
 from polyloop.kernel.arrays import AddressSpace, Argument, ArrayArg, Table
@@ -20,6 +19,7 @@ from polyloop.kernel.kernel import Condition
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.tags import InameTag
 from polyloop.kernel.tree import Barrier, Loop, Run, Tree, runs
+from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.affine import Affine
 from polyloop.schedule.collective import Collective
 

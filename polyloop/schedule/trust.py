@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pymbolic.primitives as p
 
-from polyloop.analysis.bounds import left_to_data
-from polyloop.analysis.placement import Placement
 from polyloop.expr.foreign import foreign_calls
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
+from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.affine import Affine, to_expression
+from polyloop.verification.bounds import left_to_data
 
 __all__ = ["taken_on_trust"]
 

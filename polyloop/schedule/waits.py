@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from polyloop.analysis.proof import Claim, Obligation
-from polyloop.analysis.race import Need
 from polyloop.errors import Diagnostic
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Run, Scope, Tree
+from polyloop.proof.obligation import Claim, Obligation
 from polyloop.schedule.collective import Collective
 from polyloop.schedule.plan import Launch
+from polyloop.sync.races import Need
 
 __all__ = ["Wait", "reuse_waits", "wait_obligations", "waits"]
 

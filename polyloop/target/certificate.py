@@ -9,10 +9,10 @@ from itertools import groupby
 from textwrap import wrap
 from typing import Protocol
 
-from polyloop.analysis.proof import Proof
 from polyloop.codegen.program import LaunchCheck
 from polyloop.errors import Diagnostic
 from polyloop.expr.printer import show
+from polyloop.proof.obligation import Proof
 from polyloop.schedule.waits import Wait
 
 __all__ = ["Assumption", "Certificate"]

@@ -13,11 +13,8 @@ from typing import Any, TypeAlias
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.divided import divided_violations
-from polyloop.analysis.infer import dtype_table, require_dtypes
-from polyloop.analysis.lowering import Lowered, lower
-from polyloop.analysis.reference import accumulation_steps
 from polyloop.codegen.checks import condition_check
+from polyloop.creation.divided_loops import divided_violations
 from polyloop.edge.words import shown
 from polyloop.errors import ArgumentError, Diagnostic, VerificationError, unknown_name
 from polyloop.expr.dtypes import DType, accepted_types, has_room, is_bool, is_integer
@@ -32,6 +29,9 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.passed import masked_problem, too_large
 from polyloop.kernel.tree import Loop, Run, Tree, runs
 from polyloop.poly.affine import affine_of
+from polyloop.program.infer_types import dtype_table, require_dtypes
+from polyloop.program.lower import Lowered, lower
+from polyloop.program.reference import accumulation_steps
 from polyloop.target.points import DataPoints, Points, at, is_there, level, trie
 from polyloop.target.scalars import Closure, Compiler, converted
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from polyloop.analysis.proof import public_call
 from polyloop.codegen.generate import generate
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.edge.checks import OneOf
 from polyloop.errors import warn
 from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.proof.obligation import public_call
 from polyloop.schedule.build import build_schedule
 from polyloop.target.base import Target, target_of
 from polyloop.target.cuda import CudaTarget

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from polyloop.analysis.proof import public_call
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.expr.printer import show
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.budget import budget
+from polyloop.proof.obligation import public_call
 from polyloop.schedule.build import build_verified
 from polyloop.target.base import Target, target_of
 from polyloop.target.budget import operation_budget

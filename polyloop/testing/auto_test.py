@@ -10,9 +10,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from polyloop.analysis.infer import require_dtypes
 from polyloop.errors import ArgumentError, Diagnostic, VerificationError
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.program.infer_types import require_dtypes
 from polyloop.runtime.compile import compile_kernel
 from polyloop.runtime.gpu import gpu_available, on_device
 from polyloop.target.base import Target

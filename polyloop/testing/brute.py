@@ -21,16 +21,16 @@ from typing import Any, Final, TypeAlias
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.lowering import Lowered
-from polyloop.analysis.place import place
-from polyloop.analysis.placement import Placed, Placement
+from polyloop.dataflow.address_spaces import place
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.instruction import Copy
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import is_lane
 from polyloop.kernel.updates import EXCHANGE
+from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
+from polyloop.program.lower import Lowered
 from polyloop.testing.storage import shared_pools
 from polyloop.testing.symbols import Bag, Closure, Symbols, UnsupportedError, Value, ValueCompiler
 

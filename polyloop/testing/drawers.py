@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from polyloop.analysis.proof import WAIVABLE
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.nodes import array_name, targets_of
 from polyloop.expr.printer import show
 from polyloop.kernel.intrinsic import INTRINSICS
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.proof.obligation import WAIVABLE
 from polyloop.testing.hostile import HOSTILE
 
 __all__ = ["DRAWERS", "NOT_DRAWN", "Drawer"]

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
 
-from polyloop.analysis.infer import require_dtypes
 from polyloop.edge.callbacks import asked
 from polyloop.edge.checks import EXPLAINED, AtLeast
 from polyloop.edge.words import spelt
 from polyloop.errors import ArgumentError, CodegenError, CompilerError, Diagnostic, VerificationError
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.program.infer_types import require_dtypes
 from polyloop.runtime.compile import compile_kernel
 from polyloop.runtime.fibres import ORDERS, run_on_fibres
 from polyloop.runtime.gpu import gpu_available

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.analysis.creation import make_kernel
+from polyloop.creation.create import make_kernel
 from polyloop.errors import PolyloopError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.specs import GlobalArg

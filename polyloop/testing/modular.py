@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from polyloop.analysis.infer import dtype_table, require_dtypes
 from polyloop.expr.dtypes import DType
 from polyloop.expr.foreign import ForeignName, foreign_calls
 from polyloop.expr.functions import FUNCTIONS
@@ -19,6 +18,7 @@ from polyloop.expr.typing import settle
 from polyloop.kernel.arrays import Table, TemporaryVariable
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.program.infer_types import dtype_table, require_dtypes
 from polyloop.testing.integers import (
     hash_function,
     integer_dtype,

@@ -19,7 +19,6 @@ from typing import Any, Final, TypeAlias
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.lowering import lower
 from polyloop.errors import (
     CodegenError,
     Diagnostic,
@@ -33,6 +32,7 @@ from polyloop.errors import (
 from polyloop.frozen import replace as kernel_with
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.program.lower import lower
 from polyloop.schedule.build import build_verified
 from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from pymbolic import parse
 
-from polyloop.analysis.creation import make_kernel
+from polyloop.creation.create import make_kernel
 from polyloop.errors import PolyloopWarning
 from polyloop.expr.dtypes import integer_limits
 from polyloop.kernel.arrays import AddressSpace, ArrayArg

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from polyloop.analysis.place import place
+from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Witness, WitnessInstance, WitnessKind
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel

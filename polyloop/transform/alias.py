@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from polyloop.analysis.place import place
-from polyloop.analysis.pools import pool_obligations
-from polyloop.analysis.proof import findings
+from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.proof.obligation import findings
+from polyloop.sync.storage_aliasing import pool_obligations
 from polyloop.transform.base import Transform
 from polyloop.transform.staged import names_of
 

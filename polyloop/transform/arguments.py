@@ -9,8 +9,6 @@ from typing import ClassVar
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.analysis.bounds import bounds_conditions
-from polyloop.analysis.reference import reference_of
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
@@ -20,8 +18,10 @@ from polyloop.kernel.instruction import Evaluation, Instruction, Move, Origin, T
 from polyloop.kernel.kernel import Condition, Domain, LoopKernel
 from polyloop.kernel.layout import Auto, Strided
 from polyloop.poly.affine import Affine
+from polyloop.program.reference import reference_of
 from polyloop.transform.base import Transform, new_name_violations
 from polyloop.transform.staged import names_of
+from polyloop.verification.bounds import bounds_conditions
 
 __all__ = [
     "RemoveUnusedArguments",

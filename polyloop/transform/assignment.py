@@ -10,15 +10,8 @@ from weakref import WeakKeyDictionary
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.analysis.dataflow import flow_of, is_exact, readers_of, writers_of
-from polyloop.analysis.infer import dtype_table
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.lowered import Access
-from polyloop.analysis.place import place
-from polyloop.analysis.placement import Placed, Placement
-from polyloop.analysis.reference import reference_of
-from polyloop.analysis.values import value_violations
-from polyloop.analysis.witness import element, instance, pair
+from polyloop.dataflow.address_spaces import place
+from polyloop.dataflow.value_flow import flow_of, is_exact, readers_of, writers_of
 from polyloop.errors import Diagnostic, VerificationError, unknown_name
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.nodes import Expression, TypeCast, array_name
@@ -29,13 +22,20 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Copy, Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Loop, Tree
+from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import map_from_forms
+from polyloop.program.infer_types import dtype_table
+from polyloop.program.ir import Access
+from polyloop.program.reference import reference_of
+from polyloop.proof.witness import element, instance, pair
 from polyloop.transform.base import Transform
 from polyloop.transform.instructions import find_instructions
 from polyloop.transform.matched import match_violations, reference_id
 from polyloop.transform.staged import names_of
 from polyloop.transform.uses import expanded_to
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["AssignmentToSubst", "assignment_to_subst"]
 

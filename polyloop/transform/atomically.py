@@ -10,11 +10,6 @@ from typing import ClassVar, Final
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.analysis.infer import dtype_table
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.lowering import Program, loop_order, lower
-from polyloop.analysis.reference import reference_of
-from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.dtypes import computed, dtype_name
 from polyloop.expr.nodes import Expression, Lookup, Reduction
@@ -27,10 +22,15 @@ from polyloop.kernel.instruction import Copy, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import map_from_forms, project_onto, reorder
+from polyloop.program.infer_types import dtype_table
+from polyloop.program.lower import Program, loop_order, lower
+from polyloop.program.reference import reference_of
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.reduction import SplitReductionOutward
 from polyloop.transform.selection import selected, selection_violations
 from polyloop.transform.staged import names_of
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["ReduceAtomically", "reduce_atomically"]
 

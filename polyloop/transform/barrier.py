@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import ClassVar, Final
 
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.lowering import lower
-from polyloop.analysis.reference import reference_of
-from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import axis_name
 from polyloop.kernel.tree import Scope
+from polyloop.program.lower import lower
+from polyloop.program.reference import reference_of
 from polyloop.transform.base import Transform
 from polyloop.transform.matched import match_violations, meant, reference_id
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["AddBarrier", "add_barrier"]
 

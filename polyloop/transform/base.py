@@ -10,15 +10,15 @@ from typing import Any, ClassVar, final
 import islpy as isl
 import numpy as np
 
-from polyloop.analysis.comparison import Comparison
-from polyloop.analysis.proof import findings, public_call, share_proofs
-from polyloop.analysis.provenance import expression_obligations
 from polyloop.errors import Diagnostic, TransformError, VerificationError, unknown_name
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import differs
 from polyloop.kernel.trace import Change
+from polyloop.proof.obligation import findings, public_call, share_proofs
 from polyloop.transform.history import changes_of, with_history
+from polyloop.verification.correspondence import Comparison
+from polyloop.verification.provenance import expression_obligations
 
 __all__ = ["Applied", "Transform", "iname_violations", "new_name_violations"]
 

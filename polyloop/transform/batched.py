@@ -10,11 +10,8 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.analysis.bounds import bounds_violations
-from polyloop.analysis.creation import complete_kernel
-from polyloop.analysis.layout import layout_violations, with_layouts
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.values import value_violations
+from polyloop.creation.array_layout import layout_violations, with_layouts
+from polyloop.creation.create import complete_kernel
 from polyloop.errors import Diagnostic, KernelError, TransformError, unknown_name
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, array_name
@@ -41,6 +38,9 @@ from polyloop.transform.base import Transform
 from polyloop.transform.matched import reference_id
 from polyloop.transform.staged import names_of
 from polyloop.transform.storage import array_violations, tagged, tags_of
+from polyloop.verification.bounds import bounds_violations
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["ToBatched", "to_batched"]
 

@@ -9,12 +9,7 @@ from typing import ClassVar, Final
 
 import pymbolic.primitives as p
 
-from polyloop.analysis.lanes import with_lanes
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.place import place
-from polyloop.analysis.proof import findings
-from polyloop.analysis.race import race_obligations
-from polyloop.analysis.values import value_violations
+from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression
@@ -27,11 +22,16 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.match import matches, parse_match
 from polyloop.kernel.tags import axis_name
 from polyloop.kernel.updates import NEUTRAL, update_of
+from polyloop.program.expand_lanes import with_lanes
+from polyloop.proof.obligation import findings
+from polyloop.sync.races import race_obligations
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.buffering import BufferPlan, accessing, buffered
 from polyloop.transform.staged import names_of
 from polyloop.transform.tag import tag_violations
 from polyloop.transform.uses import find_uses
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["BufferArray", "buffer_array"]
 

@@ -10,12 +10,8 @@ from math import gcd
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.analysis.dataflow import flow_of, is_exact
-from polyloop.analysis.infer import infer_dtypes
-from polyloop.analysis.lowered import Access
-from polyloop.analysis.lowering import loop_order
-from polyloop.analysis.place import place
-from polyloop.analysis.placement import Placed, Placement
+from polyloop.dataflow.address_spaces import place
+from polyloop.dataflow.value_flow import flow_of, is_exact
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import children, substitute, variables
@@ -23,8 +19,12 @@ from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
 from polyloop.kernel.instruction import Instruction, Move, MoveRole
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import parse_tag
+from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import Row, add_rows, map_from_forms, universe
+from polyloop.program.infer_types import infer_dtypes
+from polyloop.program.ir import Access
+from polyloop.program.lower import loop_order
 from polyloop.transform.reorder import add_priority
 from polyloop.transform.staging import (
     Footprint,

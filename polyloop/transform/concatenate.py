@@ -8,11 +8,7 @@ from typing import ClassVar
 
 import pymbolic.primitives as p
 
-from polyloop.analysis.bounds import bounds_conditions, bounds_violations
-from polyloop.analysis.layout import layout_violations, with_layouts
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.reference import reference_of
-from polyloop.analysis.values import value_violations
+from polyloop.creation.array_layout import layout_violations, with_layouts
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.names import check_identifier
@@ -24,9 +20,13 @@ from polyloop.kernel.instruction import Carry, Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import packed
 from polyloop.poly.affine import affine_of, to_expression
+from polyloop.program.reference import reference_of
 from polyloop.transform.base import Transform, new_name_violations
 from polyloop.transform.staged import names_of
 from polyloop.transform.storage import array_violations, axis_number
+from polyloop.verification.bounds import bounds_conditions, bounds_violations
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["ConcatenateArrays", "concatenate_arrays"]
 

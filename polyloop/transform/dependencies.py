@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
 
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.nosync import meetings, proven_conflict
-from polyloop.analysis.place import place
-from polyloop.analysis.values import value_violations
+from polyloop.dataflow.address_spaces import place
+from polyloop.dataflow.nosync import meetings, proven_conflict
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Copy, Instruction
 from polyloop.kernel.kernel import LoopKernel
@@ -19,6 +17,8 @@ from polyloop.kernel.options import NoSync, SyncScope
 from polyloop.kernel.order import stable_order
 from polyloop.transform.base import Transform
 from polyloop.transform.matched import match_violations, meant, reference_id
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["AddDependency", "AddNosync", "add_dependency", "add_nosync", "must_precede"]
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from polyloop.analysis.exchange import exchange_problems
-from polyloop.analysis.lanes import with_lanes
-from polyloop.analysis.place import place
+from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.program.expand_lanes import with_lanes
+from polyloop.sync.warp_shuffle import exchange_problems
 from polyloop.transform.base import Transform
 from polyloop.transform.spread import assign_auto
 

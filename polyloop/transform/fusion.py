@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from polyloop.analysis.lowering import lower
 from polyloop.errors import Diagnostic, PolyloopError, TransformError
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Loop, Tree, runs
+from polyloop.program.lower import lower
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.merge import fresh_block, in_block, merge_inames, merge_violations, open_loops
 from polyloop.transform.nests import explained, nest_violations

@@ -9,11 +9,6 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.analysis.bounds import bounds_conditions, bounds_violations
-from polyloop.analysis.infer import dtype_table
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.reference import reference_of
-from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, rebuild, reductions, variables
@@ -22,8 +17,13 @@ from polyloop.expr.typing import infer
 from polyloop.kernel.instruction import Copy, Instruction, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.sets import project_onto
+from polyloop.program.infer_types import dtype_table
+from polyloop.program.reference import reference_of
 from polyloop.transform.base import Transform
 from polyloop.transform.selection import selected, selection_violations
+from polyloop.verification.bounds import bounds_conditions, bounds_violations
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = [
     "HoistReductionFactors",

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from polyloop.analysis.creation import complete_kernel
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.values import value_violations
+from polyloop.creation.create import complete_kernel
 from polyloop.errors import Diagnostic, KernelError, TransformError, unknown_name
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.arrays import ArrayArg
@@ -20,6 +18,8 @@ from polyloop.transform.base import Transform
 from polyloop.transform.dependencies import must_precede
 from polyloop.transform.matched import match_violations, reference_id
 from polyloop.transform.staged import names_of
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = [
     "RemoveInstructions",

@@ -11,10 +11,7 @@ from typing import ClassVar
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.analysis.bounds import bounds_conditions, bounds_violations
-from polyloop.analysis.layout import layout_violations
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.values import value_violations
+from polyloop.creation.array_layout import layout_violations
 from polyloop.errors import Diagnostic, KernelError, TransformError
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import accesses, children, rebuild, variables
@@ -36,6 +33,9 @@ from polyloop.transform.storage import (
     tags_of,
     with_arrays,
 )
+from polyloop.verification.bounds import bounds_conditions, bounds_violations
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = [
     "AddPadding",

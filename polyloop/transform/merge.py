@@ -8,12 +8,12 @@ from dataclasses import replace
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.analysis.lowering import lower
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.tags import axis_name
 from polyloop.poly.affine import Affine
+from polyloop.program.lower import lower
 from polyloop.transform.remap import Remap, alone, free_space, remap_inames
 
 __all__ = ["fresh_block", "in_block", "merge_inames", "merge_violations", "open_loops", "renaming"]

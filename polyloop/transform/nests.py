@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import islpy as isl
 
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.kernel.domains import data_inames
 from polyloop.kernel.kernel import LoopKernel
@@ -18,6 +16,8 @@ from polyloop.poly.sets import project_onto, sample_set
 from polyloop.transform.maptext import InameMap
 from polyloop.transform.remap import Remap, nest_groups
 from polyloop.transform.tag import parallel_violations
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["data_violations", "explained", "nest_violations", "one_to_one", "tagged_violations"]
 

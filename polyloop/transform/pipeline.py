@@ -8,11 +8,7 @@ from typing import ClassVar, Final
 
 import pymbolic.primitives as p
 
-from polyloop.analysis.copies import copy_obligations
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.place import place
-from polyloop.analysis.proof import findings
-from polyloop.analysis.values import value_violations
+from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.nodes import array_name
 from polyloop.expr.rewrite import variables
@@ -23,9 +19,13 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Nested
 from polyloop.kernel.tags import AutoLocal, Sequential, Unroll, UnrollHint, Vectorize
 from polyloop.poly.sets import constant_bounds
+from polyloop.proof.obligation import findings
+from polyloop.sync.async_copy import copy_obligations
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.pipelining import Rotation, Via, copied_inames, piped, sliding
 from polyloop.transform.staged import names_of
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["Pipeline", "pipeline"]
 

@@ -9,7 +9,7 @@ from enum import Enum
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.analysis.place import place
+from polyloop.dataflow.address_spaces import place
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import substitute, variables
 from polyloop.kernel.arrays import AddressSpace, TemporaryVariable

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from polyloop.analysis.lowering import loop_order
 from polyloop.errors import Diagnostic
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
@@ -13,6 +12,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Nested, order_tags
 from polyloop.kernel.tags import axis_name, is_thread
 from polyloop.poly.affine import Affine
+from polyloop.program.lower import loop_order
 from polyloop.transform.base import iname_violations
 from polyloop.transform.matched import meant
 from polyloop.transform.uses import Use, find_uses, free_inames

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from polyloop.analysis.place import place
-from polyloop.analysis.pools import pool_obligations
-from polyloop.analysis.proof import findings
+from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.proof.obligation import findings
+from polyloop.sync.storage_aliasing import pool_obligations
 from polyloop.transform.plan import Place, Plan, fresh_id
 from polyloop.transform.staged import Staging, names_of
 

@@ -8,11 +8,7 @@ from typing import ClassVar, TypeAlias
 
 import pymbolic.primitives as p
 
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.place import place
-from polyloop.analysis.pools import pool_obligations
-from polyloop.analysis.proof import findings
-from polyloop.analysis.values import value_violations
+from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.nodes import Expression, Reduction, array_name
 from polyloop.expr.rewrite import children, rebuild, variables
@@ -21,9 +17,13 @@ from polyloop.kernel.domains import iname_range
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.proof.obligation import findings
+from polyloop.sync.storage_aliasing import pool_obligations
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.staged import names_of
 from polyloop.transform.uses import expanded_to
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = [
     "PrivatizeTemporariesWithInames",

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import ClassVar
 
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.place import place
-from polyloop.analysis.uniform import divergent_reductions
-from polyloop.analysis.values import value_violations
+from polyloop.dataflow.address_spaces import place
+from polyloop.dataflow.uniformity import divergent_reductions
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
@@ -22,6 +20,8 @@ from polyloop.transform.scan import realize_scan, scan_violations
 from polyloop.transform.stage_reduction import stage_reduction
 from polyloop.transform.staged import names_of
 from polyloop.transform.tag import parse_tags, tag_inames
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["RealizeReduction", "realize_reduction"]
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.lowering import loop_order
-from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Instruction, renested
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.program.lower import loop_order
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.skew import skew_hint
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["Interchange", "PrioritizeLoops", "add_priority", "interchange", "prioritize_loops"]
 

@@ -9,10 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import pymbolic.primitives as p
 
-from polyloop.analysis.bounds import bounds_violations
-from polyloop.analysis.creation import complete_kernel
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.values import value_violations
+from polyloop.creation.create import complete_kernel
 from polyloop.edge.callbacks import asked
 from polyloop.errors import Diagnostic, KernelError, TransformError, unknown_name
 from polyloop.expr.foreign import ForeignName
@@ -31,6 +28,9 @@ from polyloop.kernel.statements import RuleText, parse_assignment
 from polyloop.poly.affine import affine_of, to_expression
 from polyloop.transform.base import Transform
 from polyloop.transform.matched import match_violations, meant, reference_id
+from polyloop.verification.bounds import bounds_violations
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["MapInstructions", "ReplaceInstructionIds", "map_instructions", "replace_instruction_ids"]
 

@@ -10,16 +10,8 @@ from typing import ClassVar, Final
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.analysis.contract import contracted_axes, one_element_axes
-from polyloop.analysis.dataflow import is_exact, readers_of
-from polyloop.analysis.infer import infer_dtypes
-from polyloop.analysis.launches import launch_cuts, launch_of, passages
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.place import place
-from polyloop.analysis.placement import Placement
-from polyloop.analysis.pools import pool_needs
-from polyloop.analysis.race import needs, shared_arrays
-from polyloop.analysis.values import value_violations
+from polyloop.dataflow.address_spaces import place
+from polyloop.dataflow.value_flow import is_exact, readers_of
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
@@ -28,10 +20,18 @@ from polyloop.kernel.instruction import Carry, Copy, ExplicitBarrier, Instructio
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.tags import AutoLocal, InameTag, Unroll, parse_tag
 from polyloop.kernel.tree import Barrier, Scope
+from polyloop.mapping.array_contraction import contracted_axes, one_element_axes
+from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.sets import Row, add_rows, map_from_forms, project_onto, rows_of
+from polyloop.program.infer_types import infer_dtypes
+from polyloop.sync.launches import launch_cuts, launch_of, passages
+from polyloop.sync.races import needs, shared_arrays
+from polyloop.sync.storage_aliasing import pool_needs
 from polyloop.transform.base import Transform
 from polyloop.transform.spread import assign_auto
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["SaveAndReloadTemporaries", "save_and_reload_temporaries"]
 

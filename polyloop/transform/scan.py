@@ -7,9 +7,6 @@ from dataclasses import dataclass, replace
 from functools import reduce as fold
 from typing import ClassVar
 
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.scans import Scan, find_scans, replace_reduction
-from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Reduction
 from polyloop.expr.rewrite import substitute
@@ -19,10 +16,13 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import axis_name
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.sets import Row, add_rows, insert_dims, reorder
+from polyloop.program.scan_patterns import Scan, find_scans, replace_reduction
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.matched import match_violations, meant
 from polyloop.transform.privatize import UnprivatizeTemporariesWithInames, own_inames
 from polyloop.transform.staging import out_of_bounds
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["RealizeScan", "realize_scan", "replaced", "scan_violations", "with_reduction"]
 

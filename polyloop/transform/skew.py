@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from polyloop.analysis.legality import order_violations
 from polyloop.errors import VerificationError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import map_from_forms
 from polyloop.transform.remap import Remap, free_space, remap_inames, remap_violations
+from polyloop.verification.order import order_violations
 
 __all__ = ["shifted", "skew_hint"]
 

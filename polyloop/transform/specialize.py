@@ -8,8 +8,6 @@ from typing import Annotated, Any, ClassVar
 
 import islpy as isl
 
-from polyloop.analysis.bounds import bounds_conditions, bounds_violations
-from polyloop.analysis.infer import bound_violations, infer_dtypes, type_violations
 from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.dtypes import dtype_name, find_dtype, to_dtype, type_spelling, type_words
@@ -23,8 +21,10 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.shared import fixed_domains
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
+from polyloop.program.infer_types import bound_violations, infer_dtypes, type_violations
 from polyloop.transform.base import Transform
 from polyloop.transform.staged import names_of
+from polyloop.verification.bounds import bounds_conditions, bounds_violations
 
 __all__ = [
     "AddDtypes",

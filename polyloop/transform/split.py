@@ -8,7 +8,6 @@ from typing import Annotated, ClassVar, Final
 
 import pymbolic.primitives as p
 
-from polyloop.analysis.legality import order_violations
 from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic
 from polyloop.expr.names import check_identifier
@@ -24,6 +23,7 @@ from polyloop.transform.remap import Remap, free_space, remap_inames
 from polyloop.transform.selection import selected, selection_violations
 from polyloop.transform.skew import skew_hint
 from polyloop.transform.tag import TagInames, parallel_violations, tag_violations
+from polyloop.verification.order import order_violations
 
 __all__ = [
     "SplitIname",

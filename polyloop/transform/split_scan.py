@@ -10,12 +10,6 @@ import islpy as isl
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.analysis.comparison import Comparison
-from polyloop.analysis.infer import accumulator_dtypes, infer_dtypes, open_names
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.lowering import lower
-from polyloop.analysis.scans import Scan, find_scans
-from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.expr.names import check_identifier
 from polyloop.expr.nodes import Expression, Reduction
@@ -27,6 +21,9 @@ from polyloop.kernel.kernel import Domain, LoopKernel, memoised
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.maps import forms_of
 from polyloop.poly.sets import Row, add_rows, constant_bounds, insert_dims, preimage, project_onto
+from polyloop.program.infer_types import accumulator_dtypes, infer_dtypes, open_names
+from polyloop.program.lower import lower
+from polyloop.program.scan_patterns import Scan, find_scans
 from polyloop.transform.base import iname_violations, new_name_violations
 from polyloop.transform.inames import replace_iname
 from polyloop.transform.remap import remap_inames
@@ -35,6 +32,9 @@ from polyloop.transform.selection import selected, selection_violations
 from polyloop.transform.split import Splitting, halves, parts_of, split_violations
 from polyloop.transform.staging import out_of_bounds, subscripted
 from polyloop.transform.tag import TagInames, parallel_violations
+from polyloop.verification.correspondence import Comparison
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["SplitScan", "split_scan"]
 

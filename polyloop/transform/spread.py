@@ -7,17 +7,17 @@ from math import prod
 
 import pymbolic.primitives as p
 
-from polyloop.analysis.digit_axes import with_digit_axes
-from polyloop.analysis.digits import threads_combine
-from polyloop.analysis.placement import axes_of
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Evaluation, Instruction, Move
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import AutoLocal, InameTag, LocalAxis, ThreadDigit, Unroll, is_thread
+from polyloop.mapping.mixed_radix import threads_combine
+from polyloop.mapping.thread_mapping import axes_of
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, constant_bounds
+from polyloop.program.digits_to_axes import with_digit_axes
 from polyloop.transform.inames import Replacement, replace_iname
 
 __all__ = ["assign_auto", "split_off"]

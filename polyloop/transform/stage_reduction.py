@@ -8,8 +8,6 @@ from typing import ClassVar, Final
 
 import pymbolic.primitives as p
 
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import computed
 from polyloop.expr.nodes import Expression, Reduction
@@ -24,6 +22,8 @@ from polyloop.transform.rules import used_rules
 from polyloop.transform.selection import selected, selection_violations
 from polyloop.transform.staged import Staging, names_of
 from polyloop.transform.staging import Plan, stage
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["StageReduction", "stage_reduction"]
 

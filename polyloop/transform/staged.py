@@ -6,9 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from polyloop.analysis.lanes import VECTOR_LENGTHS
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.names import check_identifier
 from polyloop.expr.printer import show
@@ -19,12 +16,15 @@ from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Nested, order_tags, parse_dim_tags
 from polyloop.kernel.tags import axis_name, is_thread
+from polyloop.program.expand_lanes import VECTOR_LENGTHS
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.matched import match_violations
 from polyloop.transform.plan import Plan, uses_of
 from polyloop.transform.staging import data_footprint, stage
 from polyloop.transform.tag import tag_violations
 from polyloop.transform.uses import Use, free_inames
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["Staging", "names_of"]
 

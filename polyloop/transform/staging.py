@@ -10,9 +10,6 @@ from typing import TypeVar
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.analysis.bounds import bounds_conditions, bounds_violations
-from polyloop.analysis.infer import infer_dtypes
-from polyloop.analysis.lowering import loop_order, lower
 from polyloop.errors import Diagnostic, TransformError
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, rebuild, variables
@@ -44,11 +41,14 @@ from polyloop.poly.sets import (
     project_onto,
     sample_set,
 )
+from polyloop.program.infer_types import infer_dtypes
+from polyloop.program.lower import loop_order, lower
 from polyloop.transform.plan import Plan, Target, target_of, uses_of
 from polyloop.transform.reorder import add_priority
 from polyloop.transform.spread import assign_auto
 from polyloop.transform.uses import Use, expanded_to, terms_outside
 from polyloop.transform.wide_copy import vectorized
+from polyloop.verification.bounds import bounds_conditions, bounds_violations
 
 __all__ = [
     "Footprint",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from polyloop.analysis.layout import with_layouts
-from polyloop.analysis.reference import reference_of
+from polyloop.creation.array_layout import with_layouts
 from polyloop.errors import Diagnostic, TransformError, unknown_name
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable, ValueArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import DimTag, order_tags, packed
+from polyloop.program.reference import reference_of
 
 __all__ = ["array_violations", "axis_number", "axis_order", "on_both", "tagged", "tags_of", "with_arrays"]
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from polyloop.analysis.banks import BankConflicts, bank_conflicts
-from polyloop.analysis.lanes import with_lanes
-from polyloop.analysis.place import place
+from polyloop.cost.bank_conflicts import BankConflicts, bank_conflicts
+from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.kernel.swizzle import Swizzle as Layout
 from polyloop.kernel.swizzle import swizzle_problem
+from polyloop.program.expand_lanes import with_lanes
 from polyloop.transform.base import Transform
 from polyloop.transform.spread import assign_auto
 

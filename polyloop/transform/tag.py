@@ -10,20 +10,8 @@ from typing import ClassVar
 
 import islpy as isl
 
-from polyloop.analysis.accumulators import PARTIAL_RESULTS
-from polyloop.analysis.blocks import block_violations
-from polyloop.analysis.lanes import lane_violations
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.lowering import Lowered
-from polyloop.analysis.passing import passing_violations
-from polyloop.analysis.place import place
-from polyloop.analysis.placement import Placement
-from polyloop.analysis.proof import Claim, is_waived, share_proofs
-from polyloop.analysis.race import Need, races, shared_arrays
-from polyloop.analysis.scans import carried_violations
-from polyloop.analysis.uniform import divergent_reductions
-from polyloop.analysis.values import value_violations
-from polyloop.analysis.witness import element, instance, pair, witness
+from polyloop.dataflow.address_spaces import place
+from polyloop.dataflow.uniformity import divergent_reductions
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.expr.rewrite import reductions
 from polyloop.expr.rules import expand_rules
@@ -33,10 +21,22 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.match import is_glob
 from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, is_lane, parse_tag, placing
 from polyloop.kernel.updates import COMMUTATIVE, update_of
+from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.sets import sample_pair
+from polyloop.program.expand_lanes import lane_violations
+from polyloop.program.lower import Lowered
+from polyloop.program.scan_patterns import carried_violations
+from polyloop.proof.obligation import Claim, is_waived, share_proofs
+from polyloop.proof.witness import element, instance, pair, witness
+from polyloop.sync.block_waits import block_violations
+from polyloop.sync.lookback_progress import passing_violations
+from polyloop.sync.races import Need, races, shared_arrays
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.launch_hint import launch_hint
 from polyloop.transform.skew import skew_hint
+from polyloop.verification.accumulators import PARTIAL_RESULTS
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["TagInames", "fitting", "parallel_violations", "parse_tags", "tag_inames", "tag_violations"]
 

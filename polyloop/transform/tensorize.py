@@ -9,10 +9,7 @@ from typing import ClassVar
 
 import pymbolic.primitives as p
 
-from polyloop.analysis.lanes import with_lanes
-from polyloop.analysis.lowering import loop_order
-from polyloop.analysis.matrix import matrix_problems
-from polyloop.analysis.place import place
+from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.rewrite import reductions, variables
 from polyloop.expr.rules import expand_rules
@@ -22,12 +19,15 @@ from polyloop.kernel.intrinsic import INTRINSICS, Matrix, MatrixIntrinsic, Part,
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Sequential, Unroll
 from polyloop.poly.affine import affine_of
+from polyloop.program.expand_lanes import with_lanes
+from polyloop.program.lower import loop_order
 from polyloop.transform.base import Transform
 from polyloop.transform.matched import match_violations, meant
 from polyloop.transform.reorder import PrioritizeLoops
 from polyloop.transform.split import SplitIname
 from polyloop.transform.spread import assign_auto
 from polyloop.transform.tag import TagInames, parallel_violations
+from polyloop.verification.matrix_instructions import matrix_problems
 
 __all__ = ["Tensorize", "tensorize"]
 

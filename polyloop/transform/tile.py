@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import ClassVar
 
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.values import value_violations
 from polyloop.errors import Diagnostic
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.transform.base import Transform
@@ -17,6 +15,8 @@ from polyloop.transform.reorder import PrioritizeLoops
 from polyloop.transform.skew import skew_hint
 from polyloop.transform.split import SplitIname
 from polyloop.transform.tag import parallel_violations
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 
 __all__ = ["Tile", "tile"]
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from polyloop.analysis.proof import WAIVABLE
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.frozen import replace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.waivers import Waiver
+from polyloop.proof.obligation import WAIVABLE
 from polyloop.transform.base import Transform
 
 __all__ = ["Unchecked", "unchecked"]

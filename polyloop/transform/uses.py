@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.analysis.guards import Guard, exact_parameters, guarded_children, guarded_domain
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction, array_name, function_name
 from polyloop.expr.rewrite import accesses, calls, free_variables, variables
@@ -17,6 +16,7 @@ from polyloop.kernel.instruction import Instruction, SubstitutionRule, Term
 from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.sets import single_values
+from polyloop.program.guards import Guard, exact_parameters, guarded_children, guarded_domain
 
 __all__ = ["Use", "expanded_to", "find_uses", "free_inames", "terms_outside"]
 

@@ -9,8 +9,6 @@ from typing import ClassVar
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.analysis.contiguity import MOST_BYTES, Lanes, Reason, element_reads, why_not_wide
-from polyloop.analysis.lanes import VECTOR_LENGTHS, lane_violations
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import is_bool
 from polyloop.expr.nodes import array_name
@@ -24,8 +22,10 @@ from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Auto, Vectorized, apart_axes
 from polyloop.kernel.tags import Vectorize as Vector
+from polyloop.mapping.contiguity import MOST_BYTES, Lanes, Reason, element_reads, why_not_wide
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.poly.residues import Divisibility, residues
+from polyloop.program.expand_lanes import VECTOR_LENGTHS, lane_violations
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.split import SplitIname
 from polyloop.transform.tag import TagInames

@@ -17,7 +17,6 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
 
-from polyloop.analysis.infer import require_dtypes
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.edge.callbacks import asked
 from polyloop.edge.checks import EXPLAINED, AtLeast
@@ -25,6 +24,7 @@ from polyloop.edge.words import spelt
 from polyloop.errors import CompilerError, Diagnostic, PolyloopError, TuningError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.program.infer_types import require_dtypes
 from polyloop.runtime.cache import CacheKey, open_cache
 from polyloop.runtime.ccompile import find_compiler
 from polyloop.runtime.gpu import device_architecture, gpu_available, on_device

@@ -8,11 +8,11 @@ import islpy as isl
 import pytest
 
 import polyloop as pl
-from polyloop.analysis.lowering import lower
 from polyloop.codegen.rows import rows_of
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.sets import rows_of as rows_in_order
 from polyloop.poly.sets import set_text
+from polyloop.program.lower import lower
 from tests.gallery import GALLERY
 
 KERNELS = (

@@ -16,16 +16,16 @@ from typing import Any, Final
 import numpy as np
 
 import polyloop as pl
-from polyloop.analysis.place import place
-from polyloop.analysis.race import needs, shared_arrays
 from polyloop.cli import kernels
 from polyloop.codegen.program import GeneratedProgram
+from polyloop.dataflow.address_spaces import place
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.kernel.tree import Barrier, Loop, Tree
 from polyloop.runtime.invoke import load
 from polyloop.schedule.barrier import idle_barriers
 from polyloop.schedule.build import build_schedule
+from polyloop.sync.races import needs, shared_arrays
 from tests.gallery import GALLERY
 
 __all__ = ["HAZARDS", "Hazard", "needed", "sample", "without_barrier"]

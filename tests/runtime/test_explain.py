@@ -12,10 +12,10 @@ import pytest
 import polyloop as pl
 from benchmarks.gpu.cases import CASES
 from examples import matmul_mma
-from polyloop.analysis.coalescing import sectors
-from polyloop.analysis.occupancy import Occupancy, block_limits, occupancy
-from polyloop.analysis.traffic import address_of, traffic
 from polyloop.cli.kernels import DEMO_KERNELS
+from polyloop.cost.coalescing import sectors
+from polyloop.cost.occupancy import Occupancy, block_limits, occupancy
+from polyloop.cost.traffic import address_of, traffic
 from polyloop.kernel.devices import DEVICES, MULTIPROCESSORS
 from polyloop.schedule.counts import census_of
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.analysis.place import place
-from polyloop.analysis.proof import Claim
-from polyloop.analysis.race import needs
+from polyloop.dataflow.address_spaces import place
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Barrier, Loop, Scope, Tree
+from polyloop.proof.obligation import Claim
 from polyloop.schedule.build import build_schedule
 from polyloop.schedule.waits import waits
+from polyloop.sync.races import needs
 from polyloop.target.certificate import Certificate
 
 F = np.float32

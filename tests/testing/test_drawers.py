@@ -230,7 +230,7 @@ def test_a_fault_is_found(feature: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_swizzle_that_tears_wide_copies_apart_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     some = [500_207, 500_321]
     assert not kinds(some)
-    monkeypatch.setattr("polyloop.analysis.addresses._scattered", lambda *_: "")
+    monkeypatch.setattr("polyloop.verification.addresses._scattered", lambda *_: "")
     monkeypatch.setattr(Swizzle, "keeps", lambda *_: True)
     monkeypatch.setattr("polyloop.codegen.lanes.plans_of", lambda *given: (_plan_of(*given),))
     assert kinds(some) == {"wrong-result"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.analysis.last_writes import Accesses
+from polyloop.dataflow.last_writes import Accesses
 from polyloop.testing.agreement import Programs, compile_c, compile_fibres, disagreement
 from polyloop.testing.random_kernels import random_arguments
 

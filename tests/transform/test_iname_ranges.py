@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.analysis.placement import axes_of
 from polyloop.frozen import replace
 from polyloop.kernel.domains import domain_for, iname_range
 from polyloop.kernel.kernel import Domain
+from polyloop.mapping.thread_mapping import axes_of
 from polyloop.poly.sets import parameter_space
 from polyloop.testing.brute import judge
 from tests.transform.checking import check, cuda

@@ -10,11 +10,11 @@ import pymbolic.primitives as p
 import pytest
 
 import polyloop as pl
-from polyloop.analysis.values import value_violations
 from polyloop.expr.nodes import Reduction
 from polyloop.kernel.instruction import Term
 from polyloop.kernel.tags import GroupAxis
 from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.verification.values import value_violations
 from tests.transform.checking import check, cuda, refused, same_after_replay
 from tests.transform.kernels import F
 

@@ -10,9 +10,9 @@ import pymbolic.primitives as p
 import pytest
 
 import polyloop as pl
-from polyloop.analysis.legality import order_violations
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.runtime.nvrtc import compile_cuda
+from polyloop.verification.order import order_violations
 from tests.transform.checking import check, cuda, refused, same_after_replay
 
 Golden = Callable[[str, str], None]

@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.analysis.legality import order_violations
-from polyloop.analysis.values import value_violations
 from polyloop.expr.nodes import Reduction
 from polyloop.kernel.instruction import Term
 from polyloop.poly.affine import Affine
@@ -20,6 +18,8 @@ from polyloop.poly.sets import Row, add_rows
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.testing.brute import judge
 from polyloop.transform.staging import assign_auto
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
 from tests.transform.checking import check, cuda, refused, same_after_replay, vectors
 
 Golden = Callable[[str, str], None]

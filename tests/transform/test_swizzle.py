@@ -8,7 +8,7 @@ import pytest
 import polyloop as pl
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.runtime.nvrtc import compile_cuda
-from tests.analysis.test_banks import read, through_a_tile
+from tests.cost.test_bank_conflicts import read, through_a_tile
 from tests.transform.checking import check, cuda, refused
 from tests.transform.kernels import check_transposed, transposed
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.analysis.comparison import Comparison
-from polyloop.analysis.lanes import with_lanes
-from polyloop.analysis.legality import order_obligations
-from polyloop.analysis.place import place
-from polyloop.analysis.proof import Obligation, prove
-from polyloop.analysis.values import value_obligations
+from polyloop.dataflow.address_spaces import place
+from polyloop.program.expand_lanes import with_lanes
+from polyloop.proof.obligation import Obligation, prove
+from polyloop.verification.correspondence import Comparison
+from polyloop.verification.order import order_obligations
+from polyloop.verification.values import value_obligations
 from tests.transform.checking import check, cuda, refused, same_after_replay, vectors
 from tests.transform.kernels import (
     F,

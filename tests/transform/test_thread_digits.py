@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.analysis.digits import Digit, digit_form, gaps
+from polyloop.mapping.mixed_radix import Digit, digit_form, gaps
 from polyloop.runtime.nvrtc import compile_cuda
 from tests.transform.checking import check, cuda, refused, same_after_replay
 from tests.transform.kernels import F, check_matmul, matmul

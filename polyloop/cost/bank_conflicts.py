@@ -1,0 +1,279 @@
+"""Bank conflicts: how often a warp has to ask shared memory for what it wants at once.
+
+Shared memory has 32 banks of 4-byte words; word ``w`` is in bank ``w mod 32``.  What a warp asks for takes as many
+turns (*wavefronts*) as the bank that has most to give has different words to give; one word that several threads want
+is given once.  Accesses of 8 and of 16 bytes are served half a warp and a quarter of a warp at a time.  Source: CUDA
+C++ Programming Guide, "Shared Memory" of compute capability 5.x and later.
+
+Threads are counted one by one.  Loops that move the addresses of all threads by whole words change no count, and are
+left out; others are run through.  Of sizes it is assumed that they leave every thread its work: tiles are full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import islpy as isl
+
+from polyloop.dataflow.address_spaces import place
+from polyloop.expr.printer import show
+from polyloop.kernel.arrays import AddressSpace, TemporaryVariable
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import Vectorize
+from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.poly.affine import Affine, Floor, to_expression
+from polyloop.poly.sets import constant_bounds, project_onto
+from polyloop.program.lower import Access
+from polyloop.proof.obligation import within_budget
+
+__all__ = ["BankConflicts", "bank_conflicts", "wide_elements"]
+
+BANKS: Final = 32
+WORD: Final = 4
+"""Size of what a bank gives at once [bytes]."""
+WARP: Final = 32
+_WIDEST: Final = 16
+_MOST_POINTS: Final = 1 << 15
+
+
+@dataclass(frozen=True)
+class BankConflicts:
+    """What one access of a shared array costs.
+
+    Attributes
+    ----------
+    nbytes
+        What each thread moves at once.
+    requests
+        Accesses of whole warps that were counted; 0 where ``unknown`` says why none could be.
+    wavefronts
+        Turns that shared memory takes for all of them.
+    least
+        Turns that would be enough without conflicts.
+    worst
+        Most different words that threads which are served together want of one bank; 1 is without conflict.
+    """
+
+    instruction: str
+    array: str
+    is_write: bool
+    access: str
+    nbytes: int
+    requests: int = 0
+    wavefronts: int = 0
+    least: int = 0
+    worst: int = 0
+    unknown: str = ""
+
+    @property
+    def conflicts(self) -> int:
+        """Turns more than without conflicts."""
+        return self.wavefronts - self.least
+
+    @property
+    def turns(self) -> float:
+        """Turns for each one that would be enough without conflicts."""
+        return self.wavefronts / self.least if self.least else 1.0
+
+    def __str__(self) -> str:
+        verb = "writes" if self.is_write else "reads"
+        start = f"{self.instruction} {verb} {self.access}, {self.nbytes} bytes a thread: "
+        if self.unknown:
+            return f"{start}not known, {self.unknown}"
+        if not self.conflicts:
+            return f"{start}no conflicts"
+        return f"{start}{self.turns:.3g} times as long as without conflicts (at worst {self.worst} words of one bank)"
+
+
+def bank_conflicts(kernel: LoopKernel, array: str | None = None) -> tuple[BankConflicts, ...]:
+    """Return the conflicts of each access of shared memory, or of one array there, in the order of the program."""
+    with within_budget(kernel, "the bank conflicts of shared arrays"):
+        placement = place(kernel)
+        return tuple(_all(placement, array))
+
+
+def _all(placement: Placement, array: str | None) -> Iterator[BankConflicts]:
+    temporaries = placement.program.kernel.temporaries
+    for placed in placement.statements.values():
+        seen: set[tuple[str, tuple[Affine | None, ...], bool]] = set()
+        for access in placed.lowered.accesses:
+            is_write = placed.lowered.is_write(access)
+            key = (access.array, access.indices, is_write)
+            if array is not None and access.array != array:
+                continue
+            if placement.spaces.get(access.array) is AddressSpace.LOCAL and key not in seen:
+                seen.add(key)
+                if temporaries[access.array].is_shuffled:
+                    continue
+                yield _conflicts(placement, placed, access, temporaries[access.array])
+
+
+def _conflicts(
+    placement: Placement, placed: Placed, access: Access, temporary: TemporaryVariable
+) -> BankConflicts:
+    is_write = placed.lowered.is_write(access)
+    forms = access.indices
+    text = ", ".join("?" if form is None else show(to_expression(form)) for form in forms)
+    size = 0 if temporary.dtype is None else temporary.dtype.itemsize
+    elements, lane = wide_elements(placement.program.kernel, placed, access, temporary)
+    name = f"{access.array}[{text}]" if forms else access.array
+    result = BankConflicts(placed.lowered.instruction.id, access.array, is_write, name, size * elements)
+    counted = _counted(placement, placed, access, temporary, lane, size * elements)
+    if isinstance(counted, str):
+        return BankConflicts(*_start(result), unknown=counted)
+    return BankConflicts(*_start(result), *counted)
+
+
+def _start(result: BankConflicts) -> tuple[str, str, bool, str, int]:
+    return result.instruction, result.array, result.is_write, result.access, result.nbytes
+
+
+def _counted(
+    placement: Placement, placed: Placed, access: Access, temporary: TemporaryVariable, lane: str | None, nbytes: int
+) -> tuple[int, int, int, int] | str:
+    """Return requests, wavefronts, the least wavefronts and the worst bank, or why they are not known."""
+    extents = {axis: placement.axes.local[axis] for axis in sorted(placement.axes.local)}
+    if any(extent is None for extent in extents.values()) or not extents:
+        return "the block has no constant size" if extents else "there are no threads"
+    strides = [stride for stride in temporary.strides() if isinstance(stride, int)]
+    size = 0 if temporary.dtype is None else temporary.dtype.itemsize
+    if not size or len(strides) < len(access.indices):
+        return "its layout is not constant"
+    offset = Affine((), 0)
+    for form, stride in zip(placed.indices(access), strides, strict=True):
+        if form is None:
+            return "data decides about a subscript"
+        offset = offset.add(form, stride)
+    moving, fixed = _split(offset, frozenset(extents), _period(temporary, size))
+    matter = {name for name in moving.names() if name not in extents}
+    domain = placed.domain_of(access)
+    if lane is not None:
+        low, _ = constant_bounds(domain, placed.dims.index(lane))
+        domain = domain.fix_val(isl.dim_type.set, placed.dims.index(lane), low or 0)
+    points = _points(domain, placed.dims, tuple(extents), matter)
+    if isinstance(points, str):
+        return points
+    known = {axis: extent for axis, extent in extents.items() if extent is not None}
+    return _turns(points, known, moving.add(Affine((), fixed)), temporary, nbytes)
+
+
+def _period(temporary: TemporaryVariable, size: int) -> int:
+    """Return a number of elements by which all addresses may move without a change in who shares a bank."""
+    return max(1, WORD // size) if temporary.swizzle is None else max(BANKS * WORD // size, temporary.swizzle.period)
+
+
+def _split(offset: Affine, threads: frozenset[str], period: int) -> tuple[Affine, int]:
+    """Return what of *offset* matters to conflicts, and a constant.
+
+    Terms without a thread in them move all addresses alike; where they do by a multiple of *period*, they are left out.
+    """
+    terms = []
+    for var, coefficient in offset.terms:
+        names = Affine(((var, 1),), 0).names()
+        if not names.isdisjoint(threads) or coefficient % period:
+            terms.append((var, coefficient))
+    return Affine(tuple(terms), 0), offset.const
+
+
+def _points(
+    domain: isl.Set, dims: Sequence[str], threads: Sequence[str], matter: Iterable[str]
+) -> list[dict[str, int]] | str:
+    """Return the values of the thread axes, and of the loops that *matter* or decide which threads run."""
+    bounded = []
+    for position, name in enumerate(dims):
+        if name[1:2] != ".":
+            low, high = constant_bounds(domain, position)
+            if low is not None and high is not None:
+                bounded.append(name)
+    if not set(matter) <= set(bounded):
+        return f"it depends on '{min(set(matter) - set(bounded))}'"
+    kept = [*threads, *bounded]
+    left = project_onto(domain, dims, kept).project_out_all_params().coalesce()
+    for name in bounded:
+        if name not in matter:
+            others = [x for x in kept if x != name]
+            rest = project_onto(left, kept, others)
+            alone = project_onto(left, kept, [name])
+            position = kept.index(name)
+            box = rest.insert_dims(isl.dim_type.set, position, 1).intersect(
+                alone.insert_dims(isl.dim_type.set, 1, len(kept) - position - 1).insert_dims(
+                    isl.dim_type.set, 0, position
+                )
+            )
+            if left.is_equal(box):
+                left, kept = rest, others
+    if left.is_empty():
+        return []
+    if left.count_val().to_python() > _MOST_POINTS:
+        return "too many loops decide about it"
+    return _enumerated(left, kept)
+
+
+def _enumerated(domain: isl.Set, dims: Sequence[str]) -> list[dict[str, int]]:
+    found: list[dict[str, int]] = []
+
+    def visit(point: isl.Point) -> None:
+        found.append(
+            {name: point.get_coordinate_val(isl.dim_type.set, n).to_python() for n, name in enumerate(dims)}
+        )
+
+    domain.foreach_point(visit)
+    return found
+
+
+def _turns(
+    points: Iterable[Mapping[str, int]],
+    extents: Mapping[str, int],
+    offset: Affine,
+    temporary: TemporaryVariable,
+    nbytes: int,
+) -> tuple[int, int, int, int]:
+    """Return requests, wavefronts, the least wavefronts, and the most words of one bank that are wanted at once."""
+    assert temporary.dtype is not None, "the type was looked at"
+    size = temporary.dtype.itemsize
+    together = WARP * WORD // max(WORD, min(nbytes, _WIDEST))
+    phases: dict[tuple[tuple[int, ...], int], dict[int, set[int]]] = {}
+    requests = set()
+    for values in points:
+        thread, step = 0, 1
+        for axis, extent in extents.items():
+            thread += step * values[axis]
+            step *= extent
+        around = tuple(value for name, value in values.items() if name not in extents)
+        requests.add((around, thread // WARP))
+        banks = phases.setdefault((around, thread // together), {})
+        first = offset.evaluate(values)
+        first = size * (first if temporary.swizzle is None else temporary.swizzle.moved(first))
+        for word in range(first // WORD, (first + nbytes - 1) // WORD + 1):
+            banks.setdefault(word % BANKS, set()).add(word)
+    worst = [max(map(len, banks.values())) for banks in phases.values()]
+    return len(requests), sum(worst), len(phases), max(worst, default=0)
+
+
+def wide_elements(
+    kernel: LoopKernel, placed: Placed, access: Access, temporary: TemporaryVariable
+) -> tuple[int, str | None]:
+    """Return how many elements of *temporary* a thread moves at once, and the iname of the lanes if more than one."""
+    lanes = [x for x in placed.dims if isinstance(kernel.tag(x), Vectorize)]
+    if len(lanes) != 1 or temporary.dtype is None or placed.lowered.atomic is not None:
+        return 1, None
+    (lane,) = lanes
+    low, high = constant_bounds(placed.domain, placed.dims.index(lane))
+    if low is None or high is None or temporary.base_storage is not None:
+        return 1, None
+    count = min(high - low + 1, _WIDEST // temporary.dtype.itemsize)
+    step, rest = 0, Affine((), 0)
+    for form, stride in zip(placed.indices(access), temporary.strides(), strict=True):
+        if form is None or not isinstance(stride, int):
+            return 1, None
+        if any(isinstance(var, Floor) and lane in Affine(((var, 1),), 0).names() for var, _ in form.terms):
+            return 1, None
+        step += form.coefficient(lane) * stride
+        rest = rest.add(form.substitute({lane: Affine((), low)}), stride)
+    aligned = not any(coefficient % count for _, coefficient in rest.terms) and rest.const % count == 0
+    aligned = aligned and (temporary.swizzle is None or temporary.swizzle.keeps(count))
+    return (count, lane) if count > 1 and step == 1 and aligned else (1, None)
+
+

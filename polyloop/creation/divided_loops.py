@@ -1,0 +1,114 @@
+"""Loops that a written barrier divides: whether the two halves are still the program, and where they are not.
+
+A barrier inside of ``for`` divides the innermost loop, so that all iterations of the first half run before the second.
+For a loop in parallel that is what a barrier means.  For a sequential one a barrier means nothing: it has to stay in
+the loop, or what the iterations hand on to each other would be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import islpy as isl
+
+from polyloop.dataflow.address_spaces import place
+from polyloop.dataflow.value_flow import is_exact
+from polyloop.errors import Diagnostic, KernelError, VerificationError
+from polyloop.frozen import replace
+from polyloop.kernel.instruction import Copy, ExplicitBarrier
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import is_lane
+from polyloop.verification.correspondence import reference_flow
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+
+__all__ = ["divided_violations", "settled"]
+
+
+def settled(kernel: LoopKernel, undivided: Callable[[], LoopKernel]) -> LoopKernel:
+    """Return what is meant of *kernel*, whose barriers divide loops, and of the one in which they do not.
+
+    *kernel* itself is meant where both compute the same, or where the undivided one computes nothing that is defined.
+    Where iterations hand on a scalar, the undivided one is meant.  Where they hand on elements of arrays, it is
+    *kernel*, if the loop runs in parallel, which is written down at its barriers.
+    """
+    try:
+        whole = undivided()
+    except (KernelError, VerificationError):
+        return kernel
+    cut = _cut_inames(kernel, whole)
+    if not cut:
+        return kernel
+    try:
+        judged = replace(kernel, reference=whole.reference)
+        found = next((f for f in (*order_violations(judged), *value_violations(judged))), None)
+    except VerificationError as error:
+        found = error.found[0]
+    if found is None:
+        return kernel
+    if _hands_on_scalars(whole, {iname for inames in cut.values() for iname in inames}):
+        return whole
+    assert kernel.reference is not None, "a complete kernel has its reference program"
+    marked = tuple(replace(b, divides=cut.get(b.id, ()), notes=found.notes) for b in kernel.barriers)
+    reference = replace(kernel.reference, kernel=replace(kernel.reference.kernel, barriers=marked))
+    return replace(kernel, barriers=marked, reference=reference)
+
+
+def _cut_inames(kernel: LoopKernel, whole: LoopKernel) -> dict[str, tuple[str, ...]]:
+    """Return, for each barrier that divides a loop of *whole*, the iname of that."""
+    inside = {barrier.id: [iname for iname, _ in barrier.blocks] for barrier in whole.barriers}
+    found = {}
+    for barrier in kernel.barriers:
+        own = [iname for iname, _ in barrier.blocks]
+        if more := tuple(iname for iname in inside.get(barrier.id, own) if iname not in own):
+            found[barrier.id] = more
+    return found
+
+
+def _hands_on_scalars(kernel: LoopKernel, inames: set[str]) -> bool:
+    """Return whether a scalar temporary has, in some iteration of a loop, a value of an earlier one."""
+    assert kernel.reference is not None, "a complete kernel has its reference program"
+    placement = place(kernel.reference.kernel)
+    for name, temporary in kernel.temporaries.items():
+        if temporary.shape or not is_exact(placement, name):
+            continue
+        flow = reference_flow(placement, name)
+        for (reader, _), sources in zip(flow.reads, flow.sources, strict=True):
+            for writer, link in sources:
+                common = [x for x in reader.dims if x in writer.dims and x in inames]
+                for iname in common:
+                    i, j = reader.dims.index(iname), writer.dims.index(iname)
+                    if not link.is_subset(link.equate(_IN, i, _OUT, j)):
+                        return True
+    return False
+
+
+def divided_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield loops that a barrier divides, that hand on values, and that do not run in parallel."""
+    for barrier in kernel.barriers:
+        for iname in barrier.divides:
+            if not all(_is_parallel(kernel, instruction.origin, iname) for instruction in kernel.instructions):
+                yield _sequential(barrier, iname)
+
+
+def _is_parallel(kernel: LoopKernel, origin: object, iname: str) -> bool:
+    """Return whether a loop of the program, if it is around an instruction, is made up of axes and lanes only."""
+    if not isinstance(origin, Copy) or iname not in origin.forms:
+        return True
+    return all(kernel.axis(x) is not None or is_lane(kernel.tag(x)) for x in origin.forms[iname].names())
+
+
+def _sequential(barrier: ExplicitBarrier, iname: str) -> Diagnostic:
+    return Diagnostic(
+        "divided-loop",
+        f"barrier '{barrier.id}' would divide the sequential loop '{iname}', whose iterations hand on values",
+        barrier.notes,
+        (
+            f"drop the barrier, run '{iname}' in parallel (pl.tag_inames), or write two loops: "
+            f"'end', the barrier, 'for {iname}'",
+        ),
+        sites=(barrier.site(),),
+    )

@@ -1,0 +1,378 @@
+"""A kernel's program on its threads: every statement placed, every address space decided."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+import islpy as isl
+
+from polyloop.dataflow.value_flow import is_exact, known_flow, share_flows
+from polyloop.errors import Diagnostic, VerificationError
+from polyloop.frozen import quick
+from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.domains import parameters_of
+from polyloop.kernel.instruction import Copy
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.mapping.array_contraction import one_element_axes
+from polyloop.mapping.thread_mapping import (
+    Axes,
+    Placed,
+    Placement,
+    axes_of,
+    free_inames,
+    joint_extent,
+    place_statement,
+    reference_map,
+)
+from polyloop.poly.affine import Affine
+from polyloop.poly.radix import separates
+from polyloop.poly.sets import map_from_forms
+from polyloop.program.expand_lanes import with_lanes
+from polyloop.program.lower import Access, Lowered, Program, lower
+from polyloop.proof.obligation import within_budget
+
+__all__ = ["place"]
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+
+
+@memoised
+def place(kernel: LoopKernel) -> Placement:
+    """Return *kernel*'s program on its threads, address spaces decided.
+
+    Raises
+    ------
+    VerificationError
+        See :func:`axes_of`.
+    """
+    expanded = with_lanes(kernel)
+    if expanded is not kernel:
+        return place(expanded)
+    program = lower(kernel)
+    axes = axes_of(kernel)
+    with within_budget(kernel, "which threads have to see which temporary"):
+        spaces = _address_spaces(kernel, program, axes)
+    if not axes.all:
+        return _on_one_thread(kernel, program, axes, spaces)
+    return Placement(program, axes, _placed(kernel, program, axes, spaces), spaces)
+
+
+def _placed(
+    kernel: LoopKernel, program: Program, axes: Axes, spaces: Mapping[str, AddressSpace]
+) -> Mapping[str, Placed]:
+    return {name: _place_statement(kernel, statement, axes, spaces) for name, statement in program.statements.items()}
+
+
+_RECENT: Final = 8
+_recent: OrderedDict[tuple[int, int], Placement] = OrderedDict()
+"""The last programs without threads, by the identities of their lowered statements and of their assumptions."""
+
+
+def _on_one_thread(
+    kernel: LoopKernel, program: Program, axes: Axes, spaces: Mapping[str, AddressSpace]
+) -> Placement:
+    """Return a program without threads; kernels with the same one share what is known of it.
+
+    They are those that ``make_kernel`` goes through: they differ in types and directions of arguments.
+    """
+    key = (id(program.statements), id(kernel.assumptions))
+    found = _recent.get(key)
+    if found is None or found.spaces != spaces or _shapes(found.program.kernel) != _shapes(kernel):
+        found = Placement(program, axes, _placed(kernel, program, axes, spaces), spaces)
+        _recent[key] = found
+        if len(_recent) > _RECENT:
+            _recent.popitem(last=False)
+        return found
+    result = Placement(program, axes, found.statements, spaces)
+    share_flows(found, result)
+    return result
+
+
+def _shapes(kernel: LoopKernel) -> Mapping[str, object]:
+    return {name: array.shape for name, array in kernel.arrays().items()}
+
+
+def _place_statement(
+    kernel: LoopKernel, statement: Lowered, axes: Axes, spaces: Mapping[str, AddressSpace]
+) -> Placed:
+    if len(statement.writes) == 1:
+        return place_statement(kernel, statement, axes, spaces[statement.writes[0].array])
+    homes = {write.array: spaces[write.array] for write in statement.writes}
+    found = {name: place_statement(kernel, statement, axes, space) for name, space in homes.items()}
+    if len(set(found.values())) > 1:
+        raise VerificationError("schedule", kernel.name, [_several_owners(statement, homes)])
+    return next(iter(found.values()), None) or place_statement(kernel, statement, axes, AddressSpace.GLOBAL)
+
+
+def _several_owners(statement: Lowered, homes: Mapping[str, AddressSpace]) -> Diagnostic:
+    shown = ", ".join(f"'{name}' is {space}" for name, space in homes.items())
+    return Diagnostic(
+        "several-owners",
+        f"'{statement.instruction.id}' writes variables that different threads own: {shown}",
+        ("what all threads see is written by one of them; each has to write what is its own",),
+        ("let every thread axis be a loop of the instruction, or write the variables in separate instructions",),
+        sites=(statement.instruction.site(),),
+    )
+
+
+def _address_spaces(kernel: LoopKernel, program: Program, axes: Axes) -> dict[str, AddressSpace]:
+    spaces = {
+        name: AddressSpace.GLOBAL for name, array in kernel.arrays().items() if isinstance(array, ArrayArg)
+    }
+    spaces.update(dict.fromkeys(program.accumulators, AddressSpace.PRIVATE))
+    for name, temporary in kernel.temporaries.items():
+        is_table = temporary.initializer is not None
+        spaces[name] = AddressSpace.GLOBAL if is_table else temporary.address_space
+    undecided = [name for name, space in spaces.items() if space is AddressSpace.AUTO]
+    for name in undecided:
+        spaces[name] = AddressSpace.PRIVATE
+    for name in undecided:
+        spaces[name] = _auto_space(kernel, program, axes, name)
+        if spaces[name] is not AddressSpace.GLOBAL and _fits_global_only(kernel, program, axes, name, spaces[name]):
+            spaces[name] = AddressSpace.GLOBAL
+    return spaces
+
+
+def _fits_global_only(
+    kernel: LoopKernel, program: Program, axes: Axes, name: str, space: AddressSpace
+) -> bool:
+    """Return whether *name* has no constant size in *space*, and threads write elements of their own.
+
+    Private and shared memory is sized when the kernel is compiled.  Where the threads of an iname write the same
+    elements, each would need a copy, which one array in global memory is not.
+    """
+    shape = kernel.temporaries[name].shape
+    if shape is None or all(isinstance(extent, int) for extent in shape):
+        return False
+    uses = [
+        (place_statement(kernel, s, axes, AddressSpace.PRIVATE), access)
+        for s in program.statements.values()
+        for access in s.accesses
+        if access.array == name
+    ]
+    writes = [(writer, access) for writer, access in uses if writer.lowered.is_write(access)]
+    if space is AddressSpace.PRIVATE and not any(writer.repeated for writer, _ in writes):
+        one = one_element_axes(uses, axes, kernel.parameters)
+        if all(k in one or isinstance(extent, int) for k, extent in enumerate(shape)):
+            return False
+    return all(
+        any(form is not None and axis in form.names() for form in writer.indices(write))
+        for writer, write in writes
+        for axis in writer.own
+    )
+
+
+def _auto_space(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> AddressSpace:
+    """Return the narrowest space in which every reader of *name* finds the element meant for it."""
+    if not axes.all:
+        return AddressSpace.PRIVATE
+    space = AddressSpace.PRIVATE
+    for meant in _meant_pairs(kernel, program, axes, name):
+        if not all(meant.agrees_on(axis) for axis in axes.group):
+            return AddressSpace.GLOBAL
+        if space is AddressSpace.PRIVATE and not all(map(meant.agrees_on, meant.doubtful_first(axes.local))):
+            space = AddressSpace.LOCAL
+    return space
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class _Meant:
+    """Pairs of instances of a writer and a reader that should meet in a temporary.
+
+    ``equal`` lists forms of the writer and the reader that are equal in all of them.
+    """
+
+    writer: Placed
+    reader: Placed
+    equal: tuple[tuple[Affine, Affine], ...]
+    find: Callable[[], isl.Map]
+    verdicts: dict[str, bool] = field(default_factory=dict)
+    """What :meth:`agrees_on` found, by axis."""
+
+    def doubtful_first(self, axes: Iterable[str]) -> list[str]:
+        """Return *axes* with those first that count for one side otherwise than for the other: few of them agree."""
+        return sorted(axes, key=lambda axis: all(a.coefficient(axis) == b.coefficient(axis) for a, b in self.equal))
+
+    def agrees_on(self, axis: str) -> bool:
+        """Return whether each reader finds a writer on its own index of *axis*, as it does where a writer repeats."""
+        if axis not in self.verdicts:
+            self.verdicts[axis] = self._agrees_on(axis)
+        return self.verdicts[axis]
+
+    def _agrees_on(self, axis: str) -> bool:
+        if axis in self.writer.repeated:
+            return True
+        this = Affine.variable(axis)
+        if (this, this) in self.equal or any(a == b and self._is_digit(axis, a) for a, b in self.equal):
+            return True
+        pairs = self.find()
+        key = (id(pairs), self.writer.dims.index(axis), self.reader.dims.index(axis))
+        known = _agreeing.get(key)
+        if known is None:
+            if len(_agreeing) >= _MOST:
+                _agreeing.clear()
+            known = _agreeing[key] = (pairs, _agree(pairs, *key[1:]))
+        return known[1]
+
+    def _is_digit(self, axis: str, form: Affine) -> bool:
+        """Return whether *axis* is the same on both sides wherever *form* is: both are sums of the same digits."""
+        dims = [x for x in self.writer.dims if x in form.names()]
+        if axis not in dims or not {*dims} <= {*self.reader.dims}:
+            return False
+        return separates([form], dims, lambda dim: joint_extent(dim, self.writer, self.reader))
+
+
+_MOST: Final = 256
+_agreeing: dict[tuple[int, int, int], tuple[isl.Map, bool]] = {}
+"""What :func:`_agree` found, by the identity of the pairs, which are kept, and the two places of the axis."""
+_meeting: dict[tuple[int, int], tuple[isl.Map, isl.Map, isl.Map]] = {}
+"""Pairs of instances with one image, by the identity of both relations, which are kept: most steps leave them alone."""
+
+
+def _agree(pairs: isl.Map, i: int, j: int) -> bool:
+    """Return whether each reader meets a writer whose dimension *i* is the same as its dimension *j*."""
+    if pairs.is_subset(isl.Map.universe(pairs.get_space()).equate(_IN, i, _OUT, j)):
+        return True
+    return bool(pairs.range().is_subset(pairs.equate(_IN, i, _OUT, j).range()))
+
+
+def _met(first: isl.Map, second: isl.Map) -> isl.Map:
+    """Return the pairs of an instance of the one and of the other that have one image."""
+    known = _meeting.get((id(first), id(second)))
+    if known is None:
+        if len(_meeting) >= _MOST:
+            _meeting.clear()
+        known = _meeting[id(first), id(second)] = (first, second, first.apply_range(second.reverse()))
+    return known[2]
+
+
+def _meant_pairs(kernel: LoopKernel, program: Program, axes: Axes, name: str) -> Iterator[_Meant]:
+    """Yield who should meet whom in temporary *name*.
+
+    For a temporary of the user's this follows from the reference program's dataflow; for one that a transform
+    made, from equal values of the inames that filling and reading share.
+    """
+    private = AddressSpace.PRIVATE
+    writes = [
+        (place_statement(kernel, s, axes, private), access)
+        for s in program.statements.values()
+        for access in s.writes_to(name)
+    ]
+    readers = [
+        (place_statement(kernel, s, axes, private), access)
+        for s in program.statements.values()
+        for access in s.reads
+        if access.array == name
+    ]
+    reference = None if kernel.reference is None else place(kernel.reference.kernel)
+    made = name in kernel.evaluations or name in kernel.buffers or name in kernel.partials
+    if made or reference is None or not is_exact(reference, name):
+        for writer, write in writes:
+            for reader, access in readers:
+                yield _meetings(writer, write, reader, access, by_element=name in kernel.partials)
+        return
+    flow = known_flow(reference, name)
+    for (original, _), sources in zip(flow.reads, flow.sources, strict=True):
+        for source, link in sources:
+            for reader, _ in readers:
+                for writer, _ in writes:
+                    if _is_copy(reader, original) and _is_copy(writer, source):
+                        yield _linked((writer, source), (reader, original), link)
+
+
+def _linked(source: tuple[Placed, Placed], sink: tuple[Placed, Placed], link: isl.Map) -> _Meant:
+    """Return the pairs of a writer and a reader whose originals have *link*, from reads to writes.
+
+    It is kept with the reader: the next program may have both statements where they were.
+    """
+    (writer, original), (reader, copied) = source, sink
+    known = _known_meant(reader)
+    key = (writer, original, copied, id(link))
+    if key not in known:
+
+        @cache
+        def find() -> isl.Map:
+            there = reference_map(reader, copied).apply_range(link)
+            return there.apply_range(reference_map(writer, original).reverse()).reverse()
+
+        known[key] = (link, _Meant(writer, reader, _equal_forms(source, sink, link), find))
+    return known[key][1]
+
+
+def _equal_forms(
+    source: tuple[Placed, Placed], sink: tuple[Placed, Placed], link: isl.Map
+) -> tuple[tuple[Affine, Affine], ...]:
+    """Return the forms that a writer and a reader have of inames that are the same at both ends of *link*."""
+    (writer, original), (reader, copied) = source, sink
+    made, read = writer.lowered.instruction.origin, reader.lowered.instruction.origin
+    assert isinstance(made, Copy), "only copies are linked"
+    assert isinstance(read, Copy), "only copies are linked"
+    if free_inames(writer, original) or free_inames(reader, copied):
+        return ()
+    names = _same_inames(copied, original, link)
+    return tuple((made.forms[x].substitute(writer.forms), read.forms[x].substitute(reader.forms)) for x in names)
+
+
+def _same_inames(reader: Placed, writer: Placed, link: isl.Map) -> tuple[str, ...]:
+    """Return the inames that are the same at both ends of a link of the reference program."""
+    known = _known_same(reader)
+    key = (writer, id(link))
+    if key not in known:
+        both = [x for x in reader.dims if x in writer.dims]
+        places = [(reader.dims.index(x), writer.dims.index(x)) for x in both]
+        same = [bool(link.is_subset(link.equate(_IN, i, _OUT, j))) for i, j in places]
+        known[key] = (link, tuple(x for x, is_same in zip(both, same, strict=True) if is_same))
+    return known[key][1]
+
+
+@memoised
+def _known_same(reader: Placed) -> dict[tuple[Placed, int], tuple[isl.Map, tuple[str, ...]]]:
+    """Return where it is kept which inames are the same at both ends; links are kept with their identity."""
+    del reader
+    return {}
+
+
+@memoised
+def _known_meant(reader: Placed) -> dict[tuple[Placed, Placed, Placed, int], tuple[isl.Map, _Meant]]:
+    """Return where it is kept whom a reader is meant to see; links are kept with their identity."""
+    del reader
+    return {}
+
+
+def _is_copy(statement: Placed, reference: Placed) -> bool:
+    origin = statement.lowered.instruction.origin
+    known = {*statement.lowered.inames, *parameters_of(statement.domain)}
+    return (
+        isinstance(origin, Copy)
+        and origin.instruction == reference.lowered.instruction.id
+        and statement.lowered.role == reference.lowered.role
+        and all(origin.forms[x].names() <= known for x in reference.lowered.inames)
+    )
+
+
+def _meetings(left: Placed, write: Access, right: Placed, read: Access, *, by_element: bool) -> _Meant:
+    """Return the pairs that touch one element in the same iteration of the inames that both have.
+
+    Where an iname is a subscript, in an array that has an element for each iteration, *by_element*, it may be another
+    iteration of that.
+    """
+    common = [x for x in left.lowered.inames if x in right.lowered.inames]
+    if by_element:
+        known = {name for form in (*write.indices, *read.indices) if form is not None for name in form.names()}
+        common = [x for x in common if x not in known]
+    a = [*(left.forms.get(x) or Affine.variable(x) for x in common), *left.indices(write)]
+    b = [*(right.forms.get(x) or Affine.variable(x) for x in common), *right.indices(read)]
+    equal = tuple((x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None)
+
+    @cache
+    def find() -> isl.Map:
+        first = map_from_forms(left.domain, left.dims, a)
+        return _met(first, map_from_forms(right.domain_of(read), right.dims, b))
+
+    return _Meant(left, right, equal, find)

@@ -1,0 +1,83 @@
+"""Branches of one choice that write the same element: one of them writes it, whatever the data is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pymbolic.primitives as p
+
+from polyloop.dataflow.value_flow import writers_of
+from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import variables
+from polyloop.mapping.thread_mapping import Placed, Placement, common_loops
+
+__all__ = ["last_alternatives"]
+
+
+def last_alternatives(placement: Placement, array: str) -> frozenset[str]:
+    """Return the writers of *array* that end a choice: once they have had their turn, their element is written.
+
+    ::
+
+        if a[i] > 0: y[i] = 1
+        else:        y[i] = 2       <- this one: y[i] has a value from here on
+
+    The branches stand in one iteration and write one element, and nothing from the first to the last of them writes
+    what their conditions read.
+    """
+    found: set[str] = set()
+    groups: dict[object, list[Placed]] = {}
+    for writer in writers_of(placement, array):
+        lowered = writer.lowered
+        writes = lowered.writes_to(array)
+        plain = lowered.atomic is None and not lowered.bounds and len(lowered.writes) == 1
+        if plain and lowered.predicates and writes[0].is_affine() and not writes[0].fields:
+            groups.setdefault((writer.dims, lowered.inames, writes[0].indices), []).append(writer)
+    for group in groups.values():
+        found |= _ends(placement, group)
+    return frozenset(found)
+
+
+def _ends(placement: Placement, group: Sequence[Placed]) -> set[str]:
+    """Return the ends of choices among writers of one element, which are in the order of the program."""
+    ends: set[str] = set()
+    open_cases: list[tuple[tuple[Expression, ...], list[Placed]]] = []
+    for writer in sorted(group, key=lambda entry: _position(placement, entry)):
+        predicates, members = writer.lowered.predicates, [writer]
+        while predicates:
+            other = next((case for case in open_cases if _complete(placement, case, (predicates, members))), None)
+            if other is None:
+                break
+            open_cases.remove(other)
+            predicates, members = predicates[:-1], [*other[1], *members]
+        if predicates:
+            open_cases.append((predicates, members))
+        else:
+            ends.add(writer.name)
+    return ends
+
+
+def _position(placement: Placement, statement: Placed) -> tuple[int, ...]:
+    return tuple(entry for entry in placement.program.places[statement.name] if isinstance(entry, int))
+
+
+def _complete(
+    placement: Placement,
+    first: tuple[tuple[Expression, ...], list[Placed]],
+    second: tuple[tuple[Expression, ...], list[Placed]],
+) -> bool:
+    """Return whether the last conditions of two cases exclude each other, and one of them holds."""
+    (a, earlier), (b, later) = first, second
+    if a[:-1] != b[:-1] or not (a[-1] == p.LogicalNot(b[-1]) or b[-1] == p.LogicalNot(a[-1])):
+        return False
+    start, end = earlier[0], later[-1]
+    if any(not start.domain.is_equal(member.domain) for member in (*earlier, *later)):
+        return False
+    loops, before = common_loops(placement, start, end)
+    if not before or set(loops) != {name for name in start.dims if "." not in name}:
+        return False
+    low, high = _position(placement, start), _position(placement, end)
+    between = [s for s in placement.statements.values() if low <= _position(placement, s) < high]
+    written = {access.array for statement in between for access in statement.lowered.writes}
+    read = {name for part in (*a, *b) for name in variables(part)}
+    return written.isdisjoint(read)

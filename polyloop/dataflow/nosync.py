@@ -1,0 +1,140 @@
+"""Conflicts that the user denies: ``nosync=`` (design, section 3).
+
+Denied is exactly what analysis can only suppose: an access whose subscripts are not affine, or that data decides on.
+A conflict between two accesses that are known exactly is a fact, whatever the kernel says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import islpy as isl
+
+from polyloop.dataflow.conflicts import conflict_pairs, equal_on
+from polyloop.errors import Diagnostic
+from polyloop.kernel.instruction import Copy, Instruction
+from polyloop.kernel.match import Glob
+from polyloop.kernel.options import SyncScope
+from polyloop.mapping.thread_mapping import Placed, Placement, common_loops
+from polyloop.program.lower import Access
+from polyloop.proof.witness import element, instance, pair
+
+__all__ = ["denied_scopes", "hidden_conflicts", "idle_denials", "is_known", "meetings", "not_denied", "proven_conflict"]
+
+
+def _reference_id(instruction: Instruction) -> str | None:
+    return instruction.origin.instruction if isinstance(instruction.origin, Copy) else None
+
+
+def is_known(first: Placed, a: Access, second: Placed, b: Access) -> bool:
+    """Return whether it is a fact which instances of two accesses meet."""
+    may = first.lowered.is_conditional or second.lowered.is_conditional
+    return a.is_affine() and b.is_affine() and not may
+
+
+def idle_denials(placement: Placement) -> Iterator[tuple[Instruction, str, str]]:
+    """Yield each ``nosync`` that changes nothing: the instruction, the one that it names, and the variable.
+
+    The two are in conflict, and every conflict between them is known.
+    """
+    for instruction in placement.program.kernel.instructions:
+        names = {entry.which.pattern for entry in instruction.nosync if isinstance(entry.which, Glob)}
+        for name in sorted(names):
+            meet = list(meetings(placement, instruction.id, name))
+            if meet and all(is_known(*sides) for sides in meet):
+                yield instruction, name, meet[0][1].array
+
+
+def hidden_conflicts(placement: Placement) -> Iterator[Diagnostic]:
+    """Yield each ``nosync`` that hides a fact: instances of different iterations touch one element.
+
+    Within one iteration there is nothing to hide: :func:`idle_denials` names those.
+    """
+    for instruction, name, _ in idle_denials(placement):
+        meet = meetings(placement, instruction.id, name)
+        if any(not _of_different_iterations(placement, *sides).is_empty() for sides in meet):
+            found = proven_conflict(placement, name, instruction.id, f"drop nosync={name}")
+            assert found is not None, "a denial without effect is of conflicts that are known"
+            yield found
+
+
+def proven_conflict(placement: Placement, source: str, sink: str, what_to_do: str) -> Diagnostic | None:
+    """Return the finding if two instructions are in conflict, and all of it is known exactly."""
+    found = list(meetings(placement, source, sink))
+    if not found or not all(is_known(*sides) for sides in found):
+        return None
+    apart = ((sides, _of_different_iterations(placement, *sides)) for sides in found)
+    first_of_all = (found[0], _met_by(placement, *found[0]))
+    (first, a, second, _), relation = next((entry for entry in apart if not entry[1].is_empty()), first_of_all)
+    left, right = pair(relation, first, second)
+    sites = dict.fromkeys((first.lowered.instruction.site(), second.lowered.instruction.site()))
+    return Diagnostic(
+        "proven-conflict",
+        f"the conflict on '{a.array}' between '{source}' and '{sink}' is a fact, which cannot be denied",
+        (
+            f"instance {instance(first, left)} of '{source}' and instance {instance(second, right)} of '{sink}' "
+            f"touch {element(first, a, left)}",
+        ),
+        (f"{what_to_do}: where threads have to wait for each other, barriers are placed",),
+        sites=tuple(sites),
+    )
+
+
+def _of_different_iterations(placement: Placement, first: Placed, a: Access, second: Placed, b: Access) -> isl.Map:
+    """Return the pairs of instances that touch one cell, without those of one iteration of all loops of both."""
+    pairs = _met_by(placement, first, a, second, b)
+    loops, _ = common_loops(placement, first, second)
+    if {*first.lowered.inames} != {*loops} or {*second.lowered.inames} != {*loops}:
+        return pairs
+    return pairs.subtract(equal_on(pairs, first, second, loops))
+
+
+def meetings(placement: Placement, one: str, other: str) -> Iterator[tuple[Placed, Access, Placed, Access]]:
+    """Yield the accesses of two instructions to one cell, of which one is a write."""
+    sides = [[s for s in placement.statements.values() if s.lowered.instruction.id == name] for name in (one, other)]
+    for first, second in product(*sides):
+        for a, b in product(first.lowered.accesses, second.lowered.accesses):
+            is_write = first.lowered.is_write(a) or second.lowered.is_write(b)
+            if a.array == b.array and is_write and not _met_by(placement, first, a, second, b).is_empty():
+                yield first, a, second, b
+
+
+def _met_by(placement: Placement, first: Placed, a: Access, second: Placed, b: Access) -> isl.Map:
+    """Return the pairs of different instances that may touch one cell."""
+    pairs = conflict_pairs(placement, first, a, second, b)
+    return pairs.subtract(isl.Map.identity(pairs.get_space())) if first is second else pairs
+
+
+def denied_scopes(first: Placed, a: Access, second: Placed, b: Access) -> frozenset[SyncScope]:
+    """Return where the user says that two accesses do not meet, if they may but are not known to."""
+    left, right = first.lowered.instruction, second.lowered.instruction
+    if not (left.nosync or right.nosync):
+        return frozenset()
+    if is_known(first, a, second, b):
+        return frozenset()
+    return _named(left, right) | _named(right, left)
+
+
+def _named(instruction: Instruction, other: Instruction) -> frozenset[SyncScope]:
+    name = _reference_id(other)
+    return frozenset(
+        entry.scope for entry in instruction.nosync if isinstance(entry.which, Glob) and entry.which.pattern == name
+    )
+
+
+def not_denied(
+    placement: Placement, first: Placed, a: Access, second: Placed, b: Access, pairs: isl.Map
+) -> isl.Map:
+    """Return those of *pairs*, which may touch one cell, that the user does not deny.
+
+    Only pairs on different threads are ever denied: what one thread does keeps its order.
+    """
+    scopes = denied_scopes(first, a, second, b)
+    if not scopes:
+        return pairs
+    same_thread = equal_on(pairs, first, second, placement.axes.all)
+    if SyncScope.ANY in scopes or {SyncScope.LOCAL, SyncScope.GLOBAL} <= scopes:
+        return same_thread
+    same_block = equal_on(pairs, first, second, placement.axes.group)
+    return pairs.subtract(same_block).union(same_thread) if SyncScope.LOCAL in scopes else same_block

@@ -1,0 +1,114 @@
+"""Instructions that only carry values from one place to another: nothing but a read on their right-hand sides.
+
+They move elements between arrays and buffers, save and reload what another launch needs, and start asynchronous copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pymbolic.primitives as p
+
+from polyloop.errors import Diagnostic
+from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.printer import show
+from polyloop.expr.rewrite import variables
+from polyloop.kernel.instruction import Carry, CopyStep, Evaluation, Move, MoveRole
+from polyloop.kernel.updates import NEUTRAL, Update, update_of
+from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.poly.affine import affine_of
+from polyloop.poly.sets import map_from_forms
+
+__all__ = ["HINTS", "carrier_violations", "is_carrier"]
+
+HINTS: Final = ("report this: a transform may not change what is computed",)
+
+
+def is_carrier(statement: Placed) -> bool:
+    """Return whether *statement* only carries values."""
+    instruction = statement.lowered.instruction
+    return instruction.step is CopyStep.START or isinstance(instruction.origin, Carry | Move)
+
+
+def carrier_violations(placement: Placement, statement: Placed) -> Iterator[Diagnostic]:
+    """Yield that a statement that carries values would change them."""
+    lowered = statement.lowered
+    origin = lowered.instruction.origin
+    if isinstance(origin, Move) and origin.role is MoveRole.START:
+        yield from _begin_violations(placement, statement)
+        return
+    value = lowered.rhs
+    if isinstance(origin, Move) and origin.role is MoveRole.ADD:
+        update = _added(statement)
+        value = None if update is None else update.operand
+    is_read = isinstance(value, p.Variable | p.Subscript) and not lowered.predicates
+    if not is_read or (isinstance(origin, Move) and not _is_moved(placement, statement, origin, value)):
+        yield _not_carried(statement)
+
+
+def _is_moved(placement: Placement, statement: Placed, origin: Move, value: Expression) -> bool:
+    """Return whether a move is between the element of the array that its forms name and a buffer of that array."""
+    element, other = statement.lowered.lhs, value
+    if origin.role is MoveRole.LOAD:
+        element, other = other, element
+    if array_name(element) != origin.array or placement.program.kernel.buffers.get(array_name(other)) != origin.array:
+        return False
+    indices = element.index_tuple if isinstance(element, p.Subscript) else ()
+    wanted = [origin.forms[str(number)].substitute(statement.forms) for number in range(len(origin.forms))]
+    found = [None if (form := affine_of(index)) is None else form.substitute(statement.forms) for index in indices]
+    if found == wanted:
+        return True
+    if None in found or len(found) != len(wanted):
+        return False
+    one, two = (map_from_forms(statement.domain, statement.dims, forms) for forms in (found, wanted))
+    return bool(one.is_equal(two))
+
+
+def _added(statement: Placed) -> Update | None:
+    """Return what a move that adds a buffer to its element does to that, None if it does something else."""
+    update = update_of(statement.lowered.lhs, statement.lowered.rhs)
+    return None if update is None or update.operation not in NEUTRAL else update
+
+
+def _begin_violations(placement: Placement, statement: Placed) -> Iterator[Diagnostic]:
+    """Yield that a buffer that is added to its array begins with something, or does not only collect updates."""
+    buffer = statement.lowered.write.array
+    uses = [s for s in placement.statements.values() if any(a.array == buffer for a in s.lowered.accesses)]
+    for other in uses:
+        origin = other.lowered.instruction.origin
+        if not isinstance(origin, Move) or origin.role is not MoveRole.ADD:
+            continue
+        update = _added(other)
+        if update is None or statement.lowered.rhs != NEUTRAL[update.operation]:
+            yield _not_carried(statement)
+            return
+        for user in uses:
+            if user.lowered.role == "plain" and not isinstance(user.lowered.instruction.origin, Move):
+                yield from _update_violations(user, buffer, update.operation)
+
+
+def _update_violations(user: Placed, buffer: str, operation: str) -> Iterator[Diagnostic]:
+    update = update_of(user.lowered.lhs, user.lowered.rhs)
+    if update is None or update.operation != operation or buffer in variables(update.operand):
+        instruction = user.lowered.instruction
+        text = f"'{instruction.id}' would compute '{show(user.lowered.rhs)}', and '{buffer}' only collects updates"
+        yield Diagnostic("expression-changed", text, hints=HINTS, sites=(instruction.site(),))
+
+
+def _not_carried(statement: Placed) -> Diagnostic:
+    instruction = statement.lowered.instruction
+    return Diagnostic(
+        "expression-changed",
+        f"'{instruction.id}' would compute '{show(statement.lowered.rhs)}', and has to carry a value as it is",
+        (_CARRIES[type(instruction.origin)],),
+        HINTS,
+        sites=(instruction.site(),),
+    )
+
+
+_CARRIES: Final[dict[type, str]] = {
+    Move: "it moves elements between an array and its buffer",
+    Carry: "it saves or reloads what is used in another launch",
+    Evaluation: "it starts an asynchronous copy",
+}

@@ -1,0 +1,159 @@
+"""Loops whose length data decides: the threads of which group agree on it, as those have to that meet inside.
+
+The bound of such a loop is a temporary that each thread has computed for itself.  Two threads have the same value if
+it is that of one instance of the program, so what counts is which thread axes that instance depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import islpy as isl
+
+from polyloop.dataflow.value_flow import writers_of
+from polyloop.errors import Diagnostic
+from polyloop.kernel.instruction import Copy
+from polyloop.mapping.collective_shape import meeting_of
+from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import map_from_forms, sample_set
+from polyloop.proof.witness import instance
+
+__all__ = ["divergent_reductions", "varying", "warp_axes"]
+
+_WARP = 32
+
+
+def varying(placement: Placement) -> Mapping[str, frozenset[str]]:
+    """Return, for each bound of a loop that is computed, the thread axes along which its value may differ."""
+    found: dict[str, frozenset[str]] = {}
+    for statement in placement.statements.values():
+        for name in statement.lowered.bounds:
+            if name not in found:
+                found[name] = _of_writers(placement, name)
+            for writer in writers_of(placement, name):
+                found[name] |= _depends(placement, statement, writer)
+    return found
+
+
+def _of_writers(placement: Placement, name: str) -> frozenset[str]:
+    """Return the thread axes along which what is written to *name* may differ, or is not written at all."""
+    axes = frozenset(placement.axes.local)
+    if _is_combined(placement, name):
+        return axes
+    found = frozenset[str]()
+    for writer in writers_of(placement, name):
+        found |= (axes - writer.repeated) | _depends(placement, writer, writer)
+    return found
+
+
+def _depends(placement: Placement, statement: Placed, writer: Placed) -> frozenset[str]:
+    """Return the thread axes that decide which instance of the program's the value comes from that *writer* writes."""
+    axes = frozenset(placement.axes.local)
+    mine, its = statement.lowered.instruction.origin, writer.lowered.instruction.origin
+    reference = placement.program.kernel.reference
+    if not axes or reference is None or not isinstance(mine, Copy) or not isinstance(its, Copy):
+        return axes
+    inames = reference.kernel.instruction(its.instruction).inames
+    if not mine.forms.keys() >= {*inames}:
+        return axes
+    return axes & {name for x in inames for name in mine.forms[x].substitute(statement.forms).names()}
+
+
+def _is_combined(placement: Placement, name: str) -> bool:
+    """Return whether *name* comes from what threads combine: each of them has rounded that in an order of its own."""
+    pending, seen = [name], {name}
+    while pending:
+        for statement in writers_of(placement, pending.pop()):
+            if statement.lowered.role == "combine":
+                return True
+            new = {read.array for read in statement.lowered.reads} - seen
+            seen |= new
+            pending += new
+    return False
+
+
+def warp_axes(placement: Placement) -> frozenset[str]:
+    """Return the thread axes along which all threads of a warp have the same number."""
+    found, stride = set(), 1
+    if placement.axes.has_digits:
+        return frozenset()
+    for axis, extent in sorted(placement.axes.local.items()):
+        if extent is None:
+            break
+        if stride % _WARP == 0:
+            found.add(axis)
+        stride *= extent
+    return frozenset(found)
+
+
+def divergent_reductions(placement: Placement, accumulator: str | None = None) -> Iterator[Diagnostic]:
+    """Yield that not all threads reach the place where they combine what they have, in one *accumulator* or any.
+
+    Those of a warp have to get there together if they exchange values directly, those of a block if they do it through
+    shared memory.
+    """
+    every = placement.statements.values() if accumulator is None else writers_of(placement, accumulator)
+    statements = [s for s in every if s.lowered.role == "combine" and s.lowered.bounds]
+    if not statements:
+        return
+    values = varying(placement)
+    for statement in statements:
+        sizes = [placement.axes.local.get(f"l.{n}", 1) for n in range(3)]
+        known = [size or 0 for size in sizes]
+        in_a_warp = 0 not in known and meeting_of(known, statement.lowered.across, _WARP).parts == 1
+        allowed = warp_axes(placement) if in_a_warp else frozenset[str]()
+        for name in statement.lowered.bounds:
+            if not values[name] <= allowed:
+                yield _divergent(placement, statement, name, values[name] - allowed, is_warp=in_a_warp)
+                return
+
+
+def _divergent(
+    placement: Placement, statement: Placed, name: str, axes: frozenset[str], *, is_warp: bool
+) -> Diagnostic:
+    lowered = statement.lowered
+    group = "warp" if is_warp else "block"
+    where = ", ".join(f"'{axis}'" for axis in sorted(axes))
+    notes = [f"the loops around it use '{name}', which may differ along {where} among the threads of a {group}"]
+    notes += _example(placement, name, axes)
+    return Diagnostic(
+        "divergent-reduction",
+        f"the threads combine their terms in '{lowered.instruction.id}', and data decides whether they do",
+        tuple(notes),
+        (
+            f"let it be the same for the whole {group}: run the loops that it is computed in on "
+            f"{'warps (w) or blocks' if is_warp else 'blocks'}, or keep the loops of this reduction sequential",
+        ),
+        sites=(lowered.instruction.site(),),
+    )
+
+
+def _example(placement: Placement, name: str, axes: frozenset[str]) -> Iterator[str]:
+    """Yield two threads that have the values of two instances."""
+    for writer in writers_of(placement, name):
+        origin = writer.lowered.instruction.origin
+        if not isinstance(origin, Copy):
+            continue
+        forms = [form.substitute(writer.forms) for form in origin.forms.values()]
+        for axis in sorted(axes):
+            if not any(axis in form.names() for form in forms):
+                continue
+            point = sample_set(writer.domain.intersect(_next_to(writer, axis)), writer.dims)
+            if point is None:
+                continue
+            other = {**point, axis: point[axis] + 1}
+            if instance(writer, point) == instance(writer, other):
+                continue
+            yield (
+                f"the thread with {axis}={point[axis]} has '{name}' of instance {instance(writer, point)}, "
+                f"that with {axis}={other[axis]} has it of instance {instance(writer, other)}"
+            )
+            return
+
+
+def _next_to(writer: Placed, axis: str) -> isl.Set:
+    """Return the instances of *writer* of which the next one along *axis* is one, too."""
+    forms = [Affine(((name, 1),), int(name == axis)) for name in writer.dims]
+    space = isl.Set.universe(writer.domain.get_space())
+    return map_from_forms(space, writer.dims, forms).intersect_range(writer.domain).domain()

@@ -1,0 +1,553 @@
+"""Value-based dataflow: for each read, the write whose value it sees.
+
+Exact for affine accesses, by ISL's dataflow analysis (Feautrier, IJPP 20(1), 1991; Verdoolaege,
+"isl: An Integer Set Library", section on dependence analysis).  The order is that of the loop tree; where threads
+run at the same time, races are a matter of their own (``polyloop.sync.races``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+from weakref import WeakKeyDictionary
+
+import islpy as isl
+
+from polyloop.dataflow.last_writes import Accesses, last_writes
+from polyloop.frozen import quick
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import memoised
+from polyloop.kernel.updates import EXCHANGE
+from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
+from polyloop.poly.affine import Affine
+from polyloop.poly.budget import NoAnswer, looking_at
+from polyloop.poly.radix import separates
+from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
+from polyloop.program.lower import Access
+
+__all__ = [
+    "Flow",
+    "flow_of",
+    "hides_others",
+    "is_exact",
+    "known_flow",
+    "known_may_flow",
+    "may_flow_of",
+    "readers_of",
+    "share_flows",
+    "time_forms",
+    "writers_of",
+    "writes_of",
+]
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Flow:
+    """Where the reads of one array get their values.
+
+    Attributes
+    ----------
+    reads
+        The reads, as (statement, access).
+    sources
+        For each read: (writer, ``{ read instance -> write instance }``) pairs.
+    initial
+        For each read: the instances that see the array's value before the program.
+    is_direct
+        Whether each read sees the only write in its own iteration of the loops that it shares with it.
+    """
+
+    reads: tuple[tuple[Placed, Access], ...]
+    sources: tuple[tuple[tuple[Placed, isl.Map], ...], ...]
+    initial: tuple[isl.Set, ...]
+    is_direct: bool = False
+
+    def of(self, statement: Placed, access: Access) -> tuple[tuple[tuple[Placed, isl.Map], ...], isl.Set]:
+        """Return the sources and the initial part of one read."""
+        for number, (other, candidate) in enumerate(self.reads):
+            if other is statement and candidate is access:
+                return self.sources[number], self.initial[number]
+        raise AssertionError(f"{statement.name} has no such read of {access.array}")
+
+
+def writers_of(placement: Placement, array: str) -> list[Placed]:
+    """Return the statements that write *array*."""
+    return _by_array(placement)[0].get(array, [])
+
+
+def writes_of(placement: Placement, array: str) -> list[tuple[Placed, Access]]:
+    """Return the writes to *array*."""
+    return [(writer, write) for writer in writers_of(placement, array) for write in writer.lowered.writes_to(array)]
+
+
+def readers_of(placement: Placement, array: str) -> list[tuple[Placed, Access]]:
+    """Return the reads of *array*."""
+    return _by_array(placement)[1].get(array, [])
+
+
+@memoised
+def _by_array(placement: Placement) -> tuple[dict[str, list[Placed]], dict[str, list[tuple[Placed, Access]]]]:
+    """Return the writers and the reads of every array."""
+    writers: dict[str, list[Placed]] = {}
+    reads: dict[str, list[tuple[Placed, Access]]] = {}
+    for statement in placement.statements.values():
+        for name in dict.fromkeys([write.array for write in statement.lowered.writes]):
+            writers.setdefault(name, []).append(statement)
+        for access in statement.lowered.reads:
+            reads.setdefault(access.array, []).append((statement, access))
+    return writers, reads
+
+
+def is_exact(placement: Placement, array: str) -> bool:
+    """Return whether every access to *array* is affine, and no write is atomic or missing where a read needs it.
+
+    Data decides whether a conditional write happens; one in a loop with bound variables is good enough for readers
+    that run only where it does.
+    """
+    known = _known_exact(placement)
+    if array not in known:
+        known[array] = _is_exact(placement, array)
+    return known[array]
+
+
+@memoised
+def _known_exact(placement: Placement) -> dict[str, bool]:
+    """Return where it is kept which arrays are exact."""
+    del placement
+    return {}
+
+
+def _is_exact(placement: Placement, array: str) -> bool:
+    writes, readers = writes_of(placement, array), readers_of(placement, array)
+    is_sure = True
+    for _, access in (*writes, *readers):
+        if not access.is_affine():
+            return False
+    for writer, _ in writes:
+        if writer.lowered.atomic is not None:
+            return False
+        is_sure = is_sure and not writer.lowered.is_conditional
+    if is_sure:
+        return True
+    return len(writes) == 1 and all(_follows(placement, *writes[0], reader, access) for reader, access in readers)
+
+
+def _follows(placement: Placement, writer: Placed, write: Access, reader: Placed, access: Access) -> bool:
+    """Return whether each instance of *reader* runs after the instance of *writer* whose element it reads.
+
+    The writer's condition consists of bounds alone.  Bound variables have one value for each iteration of the loops
+    around their own writer, and both statements are inside of these: so if the reader's bounds imply the writer's,
+    the write has happened.
+    """
+    by_data = writer.lowered.predicates or writer.lowered.instruction.is_c
+    if by_data or placement.spaces[access.array] is not AddressSpace.PRIVATE:
+        return False
+    loops, earlier = common_loops(placement, writer, reader)
+    sequential = [x for x in writer.dims if "." not in x]
+    if not earlier or not set(sequential) <= set(loops) or write.indices != access.indices:
+        return False
+    return bool(project_onto(reader.exact, reader.dims, writer.dims).is_subset(writer.exact))
+
+
+def time_forms(placement: Placement, statement: Placed, depth: int) -> list[Affine]:
+    """Return the execution time of *statement*'s instances: positions and loop inames, padded to *depth*."""
+    place = placement.program.places[statement.name]
+    forms = [
+        Affine((), entry) if isinstance(entry, int) else statement.forms.get(entry) or Affine.variable(entry)
+        for entry in place
+    ]
+    return forms + [Affine((), 0)] * (depth - len(forms))
+
+
+def _union(maps: Sequence[isl.Map]) -> isl.UnionMap:
+    result = maps[0].to_union_map()
+    for part in maps[1:]:
+        result = result.union(part.to_union_map())
+    return result
+
+
+def flow_of(
+    placement: Placement,
+    array: str,
+    sinks: Sequence[tuple[Placed, Access]] | None = None,
+    sources: Sequence[Placed] | None = None,
+) -> Flow:
+    """Return the dataflow of *array*, whose accesses must be exact (:func:`is_exact`).
+
+    Parameters
+    ----------
+    sinks, sources
+        Reads and writers to consider; by default all of them.
+
+    Raises
+    ------
+    NoAnswer
+        A subscript is not affine: which write is the last for each element does not say which one a read sees.
+    """
+    reads = tuple(readers_of(placement, array) if sinks is None else sinks)
+    writers = writers_of(placement, array) if sources is None else list(sources)
+    if not reads or not writers:
+        return Flow(reads, ((),) * len(reads), tuple(s.domain_of(a) for s, a in reads))
+    written = ((writer, write) for writer in writers for write in writer.lowered.writes_to(array))
+    if unknown := [statement for statement, access in (*reads, *written) if not access.is_affine()]:
+        raise NoAnswer("cannot tell which element a subscript that is not affine names,", (array, *unknown))
+    plain = all(len(writer.lowered.writes_to(array)) == 1 for writer in writers)
+    if plain and (sources is None or not any(w.lowered.is_conditional for w in writers)):
+        return _mostly_direct(placement, array, reads, writers)
+    return _computed(placement, array, reads, writers, frozenset(writer.name for writer in writers))
+
+
+_FEW: Final = 4
+"""Most writers that are tried as the last one for sure, and most that may run between it and a read."""
+
+
+def _mostly_direct(
+    placement: Placement, array: str, reads: tuple[tuple[Placed, Access], ...], writers: Sequence[Placed]
+) -> Flow:
+    """Return the dataflow from *writers*, each with one write; ISL is asked about reads for which it is not plain."""
+    direct = [_direct_among(placement, writers, reader, access) for reader, access in reads]
+    if None not in direct:
+        nothing = tuple([_nothing(placement, reader.domain) for reader, _ in reads])
+        return Flow(reads, tuple([(link,) for link in direct if link is not None]), nothing, is_direct=True)
+    known: list[tuple[tuple[tuple[Placed, isl.Map], ...], isl.Set] | None] = []
+    for (reader, access), link in zip(reads, direct, strict=True):
+        if link is not None:
+            known.append(((link,), _nothing(placement, reader.domain)))
+        else:
+            known.append(((), reader.domain_of(access)) if _is_first(placement, writers, reader, access) else None)
+    rest = tuple(read for read, entry in zip(reads, known, strict=True) if entry is None)
+    if rest:
+        computed = _computed(placement, array, rest, writers, frozenset(writer.name for writer in writers))
+        others = iter(zip(computed.sources, computed.initial, strict=True))
+        known = [next(others) if entry is None else entry for entry in known]
+    found = [entry for entry in known if entry is not None]
+    return Flow(reads, tuple(sources for sources, _ in found), tuple(initial for _, initial in found))
+
+
+def _is_first(placement: Placement, writers: Sequence[Placed], reader: Placed, access: Access) -> bool:
+    """Return whether it is plain to see that no write of its element runs before a read.
+
+    All writers stand at the read or behind it.  So a write before it is one of an earlier iteration of loops that both
+    share.  Writes of one form are asked about once.
+    """
+    places = placement.program.places
+    if any(places[writer.name] < places[reader.name] for writer in writers):
+        return False
+    forms: dict[Hashable, tuple[Placed, Access, tuple[str, ...]]] = {}
+    for writer in writers:
+        (write,) = writer.lowered.writes_to(access.array)
+        loops, _ = common_loops(placement, writer, reader)
+        key = (id(writer.domain_of(write)), writer.dims, writer.indices(write), loops)
+        forms[key] = (writer, write, loops)
+        if len(forms) > _FEW:
+            return False
+    space = placement.spaces[access.array]
+    left = storage_map(placement, reader, access, space)
+    for writer, write, loops in forms.values():
+        looking_at(reader, access, writer, write)
+        pairs = left.apply_range(storage_map(placement, writer, write, space).reverse())
+        for loop in loops:
+            i, j = reader.dims.index(loop), writer.dims.index(loop)
+            if not pairs.order_gt(_IN, i, _OUT, j).is_empty():
+                return False
+            pairs = pairs.equate(_IN, i, _OUT, j)
+    return True
+
+
+def _nothing(placement: Placement, domain: isl.Set) -> isl.Set:
+    """Return no instance, as one set for all reads on *domain*."""
+    known = _known_empty(placement)
+    if id(domain) not in known:
+        known[id(domain)] = (domain, isl.Set.empty(domain.get_space()))
+    return known[id(domain)][1]
+
+
+@memoised
+def _known_empty(placement: Placement) -> dict[int, tuple[isl.Set, isl.Set]]:
+    """Return where the sets are kept that :func:`_nothing` returns, by the identity of domains, which are kept."""
+    del placement
+    return {}
+
+
+def _direct_among(
+    placement: Placement, writers: Sequence[Placed], reader: Placed, access: Access
+) -> tuple[Placed, isl.Map] | None:
+    """Return which of *writers* a read sees, and where, if that is plain to see; None otherwise.
+
+    That is so for a writer with :func:`_direct` if no other one writes the element in between.  The nearest writers
+    that stand before the read are tried, as long as few others are in between.
+    """
+    places = placement.program.places
+    here = places[reader.name]
+    before = sorted((w for w in writers if places[w.name] < here), key=lambda w: places[w.name], reverse=True)
+    for writer in before[:_FEW]:
+        between = [o for o in writers if o is not writer and _is_between(placement, writer, o, reader)]
+        if len(between) > _FEW:
+            break
+        if any(_may_intervene(placement, writer, other, reader, access) for other in between):
+            continue
+        loops, _ = common_loops(placement, writer, reader)
+        link = _direct(placement, writer, reader, access, loops)
+        if link is not None:
+            return writer, link
+    return None
+
+
+def _is_between(placement: Placement, writer: Placed, other: Placed, reader: Placed) -> bool:
+    """Return whether *other* stands between *writer* and *reader*.
+
+    What runs in between in one iteration of the loops that both share stands inside of all of these, from the step with
+    the writer on to the step with the reader.
+    """
+    places = placement.program.places
+    first, last, place = places[writer.name], places[reader.name], places[other.name]
+    depth = _depth(first, last)
+    if place[:depth] != first[:depth]:
+        return False
+    begin, step, end = first[depth], place[depth], last[depth]
+    assert isinstance(begin, int), f"{writer.name} and {reader.name} diverge at a loop"
+    assert isinstance(step, int), f"{writer.name} and {other.name} diverge at a loop"
+    assert isinstance(end, int), f"{writer.name} and {reader.name} diverge at a loop"
+    return begin <= step <= end
+
+
+def _depth(first: Sequence[object], last: Sequence[object]) -> int:
+    """Return how many steps two places have in common."""
+    depth = 0
+    while first[depth : depth + 1] == last[depth : depth + 1] and depth < len(first):
+        depth += 1
+    return depth
+
+
+def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: Placed, access: Access) -> bool:
+    """Return whether *other* may write the element between *writer* and *reader* in one iteration of their loops.
+
+    It stands in between (:func:`_is_between`).  What an instance of the reader writes itself, it writes after it has
+    read.
+    """
+    first, last = (placement.program.places[s.name] for s in (writer, reader))
+    looking_at(reader, access, other, other.lowered.writes_to(access.array)[0])
+    space = placement.spaces[access.array]
+    left = storage_map(placement, reader, access, space)
+    right = storage_map(placement, other, other.lowered.writes_to(access.array)[0], space)
+    loops = [x for x in first[: _depth(first, last)] if isinstance(x, str)]
+    pairs = left.apply_range(right.reverse())
+    for loop in loops:
+        pairs = pairs.equate(_IN, reader.dims.index(loop), _OUT, other.dims.index(loop))
+    if other is reader:
+        return not pairs.is_subset(lex_relation(pairs.get_space(), [(n, n) for n in range(len(reader.dims))], None))
+    return not pairs.is_empty()
+
+
+_flows: WeakKeyDictionary[Placement, dict[tuple[str, bool], Flow]] = WeakKeyDictionary()
+"""What is known of each program's dataflow: by array, and whether writes may be what data decides about."""
+
+
+def known_flow(placement: Placement, array: str) -> Flow:
+    """Return the dataflow of *array* as :func:`flow_of` finds it, once for each program."""
+    known = _flows.setdefault(placement, {})
+    if (array, True) not in known:
+        known[array, True] = flow_of(placement, array)
+    return known[array, True]
+
+
+def known_may_flow(placement: Placement, array: str) -> Flow:
+    """Return the dataflow of *array* as :func:`may_flow_of` finds it, once for each program."""
+    known = _flows.setdefault(placement, {})
+    if (array, False) not in known:
+        known[array, False] = may_flow_of(placement, array)
+    return known[array, False]
+
+
+def share_flows(old: Placement, new: Placement) -> None:
+    """Let *new* have what is known of *old*, now and later; their statements, places and address spaces are the same.
+
+    What else their kernels hold (types, directions of arguments) has no influence on who runs when.  A subscript that
+    is not affine may reach the whole array: its shape has to be the same too.
+    """
+    _flows[new] = _flows.setdefault(old, {})
+
+
+def may_flow_of(
+    placement: Placement,
+    array: str,
+    ends: frozenset[str] = frozenset(),
+    sinks: Sequence[tuple[Placed, Access]] | None = None,
+) -> Flow:
+    """Return the writes whose values the reads of *array* may see, whatever its accesses.
+
+    A write that data decides about, that has a subscript which is not affine, or that is atomic may or may not reach a
+    read, and hides no other.  ``initial`` are instances that may see the value before the program.  An atomic update
+    counts as a read too: its access is the one of its write.
+
+    With *sinks*, only those reads are looked at.  With *ends*, statements after which their element is written by them
+    or by another branch, only ``initial`` is of use: they are taken to hide what was written before, and that another
+    branch writes is not seen.
+    """
+    writers = writers_of(placement, array)
+    updates = [(s, s.lowered.write) for s in writers if s.lowered.atomic not in (None, EXCHANGE)]
+    reads = (*readers_of(placement, array), *updates) if sinks is None else tuple(sinks)
+    if not reads or not writers:
+        return Flow(reads, ((),) * len(reads), tuple(s.domain_of(a) for s, a in reads))
+    sure = frozenset(writer.name for writer in writers if hides_others(writer, array))
+    return _computed(placement, array, reads, writers, sure | ends)
+
+
+def hides_others(writer: Placed, array: str) -> bool:
+    """Return whether *writer* replaces elements of *array* for sure: nobody sees what was in them before."""
+    lowered = writer.lowered
+    is_sure = not lowered.is_conditional and lowered.atomic in (None, EXCHANGE)
+    return is_sure and all(write.is_affine() for write in lowered.writes_to(array))
+
+
+def _computed(
+    placement: Placement,
+    array: str,
+    reads: tuple[tuple[Placed, Access], ...],
+    writers: Sequence[Placed],
+    sure: frozenset[str],
+) -> Flow:
+    """Return the dataflow from *writers*; only those in *sure* hide what was written before."""
+    looking_at(array, *writers, *(reader for reader, _ in reads))
+    space = placement.spaces[array]
+    depth = max(len(placement.program.places[s.name]) for s in (*writers, *(s for s, _ in reads)))
+    schedule, sink_maps = [], []
+    must_maps: list[isl.Map] = []
+    may_maps: list[isl.Map] = []
+    for number, writer in enumerate(writers):
+        name = f"W{number}"
+        cells = [storage_map(placement, writer, write, space) for write in writer.lowered.writes_to(array)]
+        source = _named(reduce(isl.Map.union, cells), name)
+        (must_maps if writer.name in sure else may_maps).append(source)
+        schedule.append(_time(placement, writer, depth, name))
+    for number, (reader, access) in enumerate(reads):
+        name = f"R{number}"
+        sink_maps.append(_named(storage_map(placement, reader, access, space), name))
+        schedule.append(_time(placement, reader, depth, name))
+    nothing = isl.UnionMap.empty(schedule[0].get_space())
+    sure_writes, possible = (_union(maps) if maps else nothing for maps in (must_maps, may_maps))
+    result = last_writes(Accesses(_union(sink_maps), sure_writes, possible, _union(schedule)))
+    found: list[list[tuple[Placed, isl.Map]]] = [[] for _ in reads]
+    pieces: list[isl.Map] = []
+    result.found.foreach_map(pieces.append)
+    for piece in pieces:
+        writer = writers[int(piece.get_tuple_name(_OUT)[1:])]
+        number = int(piece.get_tuple_name(_IN)[1:])
+        found[number].append((writer, _plain(piece)))
+    initial = [isl.Set.empty(reader.domain.get_space()) for reader, _ in reads]
+    unwritten: list[isl.Set] = []
+    result.unwritten.foreach_set(unwritten.append)
+    for part in unwritten:
+        number = int(part.get_tuple_name()[1:])
+        initial[number] = initial[number].union(part.reset_tuple_id())
+    return Flow(reads, tuple(tuple(entry) for entry in found), tuple(initial))
+
+
+def _direct(
+    placement: Placement, writer: Placed, reader: Placed, access: Access, loops: tuple[str, ...]
+) -> isl.Map | None:
+    """Return the flow from *writer*, as if it were the only one, where it is plain to see, None otherwise.
+
+    That is so where every instance read was written earlier in the same iteration of the *loops* that both share, by
+    one instance: no other write of it can come in between.  The writer stands before the reader inside of them.
+    """
+    write = writer.lowered.writes_to(access.array)[0]
+    looking_at(reader, access, writer, write)
+    space = placement.spaces[access.array]
+    if not (access.is_affine() and write.is_affine()):  # the shape of the array decides, too
+        return _found_direct(placement, writer, reader, access, loops)
+    at, to = reader.domain_of(access), writer.domain_of(write)
+    mine, others = reader.indices(access), writer.indices(write)
+    sides = (id(at), id(reader.domain), reader.dims, mine, id(to), id(writer.domain), writer.dims, others)
+    key = (*sides, loops, _owner(placement, space))
+    known = _links.get(key)
+    if known is None:
+        if len(_links) >= _RECENT:
+            _links.clear()
+        found = _found_direct(placement, writer, reader, access, loops)
+        known = _links[key] = ((at, reader.domain, to, writer.domain), found)
+    return known[1]
+
+
+_RECENT: Final = 1024
+_links: dict[Hashable, tuple[Sequence[isl.Set], isl.Map | None]] = {}
+"""Flow from a write to a read behind it, by all that decides: many reads have it in common with others.
+
+That is, on both sides, the instances of the access and of the statement, which are kept with their identity, their
+dimensions and the subscripts, where these are affine; the loops that both share; the axes that number copies of the
+variable.
+"""
+
+
+def _found_direct(
+    placement: Placement, writer: Placed, reader: Placed, access: Access, loops: Sequence[str]
+) -> isl.Map | None:
+    """Return what :func:`_direct` does for a writer that stands before the reader inside of *loops*."""
+    space = placement.spaces[access.array]
+    if access.domain is None and (forms := _instance(placement, writer, reader, access, loops)) is not None:
+        link = map_from_forms(reader.domain, reader.dims, forms)
+        if link.range().is_subset(writer.domain):
+            return link
+    left = storage_map(placement, reader, access, space)
+    right = storage_map(placement, writer, writer.lowered.writes_to(access.array)[0], space)
+    pairs = [(reader.dims.index(loop), writer.dims.index(loop)) for loop in loops]
+    link = left.apply_range(right.reverse())
+    link = link.intersect(lex_relation(link.get_space(), pairs, None))
+    if reader.domain_of(access).is_subset(link.domain()):
+        fixed = [Affine.variable(x) for x in (*loops, *_owner(placement, space))]
+        fixed += [form for form in writer.indices(writer.lowered.write) if form is not None]
+        if separates(fixed, writer.dims, writer.extent) or link.is_single_valued():
+            return link
+    return None
+
+
+def _owner(placement: Placement, space: AddressSpace) -> tuple[str, ...]:
+    """Return the axes on which each index has memory of its own in *space*."""
+    if space is AddressSpace.PRIVATE:
+        return placement.axes.all
+    return placement.axes.group if space is AddressSpace.LOCAL else ()
+
+
+def _instance(
+    placement: Placement, writer: Placed, reader: Placed, access: Access, loops: Sequence[str]
+) -> list[Affine] | None:
+    """Return the one instance of *writer* that may write what a read reads, in one iteration of *loops*.
+
+    Each dimension of the writer is one of *loops*, or numbers copies of the variable, or is a subscript: then it is, in
+    all instances that touch the element, what the read has in its place.  None where that leaves a dimension of
+    the writer open, or where not all subscripts are the same then.
+    """
+    own = _owner(placement, placement.spaces[access.array])
+    known = {name: Affine.variable(name) for name in (*loops, *own)}
+    mine, others = reader.indices(access), writer.indices(writer.lowered.writes_to(access.array)[0])
+    for form, other in zip(mine, others, strict=True):
+        if form is None or other is None:
+            return None
+        if len(other.terms) == 1 and other.terms[0][1] == 1 and not other.const:
+            name = other.terms[0][0]
+            if isinstance(name, str) and name in writer.dims:
+                known.setdefault(name, form)
+    if not known.keys() >= {*writer.dims}:
+        return None
+    if any(other is None or other.substitute(known) != form for form, other in zip(mine, others, strict=True)):
+        return None
+    return [known[name] for name in writer.dims]
+
+
+def _named(relation: isl.Map, name: str) -> isl.Map:
+    return relation.set_tuple_name(_IN, name)
+
+
+def _plain(relation: isl.Map) -> isl.Map:
+    return relation.reset_tuple_id(_IN).reset_tuple_id(_OUT)
+
+
+def _time(placement: Placement, statement: Placed, depth: int, name: str) -> isl.Map:
+    forms = time_forms(placement, statement, depth)
+    return map_from_forms(statement.domain, statement.dims, forms).set_tuple_name(_IN, name)

@@ -1,0 +1,188 @@
+"""Whether the lanes of a statement access neighbouring elements, the first of which is aligned.
+
+The proof is by linear forms.  The address of an access is a sum of terms, each a number times a loop variable, an axis
+or a parameter; one lane further it is one element further; and every term without the lane is a multiple of the
+elements that are moved at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.expr.nodes import Expression
+from polyloop.expr.printer import show
+from polyloop.expr.rewrite import variables
+from polyloop.poly.affine import Affine, Floor, Var
+from polyloop.poly.residues import Divisibility
+from polyloop.program.guards import guarded_children
+
+__all__ = ["MOST_BYTES", "Lanes", "Reason", "element_reads", "known_factor", "why_not_wide"]
+
+MOST_BYTES: Final = 16
+"""Most that one instruction moves for a thread: CUDA C++ Programming Guide, "Device Memory Accesses"."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The iname of the lanes, its first value, and how many there are."""
+
+    iname: str
+    low: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an access is none to a vector, and what to do about it.
+
+    Attributes
+    ----------
+    is_spread
+        The lanes are so many elements apart that no place of the array would make them a vector.
+    """
+
+    text: str
+    hint: str = ""
+    is_spread: bool = False
+
+
+def element_reads(expr: Expression, *, is_sure: bool = True) -> Iterator[tuple[p.Subscript, bool]]:
+    """Yield the elements that *expr* reads, each with whether it does so under no condition."""
+    for child, guards in guarded_children(expr):
+        yield from element_reads(child, is_sure=is_sure and not guards)
+    if isinstance(expr, p.Subscript):
+        yield expr, is_sure
+
+
+def why_not_wide(
+    forms: Sequence[Affine | None],
+    strides: Sequence[Expression],
+    offset: Expression,
+    lanes: Lanes,
+    elements: int,
+    divisibility: Divisibility,
+    shown: Callable[[str], str] = str,
+) -> Reason | None:
+    """Return why the elements of the lanes are no vectors of *elements* that are aligned, None if they are.
+
+    Parameters
+    ----------
+    forms, strides, offset
+        The subscripts, the distances along the axes, and where the array begins [elements].
+    shown
+        What a variable is called in messages.
+    """
+    reason = _spread(forms, strides, lanes.iname)
+    return reason or _Place(strides, offset, elements, divisibility, shown).misplaced(forms, lanes)
+
+
+def _spread(forms: Sequence[Affine | None], strides: Sequence[Expression], iname: str) -> Reason | None:
+    """Return why the elements of the lanes are not neighbours, None if they are."""
+    total = 0
+    for form, stride in zip(forms, strides, strict=True):
+        if form is None:
+            return Reason("its subscripts are not affine")
+        if any(isinstance(var, Floor) and iname in _names(var) for var, _ in form.terms):
+            return Reason("a subscript divides the lane by a number")
+        step = form.coefficient(iname)
+        if step and not isinstance(stride, int):
+            return _apart(_times(step, stride), iname)
+        total += step * stride if isinstance(stride, int) else 0
+    if total == 1:
+        return None
+    return _apart(str(total), iname)
+
+
+def _apart(distance: str, iname: str) -> Reason:
+    hint = f"let '{iname}' be part of the subscript along the contiguous axis"
+    return Reason(f"from one lane to the next it is {distance} elements, not one", hint, is_spread=True)
+
+
+def _names(var: Floor) -> frozenset[str]:
+    """Return the names in a quotient."""
+    return Affine(var.terms, 0).names()
+
+
+def _times(step: int, stride: Expression) -> str:
+    return show(stride) if step == 1 else f"{step}*{show(stride)}"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the elements of an array lie, as far as that is known."""
+
+    strides: Sequence[Expression]
+    offset: Expression
+    elements: int
+    divisibility: Divisibility
+    shown: Callable[[str], str]
+
+    def misplaced(self, forms: Sequence[Affine | None], lanes: Lanes) -> Reason | None:
+        """Return why the first lane's element may not stand at a multiple of the elements, None if it must."""
+        const, elements = 0, self.elements
+        for given, stride in zip(forms, self.strides, strict=True):
+            assert given is not None, "forms were looked at"
+            form = given.substitute({lanes.iname: Affine((), lanes.low)})
+            factor = known_factor(stride, self.divisibility)
+            if isinstance(stride, int):
+                const += form.const * stride
+            elif form.const * factor % elements:
+                return _unknown(_times(form.const, stride), stride, elements)
+            for var, coefficient in form.terms:
+                if coefficient * factor * known_factor(_expression(var), self.divisibility) % elements:
+                    name = "(..)" if isinstance(var, Floor) else self.shown(var)
+                    known = stride if not isinstance(stride, int) else _expression(var)
+                    return _unknown(_product(coefficient, name, stride), known, elements)
+        if isinstance(self.offset, int):
+            const += self.offset
+        elif known_factor(self.offset, self.divisibility) % elements:
+            return _unknown(f"the offset {show(self.offset)}", self.offset, elements)
+        if const % elements:
+            return Reason(
+                f"its first lane is {const % elements} beyond a multiple of {elements} elements",
+                "shift or pad the array, so that vectors begin where rows do",
+            )
+        return None
+
+
+def known_factor(expr: Expression, divisibility: Divisibility) -> int:
+    """Return a number that *expr* is known to be a multiple of."""
+    if isinstance(expr, int | np.integer):
+        return abs(int(expr))
+    if isinstance(expr, p.Variable):
+        modulus, residue = divisibility.get(expr.name, (1, 0))
+        return gcd(modulus, residue)
+    if isinstance(expr, p.Product):
+        return prod(known_factor(child, divisibility) for child in expr.children)
+    if isinstance(expr, p.Sum):
+        return gcd(*(known_factor(child, divisibility) for child in expr.children))
+    return 1
+
+
+def _product(coefficient: int, name: str, stride: Expression) -> str:
+    parts = [] if coefficient == 1 else [str(coefficient)]
+    parts.append(name)
+    if type(stride) is not int or stride != 1:
+        parts.append(show(stride) if isinstance(stride, int | p.Variable) else f"({show(stride)})")
+    return "*".join(parts)
+
+
+def _unknown(term: str, factor: Expression, elements: int) -> Reason:
+    """Return that *term* is not known to be a multiple of *elements*, because of *factor*."""
+    hint = f"split by a multiple of {elements}"
+    if isinstance(factor, p.ExpressionNode) and not any("." in name for name in variables(factor)):
+        condition = " and ".join(f"{name} mod {elements} = 0" for name in sorted(variables(factor)))
+        hint = f'assume it, or pad the rows: pl.assume(knl, "{condition}")'
+    elif isinstance(factor, int) and factor > 1:
+        hint = f"pad the rows to a multiple of {elements} elements"
+    return Reason(f"{term}, a part of its address, is not known to be a multiple of {elements}", hint)
+
+
+def _expression(var: Var) -> Expression:
+    return 1 if isinstance(var, Floor) else p.Variable(var)

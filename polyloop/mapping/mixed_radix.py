@@ -1,0 +1,209 @@
+"""Digits of the thread number: inames tagged ``l%8``, ``l/8%4``, ``l/32``.
+
+The threads of a block are numbered with ``l.0`` running fastest.  Inames that are digits of that number, in a mixed
+radix, let one statement spread over the threads in another shape than the block has: ``row = tid / 8, col = tid % 8``.
+For every analysis the thread axes are then the digits of the finest radix that all of them, and ``l.0`` to ``l.2``, are
+sums of (``"l.0008.4"``): no quotients appear in any set.  Code generation sees each digit as an axis of its own
+(``"l.8.4"``), with bounds and no division.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from math import prod
+
+import islpy as isl
+
+from polyloop.errors import Diagnostic
+from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import InameTag, LocalAxis, ThreadDigit
+from polyloop.poly.affine import Affine
+from polyloop.program.lower_instruction import NESTED_DIGITS
+
+__all__ = [
+    "Digit",
+    "DigitView",
+    "combined_digit",
+    "digit_form",
+    "digit_of",
+    "digit_of_terms",
+    "elementary",
+    "gaps",
+    "no_digit",
+    "open_digit",
+    "place_value_problem",
+    "threads_combine",
+]
+
+
+@dataclass(frozen=True, order=True)
+class Digit:
+    """``thread number / stride % extent``, of which ``extent`` values occur."""
+
+    stride: int
+    extent: int
+
+    @property
+    def axis(self) -> str:
+        """Name of the dimension that code generation has for it."""
+        return f"l.{self.stride}.{self.extent}"
+
+    def title(self, threads: int) -> str:
+        """Return a name that says how it is computed in a block of so many *threads*."""
+        over = f"_div_{self.stride}" if self.stride > 1 else ""
+        return f"t{over}" + (f"_mod_{self.extent}" if self.stride * self.extent < threads else "")
+
+
+@dataclass(frozen=True, eq=False)
+class DigitView:
+    """A statement over digits of the thread number, without axes on which every index executes the instance.
+
+    ``extents`` are those of the digits among ``dims``.
+    """
+
+    dims: tuple[str, ...]
+    find: Callable[[], isl.Set]
+    forms: Mapping[str, Affine]
+    extents: Mapping[str, Digit]
+
+    @cached_property
+    def exact(self) -> isl.Set:
+        """The instances, over ``dims``; only code generation asks for them."""
+        return self.find()
+
+
+def digit_of(tag: InameTag, sizes: Mapping[str, int]) -> Digit | None:
+    """Return the digit that an iname with *tag* is in a block of these *sizes*; None if it is none."""
+    threads = prod(sizes.values())
+    if isinstance(tag, LocalAxis):
+        stride = prod(size for axis, size in sizes.items() if int(axis[2:]) < tag.axis)
+        return Digit(stride, sizes[f"l.{tag.axis}"])
+    if isinstance(tag, ThreadDigit):
+        most = -(-threads // tag.stride)
+        return Digit(tag.stride, most if tag.extent is None else min(most, tag.extent))
+    return None
+
+
+def digit_form(digit: Digit, sizes: Mapping[str, int]) -> Affine:
+    """Return a digit as a form of the axes, which are in order."""
+    stride, reach = digit.stride, digit.stride * digit.extent
+    left = dict(sizes)
+    for axis, size in sizes.items():
+        if stride % size:
+            break
+        stride, reach = stride // size, reach // size
+        del left[axis]
+    number, step, most = Affine((), 0), 1, 0
+    for axis, size in left.items():
+        if step % reach:
+            number = number.add(Affine.variable(axis), step)
+            most += step * (size - 1)
+        step *= size
+    whole = number.floordiv(stride)
+    return whole if most < reach else whole.add(number.floordiv(reach), -digit.extent)
+
+
+def elementary(sizes: Mapping[str, int], digits: Iterable[Digit]) -> dict[str, int] | None:
+    """Return axes of which every digit, and every thread axis, is a sum: the common refinement of all of them.
+
+    Over these no digit needs a quotient.  None if the digits do not fit into one another, as 18 and 16.
+    """
+    threads = prod(sizes.values())
+    ends, below = {1, threads}, 1
+    for size in sizes.values():
+        ends.add(below)
+        below *= size
+    for digit in digits:
+        ends |= {digit.stride, min(threads, digit.stride * digit.extent)}
+    ordered = sorted(ends)
+    if any(high % low for low, high in pairwise(ordered)):
+        return None
+    return {f"l.{low:04d}.{high // low}": high // low for low, high in pairwise(ordered)}
+
+
+def gaps(digits: Iterable[Digit], threads: int) -> list[Digit]:
+    """Return the digits that are missing between *digits* and above them."""
+    found, below = [], 1
+    for digit in sorted(digits):
+        if digit.stride > below:
+            found.append(Digit(below, digit.stride // below))
+        below = digit.stride * digit.extent
+    if below < threads:
+        found.append(Digit(below, -(-threads // below)))
+    return found
+
+
+def place_value_problem(digits: Sequence[tuple[str, Digit]]) -> Diagnostic | None:
+    """Return that two inames of one instruction share a part of the thread number, None if none do."""
+    ordered = sorted(digits, key=lambda entry: entry[1])
+    for (first, low), (second, high) in pairwise(ordered):
+        if high.stride % (low.stride * low.extent):
+            return Diagnostic(
+                "axis-twice",
+                f"inames '{first}' and '{second}' of one instruction are parts of the thread number that overlap",
+                (
+                    f"'{first}' is thread / {low.stride} % {low.extent}, "
+                    f"'{second}' is thread / {high.stride} % {high.extent}",
+                ),
+                (f"let '{second}' begin at a multiple of {low.stride * low.extent}",),
+            )
+    return None
+
+
+def threads_combine(kernel: LoopKernel) -> Instruction | None:
+    """Return an instruction with a reduction over a thread axis, None if there is none."""
+    for instruction in kernel.instructions:
+        for term in instruction.terms:
+            own = (x for x in term.inames if x not in instruction.inames)
+            if any(isinstance(kernel.tag(iname), LocalAxis) for iname in own):
+                return instruction
+    return None
+
+
+def combined_digit(instruction: Instruction, iname: str) -> Diagnostic:
+    """Return that threads combine terms along an axis, of which digits know nothing."""
+    return Diagnostic(
+        "bad-digit",
+        f"the threads combine the terms of '{instruction.id}' along an axis, and iname '{iname}' is a digit of them",
+        hints=(f"tag '{iname}' with a thread axis, l.0 to l.2",),
+        sites=(instruction.site(),),
+    )
+
+
+def no_digit(
+    iname: str, tag: ThreadDigit, bounds: tuple[int | None, int | None], instruction: Instruction
+) -> Diagnostic:
+    """Return that an iname has values that the digit it is tagged with cannot have."""
+    low, high = ("an unknown value" if bound is None else bound for bound in bounds)
+    length = tag.extent or 32
+    return Diagnostic(
+        "bad-digit",
+        f"iname '{iname}' is tagged '{tag}' and runs from {low} to {high}, which is no such part of a thread number",
+        (f"thread / {tag.stride}{'' if tag.extent is None else f' % {tag.extent}'} is all that it can be",),
+        (f'split it and tag the inner iname: pl.split_iname(knl, "{iname}", {length}, inner_tag="{tag}")',),
+        sites=(instruction.site(),),
+    )
+
+
+def open_digit(iname: str, tag: ThreadDigit, axis: str, instruction: Instruction) -> Diagnostic:
+    """Return that the threads of a block are no constant number, of which an iname is a digit."""
+    return Diagnostic(
+        "bad-digit",
+        f"iname '{iname}' is tagged '{tag}', and a block has no constant number of threads along '{axis}'",
+        hints=(f"split the iname that is tagged '{axis}', and tag the inner one",),
+        sites=(instruction.site(),),
+    )
+
+
+def digit_of_terms(iname: str, tag: ThreadDigit, instruction: Instruction) -> Diagnostic:
+    """Return that the terms of a reduction cannot be on digits of the thread number."""
+    return Diagnostic(
+        "parallel-reduction",
+        f"iname '{iname}' is the iname of a reduction and cannot be '{tag}'",
+        hints=(NESTED_DIGITS,),
+        sites=(instruction.site(),),
+    )

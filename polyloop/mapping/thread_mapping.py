@@ -1,0 +1,565 @@
+"""Which thread executes which instance, and which threads see which variable.
+
+Hardware axes are dimensions named ``"g.0"`` .. ``"l.2"``.  Every placed statement has one for each
+axis that the kernel uses: where a statement has no iname on an axis, either the first thread of
+that axis owns the instance (it writes memory that others see) or every thread repeats it (it
+writes private memory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import prod
+from typing import TypeAlias
+
+import islpy as isl
+
+from polyloop.errors import Diagnostic, VerificationError
+from polyloop.expr.nodes import Expression
+from polyloop.frozen import quick
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.domains import bound_variables, iname_range, shared_domain, without_bound_variables
+from polyloop.kernel.instruction import Copy, Instruction, Partial
+from polyloop.kernel.kernel import Domain, LoopKernel, memoised
+from polyloop.kernel.tags import LocalAxis, ThreadDigit, placing
+from polyloop.mapping.hardware_axes import Axes, axis_twice, axis_unbounded
+from polyloop.mapping.mixed_radix import (
+    Digit,
+    DigitView,
+    digit_form,
+    digit_of,
+    gaps,
+    place_value_problem,
+)
+from polyloop.mapping.mixed_radix_axes import digit_bound, with_digit_parts
+from polyloop.mapping.warp_axes import bound_axes, with_warps
+from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.sets import (
+    Row,
+    add_rows,
+    constant_bounds,
+    insert_dims,
+    is_strided,
+    map_from_forms,
+    preimage,
+    universe,
+)
+from polyloop.program.lower import Access, Lowered, Program
+
+__all__ = [
+    "Axes",
+    "Placed",
+    "Placement",
+    "axes_of",
+    "common_loops",
+    "free_inames",
+    "joint_extent",
+    "place_statement",
+    "reference_map",
+    "storage_map",
+]
+
+_SET = isl.dim_type.set
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A lowered statement on the threads that run it.
+
+    Attributes
+    ----------
+    dims
+        All axes of the kernel, then the sequential inames from the outermost to the innermost.
+    domain
+        Over ``dims``; every instance that runs for some values of the bound variables.
+    exact
+        The instances that run for given values of the bound variables, which are parameters of it.
+    forms
+        Each iname of the statement as a form of ``dims``.
+    repeated
+        Axes on which every index executes the instance; not constrained in generated code.
+    own
+        Axes that have an iname of the statement.
+    """
+
+    lowered: Lowered
+    dims: tuple[str, ...]
+    domain: isl.Set
+    exact: isl.Set
+    forms: Mapping[str, Affine]
+    repeated: frozenset[str]
+    own: frozenset[str]
+    digits: DigitView | None = None
+    """The same where inames are digits of the thread number, as code generation sees it."""
+    cells: dict[tuple[int, AddressSpace, tuple[Expression, ...]], isl.Map] = field(default_factory=dict)
+    """Storage maps of the accesses, once somebody asked; by the identity of the access."""
+    guarded: dict[int, isl.Set] = field(default_factory=dict)
+    """Instances that may make an access under conditions, likewise."""
+    known_indices: dict[int, tuple[Access, tuple[Affine | None, ...]]] = field(default_factory=dict, init=False)
+    """Subscripts in terms of ``dims``, likewise; the access is kept with its identity."""
+    intervals: dict[str, tuple[int | None, int | None]] = field(default_factory=dict, init=False)
+    """Least and greatest values of dimensions, likewise."""
+
+    @property
+    def name(self) -> str:
+        """Name of the statement."""
+        return self.lowered.name
+
+    def indices(self, access: Access) -> tuple[Affine | None, ...]:
+        """Return the subscripts of *access* in terms of ``dims``."""
+        known = self.known_indices.get(id(access))
+        if known is None:
+            forms = self.forms
+            found = tuple([None if form is None else form.substitute(forms) for form in access.indices])
+            known = self.known_indices[id(access)] = (access, found)
+        return known[1]
+
+    def domain_of(self, access: Access) -> isl.Set:
+        """Return the instances that may make *access*, over ``dims``."""
+        if access.domain is None:
+            return self.domain
+        found = self.guarded.get(id(access))
+        if found is None:
+            forms = [self.forms.get(x) or Affine.variable(x) for x in self.lowered.inames]
+            to_inames = map_from_forms(self.domain, self.dims, forms)
+            found = self.guarded[id(access)] = to_inames.intersect_range(access.domain).domain()
+        return found
+
+
+    def interval(self, dim: str) -> tuple[int | None, int | None]:
+        """Return the least and the greatest value of a dimension, None where that varies."""
+        if dim not in self.intervals:
+            self.intervals[dim] = constant_bounds(self.domain, self.dims.index(dim))
+        return self.intervals[dim]
+
+    def extent(self, dim: str) -> int | None:
+        """Return how many values lie between the least and the greatest one of a dimension, None if that varies."""
+        low, high = self.interval(dim)
+        return None if low is None or high is None else max(0, high - low + 1)
+
+
+def joint_extent(dim: str, first: Placed, second: Placed) -> int | None:
+    """Return how many values lie between the least and the greatest one in both statements, None if that varies."""
+    if dim not in first.dims or dim not in second.dims:
+        return None
+    (low, high), (least, most) = first.interval(dim), second.interval(dim)
+    if low is None or high is None or least is None or most is None:
+        return None
+    return max(1, max(high, most) - min(low, least) + 1)
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """A lowered program on its threads."""
+
+    program: Program
+    axes: Axes
+    statements: Mapping[str, Placed]
+    spaces: Mapping[str, AddressSpace]
+    phantoms: frozenset[str] = frozenset()  # statements with instances beyond their domains: optimize/over_execution.py
+    attempt: str = ""  # and which instances, where several kinds were tried
+
+
+def _error(kernel: LoopKernel, *found: Diagnostic) -> VerificationError:
+    return VerificationError("schedule", kernel.name, found)
+
+
+@memoised
+def axes_of(kernel: LoopKernel) -> Axes:
+    """Return the hardware axes of *kernel*, with the extents of the thread axes.
+
+    Raises
+    ------
+    VerificationError
+        ``axis-unbounded``, ``axis-twice``.
+    """
+    low: dict[str, int] = {}
+    high: dict[str, int] = {}
+    open_ended: set[str] = set()
+    homes = {iname: domain for domain in kernel.domains for iname in domain.inames}
+    done: set[str] = set()
+    digits: dict[str, tuple[ThreadDigit, int, Instruction]] = {}
+    groups = [(i, inames) for i in kernel.instructions for inames in (i.inames, *(term.inames for term in i.terms))]
+    for instruction, inames in groups:
+        seen: dict[str, str] = {}
+        for iname in inames:
+            axis = kernel.axis(iname)
+            if axis is None:
+                continue
+            if axis in seen:
+                raise _error(kernel, axis_twice(seen[axis], iname, axis, instruction))
+            seen[axis] = iname
+            if iname in done:
+                continue
+            done.add(iname)
+            least, most = iname_range(kernel, iname)
+            tag = kernel.tag(iname)
+            if isinstance(tag, ThreadDigit):
+                digits[iname] = (tag, digit_bound(kernel, iname, tag, (least, most), instruction), instruction)
+                continue
+            if least is None or (axis[0] == "g" and most is None and not _is_bounded(kernel, homes[iname], iname)):
+                raise _error(kernel, axis_unbounded(kernel, homes[iname], iname, axis, instruction))
+            low[axis] = min(low.get(axis, least), least)
+            open_ended |= {axis} if most is None else set()
+            high[axis] = max(high.get(axis, 0), most or 0)
+    group = tuple(sorted(axis for axis in low if axis[0] == "g"))
+    local_axes = sorted(axis for axis in low if axis[0] == "l")
+    first = {axis: low[axis] if low[axis] < 0 or axis[0] == "l" else 0 for axis in low}
+    local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
+    local = with_warps(kernel.name, local, [kernel.tag(iname) for iname in done])
+    first = dict.fromkeys(local, 0) | first  # warps may need an axis that no iname has
+    return with_digit_parts(kernel, Axes(group, local, first), digits) if digits else Axes(group, local, first)
+
+
+def _is_bounded(kernel: LoopKernel, home: Domain, iname: str) -> bool:
+    """Return whether *iname* has bounds whatever the values of bound variables are."""
+    known = (*kernel.parameters, *kernel.inames)
+    if not bound_variables(home.set, known):
+        return True
+    return bool(without_bound_variables(home.set, known).dim_is_bounded(_SET, home.inames.index(iname)))
+
+
+def place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, space: AddressSpace) -> Placed:
+    """Return *statement* on its threads, where *space* holds what it writes.
+
+    Memory that others see is written by one owner: by the first thread of an axis without an iname,
+    and, if all blocks see it, by the first block.
+    """
+    here = _places_in(kernel)
+    asked = (statement, space, id(axes))
+    if asked not in here:
+        here[asked] = (axes, _known_place(kernel, statement, axes, space))
+    return here[asked][1]
+
+
+@memoised
+def _places_in(kernel: LoopKernel) -> dict[tuple[Lowered, AddressSpace, int], tuple[Axes, Placed]]:
+    """Return where what was asked of :func:`place_statement` is kept; axes are kept with their identity."""
+    del kernel
+    return {}
+
+
+def _known_place(kernel: LoopKernel, statement: Lowered, axes: Axes, space: AddressSpace) -> Placed:
+    """Return a statement on its threads, as a kernel before this one may have placed it."""
+    keys, asked = _keys(kernel), (statement.inames, space, statement.bounds, id(axes))
+    if asked not in keys:
+        keys[asked] = (axes, *_key(kernel, statement, axes, space))
+    _, owned, key = keys[asked]
+    known = _placements(statement)
+    if key not in known:
+        known[key] = (kernel.assumptions, _place_statement(kernel, statement, axes, owned))
+    return known[key][1]
+
+
+def _key(
+    kernel: LoopKernel, statement: Lowered, axes: Axes, space: AddressSpace
+) -> tuple[frozenset[str], tuple[Hashable, ...]]:
+    """Return the axes whose first thread owns what a statement writes, and a key for :func:`_placements`."""
+    used = {kernel.axis(iname) for iname in statement.inames}
+    owned = frozenset(
+        axis
+        for axis in axes.all
+        if axis not in used and (space is AddressSpace.GLOBAL or (space is AddressSpace.LOCAL and axis in axes.local))
+    )
+    tags = tuple(placing(kernel.tag(iname)) for iname in statement.inames)
+    return owned, (axes.key, owned, tags, bound_axes(kernel, statement.bounds), id(kernel.assumptions))
+
+
+_Keys: TypeAlias = dict[
+    tuple[tuple[str, ...], AddressSpace, tuple[str, ...], int],
+    tuple[Axes, frozenset[str], tuple[Hashable, ...]],
+]
+
+
+@memoised
+def _keys(kernel: LoopKernel) -> _Keys:
+    """Return where it is kept what :func:`_key` found, which statements with the same loops have in common."""
+    del kernel
+    return {}
+
+
+@memoised
+def _placements(statement: Lowered) -> dict[tuple[Hashable, ...], tuple[isl.Set, Placed]]:
+    """Return where a statement is kept on its threads, for kernels that have it in common.
+
+    The keys are all that decides: the axes, those that their first thread owns, what the inames of the statement are
+    tagged with, the axes on which its bounds have values of their own, and the assumptions, which are kept with their
+    identity.
+    """
+    del statement
+    return {}
+
+
+def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
+    """Return a statement on the threads of a block whose number has digits that inames are tagged with."""
+    sizes = {axis: size for axis, size in axes.local.items() if size is not None}
+    block = {axis: size for axis, size in axes.block.items() if size is not None}
+    used: dict[str, Digit] = {}
+    groups: dict[str, str] = {}
+    for iname in statement.inames:
+        digit = digit_of(kernel.tag(iname), block)
+        if digit is not None:
+            used[iname] = digit
+        elif (axis := kernel.axis(iname)) is not None:
+            groups[iname] = axis
+    if problem := place_value_problem(list(used.items())):
+        raise _error(kernel, problem)
+    forms = {x: Affine(((axis, 1),), axes.first[axis]) for x, axis in groups.items()}
+    forms |= {x: digit_form(digit, sizes).add(_begin(kernel, axes, x)) for x, digit in used.items()}
+    loops = tuple(x for x in statement.inames if x not in forms)
+    forms.update({iname: form.substitute(forms) for iname, form in statement.fixed.items()})
+    is_owned = any(axis in axes.local for axis in owned)
+    covered = frozenset(name for x in used for name in forms[x].names())
+    free = frozenset() if is_owned or not axes.is_elementary else frozenset(sizes) - covered
+    repeated = (frozenset(axes.group) - owned - frozenset(groups.values())) | free
+    extra = [Row(Affine.variable(axis), True) for axis in axes.group if axis in owned]
+    rows = list(extra)
+    if is_owned:
+        rows += [Row(digit_form(digit, sizes), True) for digit in gaps(used.values(), prod(sizes.values()))]
+    for axis, size in sizes.items():
+        rows += [Row(Affine.variable(axis)), Row(Affine(((axis, -1),), size - 1))]
+    rows += [Row(Affine.variable(axis)) for axis in repeated - free]
+    order = (*axes.all, *loops)
+    domain = _over(kernel, statement, order, forms, statement.domain, rows)
+    exact = _over(kernel, statement, order, forms, statement.exact, rows) if statement.bounds else domain
+    kept = [axis for axis in axes.group if axis not in repeated]
+    view = _view(kernel, statement, axes, {x: forms[x] for x in groups}, used, (kept, loops, extra), is_owned)
+    own = frozenset({*groups.values(), *(covered if axes.is_elementary else sizes)})
+    return Placed(statement, order, domain, exact, forms, repeated, own, view)
+
+
+def _begin(kernel: LoopKernel, axes: Axes, iname: str) -> Affine:
+    """Return the value of an iname on the first thread of its axis."""
+    tag = kernel.tag(iname)
+    return Affine((), axes.first[f"l.{tag.axis}"] if isinstance(tag, LocalAxis) else 0)
+
+
+def _over(
+    kernel: LoopKernel,
+    statement: Lowered,
+    names: Sequence[str],
+    known: Mapping[str, Affine],
+    domain: isl.Set,
+    within: Sequence[Row],
+) -> isl.Set:
+    """Return *domain*, over the inames of *statement*, over other *names*."""
+    space = universe(domain.params(), names)
+    images = [known.get(x) or Affine.variable(x) for x in statement.inames]
+    found = preimage(domain.intersect_params(kernel.assumptions), names, images)
+    return found.intersect(add_rows(space, names, within))  # the rows at once: ISL simplifies what it has at each step
+
+
+def _view(
+    kernel: LoopKernel,
+    statement: Lowered,
+    axes: Axes,
+    groups: Mapping[str, Affine],
+    used: Mapping[str, Digit],
+    around: tuple[Sequence[str], Sequence[str], Sequence[Row]],
+    is_owned: bool,
+) -> DigitView:
+    """Return what code generation sees of a statement on digits, or on the thread axes beside others on digits."""
+    kept, loops, rows = around
+    named = {x: f"l.{tag.axis}" if isinstance(tag := kernel.tag(x), LocalAxis) else d.axis for x, d in used.items()}
+    digits = {d.axis: d for x, d in used.items() if isinstance(kernel.tag(x), ThreadDigit)}
+    missing: list[str] = []
+    if is_owned and digits:
+        more = gaps(used.values(), prod(size for size in axes.block.values() if size is not None))
+        digits |= {digit.axis: digit for digit in more}
+        missing = [digit.axis for digit in more]
+    elif is_owned:
+        missing = [axis for axis in axes.block if axis not in named.values()]
+    shown = dict(groups) | {x: Affine.variable(axis).add(_begin(kernel, axes, x)) for x, axis in named.items()}
+    dims = (*kept, *sorted([*named.values(), *missing], key=_axis_order), *loops)
+    within = [*rows, *(Row(Affine.variable(axis), True) for axis in missing)]
+    return DigitView(dims, partial(_over, kernel, statement, dims, shown, statement.exact, within), shown, digits)
+
+
+def _axis_order(axis: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in axis.split(".")[1:])
+
+
+def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: frozenset[str]) -> Placed:
+    """Return *statement* on its threads.
+
+    Where threads combine what they have, all of them come: those without an instance of their own, too, which then
+    are phantoms that only write to their own memory.  Those that have no bounds of the loops around it stay away.
+    """
+    if axes.has_digits:
+        return _place_digits(kernel, statement, axes, owned)
+    dims: list[str] = []
+    forms: dict[str, Affine] = {}
+    own: dict[str, int] = {}
+    for position, iname in enumerate(statement.inames):
+        axis = kernel.axis(iname)
+        dims.append(axis or iname)
+        if axis is not None:
+            own[axis] = position
+            forms[iname] = Affine(((axis, 1),), axes.first[axis])
+    forms.update({iname: form.substitute(forms) for iname, form in statement.fixed.items()})
+    come = {*axes.local, *statement.across} & own.keys() if statement.across else ()  # all blocks, if they scan
+    together = {axis: own.pop(axis) for axis in sorted({*come} - bound_axes(kernel, statement.bounds))}
+    repeated = frozenset(axes.all) - owned - own.keys()
+    order = (*axes.all, *(x for x in dims if "." not in x))
+
+    decided = (tuple(dims), order, tuple(own.items()), tuple(together.items()), frozenset(repeated), axes.key)
+
+    def on_threads(domain: isl.Set) -> isl.Set:
+        domain = domain.intersect_params(kernel.assumptions)
+        for axis, position in own.items():
+            if axes.first[axis]:
+                domain = _shift(domain, position, axes.first[axis])
+            if (extent := axes.local.get(axis)) is not None and is_strided(domain):
+                domain = domain.lower_bound_val(_SET, position, 0).upper_bound_val(_SET, position, extent - 1)
+        for position in sorted(together.values(), reverse=True):
+            domain = domain.project_out(_SET, position, 1)
+        return _with_all_axes(domain, [x for x in dims if x not in together], order, axes, repeated)
+
+    domain = shared_domain(kernel, statement.domain, decided, on_threads)
+    exact = shared_domain(kernel, statement.exact, decided, on_threads) if statement.bounds else domain
+    return Placed(statement, order, domain, exact, forms, repeated, frozenset(own))
+
+
+def _with_all_axes(
+    domain: isl.Set, dims: Sequence[str], order: Sequence[str], axes: Axes, repeated: frozenset[str]
+) -> isl.Set:
+    """Return *domain* over *order*, with the axes that it lacks: repeated ones in full, others at their first index."""
+    rows: list[Row] = []
+    dims = list(dims)
+    for axis in axes.all:
+        if axis in dims:
+            continue
+        domain = insert_dims(domain, 0, [axis])
+        dims.insert(0, axis)
+        if axis not in repeated:
+            rows.append(Row(Affine.variable(axis), True))
+            continue
+        rows.append(Row(Affine.variable(axis)))
+        extent = axes.local.get(axis)
+        if extent is not None:
+            rows.append(Row(Affine(((axis, -1),), extent - 1)))
+    if list(order) != dims:
+        forms = [Affine.variable(name) for name in order]
+        whole = isl.Set.universe(domain.get_space())
+        domain = map_from_forms(whole, dims, forms).intersect_domain(domain).range()
+    domain = add_rows(domain, order, rows)
+    for position, name in enumerate(order):
+        domain = domain.set_dim_name(_SET, position, name)
+    return domain
+
+
+def _shift(domain: isl.Set, position: int, first: int) -> isl.Set:
+    """Return *domain* with ``first`` subtracted from one dimension."""
+    names = [f"_{i}" for i in range(domain.dim(_SET))]
+    forms = [Affine(((name, 1),), -first if i == position else 0) for i, name in enumerate(names)]
+    whole = isl.Set.universe(domain.get_space())
+    return map_from_forms(whole, names, forms).intersect_domain(domain).range()
+
+
+def common_loops(placement: Placement, first: Placed, second: Placed) -> tuple[tuple[str, ...], bool]:
+    """Return the loops that two statements share, and whether the first stands before the second inside them."""
+    a, b = placement.program.places[first.name], placement.program.places[second.name]
+    depth = 0
+    for one, other in zip(a, b, strict=False):
+        if one != other:
+            break
+        depth += 1
+    loops = tuple([x for x in a[:depth] if type(x) is str])
+    if first is second:
+        return loops, False
+    x, y = a[depth], b[depth]
+    assert isinstance(x, int), f"{first.name} and {second.name} diverge at a loop"
+    assert isinstance(y, int), f"{first.name} and {second.name} diverge at a loop"
+    return loops, x < y
+
+
+def reference_map(statement: Placed, reference: Placed, *, exact: bool = False) -> isl.Map:
+    """Return ``{ instance -> instance of the reference statement }``, for a statement that copies one.
+
+    With *exact* the instances are those for given values of the bound variables.  The term of a scan stands for the
+    same term of several results.  Both statements are what they are for good: what was found is kept with the copy.
+    """
+    known = _reference_maps(statement)
+    key = (reference, exact)
+    found = known.get(key)
+    if found is None:
+        found = known[key] = _reference_map(statement, reference, exact=exact)
+    return found
+
+
+@memoised
+def _reference_maps(statement: Placed) -> dict[tuple[Placed, bool], isl.Map]:
+    """Return where the maps from a statement to those that it copies are kept."""
+    del statement
+    return {}
+
+
+def _reference_map(statement: Placed, reference: Placed, *, exact: bool) -> isl.Map:
+    origin = statement.lowered.instruction.origin
+    assert isinstance(origin, Copy | Partial), "only a copy has a reference instance"
+    free = free_inames(statement, reference)
+    domain = statement.exact if exact else statement.domain
+    forms = [
+        None if iname in free else origin.forms[iname].substitute(statement.forms) for iname in reference.lowered.inames
+    ]
+    relation = map_from_forms(domain, statement.dims, forms)
+    return relation.intersect_range(reference.exact if exact else reference.domain) if free else relation
+
+
+def free_inames(statement: Placed, reference: Placed) -> frozenset[str]:
+    """Return the inames of a reference statement about which *statement*, which holds for several values, says nothing.
+
+    They are those of the results that a term of a scan, or a partial sum, belongs to.
+    """
+    origin = statement.lowered.instruction.origin
+    match origin:
+        case Partial():
+            return frozenset(reference.lowered.inames) - origin.forms.keys()
+        case Copy() if statement.lowered.along:
+            along = set(statement.lowered.along)
+            return frozenset(x for x in reference.lowered.inames if not along.isdisjoint(origin.forms[x].names()))
+        case _:
+            return frozenset()
+
+
+def storage_map(placement: Placement, placed: Placed, access: Access, space: AddressSpace) -> isl.Map:
+    """Return ``{ instance -> array[thread or block, element] }``: which cell *access* touches.
+
+    A subscript that is not affine stands for every index inside the array.
+    """
+    shape: tuple[Expression, ...] = ()
+    if not access.is_affine():
+        shape = placement.program.kernel.arrays()[access.array].shape or ()
+    key = (id(access), space, shape)
+    known = placed.cells.get(key)
+    if known is not None:
+        return known
+    owner: tuple[str, ...] = ()
+    if space is AddressSpace.PRIVATE:
+        owner = placement.axes.all
+    elif space is AddressSpace.LOCAL:
+        owner = placement.axes.group
+    forms = [*(Affine.variable(axis) for axis in owner), *placed.indices(access)]
+    result = map_from_forms(placed.domain_of(access), placed.dims, forms, access.array)
+    if shape:
+        result = result.intersect_range(_inside(result.range().get_space(), shape, len(owner), placed))
+    placed.cells[key] = result
+    return result
+
+
+def _inside(space: isl.Space, shape: Sequence[Expression], skipped: int, placed: Placed) -> isl.Set:
+    """Return the elements of an array of *shape*, whose axes are dimensions of *space* after the first *skipped*."""
+    names = [f"_{position}" for position in range(space.dim(_SET))]
+    domain = placed.domain
+    parameters = {domain.get_dim_name(isl.dim_type.param, n) for n in range(domain.dim(isl.dim_type.param))}
+    rows: list[Row] = []
+    for name, extent in zip(names[skipped:], shape, strict=True):
+        rows.append(Row(Affine.variable(name)))
+        limit = affine_of(extent)
+        if limit is not None and limit.names() <= parameters:
+            rows.append(Row(limit.add(Affine(((name, 1),), 1), -1)))
+    return add_rows(isl.Set.universe(space), names, rows)

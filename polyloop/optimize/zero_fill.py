@@ -1,0 +1,404 @@
+"""Copies of whole tiles, with zeros where there is nothing to copy.
+
+At the edge of an array, and behind the last term of a sum, a tile has elements that no element of the array belongs to.
+A copy that runs for them too, and stores zeros, is under no condition; and what reads the tile may run for all of it:
+what comes of elements that lie beyond the results of the program is seen by nobody
+(:mod:`polyloop.optimize.over_execution`), and to the others products of zeros are added, which changes nothing.
+
+So copies have *phantoms*: those from global memory, which store zeros, and those that pass on what was copied.  And so
+have sums of products.  That the program computes what it did is looked for in the program with all phantoms: what its
+own instances read was copied by its own instances, as before; both factors of each product that is a phantom of a
+result of the program are zeros; and asynchronous copies are started and waited for as :mod:`polyloop.sync.async_copy`
+asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.dataflow.value_flow import is_exact, known_flow, readers_of, writers_of
+from polyloop.expr.dtypes import is_number
+from polyloop.expr.nodes import Expression
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.instruction import CopyStep
+from polyloop.kernel.tags import GroupAxis
+from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, place_statement, storage_map
+from polyloop.poly.affine import Affine
+from polyloop.poly.budget import looking_at
+from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms, project_onto
+from polyloop.program.lower import Access, Lowered
+from polyloop.sync.async_copy import copy_link, copy_pairs, copy_violations
+
+__all__ = ["Whole", "extended_to", "is_inside", "passed_on", "unawaited", "whole_copies", "whole_products"]
+
+_IN: Final = isl.dim_type.in_
+_OUT: Final = isl.dim_type.out
+_SET: Final = isl.dim_type.set
+_PARAM: Final = isl.dim_type.param
+
+
+def extended_to(placement: Placement, placed: Placed, wide: isl.Set, inside: Iterable[Access]) -> Placed | None:
+    """Return *placed* with all instances of *wide*, None if some access of *inside* would leave its array."""
+    lowered = replace(placed.lowered, domain=wide, exact=wide)
+    if not is_inside(placement, lowered, inside):
+        return None
+    return place_statement(placement.program.kernel, lowered, placement.axes, placement.spaces[lowered.write.array])
+
+
+def is_inside(placement: Placement, lowered: Lowered, accesses: Iterable[Access]) -> bool:
+    """Return whether all that *accesses* touch lies in their arrays, whose extents are constant."""
+    for access in accesses:
+        temporary = placement.program.kernel.temporaries.get(access.array)
+        shape = placement.program.accumulators[access.array].shape if temporary is None else temporary.shape or ()
+        forms = [form for form in access.indices if form is not None]
+        touched = map_from_forms(lowered.domain, lowered.inames, forms).range()
+        for axis, extent in enumerate(shape):
+            if type(extent) is not int:
+                return False
+            least, most = touched.dim_min_val(axis), touched.dim_max_val(axis)
+            if not (least.is_int() and most.is_int()) or least.to_python() < 0 or most.to_python() >= extent:
+                return False
+    return True
+
+
+# {{{ more instances
+
+
+def whole_copies(placement: Placement, *, beyond: bool) -> dict[str, Placed]:
+    """Return copies from global memory for all elements of their tiles, by name.
+
+    With *beyond*, they run until the end of the loop, though nobody reads what the last ones copy.  Those that are not
+    asynchronous are looked at only where matrix instructions read what they copy.
+    """
+    found: dict[str, Placed] = {}
+    for arrival, starts in copy_pairs(placement):
+        array = arrival.lowered.write.array
+        if len(starts) == 1 and len(writers_of(placement, array)) == 2:
+            found.update(_whole_copy(placement, [starts[0], arrival], arrival, beyond=beyond))
+    wanted = {read.array for s in placement.statements.values() if _is_on_matrices(s) for read in _operands(s)}
+    for placed in placement.statements.values():
+        lowered = placed.lowered
+        is_fetch = lowered.instruction.step is None and len(lowered.writes) == 1 and _is_copy(placement, placed)
+        if is_fetch and placement.spaces[lowered.reads[0].array] is AddressSpace.GLOBAL and wanted:
+            readers = [reader for reader, _ in readers_of(placement, lowered.write.array)]
+            is_used = any(x.lowered.write.array in wanted or _is_on_matrices(x) for x in readers)
+            if is_used and len(readers) == 1 and len(writers_of(placement, lowered.write.array)) == 1:
+                found.update(_whole_copy(placement, [placed], readers[0], beyond=beyond))
+    return found
+
+
+def passed_on(placement: Placement, copies: Mapping[str, Placed]) -> dict[str, Placed]:
+    """Return the statements that copy what was copied to another place, for whole tiles, by name."""
+    found: dict[str, Placed] = {}
+    known = _origins(copies, {})
+    left = [s for s in placement.statements.values() if s.name not in copies and _is_copy(placement, s)]
+    while step := [s for s in left if s.lowered.reads[0].array in known]:
+        left = [s for s in left if s not in step]
+        for placed in step:
+            array, source = placed.lowered.write.array, known[placed.lowered.reads[0].array]
+            if len(writers_of(placement, array)) == 1 and array in placement.program.kernel.temporaries:
+                wide = _whole(placement, placed, common_loops(placement, source, placed)[0])
+                if wide is not None:
+                    found[placed.name] = wide
+                    known[array] = source
+    return found
+
+
+def _origins(copies: Mapping[str, Placed], passing: Mapping[str, Placed]) -> dict[str, Placed]:
+    """Return the copy from global memory that filled an array, through any number of others, by array."""
+    found = {placed.lowered.write.array: placed for placed in copies.values() if not _is_start(placed)}
+    for placed in passing.values():
+        found[placed.lowered.write.array] = found[placed.lowered.reads[0].array]
+    return found
+
+
+def _whole_copy(
+    placement: Placement, steps: Sequence[Placed], reader: Placed, *, beyond: bool
+) -> dict[str, Placed]:
+    """Return the steps of a copy for whole tiles, none if that cannot be; *reader* is what waits for the first."""
+    if not all(_is_copy(placement, placed) for placed in steps):
+        return {}
+    loops, _ = common_loops(placement, reader, steps[0])
+    outer = [_outer(placement, placed, loops) for placed in steps]
+    if any(own != outer[0] for own in outer) or not set(outer[0]) <= set(reader.lowered.inames):
+        return {}
+    reach = [_reach(placement, placed, outer[0]) for placed in steps]
+    if beyond and len(loops) == 1:
+        reach[0] = _between(reach[0].union(_reach(placement, reader, outer[0])), outer[0].index(loops[0]))
+    elif beyond:
+        return {}
+    found: dict[str, Placed] = {}
+    for placed, own in zip(steps, reach, strict=True):
+        wide = _filling(placement, placed.lowered, outer[0], own)
+        extended = extended_to(placement, placed, wide, [placed.lowered.write])
+        if extended is None:
+            return {}
+        found[placed.name] = extended
+    return found
+
+
+def _is_copy(placement: Placement, placed: Placed) -> bool:
+    """Return whether a statement copies numbers to a temporary, and no condition on data decides whether it does."""
+    lowered = placed.lowered
+    if lowered.role != "plain" or lowered.is_conditional or lowered.bounds or lowered.fixed or lowered.across:
+        return False
+    if len(lowered.writes) != 1 or len(lowered.reads) != 1 or not isinstance(lowered.rhs, p.Subscript):
+        return False
+    if not all(a.is_affine() and a.domain is None and not a.fields and not a.is_bound for a in lowered.accesses):
+        return False
+    kernel, source = placement.program.kernel, lowered.reads[0].array
+    temporary = kernel.temporaries.get(lowered.write.array)
+    if temporary is None or placement.spaces[temporary.name] is AddressSpace.GLOBAL:
+        return False
+    array = kernel.arrays().get(source)
+    if array is None:  # what a reduction has collected is no array
+        return False
+    if placement.spaces[source] is AddressSpace.GLOBAL and writers_of(placement, source):
+        return False
+    has_own = temporary.base_storage is None and temporary.initializer is None and not temporary.is_shuffled
+    dtype = temporary.dtype
+    if not has_own or dtype is None or dtype != array.dtype or not is_number(dtype):
+        return False
+    return is_exact(placement, temporary.name)
+
+
+def whole_products(
+    placement: Placement, copies: Mapping[str, Placed], passing: Mapping[str, Placed]
+) -> dict[str, Placed]:
+    """Return the sums of products of elements that were copied, and their beginnings, for whole tiles, by name."""
+    found: dict[str, Placed] = {}
+    sources = _origins(copies, passing)
+    for update in placement.statements.values():
+        reads = _operands(update)
+        if not _is_sum(update) or not reads or not all(read.array in sources for read in reads):
+            continue
+        starts = _beginnings(placement, update)
+        if len(starts) != 1 or starts[0].lowered.rhs is not None or starts[0].lowered.bounds:
+            continue  # which is refused elsewhere, if it is carried out by matrix instructions
+        around = [common_loops(placement, sources[read.array], update)[0] for read in reads]
+        wide = [
+            _whole(placement, update, [x for x in around[0] if all(x in loops for loops in around)]),
+            _whole(placement, starts[0], common_loops(placement, starts[0], update)[0]),
+        ]
+        if None not in wide:
+            found.update((placed.name, placed) for placed in wide if placed is not None)
+    return found
+
+
+def _is_sum(update: Placed) -> bool:
+    """Return whether a statement adds up products, nothing of which can differ from 0 where all elements read are 0."""
+    lowered, operation = update.lowered, update.lowered.operation
+    if lowered.role != "update" or operation is None or operation.name != "sum" or operation.combine:
+        return False
+    if operation.of_states or lowered.is_conditional or lowered.bounds or lowered.along:
+        return False
+    if lowered.partial_of is not None or lowered.atomic or lowered.across or lowered.fixed or len(lowered.writes) != 1:
+        return False
+    if not all(a.is_affine() and a.domain is None and not a.fields and not a.is_start for a in lowered.accesses):
+        return False
+    return _is_zero(lowered.rhs)
+
+
+def _is_zero(term: Expression) -> bool:
+    """Return whether *term* is 0 if all elements in it are."""
+    match term:
+        case p.Subscript():
+            return True
+        case p.Product(children):
+            return any(map(_is_zero, children)) and all(_is_zero(x) or _is_finite(x) for x in children)
+        case p.Sum(children):
+            return all(map(_is_zero, children))
+        case _:
+            return False
+
+
+def _is_finite(term: Expression) -> bool:
+    return isinstance(term, int | float | np.floating) and bool(np.isfinite(term))
+
+
+def _is_on_matrices(update: Placed) -> bool:
+    return update.lowered.instruction.matrix is not None and update.lowered.role == "update"
+
+
+def _whole(placement: Placement, placed: Placed, loops: Sequence[str]) -> Placed | None:
+    lowered, outer = placed.lowered, _outer(placement, placed, loops)
+    wide = _filling(placement, lowered, outer, _reach(placement, placed, outer))
+    return extended_to(placement, placed, wide, lowered.accesses)
+
+
+def _is_start(placed: Placed) -> bool:
+    return placed.lowered.instruction.step is CopyStep.START
+
+
+def _operands(update: Placed) -> list[Access]:
+    return [read for read in update.lowered.reads if read.leaf is not None]
+
+
+def _beginnings(placement: Placement, update: Placed) -> list[Placed]:
+    """Return the statements that set the sums of *update* to zero."""
+    array = update.lowered.write.array
+    return [s for s in writers_of(placement, array) if s.lowered.role == "init"]
+
+
+def _outer(placement: Placement, placed: Placed, loops: Sequence[str]) -> list[str]:
+    """Return the inames of a statement that say which tile it is: those of blocks, and loops."""
+    kernel = placement.program.kernel
+    return [x for x in placed.lowered.inames if x in loops or isinstance(kernel.tag(x), GroupAxis)]
+
+
+def _reach(placement: Placement, placed: Placed, outer: Sequence[str]) -> isl.Set:
+    """Return the tiles of which a statement has any instance, over *outer*."""
+    domain = placed.lowered.domain.intersect_params(placement.program.kernel.assumptions)
+    return project_onto(domain, placed.lowered.inames, outer)
+
+
+def _between(domain: isl.Set, position: int) -> isl.Set:
+    """Return *domain* with everything between two of its elements that differ in one dimension alone."""
+    relation = isl.Map.universe(domain.get_space().map_from_set())
+    for other in range(domain.dim(_SET)):
+        if other != position:
+            relation = relation.equate(_IN, other, _OUT, other)
+    up = relation.order_le(_IN, position, _OUT, position)
+    down = relation.order_ge(_IN, position, _OUT, position)
+    return domain.apply(up).intersect(domain.apply(down)).coalesce()
+
+
+def _filling(placement: Placement, lowered: Lowered, outer: Sequence[str], reach: isl.Set) -> isl.Set:
+    """Return all elements of the tiles *reach*, which *outer* number: what else bounds a statement is left out."""
+    domain, inames = lowered.domain.intersect_params(placement.program.kernel.assumptions), lowered.inames
+    rows: list[Row] = []
+    for position, iname in enumerate(inames):
+        low, high = constant_bounds(domain, position) if iname not in outer else (None, None)
+        rows += [] if low is None else [Row(Affine(((iname, 1),), -low))]
+        rows += [] if high is None else [Row(Affine(((iname, -1),), high))]
+    box = domain.drop_constraints_involving_dims(_PARAM, 0, domain.dim(_PARAM))
+    for iname in outer:
+        box = box.drop_constraints_involving_dims(_SET, inames.index(iname), 1)
+    to_outer = map_from_forms(isl.Set.universe(domain.get_space()), inames, [Affine.variable(x) for x in outer])
+    return add_rows(box, inames, rows).intersect(to_outer.intersect_range(reach).domain()).coalesce()
+
+
+# }}}
+# {{{ that nothing changes
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """The statements that have phantoms: copies from global memory, what passes them on, and sums."""
+
+    copies: Mapping[str, Placed]
+    passing: Mapping[str, Placed]
+    products: Mapping[str, Placed]
+
+    def changes_nothing(self, given: Placement, found: Placement) -> bool:
+        """Return whether, in *found*, all reads of *given* see what they saw, and what is added to its results is 0."""
+        if not all(_is_confined(given, found, placed) for placed in self.products.values()):
+            return False
+        if not all(self._is_awaited(found, arrival, starts) for arrival, starts in copy_pairs(found)):
+            return False
+        arrays = {placed.lowered.write.array for placed in (*self.copies.values(), *self.passing.values())}
+        for array in sorted(arrays):
+            for reader, access in known_flow(found, array).reads:
+                if not self._sees(given, found, reader, access, given.statements[reader.name].domain):
+                    return False
+        return all(
+            self._is_zero(given, found, placed, access, _added(given, found, placed))
+            for placed in self.products.values()
+            for access in _operands(placed)
+        )
+
+    def _is_awaited(self, found: Placement, arrival: Placed, starts: Sequence[Placed]) -> bool:
+        if arrival.name not in self.copies:
+            return True
+        (start,) = starts
+        return not any(True for _ in copy_violations(found, arrival, starts)) and not _is_started_again(
+            found, start, arrival
+        )
+
+    def _sees(self, given: Placement, found: Placement, reader: Placed, access: Access, instances: isl.Set) -> bool:
+        """Return whether *instances*, all of the program, see what instances of the program wrote."""
+        writes = _writes_seen(found, reader, access, instances)
+        return writes is not None and all(
+            seen.is_empty() if _is_start(source) else seen.is_subset(given.statements[source.name].domain)
+            for source, seen in writes
+        )
+
+    def _is_zero(self, given: Placement, found: Placement, reader: Placed, access: Access, instances: isl.Set) -> bool:
+        """Return whether *instances* read zeros."""
+        writes = _writes_seen(found, reader, access, instances)
+        for source, seen in writes or ():
+            if source.name in self.passing:
+                is_zero = self._is_zero(given, found, source, source.lowered.reads[0], seen)
+            else:
+                is_fill = source.name in self.copies and not _is_start(source)
+                is_zero = is_fill and seen.is_disjoint(given.statements[source.name].domain)
+            if not (is_zero or seen.is_empty()):
+                return False
+        return writes is not None
+
+
+def _writes_seen(
+    found: Placement, reader: Placed, access: Access, instances: isl.Set
+) -> list[tuple[Placed, isl.Set]] | None:
+    """Return whose writes *instances* of a read see, and which; None if some see what was there before the kernel."""
+    sources, initial = known_flow(found, access.array).of(reader, access)
+    if not initial.is_disjoint(instances):
+        return None
+    looking_at(reader, *(source for source, _ in sources))
+    return [(source, link.intersect_domain(instances).range()) for source, link in sources]
+
+
+def _added(given: Placement, found: Placement, placed: Placed) -> isl.Set:
+    """Return the phantoms of a sum that add to results of the program."""
+    return _of_results(given, found, placed).subtract(given.statements[placed.name].domain)
+
+
+def _of_results(given: Placement, found: Placement, placed: Placed) -> isl.Set:
+    """Return the instances of a sum, or of its beginning, that belong to results of the program."""
+    (start,) = _beginnings(given, given.statements[placed.name])
+    forms = [Affine.variable(dim) for dim in start.dims]
+    lifted = map_from_forms(found.statements[placed.name].domain, placed.dims, forms)
+    return lifted.intersect_range(start.domain).domain()
+
+
+def _is_confined(given: Placement, found: Placement, placed: Placed) -> bool:
+    """Return whether phantoms of other results than those of the program write no element that the program touches."""
+    array, space = placed.lowered.write.array, given.spaces[placed.lowered.write.array]
+    others = placed.domain.subtract(_of_results(given, found, placed))
+    written = storage_map(found, placed, placed.lowered.write, space).intersect_domain(others).range()
+    for other in given.statements.values():
+        for access in other.lowered.accesses:
+            if access.array == array:
+                looking_at(other, access, placed)
+                if not written.is_disjoint(storage_map(given, other, access, space).range()):
+                    return False
+    return True
+
+
+def unawaited(found: Placement, start: Placed, arrival: Placed) -> isl.Set:
+    """Return the starts of copies that nobody waits for."""
+    return start.domain.subtract(copy_link(found, start, arrival)[0].range())
+
+
+def _is_started_again(found: Placement, start: Placed, arrival: Placed) -> bool:
+    """Return whether an element to which a copy may still be under way, unawaited, is the target of another one."""
+    left = unawaited(found, start, arrival)
+    if left.is_empty():
+        return False
+    cells = storage_map(found, start, start.lowered.write, found.spaces[start.lowered.write.array])
+    again = cells.intersect_domain(left).apply_range(cells.reverse())
+    again = again.subtract(isl.Map.identity(again.get_space()))
+    loops, _ = common_loops(found, arrival, start)
+    if len(loops) != 1:
+        return True
+    position = start.dims.index(loops[0])
+    return not again.order_le(_IN, position, _OUT, position).is_empty()
+
+
+# }}}

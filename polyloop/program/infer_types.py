@@ -1,0 +1,245 @@
+"""Element types by fixpoint: what the user left open follows from what is assigned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.errors import Diagnostic, VerificationError
+from polyloop.expr.dtypes import computed, dtype_name, is_complex, is_integer
+from polyloop.expr.nodes import array_name, field_path
+from polyloop.expr.printer import show
+from polyloop.expr.records import is_record
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
+from polyloop.expr.typing import TypeConflictError, check_stored, infer, infer_type, settle
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import Argument, ValueArg
+from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.updates import update_of
+from polyloop.program.index_types import long_inames
+from polyloop.program.lower import lower
+from polyloop.program.open_types import settled_types
+
+__all__ = [
+    "accumulator_dtypes",
+    "bound_violations",
+    "dtype_table",
+    "infer_dtypes",
+    "open_names",
+    "record_violations",
+    "require_dtypes",
+    "type_violations",
+]
+
+
+_LONG: Final = np.dtype(np.int64)
+_COMPARING: Final = frozenset({"min", "max"})
+
+
+@memoised
+def dtype_table(kernel: LoopKernel) -> Mapping[str, np.dtype[np.generic] | None]:
+    """Return the type of every name: arrays, scalars, parameters, inames."""
+    index = kernel.index_dtype
+    table: dict[str, np.dtype[np.generic] | None] = dict.fromkeys(kernel.inames, index)
+    for instruction in kernel.instructions:
+        table.update(dict.fromkeys(instruction.inames, index))
+        for term in instruction.terms:
+            table.update(dict.fromkeys(term.inames, index))
+    table.update((argument.name, argument.dtype) for argument in kernel.arguments)
+    table.update((name, temporary.dtype) for name, temporary in kernel.temporaries.items())
+    for name in kernel.parameters:
+        table[name] = table.get(name) or index
+    if index.itemsize < _LONG.itemsize:
+        table.update(dict.fromkeys(long_inames(kernel, table.get), _LONG))
+    return MappingProxyType(table)
+
+
+def open_names(kernel: LoopKernel) -> frozenset[str]:
+    """Return the names whose types are not known."""
+    return frozenset(name for name, dtype in dtype_table(kernel).items() if dtype is None)
+
+
+def infer_dtypes(kernel: LoopKernel, settle_all: bool = False) -> LoopKernel:
+    """Return *kernel* with every type filled in that follows from the known ones.
+
+    A variable takes the common type of everything assigned to it, in which constants adapt: one that begins with 0.0
+    and has float32 numbers added is float32.  One that only constants are assigned to takes the type of what it is
+    combined with, and is int32 or float64 where that has none (:mod:`polyloop.program.open_types`).  As long as
+    it may be combined with what is still open, so is its type, unless *settle_all*.  What stays open needs
+    :func:`polyloop.add_dtypes`.
+    """
+    unknown = open_names(kernel)
+    if not unknown:
+        return _with_dtypes(kernel, dtype_table(kernel))
+    known = dtype_table(kernel)
+    while True:
+        found = _with_dtypes(kernel, settled_types(kernel, known, settle_all))
+        longer = {name: dtype_table(found)[name] for name in kernel.inames if dtype_table(found)[name] != known[name]}
+        if not longer:
+            return found
+        known = {**known, **longer}  # what bounds a loop has a type by now
+
+
+def type_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield expressions that have no type, or one that cannot be stored: bits of floats, a complex number in a real.
+
+    What is not known yet cannot be wrong; :func:`record_violations` looks at the rest.
+    """
+    table = dtype_table(kernel)
+    for instruction in kernel.instructions:
+        if instruction.is_c:
+            continue
+        expression = expand_rules(instruction.expression, kernel.substitutions)
+        try:
+            for part in instruction.predicates:
+                infer(p.LogicalNot(part), table.get)  # a condition: neither a record nor a complex number
+            target, kind = infer(instruction.assignee, table.get), infer_type(expression, table.get)
+            if target is not None:
+                check_stored(kind, target, expression, table.get)
+        except TypeConflictError as conflict:
+            yield replace(conflict.diagnostic, sites=(instruction.site(),))
+            continue
+        dtype = None if kind is None else settle(kind)
+        if dtype is not None and target is not None and is_complex(dtype) and not is_complex(target):
+            name = show(instruction.assignee) if field_path(instruction.assignee) else instruction.target
+            message = f"a complex number is stored in '{name}', which is {dtype_name(target)}"
+            hint = f"store real(...) or imag(...), or let '{name}' be {dtype_name(dtype)}"
+            yield Diagnostic("type-conflict", message, hints=(hint,), sites=(instruction.site(),))
+        elif instruction.atomic:
+            yield from _atomic_violations(instruction, dtype, table)
+
+
+def _atomic_violations(
+    instruction: Instruction,
+    found: np.dtype[np.generic] | None,
+    table: Mapping[str, np.dtype[np.generic] | None],
+) -> Iterator[Diagnostic]:
+    """Yield an atomic update whose new value is computed in *found*, another type than the element's.
+
+    A wider integer type is as good where the bits that the element has depend on no others: in sums and products.
+    """
+    element = table.get(instruction.target)
+    if element is not None and found is not None and found != element:
+        update = update_of(instruction.assignee, instruction.expression)
+        if is_integer(element) and is_integer(found) and update is not None and update.operation not in _COMPARING:
+            return
+        yield Diagnostic(
+            "type-conflict",
+            f"an atomic update of '{instruction.target}', which is {dtype_name(element)}, "
+            f"would be computed in {dtype_name(found)}",
+            hints=(f"convert the value that is combined with it: cast({dtype_name(element)}, ...)",),
+            sites=(instruction.site(),),
+        )
+
+
+def record_violations(kernel: LoopKernel, before: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield what the types as inferred show of records: fields that do not exist, values that cannot be stored.
+
+    Instructions whose types were all known in *before*, the kernel before inference, are left to
+    :func:`type_violations`.
+    """
+    table, new = dtype_table(kernel), open_names(before)
+    for instruction in kernel.instructions if new else ():
+        if instruction.is_c:
+            continue
+        expression = expand_rules(instruction.expression, kernel.substitutions)
+        if instruction.target not in new and new.isdisjoint(variables(expression)):
+            continue
+        try:
+            target, kind = infer(instruction.assignee, table.get), infer_type(expression, table.get)
+            if target is not None:
+                check_stored(kind, target, expression, table.get)
+            elif kind is not None and is_record(kind):
+                yield _mixed(instruction)
+        except TypeConflictError as conflict:
+            yield replace(conflict.diagnostic, sites=(instruction.site(),))
+
+
+def _mixed(instruction: Instruction) -> Diagnostic:
+    name = array_name(instruction.assignee)
+    return Diagnostic(
+        "type-conflict",
+        f"'{name}' is assigned a record, and something else",
+        hints=(f"declare the type of '{name}'",),
+        sites=(instruction.site(),),
+    )
+
+
+def bound_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield bound variables that are no integers, or do not fit the 64 bits of index arithmetic."""
+    table = dtype_table(kernel)
+    seen: set[str] = set()
+    for statement in lower(kernel).statements.values():
+        for name in statement.bounds:
+            dtype = table.get(name)
+            if dtype is None or name in seen or (dtype.kind in "iu" and dtype != np.dtype(np.uint64)):
+                continue
+            seen.add(name)
+            yield Diagnostic(
+                "type-conflict",
+                f"'{name}' bounds a loop and is {dtype.name}",
+                hints=(f"make it an integer of at most 63 bits: <int32> {name} = ...",),
+                sites=(statement.instruction.site(),),
+            )
+
+
+def _with_dtypes(kernel: LoopKernel, table: Mapping[str, np.dtype[np.generic] | None]) -> LoopKernel:
+    """Return *kernel* with the types in *table* where it has none; itself where there is nothing to add."""
+    added = {name: dtype for name, dtype in table.items() if dtype is not None}
+    arguments = {a.name: replace(a, dtype=added[a.name]) for a in kernel.arguments
+                 if a.dtype is None and a.name in added}
+    temporaries = {name: replace(entry, dtype=added[name]) for name, entry in kernel.temporaries.items()
+                   if entry.dtype is None and name in added}
+    if not arguments and not temporaries:
+        return kernel
+    listed = tuple(arguments.get(argument.name, argument) for argument in kernel.arguments)
+    return replace(kernel, arguments=listed, temporaries={**kernel.temporaries, **temporaries})
+
+
+def require_dtypes(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* with all types known.
+
+    Raises
+    ------
+    VerificationError
+        ``unknown-dtype``, naming what is open.
+    """
+    if found := tuple(type_violations(kernel)):
+        raise VerificationError("generate_code", kernel.name, found)
+    before, kernel = kernel, infer_dtypes(kernel, settle_all=True)
+    if found := (*record_violations(kernel, before), *bound_violations(kernel)):
+        raise VerificationError("generate_code", kernel.name, found)
+    unknown = [argument.name for argument in kernel.arguments if argument.dtype is None and not _is_layout(argument)]
+    unknown += [name for name, temporary in kernel.temporaries.items() if temporary.dtype is None]
+    if unknown:
+        listed = ", ".join(f'"{name}": np.float32' for name in unknown)
+        problem = Diagnostic(
+            "unknown-dtype",
+            f"the type of {', '.join(repr(name) for name in unknown)} is not known",
+            hints=(f"state it: knl = pl.add_dtypes(knl, {{{listed}}})",),
+        )
+        raise VerificationError("generate_code", kernel.name, [problem])
+    return kernel
+
+
+def _is_layout(argument: Argument) -> bool:
+    """Return whether *argument* is a stride or an offset: its type is that of the index arithmetic."""
+    return isinstance(argument, ValueArg) and argument.layout_of is not None
+
+
+@memoised
+def accumulator_dtypes(kernel: LoopKernel) -> Mapping[str, np.dtype[np.generic]]:
+    """Return the type in which each reduction of *kernel* accumulates: that of its terms, float32 for 16-bit floats."""
+    table = dtype_table(kernel)
+    found: dict[str, np.dtype[np.generic]] = {}
+    for name, accumulator in lower(kernel).accumulators.items():
+        dtype = infer(accumulator.reduction, table.get)
+        assert dtype is not None, f"accumulator {name} has an untyped term"
+        found[name] = computed(dtype)
+    return found

@@ -1,0 +1,215 @@
+"""The parts of a lowered program: accesses, assignments, accumulators, and the loop tree around them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import islpy as isl
+
+from polyloop.expr.nodes import Expression, Operation, Reduction
+from polyloop.frozen import quick
+from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.tree import Tree
+from polyloop.kernel.updates import COMMUTATIVE
+from polyloop.poly.affine import Affine
+from polyloop.program.guards import Guard
+
+__all__ = ["Access", "Accumulator", "Lowered", "Program", "leaf_count"]
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One read or write of a statement.
+
+    Attributes
+    ----------
+    indices
+        Subscripts as affine forms of the statement's inames and the parameters; None where a
+        subscript is not affine: any element along that axis.
+    leaf
+        Number of the read among all reads of its instruction; None for writes, accumulators and bounds.
+    fields
+        The field that is touched, as names from the outside in; empty for whole elements.
+    keeps
+        Whether this is no read of the text, but what an assignment of a field keeps of its element: to the analysis,
+        such an assignment reads and writes the whole element.
+    is_bound
+        Whether it is the read of a bound variable: a scalar that the statement's domain depends on.
+    is_start
+        Whether it is the read of the state that a reduction begins with.
+    guards
+        Conditions under which the statement makes the access, if it runs.
+    domain
+        Instances of the statement, over its inames, outside of which the guards rule the access out; None if there
+        are none.
+    computed
+        Subscripts that are not affine, but computed from inames and parameters alone; None for all others.  Empty if
+        there are none.
+    """
+
+    array: str
+    indices: tuple[Affine | None, ...]
+    leaf: int | None = None
+    is_bound: bool = False
+    is_start: bool = False
+    fields: tuple[str, ...] = ()
+    keeps: bool = False
+    guards: tuple[Guard, ...] = ()
+    domain: isl.Set | None = None
+    computed: tuple[Expression | None, ...] = ()
+
+    def covers(self, field: tuple[str, ...]) -> bool:
+        """Return whether the scalar field *field* of the element is touched."""
+        return field[: len(self.fields)] == self.fields
+
+    def is_affine(self) -> bool:
+        """Return whether every subscript is known exactly."""
+        return None not in self.indices
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """One assignment of the lowered program.
+
+    ``role`` is ``"plain"``, ``"init"`` (``lhs = neutral element``), ``"update"`` (``rhs`` is
+    combined into ``lhs`` by the reduction ``operation``) or ``"combine"`` (``lhs`` of every thread becomes the
+    combination of what the threads ``across`` some axes have in theirs).  ``bounds`` are the bound variables, whose
+    values decide which instances run: ``exact`` is the domain for given values of them, which are parameters of it;
+    ``domain`` holds every instance that runs for some values.
+    """
+
+    name: str
+    instruction: Instruction
+    role: str
+    inames: tuple[str, ...]
+    domain: isl.Set
+    exact: isl.Set
+    lhs: Expression
+    rhs: Expression
+    writes: tuple[Access, ...]
+    reads: tuple[Access, ...]
+    operation: Operation | None = None
+    predicates: tuple[Expression, ...] = ()
+    bounds: tuple[str, ...] = ()
+    number: int | None = None
+    """Of an init or update: which reduction of the instruction, in the order of its ``terms``."""
+    own: tuple[str, ...] = ()
+    """The inames of that reduction."""
+    partial_of: int | None = None
+    """Which reduction combines the results of that one, if they are partial and combined where they are."""
+    joined: Mapping[str, int | None] = field(default_factory=dict)
+    """Reduction inames in whose loops something is set that the reduction reads, with the ``for`` block of each."""
+    along: tuple[str, ...] = ()
+    """Of a scan: the loops along which its accumulator is kept, or the one loop on a thread axis."""
+    after: bool = False
+    """Of a combine of a scan: whether each thread gets what those before it have, not what those up to it have."""
+    fixed: Mapping[str, Affine] = field(default_factory=dict)
+    """Inames that are no loops of the statement, as forms of those that are: that of the one new term of a scan."""
+    across: tuple[str, ...] = ()
+    """Of a combine and its init: the thread axes over which the partial results lie."""
+    atomic: str | None = None
+    """Operation of an atomic update, which combines ``rhs`` into ``lhs``; its read of ``lhs`` is not in ``reads``."""
+
+    @property
+    def write(self) -> Access:
+        """The write of a statement that has one: an accumulation, an atomic update, an assignment."""
+        (access,) = self.writes
+        return access
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """All that the statement touches, writes first."""
+        return (*self.writes, *self.reads)
+
+    def is_write(self, access: Access) -> bool:
+        """Return whether *access*, one of the statement's, is a write."""
+        return any(access is write for write in self.writes)
+
+    def writes_to(self, array: str) -> tuple[Access, ...]:
+        """Return the writes to *array*."""
+        writes = self.writes
+        if len(writes) == 1:
+            return writes if writes[0].array == array else ()
+        return tuple(write for write in writes if write.array == array)
+
+    @property
+    def is_conditional(self) -> bool:
+        """Return whether data decides if an instance has an effect; C text may always have none."""
+        return bool(self.predicates or self.bounds or self.instruction.is_c)
+
+    def domain_of(self, access: Access) -> isl.Set:
+        """Return the instances that may make *access*."""
+        return self.domain if access.domain is None else access.domain
+
+    def commutes_with(self, other: Lowered) -> bool:
+        """Return whether both are atomic updates that may happen in any order."""
+        return self.atomic is not None and self.atomic == other.atomic and self.atomic in COMMUTATIVE
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Accumulator:
+    """The private variable in which a reduction collects its terms.
+
+    ``shape`` has one axis for each sequential loop of the instruction that lies inside the reduction.
+    """
+
+    name: str
+    reduction: Reduction
+    shape: tuple[int, ...]
+    instruction: str
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Statements and their loop tree; loops that run on hardware axes are not in the tree."""
+
+    kernel: LoopKernel
+    statements: Mapping[str, Lowered]
+    tree: Tree
+    accumulators: Mapping[str, Accumulator]
+    places: Mapping[str, tuple[int | str, ...]]
+
+    def leaves(self, instruction: str) -> list[tuple[Lowered, Access]]:
+        """Return the numbered reads of an instruction, in order."""
+        found = [
+            (statement, access)
+            for statement in _by_instruction(self).get(instruction, ())
+            for access in statement.reads
+            if access.leaf is not None
+        ]
+        return sorted(found, key=lambda pair: pair[1].leaf or 0)
+
+
+@memoised
+def _by_instruction(program: Program) -> dict[str, list[Lowered]]:
+    """Return the statements of each instruction, in their order."""
+    found: dict[str, list[Lowered]] = {}
+    for statement in program.statements.values():
+        found.setdefault(statement.instruction.id, []).append(statement)
+    return found
+
+
+def leaf_count(new: Program, old: Program, access: Access) -> int:
+    """Return how many reads of the user's text a numbered read of a transformed program stands for.
+
+    A read of a value that is computed ahead stands for those made there; one of a part of a reduction, or of its
+    result so far, for those of the reduction.
+
+    Parameters
+    ----------
+    new, old
+        The transformed program and its reference program.
+    """
+    filler = new.kernel.evaluations.get(access.array)
+    if filler is not None:
+        return sum(leaf_count(new, old, inner) for _, inner in new.leaves(filler))
+    if access.array not in new.kernel.partials:
+        return 1
+    instruction, number = new.kernel.partials[access.array]
+    return sum(statement.number == number for statement, _ in old.leaves(instruction))

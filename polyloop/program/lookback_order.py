@@ -1,0 +1,114 @@
+"""Scans over blocks wait for other blocks: what a block can do by itself comes before that.
+
+A block stores its own total as soon as it has it.  The more it does until it looks back at those before it, the more of
+them have stored theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tree import Barrier, Node, Run, Tree, runs
+from polyloop.program.ir import Lowered
+
+__all__ = ["waits_last"]
+
+
+def waits_last(
+    kernel: LoopKernel, tree: Tree, statements: Mapping[str, Lowered], accumulators: Collection[str]
+) -> Tree:
+    """Return *tree* with each wait for other blocks, and what depends on it, behind what a block does by itself.
+
+    Of two nodes that access one variable, and one of which writes it, the first stays before the second.  What other
+    blocks could see stays where it is, so that launches end where they did.
+    """
+    waits = [node for node in tree if isinstance(node, Run) and _is_wait(statements[node.name])]
+    if not waits:
+        return tree
+    written = {access.array for statement in statements.values() for access in statement.writes}
+    own = {name for name, t in kernel.temporaries.items() if t.address_space is not AddressSpace.GLOBAL}
+    moves = _Moves(kernel, statements, frozenset(written.difference(own, accumulators)))
+    result = tree
+    for node in waits:
+        position = result.index(node)
+        result = (*result[:position], *moves.divided(result[position:]))
+    return result
+
+
+def _is_wait(statement: Lowered) -> bool:
+    return statement.role == "combine" and any(axis[0] == "g" for axis in statement.across)
+
+
+@dataclass(frozen=True)
+class _Uses:
+    """What nodes read and write, the instructions that they are parts of, and those that these have to follow."""
+
+    reads: frozenset[str]
+    writes: frozenset[str]
+    instructions: frozenset[str]
+    after: frozenset[str]
+
+    def union(self, other: _Uses) -> _Uses:
+        """Return what both do."""
+        return _Uses(
+            self.reads | other.reads, self.writes | other.writes, self.instructions | other.instructions,
+            self.after | other.after,
+        )  # fmt: skip
+
+    def precedes(self, later: _Uses) -> bool:
+        """Return whether *later* has to stay behind this."""
+        return not (
+            self.instructions.isdisjoint(later.after | later.instructions)
+            and self.writes.isdisjoint(later.reads | later.writes)
+            and self.reads.isdisjoint(later.writes)
+        )
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """Which nodes may come before others; ``shared`` are the arrays in which other blocks may see a change."""
+
+    kernel: LoopKernel
+    statements: Mapping[str, Lowered]
+    shared: frozenset[str]
+
+    def divided(self, nodes: Tree) -> Tree:
+        """Return what does not depend on the first of *nodes*, and then the others; nothing passes a barrier."""
+        waiting, free = [nodes[0]], list[Node]()
+        uses = self.uses(nodes[0])
+        for position, node in enumerate(nodes[1:], 1):
+            if isinstance(node, Barrier):
+                return (*free, *waiting, *nodes[position:])
+            own = self.uses(node)
+            if uses.precedes(own) or not self.is_alone(node):
+                waiting.append(node)
+                uses = uses.union(own)
+            else:
+                free.append(node)
+        return (*free, *waiting)
+
+    def is_alone(self, node: Node) -> bool:
+        """Return whether no other block has to do with what *node* does, and copies under way have not either."""
+        found = [self.statements[name] for name in runs((node,))]
+        return not any(
+            s.instruction.is_c or s.instruction.step is not None or any(a.array in self.shared for a in s.accesses)
+            for s in found
+        )
+
+    def uses(self, node: Node) -> _Uses:
+        """Return what *node* does."""
+        found = [self.statements[name] for name in runs((node,))]
+        return _Uses(
+            frozenset(self.memory(access.array) for s in found for access in s.reads),
+            frozenset(self.memory(access.array) for s in found for access in s.writes),
+            frozenset(s.instruction.id for s in found),
+            frozenset(name for s in found for name in s.instruction.depends_on),
+        )
+
+    def memory(self, array: str) -> str:
+        """Return the name of the memory of an array, which several may share."""
+        temporary = self.kernel.temporaries.get(array)
+        return array if temporary is None or temporary.base_storage is None else temporary.base_storage

@@ -1,0 +1,85 @@
+"""Which loops a statement may share without reading too early (rule 3c of the reference program)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from polyloop.kernel.instruction import Move
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.order import Item
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import increasing, map_from_forms
+from polyloop.program.ir import Access, Lowered
+
+__all__ = ["may_share"]
+
+
+def may_share(
+    kernel: LoopKernel,
+    statements: Mapping[str, Lowered],
+    groups: Mapping[str, Sequence[Lowered]],
+    item: Item,
+    inside: Sequence[Item],
+    loops: Sequence[str],
+) -> bool:
+    """Return whether a statement may join a loop without reading an element before it is first written there.
+
+    That would be so where an earlier statement of the loop writes the element in a later iteration only
+    (rule 3c of the reference program).  The terms of a reduction are read when the loop is over, unless it is
+    joined: so no later iteration may write the element at all.
+    """
+    statement = statements[item.name]
+    readers = groups[statement.instruction.id] if len(loops) <= item.common else [statement]
+    writers = [statements[other.name] for other in inside]
+    return all(
+        _may_follow(reader, writer, write, loops)
+        for writer in writers
+        for write in writer.writes
+        if write.array not in kernel.evaluations and not isinstance(writer.instruction.origin, Move)
+        for reader in readers
+    )
+
+
+def _may_follow(reader: Lowered, writer: Lowered, write: Access, loops: Sequence[str]) -> bool:
+    """Return whether *reader* reads nothing too early if it shares *loops* with the writer, which comes first."""
+    waits = reader.role == "update" and loops[-1] not in (*reader.instruction.inames, *reader.joined)
+    for access in reader.reads:
+        if access.array != write.array or (access.leaf is None and not (access.is_bound or access.is_start)):
+            continue
+        same = access.indices == write.indices and set(writer.inames) <= set(reader.inames)
+        if same and (not waits or Affine.variable(loops[-1]) in access.indices):
+            continue
+        known = _known(reader)
+        key = (id(access), id(write), tuple(loops), waits)
+        if key not in known:
+            known[key] = (writer, _reads_too_early(reader, access, (writer, write), loops, waits))
+        if known[key][1]:
+            return False
+    return True
+
+
+@memoised
+def _known(reader: Lowered) -> dict[tuple[Hashable, ...], tuple[Lowered, bool]]:
+    """Return where it is kept whether *reader* would read too early, by access and write."""
+    del reader
+    return {}
+
+
+def _reads_too_early(
+    reader: Lowered, access: Access, source: tuple[Lowered, Access], loops: Sequence[str], waits: bool
+) -> bool:
+    """Return whether an element is read that is written in a later iteration of the last of *loops*.
+
+    If it has been written in an earlier one too, that matters only if the reader *waits* for the last write.
+    """
+    writer, write = source
+    if not access.is_affine() or not write.is_affine():
+        return True
+    around = [Affine.variable(loop) for loop in loops]
+    read = map_from_forms(reader.domain_of(access), reader.inames, [*around, *access.indices]).range()
+    written = map_from_forms(writer.domain_of(write), writer.inames, [*around, *write.indices]).range()
+    later = read.intersect(written.apply(increasing(read.get_space(), len(loops) - 1, 1).reverse()))
+    if waits or later.is_empty():
+        return not later.is_empty()
+    known = written.apply(increasing(read.get_space(), len(loops) - 1, 0))
+    return not later.subtract(known).is_empty()

@@ -1,0 +1,565 @@
+"""One instruction taken apart: reductions as *init* and *update* statements over an accumulator, rules expanded.
+
+The reads of an instruction are numbered in the order of its text (*leaves*).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import is_
+from typing import Final, TypeAlias
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.errors import Diagnostic, VerificationError
+from polyloop.expr.nodes import (
+    CText,
+    Expression,
+    Lookup,
+    Operation,
+    Reduction,
+    Targets,
+    array_name,
+    element_of,
+    field_path,
+    targets_of,
+)
+from polyloop.expr.operations import combining
+from polyloop.expr.printer import show
+from polyloop.expr.rewrite import children, rebuild, substitute, variables
+from polyloop.expr.rules import expand_rules
+from polyloop.frozen import replace
+from polyloop.kernel.domains import bound_variables, without_bound_variables
+from polyloop.kernel.instruction import Instruction, Move, Term, may_group
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import ThreadDigit, is_lane
+from polyloop.kernel.updates import update_of
+from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.intervals import is_computed
+from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
+from polyloop.program.expand_lanes import lanes_last
+from polyloop.program.guards import Guard, exact_parameters, guarded_children, guarded_domain
+from polyloop.program.ir import Access, Accumulator, Lowered
+
+__all__ = ["NESTED_DIGITS", "Joined", "Lowering", "access_of", "joined", "loop_order"]
+
+NESTED_DIGITS: Final = (
+    "threads combine along up to three digits that follow each other, each with all of its values and nothing beside "
+    "them: l%8, l/8%4, l/32; or along the axes l.0 to l.2"
+)
+"""What digits have to be like for threads to combine along them."""
+
+
+_NUMBERS: Final = frozenset((int, float))
+
+
+def loop_order(inames: Sequence[str], priority: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return *inames* reordered as little as possible so that every chain of *priority* holds."""
+    chains = [[x for x in chain if x in inames] for chain in priority]
+    left = list(inames)
+    order: list[str] = []
+    while left:
+        chosen = next((x for x in left if all(x not in chain or chain[0] == x for chain in chains)), left[0])
+        order.append(chosen)
+        left.remove(chosen)
+        chains = [[x for x in chain if x != chosen] for chain in chains]
+    return tuple(order)
+
+
+class Lowering:
+    """State while one instruction is taken apart; ``asked`` is what it asked :func:`joined`, with the answers."""
+
+    def __init__(self, kernel: LoopKernel, instruction: Instruction, names: Callable[[str], str]) -> None:
+        self.kernel = kernel
+        self.instruction = instruction
+        self.names = names
+        self.terms: Iterator[Term] = iter(instruction.terms)
+        self.before: list[Lowered] = []
+        self.behind: list[Lowered] = []
+        self.accumulators: list[Accumulator] = []
+        self.leaf = 0
+        self.number = 0
+        self.combiner: int | None = None
+        self.arrays = kernel.arrays()
+        self.guards: tuple[Guard, ...] = ()
+        self.exact_parameters = exact_parameters(kernel)
+        self.asked: list[Joined] = []
+        self.seen: dict[tuple[str, ...], frozenset[str]] = {}
+
+    def statements(self) -> list[Lowered]:
+        """Return the statements of the instruction, in order."""
+        instruction = self.instruction
+        expression = expand_rules(instruction.expression, self.kernel.substitutions)
+        atomic: str | None = None
+        if instruction.atomic:
+            update = update_of(instruction.assignee, expression)
+            if update is None:
+                raise _no_atomic_update(self.kernel, instruction)
+            atomic, expression = update.operation, update.operand
+        reads: list[Access] = []
+        self.guards = tuple((expand_rules(e, self.kernel.substitutions), True) for e in instruction.predicates)
+        rhs = self.rewrite(expression, instruction.inames, instruction.domain, reads)
+        lhs = self.target(instruction.assignee, reads)
+        visible = self.visible(instruction.inames)
+        writes = tuple(access_of(target, visible, guards=self.guards) for target in targets_of(lhs))
+        self.guards = ()
+        predicates = tuple(
+            self.rewrite(e, instruction.inames, instruction.domain, reads) for e in instruction.predicates
+        )
+        kept = [write for write in writes if write.fields or instruction.is_c]
+        reads += [replace(write, leaf=self.next_leaf(), keeps=True) for write in kept]
+        own = self.lowered(
+            instruction.id, "plain", instruction.inames, instruction.domain, lhs, rhs, writes, reads,
+            predicates=predicates,
+        )  # fmt: skip
+        return [*self.before, own if atomic is None else replace(own, atomic=atomic), *self.behind]
+
+    def target(self, lhs: Expression, reads: list[Access]) -> Expression:
+        """Return the left-hand side of the instruction, noting the reads in its subscripts."""
+        if isinstance(lhs, Targets):
+            return Targets(tuple(self.target(element, reads) for element in lhs.elements))
+        if isinstance(lhs, Lookup):
+            return Lookup(self.target(lhs.aggregate, reads), lhs.field)
+        if isinstance(lhs, p.Subscript):
+            inames, domain = self.instruction.inames, self.instruction.domain
+            if self.plain_forms(lhs, self.visible(inames)) is not None:
+                return lhs
+            return rebuild(lhs, tuple(self.rewrite(e, inames, domain, reads) for e in lhs.index_tuple))
+        return lhs
+
+    def lowered(
+        self, name: str, role: str, inames: tuple[str, ...], domain: isl.Set, lhs: Expression, rhs: Expression,
+        writes: tuple[Access, ...], reads: Iterable[Access], operation: Operation | None = None,
+        predicates: tuple[Expression, ...] = (),
+    ) -> Lowered:  # fmt: skip
+        """Return a statement over *domain*; the bound variables of that are read as well."""
+        known = self.kernel.parameters
+        bounds = bound_variables(domain, known)
+        exact = without_bound_variables(domain, (*known, *bounds))
+        every = without_bound_variables(exact, known) if bounds else exact
+
+        def placed(access: Access) -> Access:
+            if not access.guards:
+                return access
+            narrowed = guarded_domain(every, inames, access.guards, self.exact_parameters)
+            return access if narrowed is every else replace(access, domain=narrowed)
+
+        reads = (*map(placed, reads), *(Access(bound, (), is_bound=True) for bound in bounds))
+        return Lowered(
+            name, self.instruction, role, inames, every, exact, lhs, rhs, tuple(map(placed, writes)), reads, operation,
+            predicates, bounds,
+        )  # fmt: skip
+
+    def visible(self, inames: tuple[str, ...]) -> frozenset[str]:
+        """Return the names that subscripts inside of loops over *inames* may use."""
+        found = self.seen.get(inames)
+        if found is None:
+            found = self.seen[inames] = frozenset((*inames, *self.kernel.parameters))
+        return found
+
+    def rewrite(self, expr: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
+        """Return *expr* without reductions, noting its reads in order."""
+        kind = type(expr)
+        if kind is int or kind is float:
+            return expr
+        if kind is p.Variable:
+            if expr.name in self.arrays:
+                reads.append(Access(expr.name, (), self.next_leaf(), guards=self.guards))
+            return expr
+        if kind is p.Subscript:
+            return self.element(expr, inames, domain, reads)
+        if kind is p.Sum or kind is p.Product:
+            old = expr.children
+            new = tuple([self.rewrite(child, inames, domain, reads) for child in old])
+            return expr if all(map(is_, old, new)) else rebuild(expr, new)
+        if isinstance(expr, Reduction):
+            return self.reduce(expr, inames, reads)
+        if isinstance(expr, CText):
+            return rebuild(expr, tuple(self.read_by_c(e, inames, domain, reads) for e in children(expr)))
+        if isinstance(expr, Lookup):
+            count = len(reads)
+            result = Lookup(self.rewrite(expr.aggregate, inames, domain, reads), expr.field)
+            if len(reads) > count and isinstance(element_of(result), p.Variable | p.Subscript):
+                reads[-1] = replace(reads[-1], fields=field_path(result))
+            return expr if result.aggregate is expr.aggregate else result
+        return self.operands(expr, inames, domain, reads)
+
+    def element(self, expr: p.Subscript, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
+        """Return what :meth:`rewrite` makes of a subscript: the reads in it come before itself."""
+        visible = self.visible(inames)
+        if (forms := self.plain_forms(expr, visible)) is not None:
+            reads.append(Access(array_name(expr), forms, self.next_leaf(), guards=self.guards))
+            return expr
+        old = expr.index_tuple
+        new = tuple([self.rewrite(e, inames, domain, reads) for e in old])
+        result = expr if all(map(is_, old, new)) else rebuild(expr, new)
+        reads.append(access_of(result, visible, self.next_leaf(), self.guards))
+        return result
+
+    def plain_forms(self, expr: p.Subscript, visible: frozenset[str]) -> tuple[Affine, ...] | None:
+        """Return the subscripts as forms where all are affine in what is *visible*, and so read no variable."""
+        forms = []
+        for index in expr.index_tuple:
+            for name in variables(index):
+                if name not in visible or name in self.arrays:
+                    return None
+            form = affine_of(index)
+            if form is None:
+                return None
+            forms.append(form)
+        return tuple(forms)
+
+    def operands(self, expr: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
+        """Return *expr* with its operands without reductions, noting their reads, and the conditions that they have."""
+        old = () if type(expr) in _NUMBERS else children(expr)
+        if not old:
+            return expr
+        if isinstance(expr, p.If | p.LogicalAnd | p.LogicalOr):
+            around = self.guards
+            rewritten: list[Expression] = []
+            for child, guards in guarded_children(expr):
+                self.guards = (*around, *guards)
+                rewritten.append(self.rewrite(child, inames, domain, reads))
+            self.guards = around
+            new = tuple(rewritten)
+        else:
+            new = tuple([self.rewrite(child, inames, domain, reads) for child in old])
+        return expr if all(map(is_, old, new)) else rebuild(expr, new)
+
+    def read_by_c(self, value: Expression, inames: tuple[str, ...], domain: isl.Set, reads: list[Access]) -> Expression:
+        """Return a value that C text reads, noting the reads: of any element, if it is a whole array."""
+        array = self.arrays.get(value.name) if isinstance(value, p.Variable) else None
+        if array is None or not array.shape:
+            return self.rewrite(value, inames, domain, reads)
+        reads.append(Access(value.name, (None,) * len(array.shape), self.next_leaf(), guards=self.guards))
+        return value
+
+    def next_leaf(self) -> int:
+        """Return the number of the next read of the text."""
+        self.leaf += 1
+        return self.leaf - 1
+
+    def reduce(self, expr: Reduction, inames: tuple[str, ...], outer_reads: list[Access]) -> Expression:
+        """Return the accumulator that stands for a reduction, whose statements come before that of the instruction."""
+        if expr.along:
+            return self.scan(expr, inames, outer_reads)
+        term = next(self.terms)
+        domain, all_inames = term.domain, term.inames
+        number, self.number = self.number, self.number + 1
+        partial_of, self.combiner = self.combiner, None
+        if expr.operation.of_states and isinstance(expr.expr, Reduction):
+            self.combiner = number
+        reads: list[Access] = []
+        nested_from = len(self.before)
+        around_term, self.guards = self.guards, ()
+        inner = self.rewrite(expr.expr, all_inames, domain, reads)
+        self.guards = around_term
+        nested = self.before[nested_from:]
+        del self.before[nested_from:]
+        nest = lanes_last(self.kernel, loop_order(all_inames, self.kernel.loop_priority))
+        fixed: Mapping[str, Affine] = {}
+        if expr.start is not None and expr.operation.of_states and not nested:
+            domain, nest, fixed = one_term(reorder(domain, all_inames, nest), nest, expr.inames)
+            all_inames = nest if fixed else all_inames
+            inner, reads = with_values(inner, reads, fixed)
+        name = self.names("acc" if partial_of is None else "part")
+        variable, shape = self.accumulator_element(name, nest, inames, expr.inames)
+        write = access_of(variable, self.visible(inames))
+        self.accumulators.append(Accumulator(name, expr, shape, self.instruction.id))
+        outer = tuple(x for x in nest if x in inames)
+        base = self.instruction.id
+        around = self.around(inames)
+        bounds = [Access(name, (), is_bound=True) for name in bound_variables(domain, self.kernel.parameters)]
+        inside = [*reads, *bounds, *(access for statement in nested for access in statement.reads)]
+        joined = self.joined(expr.inames, inside)
+        init = self.lowered(
+            self.names(f"{base}_init"), "init", outer, reorder(around, inames, outer),
+            variable, expr.start, (write,), self.starting(expr, inames), expr.operation,
+        )  # fmt: skip
+        update = self.lowered(
+            self.names(f"{base}_update"), "update", nest, reorder(domain, all_inames, nest),
+            variable, inner, (write,), (*reads, write), expr.operation,
+        )  # fmt: skip
+        init, update = (
+            replace(part, number=number, own=expr.inames, joined=joined, partial_of=partial_of)
+            for part in (init, update)
+        )
+        update = replace(update, fixed=fixed)
+        if joined:
+            nested = [replace(statement, joined={**joined, **statement.joined}) for statement in nested]
+        self.before += [init, *nested, update]
+        if across := self.across(expr.inames):
+            has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in all_inames)
+            if expr.start is not None or not may_group(self.instruction, expr.operation) or has_digits:
+                raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
+            combine = replace(
+                init, name=self.names(f"{base}_combine"), role="combine", rhs=variable, reads=(*init.reads, write)
+            )
+            self.before[-len(nested) - 2 :] = [replace(init, across=across), *nested, update]
+            self.before.append(replace(combine, across=across))
+        outer_reads.append(write)
+        return variable
+
+    def starting(self, expr: Reduction, inames: tuple[str, ...]) -> tuple[Access, ...]:
+        """Return the reads of the state that a reduction begins with, which are no reads of the text."""
+        if expr.start is None:
+            return ()
+        return (replace(access_of(expr.start, self.visible(inames)), is_start=True),)
+
+    def scan(self, expr: Reduction, inames: tuple[str, ...], outer_reads: list[Access]) -> Expression:
+        """Return the accumulator that a scan keeps along loops: each iteration adds its own terms."""
+        term = next(self.terms)
+        number, self.number = self.number, self.number + 1
+        reads: list[Access] = []
+        around_term, self.guards = self.guards, ()
+        inner = self.rewrite(expr.expr, term.inames, term.domain, reads)
+        self.guards = around_term
+        nest = lanes_last(self.kernel, loop_order(inames, self.kernel.loop_priority))
+        own = tuple(x for x in term.inames if x not in inames)
+        domain, fixed = single_values(reorder(term.domain, term.inames, (*nest, *own)), nest, own)
+        left = () if fixed else own
+        inner, reads = with_values(inner, reads, fixed)
+        if across := self.across(expr.along, "gl"):
+            has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in inames)
+            if has_digits or not expr.operation.reassociable:
+                raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
+            if across[0][0] == "g" and (nest != expr.along[:1] or self.instruction.predicates):
+                raise _not_over_blocks(self.kernel, self.instruction, nest, expr)
+            parts = list(self.scan_over_threads(expr, across, (nest, own, domain, fixed), (inner, reads)))
+            self.before += [replace(part, number=number, own=own, along=expr.along) for part in parts]
+            outer_reads.append(parts[-1].write)
+            return parts[-1].lhs
+        name = self.names("acc")
+        variable, shape = self.accumulator_element(name, nest, inames, expr.along)
+        write = access_of(variable, self.visible(inames))
+        self.accumulators.append(Accumulator(name, expr, shape, self.instruction.id))
+        needed = frozenset[str]() if expr.start is None else variables(expr.start)
+        outer = tuple(x for x in nest if x not in expr.along or x in needed)
+        base = self.instruction.id
+        around = project_onto(self.around(inames), inames, outer)
+        if expr.start is None:  # a total that nobody uses may be set too
+            around = around.drop_constraints_not_involving_dims(isl.dim_type.set, 0, len(outer)).coalesce()
+        init = self.lowered(
+            self.names(f"{base}_init"), "init", outer, around,
+            variable, expr.start, (write,), self.starting(expr, inames), expr.operation,
+        )  # fmt: skip
+        update = self.lowered(
+            self.names(f"{base}_update"), "update", (*nest, *left), domain,
+            variable, inner, (write,), (*reads, write), expr.operation,
+        )  # fmt: skip
+        init, update = (replace(part, number=number, own=own, along=expr.along) for part in (init, update))
+        update = replace(update, fixed=fixed)
+        self.before.append(init)
+        (self.behind if expr.after else self.before).append(update)
+        outer_reads.append(write)
+        return variable
+
+    def scan_over_threads(
+        self, expr: Reduction, across: tuple[str, ...],
+        space: tuple[tuple[str, ...], tuple[str, ...], isl.Set, Mapping[str, Affine]],
+        term: tuple[Expression, Sequence[Access]],
+    ) -> Iterator[Lowered]:  # fmt: skip
+        """Yield the statements of a scan with a loop on a thread axis: each thread's terms, then what all have."""
+        nest, own, domain, fixed = space
+        inner, reads = term
+        base, visible = self.instruction.id, self.visible(nest)
+        around = reorder(self.around(self.instruction.inames), self.instruction.inames, nest)
+
+        def statement(
+            role: str, lhs: Expression, rhs: Expression, reads: Sequence[Access], *more: str, where: isl.Set = around
+        ) -> Lowered:
+            write = access_of(lhs, visible)
+            name = self.names(f"{base}_{role}")
+            seen = reads if role == "init" else (*reads, write)
+            return self.lowered(name, role, (*nest, *more), where, lhs, rhs, (write,), seen, expr.operation)
+
+        part = p.Variable(self.names("part"))
+        self.accumulators.append(Accumulator(part.name, expr, (), base))
+        yield replace(statement("init", part, None, ()), across=across)
+        update = statement("update", part, inner, reads, *(() if fixed else own), where=domain)
+        yield replace(update, fixed=fixed)
+        yield replace(statement("combine", part, part, ()), across=across, after=expr.after)
+        if expr.start is not None:
+            total = p.Variable(self.names("acc"))
+            self.accumulators.append(Accumulator(total.name, expr, (), base))
+            yield statement("init", total, expr.start, self.starting(expr, nest))
+            collect = statement("update", total, part, (access_of(part, visible),))
+            yield replace(collect, operation=combining(expr.operation))
+
+    def across(self, own: Iterable[str], kinds: str = "l") -> tuple[str, ...]:
+        """Return the axes of some *kinds* on which a reduction with the inames *own* has its terms."""
+        axes = {axis for iname in own if (axis := self.kernel.axis(iname)) is not None}
+        return tuple(sorted(axis for axis in axes if axis[0] in kinds))
+
+    def joined(self, own: tuple[str, ...], reads: Iterable[Access]) -> dict[str, int | None]:
+        """Return those of a reduction's inames in whose loops a temporary is set that it reads (rule 4)."""
+        names = tuple(dict.fromkeys(access.array for access in reads))
+        found = joined(self.kernel, own, names)
+        self.asked.append((own, names, found))
+        return found
+
+    def around(self, inames: tuple[str, ...]) -> isl.Set:
+        """Return the domain of the code around a reduction: the instruction's, or an outer reduction's."""
+        if inames == self.instruction.inames:
+            return self.instruction.domain
+        return next(term.domain for term in self.instruction.terms if term.inames == inames)
+
+    def accumulator_element(
+        self, name: str, nest: tuple[str, ...], inames: tuple[str, ...], own: tuple[str, ...]
+    ) -> tuple[Expression, tuple[int, ...]]:
+        """Return the accumulator's element for one instance, expanded over loops inside the reduction's.
+
+        Lanes count as such wherever they stand: each statement has loops of its own over them.
+        """
+        loops = [x for x in nest if self.kernel.axis(x) is None]
+        first = min((loops.index(x) for x in own if x in loops), default=len(loops))
+        around_own = [x for x in loops if x in inames and x not in own]
+        inside = [x for x in around_own if loops.index(x) >= first or is_lane(self.kernel.tag(x))]
+        if not inside:
+            return p.Variable(name), ()
+        around = self.around(inames)  # the terms may leave out instances, whose value is the neutral element
+        indices: list[Expression] = []
+        shape: list[int] = []
+        for iname in inside:
+            low, high = constant_bounds(around, inames.index(iname))
+            if low is None or high is None:
+                raise _not_constant(self.kernel, self.instruction, iname, own)
+            indices.append(p.Variable(iname) if low == 0 else p.Sum((p.Variable(iname), -low)))
+            shape.append(high - low + 1)
+        return p.Subscript(p.Variable(name), indices[0] if len(indices) == 1 else tuple(indices)), tuple(shape)
+
+
+Joined: TypeAlias = "tuple[tuple[str, ...], tuple[str, ...], dict[str, int | None]]"
+"""Inames of a reduction, what it reads, and those of the inames in whose loops some of that is set."""
+
+
+def joined(kernel: LoopKernel, own: tuple[str, ...], names: Iterable[str]) -> dict[str, int | None]:
+    """Return those of a reduction's inames in whose loops one of the temporaries *names* is set, with the block."""
+    found: dict[str, int | None] = {}
+    for name in names:
+        meant = kernel.buffers.get(name, name)
+        if meant not in kernel.temporaries or name in kernel.evaluations:
+            continue
+        for writer in kernel.instructions:
+            if name in writer.writes and not isinstance(writer.origin, Move):
+                around = set(writer.inames).difference(*map(variables, targets_of(writer.assignee, name)))
+                blocks = dict(writer.blocks)
+                found.update((iname, blocks.get(iname)) for iname in own if iname in around)
+    return found
+
+
+def _no_atomic_update(kernel: LoopKernel, instruction: Instruction) -> VerificationError:
+    target = show(instruction.assignee)
+    problem = Diagnostic(
+        "no-atomic-update",
+        f"'{show(instruction.expression)}' is no operation that can update '{target}' in one step",
+        (f"an atomic instruction combines one value with '{target}', by +, *, min, max, &, | or ^, or replaces it",),
+        (f"write {target} = {target} + x, with x in a temporary if it is a longer expression",),
+        sites=(instruction.site(),),
+    )
+    return VerificationError("schedule", kernel.name, [problem])
+
+
+def _not_parallel(
+    kernel: LoopKernel, instruction: Instruction, expr: Reduction, *, has_digits: bool
+) -> VerificationError:
+    why = "they are combined in their order, one after the other"
+    hint = "keep its loops sequential, or reduce without 'ordered' if any order will do"
+    if has_digits:
+        why = "an iname around it, or one of its own, is a digit of the thread number"
+        hint = NESTED_DIGITS
+    problem = Diagnostic(
+        "parallel-reduction",
+        f"the terms of '{expr.operation}' over {', '.join(expr.inames)} cannot be spread over threads",
+        (why,),
+        (hint,),
+        sites=(instruction.site(),),
+    )
+    return VerificationError("schedule", kernel.name, [problem])
+
+
+def _not_over_blocks(
+    kernel: LoopKernel, instruction: Instruction, nest: Sequence[str], expr: Reduction
+) -> VerificationError:
+    others = [name for name in nest if name != expr.along[0]]
+    why = f"it is repeated along {', '.join(others)}" if others else "data decides whether a block takes part"
+    problem = Diagnostic(
+        "parallel-scan",
+        f"the scan in '{instruction.id}' along '{expr.along[0]}' cannot be over blocks",
+        (f"each block passes on one total, once, and {why}",),
+        ("scan the sums of the tiles in a launch of its own: pl.split_scan(..., carry_iname='c')",),
+        sites=(instruction.site(),),
+    )
+    return VerificationError("schedule", kernel.name, [problem])
+
+
+def _not_constant(kernel: LoopKernel, instruction: Instruction, iname: str, own: Sequence[str]) -> VerificationError:
+    return VerificationError(
+        "schedule",
+        kernel.name,
+        [
+            Diagnostic(
+                "accumulator-not-constant",
+                f"loop '{iname}' lies inside the reduction over {', '.join(own)}, and has no constant extent",
+                ("each of its values would need an accumulator of its own",),
+                (f"split '{iname}' and keep its outer loop outside of the reduction",),
+                sites=(instruction.site(),),
+            )
+        ],
+    )
+
+
+def one_term(
+    domain: isl.Set, nest: tuple[str, ...], own: Sequence[str]
+) -> tuple[isl.Set, tuple[str, ...], Mapping[str, Affine]]:
+    """Return domain, nest, and values of the inames *own* of a reduction that has one term, which then are no loops."""
+    outer = tuple(x for x in nest if x not in own)
+    left, fixed = single_values(reorder(domain, nest, (*outer, *own)), outer, own)
+    return (left, outer, fixed) if fixed else (domain, nest, {})
+
+
+def with_values(
+    inner: Expression, reads: list[Access], fixed: Mapping[str, Affine]
+) -> tuple[Expression, list[Access]]:
+    """Return a term, and its reads, with values for some inames."""
+    if not fixed:
+        return inner, reads
+    inner = substitute(inner, {name: to_expression(form) for name, form in fixed.items()})
+    values = {name: to_expression(form) for name, form in fixed.items()}
+    return inner, [
+        replace(
+            read,
+            indices=_substituted(read.indices, fixed),
+            computed=tuple(None if part is None else substitute(part, values) for part in read.computed),
+        )
+        for read in reads
+    ]
+
+
+def _substituted(
+    indices: tuple[Affine | None, ...], values: Mapping[str, Affine]
+) -> tuple[Affine | None, ...]:
+    return tuple(None if form is None else form.substitute(values) for form in indices)
+
+
+def access_of(
+    expr: Expression, visible: frozenset[str], leaf: int | None = None, guards: tuple[Guard, ...] = ()
+) -> Access:
+    """Return the access that *expr* (a variable, a subscript, or a field of one) makes."""
+    fields = field_path(expr)
+    expr = element_of(expr)
+    if isinstance(expr, p.Variable):
+        return Access(expr.name, (), leaf, fields=fields, guards=guards)
+    assert isinstance(expr, p.Subscript)
+    forms: list[Affine | None] = []
+    computed: list[Expression | None] = []
+    for index in expr.index_tuple:
+        form = affine_of(index)
+        forms.append(form if form is not None and form.names() <= visible else None)
+        own = forms[-1] is None and variables(index) <= visible and is_computed(index)
+        computed.append(index if own else None)
+    found = tuple(computed) if any(part is not None for part in computed) else ()
+    return Access(array_name(expr), tuple(forms), leaf, fields=fields, guards=guards, computed=found)
+
+

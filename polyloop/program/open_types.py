@@ -1,0 +1,161 @@
+"""Types of variables that were left open: a fixpoint in which what is made of constants stays open as long as it can.
+
+``acc = 0.0`` says that ``acc`` is a floating-point number, and ``acc = acc + x[i]`` how wide it is.  Where nothing but
+constants is assigned, what the variable is combined with says it, or what it is stored in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from polyloop.expr.dtypes import DType, as_complex, as_real, computed, is_inexact, is_integer
+from polyloop.expr.nodes import Expression, Lookup
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
+from polyloop.expr.typing import (
+    DEFAULT_INT,
+    WEAK_INTEGERS,
+    ScalarType,
+    TypeConflictError,
+    Weak,
+    adapted,
+    common_type,
+    infer_type,
+    met_types,
+    settle,
+)
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.program.index_types import widened
+
+__all__ = ["settled_types"]
+
+
+def settled_types(
+    kernel: LoopKernel, known: Mapping[str, DType | None], settle_all: bool
+) -> Mapping[str, DType | None]:
+    """Return the types of all names of *kernel*, those of *known* and what follows from them.
+
+    With *settle_all*, what is made of constants gets a type though what it is combined with has none.
+    """
+    search = _Search(kernel, known)
+    search.follow(search.assigned)
+    while search.ask_readers():
+        pass
+    found: dict[str, DType | None] = {}
+    for name, kind in search.kinds.items():
+        is_open = isinstance(kind, Weak) and not settle_all and search.may_meet_more(name)
+        found[name] = None if kind is None or is_open else settle(kind)
+    return found
+
+
+class _Search:
+    """The types of a kernel on their way: ``kinds`` of names, weak while nothing but constants decides."""
+
+    def __init__(self, kernel: LoopKernel, known: Mapping[str, DType | None]) -> None:
+        self.kinds: dict[str, ScalarType | None] = {**known}
+        unknown = {name for name, dtype in known.items() if dtype is None}
+        self.assigned: dict[str, list[Expression]] = {name: [] for name in sorted(unknown)}
+        self.readers: dict[str, set[str]] = {}
+        self.uses: dict[str, list[tuple[Expression, Expression | None]]] = {}
+        """Of each open name, the expressions that read it, with where their values go, if anywhere."""
+        for instruction in kernel.instructions:
+            if instruction.is_c or (isinstance(instruction.assignee, Lookup) and instruction.target in unknown):
+                continue
+            expression = expand_rules(instruction.expression, kernel.substitutions)
+            conditions = [expand_rules(part, kernel.substitutions) for part in instruction.predicates]
+            pairs = [(expression, instruction.assignee), (instruction.assignee, None), *((c, None) for c in conditions)]
+            for part, target in pairs:
+                for name in variables(part) & unknown:
+                    self.uses.setdefault(name, []).append((part, target))
+            if instruction.target in unknown:
+                self.assigned[instruction.target].append(widened(kernel, instruction, expression, known.get))
+                for name in variables(expression) & unknown:
+                    self.readers.setdefault(name, set()).add(instruction.target)
+
+    def follow(self, names: Mapping[str, object]) -> None:
+        """Find what follows for *names*, and on from there, from what is assigned."""
+        waiting = dict.fromkeys(name for name in names if self.assigned.get(name))
+        while waiting:
+            name = next(iter(waiting))
+            del waiting[name]
+            kind = _assigned_kind(self.assigned[name], self.kinds)
+            if kind is not None and (self.kinds[name] is None or kind != self.kinds[name]):  # float64 == None holds
+                self.kinds[name] = kind
+                waiting.update(dict.fromkeys(sorted(self.readers.get(name, ()))))
+
+    def ask_readers(self) -> bool:
+        """Give a variable that only constants are assigned to the type that it meets; return whether there was one."""
+        for name in self.assigned:
+            kind = self.kinds[name]
+            if not isinstance(kind, Weak):
+                continue
+            met = [dtype for dtype in self._met(name) if is_inexact(dtype) or kind in WEAK_INTEGERS]
+            dtype = _of_constants(kind, met)
+            if dtype is not None:
+                self.kinds[name] = dtype
+                self.follow(dict.fromkeys(sorted(self.readers.get(name, ()))))
+                return True
+        return False
+
+    def _met(self, name: str) -> Iterator[DType]:
+        """Yield the types of what the variable *name* is combined with, and stored in."""
+        for expression, target in self.uses.get(name, ()):
+            try:
+                met, kind = met_types(expression, name, self.kinds.get)
+                stored = None if target is None else infer_type(target, self.kinds.get)
+            except TypeConflictError:
+                continue  # type_violations says why
+            yield from met
+            if isinstance(kind, Weak) and stored is not None and not isinstance(stored, Weak):
+                yield stored
+
+    def may_meet_more(self, name: str) -> bool:
+        """Return whether a type that is still unknown may decide that of *name*."""
+        pending, seen = [name], {name}
+        while pending:
+            at = pending.pop()
+            for expression, target in (*((e, None) for e in self.assigned[at]), *self.uses.get(at, ())):
+                names = variables(expression) | (frozenset() if target is None else variables(target))
+                if any(self.kinds.get(other, DEFAULT_INT) is None for other in names):
+                    return True
+                more = {x for x in names if isinstance(self.kinds.get(x), Weak)} - seen
+                seen |= more
+                pending += sorted(more)
+        return False
+
+
+def _assigned_kind(expressions: Sequence[Expression], kinds: Mapping[str, ScalarType | None]) -> ScalarType | None:
+    try:
+        found = [infer_type(expression, kinds.get) for expression in expressions]
+        known = [kind for kind in found if kind is not None]
+        kind = common_type(known) if known else None
+    except TypeConflictError:
+        return None  # type_violations and record_violations say why
+    if any(isinstance(other, Weak) for other in known) and isinstance(kind, np.dtype):
+        return _wide(kind)
+    return kind
+
+
+def _wide(dtype: DType) -> DType:
+    """Return the type of a variable that a constant is assigned to: as wide as what is computed with *dtype*."""
+    return DEFAULT_INT if is_integer(dtype) and dtype.itemsize < DEFAULT_INT.itemsize else computed(dtype)
+
+
+_FLOATS: Final = (Weak.FLOAT, Weak.COMPLEX)
+
+
+def _of_constants(kind: Weak, met: Sequence[DType]) -> DType | None:
+    """Return the type of a variable that holds constants, and meets values of the types *met*."""
+    wanted = [dtype for dtype in met if (is_inexact(dtype) if kind in _FLOATS else is_integer(dtype))]
+    if not wanted:
+        return None
+    try:
+        common = settle(common_type(wanted))
+    except TypeConflictError:
+        return None
+    if kind in _FLOATS:
+        return computed(as_complex(common) if kind is Weak.COMPLEX else as_real(common))
+    return _wide(adapted(kind, common))

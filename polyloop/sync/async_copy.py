@@ -1,0 +1,236 @@
+"""Asynchronous copies: what is waited for was started, and how many later groups may be under way meanwhile.
+
+An asynchronous copy is two statements.  From its start on, the elements that it writes may have any value; after its
+arrival they have that of the source.  To the rest of the analysis both write: so whatever uses the elements is kept
+apart from the start and from the arrival alike, and what is read must come from the arrival.  The copies that a
+thread starts in one iteration of the innermost loop that start and arrival share are one *group*; groups arrive in
+their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+
+import islpy as isl
+
+from polyloop.dataflow.value_flow import flow_of, is_exact, writers_of
+from polyloop.errors import Diagnostic
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.instruction import CopyStep
+from polyloop.kernel.kernel import memoised
+from polyloop.mapping.thread_mapping import Placed, Placement, common_loops
+from polyloop.poly.affine import Affine
+from polyloop.poly.budget import looking_at
+from polyloop.poly.sets import constant_bounds, map_from_forms, project_onto
+from polyloop.program.lower import Access
+from polyloop.proof.obligation import Claim, Obligation
+from polyloop.proof.witness import element, instance, pair
+
+__all__ = ["Arrival", "arrivals", "copy_link", "copy_obligations", "copy_pairs", "copy_violations"]
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+
+
+@dataclass(frozen=True, eq=False)
+class Arrival:
+    """An asynchronous copy: its two statements, and the groups after its own that need not have arrived with it."""
+
+    start: Placed
+    arrival: Placed
+    pending: int
+
+
+def arrivals(placement: Placement) -> list[Arrival]:
+    """Return the asynchronous copies of a kernel of which :func:`copy_obligations` hold."""
+    found = []
+    for arrival, starts in copy_pairs(placement):
+        (start,) = starts
+        link, _ = copy_link(placement, start, arrival)
+        found.append(Arrival(start, arrival, _pending(placement, start, arrival, link)))
+    return found
+
+
+def copy_obligations(placement: Placement) -> Iterator[Obligation]:
+    """Yield what has to hold of asynchronous copies."""
+    for arrival, starts in copy_pairs(placement):
+        name = arrival.lowered.write.array
+        says = f"what is waited for in '{arrival.lowered.instruction.id}' was started before, by the same thread"
+        by = "dataflow from starts to arrivals"
+        find = partial(copy_violations, placement, arrival, starts)
+        yield Obligation(Claim.VALUES, f"'{name}' on its way", says, by, find, is_strict=True)
+
+
+def copy_pairs(placement: Placement) -> Iterator[tuple[Placed, Sequence[Placed]]]:
+    """Yield each arrival, with the starts of copies into its array."""
+    steps = [(s, s.lowered.instruction.step) for s in placement.statements.values()]
+    for arrival, step in steps:
+        if step is CopyStep.ARRIVAL:
+            array = arrival.lowered.write.array
+            yield arrival, [s for s, at in steps if at is CopyStep.START and s.lowered.write.array == array]
+
+
+def copy_link(placement: Placement, start: Placed, arrival: Placed) -> tuple[isl.Map, isl.Set]:
+    """Return ``{ arrival -> last start of a copy into its element }``, and arrivals without one."""
+    known = _links(placement)
+    if (start, arrival) not in known:
+        known[start, arrival] = _found_link(placement, start, arrival)
+    return known[start, arrival]
+
+
+@memoised
+def _links(placement: Placement) -> dict[tuple[Placed, Placed], tuple[isl.Map, isl.Set]]:
+    """Return where it is kept what :func:`copy_link` found: proofs and waits ask for the same."""
+    del placement
+    return {}
+
+
+def _found_link(placement: Placement, start: Placed, arrival: Placed) -> tuple[isl.Map, isl.Set]:
+    write = arrival.lowered.write
+    flow = flow_of(placement, write.array, [(arrival, write)], [start])
+    sources, initial = flow.of(arrival, write)
+    if not sources:
+        space = arrival.domain.get_space().map_from_domain_and_range(start.domain.get_space())
+        return isl.Map.empty(space), initial
+    ((_, link),) = sources
+    return link, initial
+
+
+def copy_violations(placement: Placement, arrival: Placed, starts: Sequence[Placed]) -> Iterator[Diagnostic]:
+    """Yield what is wrong with an asynchronous copy."""
+    array = arrival.lowered.write.array
+    site = (arrival.lowered.instruction.site(),)
+    if placement.spaces[array] is not AddressSpace.LOCAL:
+        yield Diagnostic(
+            "copy-not-shared",
+            f"asynchronous copies go to shared memory, and '{array}' is {placement.spaces[array]}",
+            hints=("fetch by via='registers', or let threads of the block share what they fetch",),
+            sites=site,
+        )
+        return
+    if placement.program.kernel.temporaries[array].base_storage is not None:
+        yield Diagnostic(
+            "bad-storage",
+            f"'{array}' is filled by asynchronous copies and cannot share its storage",
+            ("a copy may write at any time between its start and its arrival",),
+            ("leave it out of alias_temporaries",),
+            sites=site,
+        )
+        return
+    (start,) = starts
+    link, initial = copy_link(placement, start, arrival)
+    looking_at(arrival, start)
+    if not initial.is_empty():
+        at, _ = pair(initial.identity(), arrival, arrival)
+        yield _not_started(arrival, at)
+        return
+    same_thread = link
+    for axis in placement.axes.all:
+        same_thread = same_thread.equate(_IN, arrival.dims.index(axis), _OUT, start.dims.index(axis))
+    copied = link.apply_range(_source(start)).subtract(_source(arrival))
+    if not link.is_subset(same_thread) or not copied.is_empty():
+        wrong = link.subtract(same_thread)
+        wrong = link.intersect_domain(copied.domain()) if wrong.is_empty() else wrong
+        at, before = pair(wrong, arrival, start)
+        yield Diagnostic(
+            "copy-not-started",
+            f"'{arrival.lowered.instruction.id}' waits for another copy than the one that was started",
+            (
+                f"instance {instance(arrival, at)} waits for {element(arrival, arrival.lowered.write, at)}",
+                f"instance {instance(start, before)} of '{start.lowered.instruction.id}' started a copy of "
+                f"{element(start, _read(start), before)} into it",
+            ),
+            ("apply the same transforms to both halves of the copy, or pipeline the loop after them",),
+            sites=site,
+        )
+        return
+    yield from _changed_source(placement, start, arrival, link)
+
+
+def _changed_source(placement: Placement, start: Placed, arrival: Placed, link: isl.Map) -> Iterator[Diagnostic]:
+    """Yield where what is copied is written between the start of a copy and its arrival."""
+    array = _read(start).array
+    if not writers_of(placement, array):
+        return
+    site = (start.lowered.instruction.site(),)
+    if not is_exact(placement, array):
+        message = f"'{array}' is written and copied asynchronously, and not all accesses are exact"
+        yield Diagnostic("not-proven", message, hints=("fetch it by via='registers'",), sites=site)
+        return
+    flow = flow_of(placement, array)
+    late, late_initial = flow.of(arrival, _read(arrival))
+    early, early_initial = flow.of(start, _read(start))
+    differing: list[isl.Set] = [link.intersect_range(early_initial).domain().subtract(late_initial)]
+    for writer, seen in late:
+        others = [link.apply_range(other) for source, other in early if source is writer]
+        differing.append(reduce(isl.Map.subtract, others, seen).domain())
+    for missing in differing:
+        if not missing.is_empty():
+            _, before = pair(link.intersect_domain(missing), arrival, start)
+            yield Diagnostic(
+                "illegal-order",
+                f"'{array}' would be copied before it is written",
+                (
+                    f"instance {instance(start, before)} of '{start.lowered.instruction.id}' starts to copy "
+                    f"{element(start, _read(start), before)}, which is written before the copy arrives",
+                ),
+                ("let the copy start later: with fewer stages, or not ahead of the loop's own writes",),
+                sites=site,
+            )
+            return
+
+
+def _not_started(arrival: Placed, at: Mapping[str, int]) -> Diagnostic:
+    return Diagnostic(
+        "copy-not-started",
+        f"'{arrival.lowered.instruction.id}' waits for a copy that was not started",
+        (f"instance {instance(arrival, at)} waits for {element(arrival, arrival.lowered.write, at)}",),
+        ("apply the same transforms to both halves of the copy, or pipeline the loop after them",),
+        sites=(arrival.lowered.instruction.site(),),
+    )
+
+
+def _read(statement: Placed) -> Access:
+    (read,) = (access for access in statement.lowered.reads if access.leaf is not None)
+    return read
+
+
+def _source(statement: Placed) -> isl.Map:
+    """Return ``{ instance -> element that is copied }``."""
+    read = _read(statement)
+    return map_from_forms(statement.domain, statement.dims, statement.indices(read), read.array)
+
+
+def _pending(placement: Placement, start: Placed, arrival: Placed, link: isl.Map) -> int:
+    """Return how many groups that were started after the one waited for may still be under way.
+
+    Each iteration of the innermost loop that both share ends one group.
+    """
+    loops, arrival_first = common_loops(placement, arrival, start)
+    if not loops:
+        return 0
+    *outer, inner = loops
+    same = link
+    for loop in outer:
+        same = same.equate(_IN, arrival.dims.index(loop), _OUT, start.dims.index(loop))
+    if not link.is_subset(same):
+        return 0
+    distances = [
+        map_from_forms(statement.domain, statement.dims, [Affine.variable(inner)]) for statement in (arrival, start)
+    ]
+    apart = link.apply_domain(distances[0]).apply_range(distances[1]).reverse().deltas()
+    least, _ = constant_bounds(apart, 0)
+    if least is None:
+        return 0
+    step = max(_step(placement, statement, loops) for statement in (arrival, start))
+    return max(0, least // step - 1 if arrival_first else least // step)
+
+
+def _step(placement: Placement, statement: Placed, loops: Sequence[str]) -> int:
+    """Return the most that the last of *loops* can advance from one iteration to the next, as its domain has gaps."""
+    names = [name for name in statement.dims if name in loops or name in placement.axes.all]
+    flat = project_onto(statement.domain, statement.dims, names)
+    step: int = flat.get_stride_info(names.index(loops[-1])).get_stride().to_python()
+    return max(1, step)

@@ -1,0 +1,305 @@
+"""Races, and the synchronization that is needed to have none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial, reduce
+
+import islpy as isl
+
+from polyloop.dataflow.conflicts import Conflict, conflict_pairs, crossing, crossing_conflicts, equal_on, never_meet
+from polyloop.dataflow.nosync import not_denied
+from polyloop.errors import Diagnostic, VerificationError, WitnessKind
+from polyloop.frozen import quick, replace
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import memoised
+from polyloop.kernel.tree import Scope
+from polyloop.mapping.thread_mapping import Axes, Placed, Placement, common_loops, joint_extent
+from polyloop.poly.affine import Affine
+from polyloop.poly.radix import separates
+from polyloop.poly.sets import map_from_forms
+from polyloop.program.lower import Access
+from polyloop.proof.obligation import Claim, Obligation, prove, within_budget
+from polyloop.proof.witness import element, instance, pair, threads, witness
+from polyloop.sync.warps import NO_WARPS, scope_in_block
+from polyloop.verification.matrix_instructions import by_whole_warps, lane_axes
+
+__all__ = ["Need", "accesses_to", "needs", "race_obligations", "races", "shared_arrays"]
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Need:
+    """Two accesses to one cell from different threads, one of them a write.
+
+    ``scope`` is None where nothing can order them: a race.  The conflict's relation holds some of
+    the pairs on different threads.
+    """
+
+    array: str
+    first: Access
+    second: Access
+    conflict: Conflict
+    scope: Scope | None
+
+
+def shared_arrays(placement: Placement) -> list[str]:
+    """Return the written arrays that several threads see."""
+    written = dict.fromkeys(write.array for s in placement.statements.values() for write in s.lowered.writes)
+    return [name for name in written if placement.spaces[name] is not AddressSpace.PRIVATE]
+
+
+def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> tuple[Need, ...]:
+    """Return what has to be synchronized, or cannot be, on *array*, where *warp_size* threads in a row are a warp.
+
+    Raises
+    ------
+    VerificationError
+        ``not-proven``, if ISL gave up: then nobody knows where threads have to wait.
+    """
+    known = _known(placement)
+    kernel = placement.program.kernel
+    if (array, NO_WARPS) not in known:
+        proof = prove(kernel, _obligation(placement, array))
+        if (array, NO_WARPS) not in known:  # nothing is kept of what ISL gave up on
+            raise VerificationError("schedule", kernel.name, proof.found)
+    if (array, warp_size) not in known:
+        with within_budget(kernel, f"which threads have to wait for each other, on '{array}'"):
+            known[array, warp_size] = tuple(
+                replace(need, scope=scope_in_block(placement, need.conflict, warp_size))
+                if need.scope is Scope.BLOCK
+                else need
+                for need in known[array, NO_WARPS]
+            )
+    return known[array, warp_size]
+
+
+def races(placement: Placement, array: str) -> Iterator[Need]:
+    """Yield what no barrier can keep apart on *array*: those of :func:`needs` that have no scope, in their order.
+
+    What else would have to be synchronized is not looked for.
+
+    Raises
+    ------
+    VerificationError
+        ``not-proven``, if ISL gave up.
+    """
+    known = _known(placement).get((array, NO_WARPS))
+    if known is not None:
+        yield from (need for need in known if need.scope is None)
+        return
+    with within_budget(placement.program.kernel, _says(array)):
+        yield from _needs(placement, array, unordered=True)
+
+
+def race_obligations(placement: Placement) -> Iterator[Obligation]:
+    """Yield, for each array that several threads see, that they can be kept from using one element at once."""
+    for array in shared_arrays(placement):
+        yield _obligation(placement, array)
+
+
+def _obligation(placement: Placement, array: str) -> Obligation:
+    by = "pairs of accesses to one element on different threads, by loop and scope"
+    find = partial(_races, placement, array)
+    return Obligation(Claim.RACES, f"'{array}'", _says(array), by, find, (placement.phantoms, placement.attempt))
+
+
+def _says(array: str) -> str:
+    return f"where two threads use one element of '{array}', a barrier or a launch can stand in between"
+
+
+def _races(placement: Placement, array: str) -> Iterator[Diagnostic]:
+    found = _known(placement)[array, NO_WARPS] = tuple(_needs(placement, array))
+    for need in found:
+        if need.scope is None:
+            yield _race(need)
+            return
+
+
+def _in_grid(placement: Placement, statement: Placed) -> isl.Set:
+    """Return the instances of a statement on blocks up to the last one that another statement needs.
+
+    A statement that every block repeats runs for any block index, as far as its domain says.
+    """
+    found = statement.domain
+    for axis in placement.axes.group:
+        if axis not in statement.repeated:
+            continue
+        needed = [_on_axis(s, axis).range() for s in placement.statements.values() if axis not in s.repeated]
+        blocks = reduce(isl.Set.union, needed or [_on_axis(statement, axis).range().lexmin()])
+        blocks = blocks.union(blocks.apply(isl.Map.lex_gt(blocks.get_space())))
+        found = found.intersect(_on_axis(statement, axis).intersect_range(blocks).domain())
+    return found
+
+
+def _on_axis(statement: Placed, axis: str) -> isl.Map:
+    return map_from_forms(statement.domain, statement.dims, [Affine.variable(axis)])
+
+
+def _race(need: Need) -> Diagnostic:
+    first, second = need.conflict.first, need.conflict.second
+    left, right = pair(need.conflict.relation, first, second)
+    accesses = ((need.first, first), (need.second, second))
+    verbs = tuple("writes" if s.lowered.is_write(access) else "reads" for access, s in accesses)
+    return Diagnostic(
+        "race",
+        f"two threads access '{need.array}' at the same time",
+        (
+            f"instance {instance(first, left)} on thread ({threads(first, left)}) {verbs[0]} "
+            f"{element(first, need.first, left)}",
+            f"instance {instance(second, right)} on thread ({threads(second, right)}) {verbs[1]} it",
+        ),
+        ("keep one of the loops on these threads sequential, or let the temporary be private",),
+        sites=(first.lowered.instruction.site(),),
+        witness=witness(WitnessKind.RACE, (first, need.first, left), (first, left), (second, right)),
+    )
+
+
+@memoised
+def _known(placement: Placement) -> dict[tuple[str, int], tuple[Need, ...]]:
+    del placement
+    return {}
+
+
+def _needs(placement: Placement, array: str, *, unordered: bool = False) -> Iterator[Need]:
+    """Yield what has to be synchronized, or cannot be, among the threads of a block and among blocks.
+
+    With *unordered*, only what cannot be.
+    """
+    axes = placement.axes
+    if not axes.all:
+        return
+    accesses = accesses_to(placement, array)
+    for number, (first, a, first_writes) in enumerate(accesses):
+        for other, (second, b, second_writes) in enumerate(accesses):
+            if not (first_writes or second_writes):
+                continue
+            if first_writes and second_writes and first.lowered.commutes_with(second.lowered):
+                continue
+            if never_meet(a, b):
+                continue
+            if unordered and not _may_be_unordered(placement, array, first, second):
+                continue
+            yield from _pair(placement, array, (first, a), (second, b), once=other >= number, unordered=unordered)
+
+
+def accesses_to(placement: Placement, array: str) -> list[tuple[Placed, Access, bool]]:
+    """Return the accesses to *array*, and whether they write."""
+    return _by_array(placement).get(array, [])
+
+
+@memoised
+def _by_array(placement: Placement) -> dict[str, list[tuple[Placed, Access, bool]]]:
+    """Return the accesses to each array, and whether they write, in the order of the statements, writes first."""
+    found: dict[str, list[tuple[Placed, Access, bool]]] = {}
+    for statement in placement.statements.values():
+        for access in statement.lowered.writes:
+            found.setdefault(access.array, []).append((statement, access, True))
+        for access in statement.lowered.reads:
+            found.setdefault(access.array, []).append((statement, access, False))
+    return found
+
+
+def _may_be_unordered(placement: Placement, array: str, first: Placed, second: Placed) -> bool:
+    """Return whether two accesses can be in conflict where neither a barrier nor a launch stands in between.
+
+    Inside of a block, two statements have an order; between blocks, two launches have.
+    """
+    if first is second:
+        return True
+    places = placement.program.places
+    return placement.spaces[array] is AddressSpace.GLOBAL and places[first.name][0] == places[second.name][0]
+
+
+def _pair(
+    placement: Placement,
+    array: str,
+    left: tuple[Placed, Access],
+    right: tuple[Placed, Access],
+    *,
+    once: bool,
+    unordered: bool,
+) -> Iterator[Need]:
+    (first, a), (second, b) = left, right
+    if first is second and not first.lowered.is_write(a) and not first.lowered.is_write(b):
+        return
+    axes = placement.axes
+    agreeing = agreeing_axes(placement, first, a, second, b)
+    differing = tuple(axis for axis in axes.all if axis not in agreeing)
+    if not differing:
+        return
+    pairs = _of_warps(placement, left, right, conflict_pairs(placement, first, a, second, b))
+    pairs = not_denied(placement, first, a, second, b, pairs)
+    blocks = tuple(axis for axis in axes.group if axis in differing)
+    if blocks and placement.spaces[array] is AddressSpace.GLOBAL:
+        pairs = pairs.intersect_domain(_in_grid(placement, first)).intersect_range(_in_grid(placement, second))
+        across = crossing(pairs, first, second, blocks)
+        if across is not None:
+            if once:
+                yield from _across_blocks(placement, array, left, right, across)
+            pairs = equal_on(pairs, first, second, blocks)
+            differing = tuple(axis for axis in differing if axis not in blocks)
+    if unordered:
+        same = equal_on(pairs, first, second, common_loops(placement, first, second)[0])
+        part = crossing(same, first, second, differing) if first is second else None
+        if part is not None:
+            yield Need(array, a, b, Conflict(first, second, part, simultaneous=True, every=same), None)
+        return
+    for conflict in crossing_conflicts(placement, first, second, pairs, differing):
+        scope = None if conflict.simultaneous else Scope.BLOCK
+        yield Need(array, a, b, conflict, scope)
+
+
+def _of_warps(
+    placement: Placement, left: tuple[Placed, Access], right: tuple[Placed, Access], pairs: isl.Map
+) -> isl.Map:
+    """Return *pairs* in which an access that any lane of a warp may make is one of all of them."""
+    warp = by_whole_warps(placement, *left)
+    pairs = pairs if warp is None else pairs.apply_domain(warp)
+    warp = by_whole_warps(placement, *right)
+    return pairs if warp is None else pairs.apply_range(warp)
+
+
+def _across_blocks(
+    placement: Placement, array: str, left: tuple[Placed, Access], right: tuple[Placed, Access], across: isl.Map
+) -> Iterator[Need]:
+    (first, a), (second, b) = left, right
+    if first is second:
+        yield Need(array, a, b, Conflict(first, second, across, simultaneous=True), None)
+        return
+    place_a, place_b = placement.program.places[first.name], placement.program.places[second.name]
+    if place_a[0] == place_b[0]:
+        yield Need(array, a, b, Conflict(first, second, across, simultaneous=True), None)
+    elif place_a < place_b:
+        yield Need(array, a, b, Conflict(first, second, across), Scope.GRID)
+    else:
+        yield Need(array, b, a, Conflict(second, first, across.reverse()), Scope.GRID)
+
+
+def agreeing_axes(placement: Placement, first: Placed, a: Access, second: Placed, b: Access) -> frozenset[str]:
+    """Return axes on which two accesses to one cell must have the same index, as the forms show at once.
+
+    That is so for an axis that both use alone as a subscript, and for all axes of a subscript that is a sum of digits,
+    such as ``16*g.0 + l.0`` with ``l.0 < 16``.
+    """
+    space = placement.spaces[a.array]
+    found: set[str] = set()
+    if space is AddressSpace.LOCAL:
+        found.update(placement.axes.group)
+    for x, y in zip(first.indices(a), second.indices(b), strict=True):
+        if x is not None and x == y:
+            found |= _determined(x, first, second, placement.axes)
+    if by_whole_warps(placement, first, a) is not None or by_whole_warps(placement, second, b) is not None:
+        found -= lane_axes(placement).keys()
+    return frozenset(found)
+
+
+def _determined(form: Affine, first: Placed, second: Placed, axes: Axes) -> frozenset[str]:
+    """Return the axes in *form* if equal values of it, in two statements, imply equal values of all its variables."""
+
+    def extent(dim: str) -> int | None:
+        return axes.local.get(dim) or joint_extent(dim, first, second)
+
+    names = form.names()
+    return names.intersection(axes.all) if separates([form], names, extent) else frozenset()

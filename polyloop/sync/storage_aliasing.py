@@ -1,0 +1,165 @@
+"""Temporaries that share storage: whose value lies there when, and what has to be synchronized.
+
+Temporaries of one ``base_storage`` begin at one address, so an access to one of them may touch any element of another.
+A value must therefore be read before another member is written: a write of another member between a write and a read
+of it is a violation, in the order of the loop tree.  Between threads, that order is what barriers are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+
+import islpy as isl
+
+from polyloop.dataflow.conflicts import Conflict, crossing_conflicts
+from polyloop.dataflow.value_flow import flow_of, is_exact, may_flow_of, time_forms, writers_of, writes_of
+from polyloop.errors import Diagnostic
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.mapping.thread_mapping import Placed, Placement, storage_map
+from polyloop.poly.budget import looking_at
+from polyloop.poly.sets import map_from_forms
+from polyloop.program.lower import Access
+from polyloop.proof.obligation import Claim, Obligation, within_budget
+from polyloop.proof.witness import element, instance, pair, threads
+from polyloop.sync.races import Need
+from polyloop.sync.warps import NO_WARPS, scope_in_block
+
+__all__ = ["pool_needs", "pool_obligations"]
+
+_LOCAL = AddressSpace.LOCAL
+
+
+def _pools(placement: Placement) -> dict[str, list[str]]:
+    """Return the members of each storage that several temporaries in use share."""
+    found: dict[str, list[str]] = {}
+    for name, temporary in placement.program.kernel.temporaries.items():
+        if temporary.base_storage is not None and writers_of(placement, name):
+            found.setdefault(temporary.base_storage, []).append(name)
+    return {pool: members for pool, members in found.items() if len(members) > 1}
+
+
+@cache
+def _whole(pool: str) -> Access:
+    """Return the access to all of a storage; one object for each, as caches go by identity."""
+    return Access(pool, ())
+
+
+def pool_obligations(placement: Placement) -> Iterator[Obligation]:
+    """Yield, for each storage that temporaries share, that only one of them holds values at a time."""
+    for pool, members in _pools(placement).items():
+        listed = ", ".join(f"'{name}'" for name in members)
+        says = f"of {listed}, which share '{pool}', one at a time holds values that are read later"
+        by = "writes between a write and its reads, in the order of the loops and on threads"
+        yield Obligation(Claim.STORAGE, f"'{pool}'", says, by, partial(_pool_violations, placement, pool, members))
+
+
+def _pool_violations(placement: Placement, pool: str, members: Sequence[str]) -> Iterator[Diagnostic]:
+    """Yield temporaries that share storage and hold values at the same time, or are not in shared memory."""
+    private = [name for name in members if placement.spaces[name] is not _LOCAL]
+    if private:
+        space = placement.spaces[private[0]]
+        message = f"temporary '{private[0]}' is {space} and cannot share '{pool}'"
+        yield Diagnostic("bad-storage", message, hints=('keep its address_space="local"',))
+        return
+    for member in members:
+        found = _overwritten(placement, pool, member, [other for other in members if other != member])
+        if found is not None:
+            yield found
+            return
+    for a, b, conflict in _conflicts(placement, pool, members):
+        if conflict.simultaneous:
+            yield _at_once(pool, a, b, conflict)
+            return
+
+
+def pool_needs(placement: Placement, warp_size: int = NO_WARPS) -> Iterator[Need]:
+    """Yield what has to be synchronized between accesses to different temporaries of one storage."""
+    for pool, members in _pools(placement).items():
+        with within_budget(placement.program.kernel, f"what threads have to wait for, in the storage '{pool}'"):
+            found = [
+                Need(pool, a, b, conflict, scope_in_block(placement, conflict, warp_size))
+                for a, b, conflict in _conflicts(placement, pool, members)
+            ]
+        yield from found
+
+
+def _cells(placement: Placement, statement: Placed, pool: str) -> isl.Map:
+    return storage_map(placement, statement, _whole(pool), _LOCAL)
+
+
+def _conflicts(
+    placement: Placement, pool: str, members: Sequence[str]
+) -> Iterator[tuple[Access, Access, Conflict]]:
+    """Yield accesses to two members from different threads of a block, one of them a write."""
+    local = tuple(placement.axes.local)
+    accesses = [
+        (statement, access, statement.lowered.is_write(access))
+        for statement in placement.statements.values()
+        for access in statement.lowered.accesses
+        if access.array in members
+    ]
+    for first, a, first_writes in accesses:
+        for second, b, second_writes in accesses:
+            if a.array != b.array and (first_writes or second_writes):
+                looking_at(first, a, second, b)
+                pairs = _cells(placement, first, pool).apply_range(_cells(placement, second, pool).reverse())
+                for conflict in crossing_conflicts(placement, first, second, pairs, local):
+                    yield a, b, conflict
+
+
+def _overwritten(placement: Placement, pool: str, member: str, others: Sequence[str]) -> Diagnostic | None:
+    """Return the finding if another member is written between a write and a read of *member*."""
+    flow = flow_of(placement, member) if is_exact(placement, member) else may_flow_of(placement, member)
+    writes = [entry for other in others for entry in writes_of(placement, other)]
+    for (reader, read), sources in zip(flow.reads, flow.sources, strict=True):
+        for source, link in sources:
+            for writer, write in writes:
+                looking_at(reader, read, writer, write)
+                after_source = _before(placement, pool, source, writer)
+                before_read = _before(placement, pool, writer, reader).reverse()
+                between = link.apply_range(after_source).intersect(before_read)
+                if not between.is_empty():
+                    at, when = pair(between, reader, writer)
+                    note = (
+                        f"instance {instance(writer, when)} writes {element(writer, write, when)} before "
+                        f"instance {instance(reader, at)} reads {element(reader, read, at)}"
+                    )
+                    return _together(pool, member, write.array, (note,), writer, reader)
+    return None
+
+
+def _before(placement: Placement, pool: str, first: Placed, second: Placed) -> isl.Map:
+    """Return ``{ instance of first -> instance of second }``: in one block, the first earlier in the loop tree."""
+    depth = max(len(placement.program.places[statement.name]) for statement in (first, second))
+    times = [
+        map_from_forms(statement.domain, statement.dims, time_forms(placement, statement, depth))
+        for statement in (first, second)
+    ]
+    earlier = isl.Map.lex_lt(times[0].range().get_space())
+    ordered = times[0].apply_range(earlier).apply_range(times[1].reverse())
+    return ordered.intersect(_cells(placement, first, pool).apply_range(_cells(placement, second, pool).reverse()))
+
+
+def _at_once(pool: str, a: Access, b: Access, conflict: Conflict) -> Diagnostic:
+    left, right = pair(conflict.relation, conflict.first, conflict.second)
+    sides = ((conflict.first, a, left), (conflict.second, b, right))
+    notes = tuple(
+        f"instance {instance(statement, values)} on thread ({threads(statement, values)}) "
+        f"{'writes' if statement.lowered.is_write(access) else 'reads'} {element(statement, access, values)}"
+        for statement, access, values in sides
+    )
+    return _together(pool, a.array, b.array, notes, conflict.first, conflict.second)
+
+
+def _together(
+    pool: str, member: str, other: str, notes: tuple[str, ...], first: Placed, second: Placed
+) -> Diagnostic:
+    sites = dict.fromkeys((first.lowered.instruction.site(), second.lowered.instruction.site()))
+    return Diagnostic(
+        "storage-in-use",
+        f"'{member}' and '{other}' share the storage '{pool}' and are in use at the same time",
+        notes,
+        (f"read all of '{member}' before '{other}' is written, or give them storage of their own",),
+        sites=tuple(sites),
+    )

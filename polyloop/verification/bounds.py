@@ -1,0 +1,521 @@
+"""Shapes from footprints; accesses proven inside their arrays, always or under a condition on the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.errors import Diagnostic, Witness, WitnessInstance, WitnessKind
+from polyloop.expr.nodes import Expression
+from polyloop.expr.printer import show
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
+from polyloop.kernel.domains import data_inames, shared_domain
+from polyloop.kernel.kernel import Condition, LoopKernel, memoised
+from polyloop.poly.affine import Affine, Var, affine_of, to_expression
+from polyloop.poly.budget import looking_at
+from polyloop.poly.intervals import is_computed, value_range
+from polyloop.poly.sets import Row, add_rows, form_to_aff, map_from_forms, sample_set
+from polyloop.program.guards import guards_a_reduction
+from polyloop.program.lower import Access, Lowered, Program, lower
+from polyloop.proof.access_spans import site_of_access
+from polyloop.proof.obligation import Claim, Obligation
+from polyloop.verification.computed_subscripts import Inside, Outcome, pieces_outside
+
+__all__ = [
+    "accesses_to",
+    "bounds_conditions",
+    "bounds_obligations",
+    "bounds_violations",
+    "footprint_shape",
+    "left_to_data",
+    "rank_violations",
+    "unbounded_inames",
+]
+
+_SET = isl.dim_type.set
+_PARAM = isl.dim_type.param
+
+
+def accesses_to(program: Program) -> Iterator[tuple[Lowered, Access]]:
+    """Yield every access of *program* to arrays and temporaries of the kernel."""
+    for statement in program.statements.values():
+        for access in statement.accesses:
+            if access.array not in program.accumulators:
+                yield statement, access
+
+
+@memoised
+def _by_array(program: Program) -> dict[str, list[tuple[Lowered, Access]]]:
+    found: dict[str, list[tuple[Lowered, Access]]] = {}
+    for statement, access in accesses_to(program):
+        found.setdefault(access.array, []).append((statement, access))
+    return found
+
+
+def unbounded_inames(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield inames that have no lower or no upper bound."""
+    seen: set[str] = set()
+    for statement in lower(kernel).statements.values():
+        for position, iname in enumerate(statement.inames):
+            if iname not in seen and not statement.exact.dim_is_bounded(_SET, position):
+                seen.add(iname)
+                yield Diagnostic(
+                    "unbounded-domain",
+                    f"iname '{iname}' is not bounded",
+                    (f"its domain is {statement.exact}",),
+                    (f"give '{iname}' a lower and an upper bound, such as 0 <= {iname} < n",),
+                    sites=(statement.instruction.site(),),
+                )
+
+
+def rank_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield subscripts with another number of indices than their array has axes."""
+    arrays = kernel.arrays()
+    for statement, access in accesses_to(lower(kernel)):
+        shape = arrays[access.array].shape if access.array in arrays else ()
+        if shape is not None and len(shape) != len(access.indices):
+            yield Diagnostic(
+                "wrong-rank",
+                f"'{access.array}' has {_axes(len(shape))} and is subscripted with {len(access.indices)}",
+                (f"its shape is ({', '.join(show(extent) for extent in shape)})",),
+                sites=(site_of_access(statement, access),),
+            )
+
+
+def _axes(count: int) -> str:
+    return "1 axis" if count == 1 else f"{count} axes"
+
+
+def footprint_shape(kernel: LoopKernel, name: str) -> tuple[Expression, ...] | Diagnostic:
+    """Return the smallest shape [elements] that holds every access to *name*, or why there is none."""
+    found = _by_array(lower(kernel)).get(name)
+    if not found:
+        return ()
+    rank = len(found[0][1].indices)
+    extents: list[Expression] = []
+    for axis in range(rank):
+        touched: isl.Set | None = None
+        for statement, access in found:
+            if len(access.indices) != rank:
+                return Diagnostic(
+                    "wrong-rank",
+                    f"'{name}' is subscripted with {rank} and with {len(access.indices)} indices",
+                    sites=(site_of_access(*found[0]), site_of_access(statement, access)),
+                )
+            form = access.indices[axis]
+            if form is None:
+                return _no_shape(name, f"a subscript of axis {axis} is not affine", statement, access)
+            domain = statement.domain_of(access).intersect_params(kernel.assumptions)
+            values = map_from_forms(domain, statement.inames, [form]).range()
+            touched = values if touched is None else touched.union(values)
+        assert touched is not None
+        extent = _extent(touched)
+        if extent is None and (by := _data_decides(kernel, found, axis)):
+            why = f"data decides how far iname '{by[0]}' runs, so the greatest index of axis {axis} is not known"
+            return _no_shape(name, why, *by[1])
+        if extent is None:
+            return _no_shape(name, f"the greatest index of axis {axis} is not one expression", *found[0])
+        extents.append(extent)
+    return tuple(extents)
+
+
+def _data_decides(
+    kernel: LoopKernel, found: Sequence[tuple[Lowered, Access]], axis: int
+) -> tuple[str, tuple[Lowered, Access]] | None:
+    """Return the first iname in the subscripts of *axis* whose bounds depend on data, and where."""
+    inames = data_inames(kernel)
+    for statement, access in found:
+        form = access.indices[axis]
+        names = frozenset[str]() if form is None else form.names() & inames
+        if names:
+            return min(names), (statement, access)
+    return None
+
+
+def _no_shape(name: str, why: str, statement: Lowered, access: Access) -> Diagnostic:
+    return Diagnostic(
+        "shape-not-inferred",
+        f"the shape of '{name}' cannot be inferred",
+        (why,),
+        (f'declare it: pl.GlobalArg("{name}", shape="...")',),
+        sites=(site_of_access(statement, access),),
+    )
+
+
+def _extent(touched: isl.Set) -> Expression | None:
+    """Return one more than the greatest element of a set with one dimension, as an expression.
+
+    Where elements lie apart, and the greatest one is no affine form, the array may be some elements larger.
+    """
+    if touched.is_empty() or not touched.dim_is_bounded(_SET, 0):
+        return 0 if touched.is_empty() else None
+    exact = _exact_extent(touched)
+    return _exact_extent(touched.remove_divs()) if exact is None else exact
+
+
+def _exact_extent(touched: isl.Set) -> Expression | None:
+    if not touched.dim_is_bounded(_SET, 0):
+        return None
+    greatest = touched.coalesce().dim_max(0).coalesce()
+    pieces: list[tuple[isl.Set, isl.Aff]] = greatest.get_pieces()
+    forms = [_form(aff) for _, aff in pieces]
+    if any(form is None for form in forms):
+        return None
+    known = dict.fromkeys(form for form in forms if form is not None)
+    whole = greatest.domain()
+    dominant = None
+    for form in known:
+        candidate = form_to_aff(form, isl.LocalSpace.from_space(whole.get_space()), ())
+        if all(
+            whole.intersect(domain).is_subset(candidate.to_pw_aff().ge_set(aff.to_pw_aff()))
+            for domain, aff in pieces
+        ):
+            dominant = form
+            break
+    if dominant is not None:
+        return to_expression(dominant.add(Affine((), 1)))
+    return p.Max(tuple(to_expression(form.add(Affine((), 1))) for form in known))
+
+
+def _form(aff: isl.Aff) -> Affine | None:
+    if aff.dim(isl.dim_type.div) or not aff.get_denominator_val().is_one():
+        return None
+    space = aff.get_domain_space()
+    terms: dict[Var, int] = {
+        space.get_dim_name(_PARAM, i) or "": aff.get_coefficient_val(_PARAM, i).to_python()
+        for i in range(space.dim(_PARAM))
+    }
+    return Affine.make(terms, aff.get_constant_val().to_python())
+
+
+def bounds_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield one finding for each access that leaves its array wherever its instruction runs, with the instance.
+
+    What leaves it for some parameters only is a matter of :func:`bounds_conditions`.  Subscripts that are not
+    affine, and extents that are not, are not looked at; where data decides how far an iname runs, its subscripts are
+    left out unless they stay inside whatever the data is.
+    """
+    yield from _bounds(kernel)[0]
+
+
+def bounds_conditions(kernel: LoopKernel) -> tuple[Condition, ...]:
+    """Return what the parameters must fulfil so that no access leaves its array."""
+    return _bounds(kernel)[1]
+
+
+@memoised
+def _bounds(kernel: LoopKernel) -> tuple[tuple[Diagnostic, ...], tuple[Condition, ...]]:
+    program = lower(kernel)
+    kernel = program.kernel
+    arrays = kernel.arrays()
+    seen: set[tuple[str, str]] = set()
+    found: list[Diagnostic] = []
+    conditions: list[Condition] = []
+    data = data_inames(kernel)
+    for statement, access in accesses_to(program):
+        array = arrays.get(access.array)
+        key = (statement.instruction.id, access.array)
+        if array is None or not array.shape or key in seen:
+            continue
+        inside = _inside(statement)
+        about = (id(access), array.shape, kernel.parameters, data, id(kernel.assumptions))
+        if about in inside:
+            continue
+        domain = shared_domain(kernel, statement.domain_of(access), "assumed", _assumed(kernel))
+        outside = _outside(kernel, statement, access, array.shape, (domain, data))
+        if not outside:
+            inside[about] = kernel.assumptions
+            continue
+        bad = outside[0][1].params()
+        for _, part in outside[1:]:
+            bad = bad.union(part.params())
+        condition = _condition(kernel, statement, access, array.shape, domain.params(), bad)
+        if condition is None:
+            seen.add(key)
+            found.append(_out_of_bounds(kernel, statement, access, array.shape, *outside[0]))
+        else:
+            conditions.append(condition)
+    more, computed = _computed_bounds(kernel, data, seen)
+    return (*found, *more), (*_strongest(kernel.assumptions, conditions), *computed)
+
+
+def _computed_bounds(
+    kernel: LoopKernel, data: frozenset[str], seen: set[tuple[str, str]]
+) -> tuple[Sequence[Diagnostic], Iterable[Condition]]:
+    """Return what :func:`_bounds` does, for subscripts and extents that ISL cannot decide.
+
+    *seen* are the instructions and arrays of which something was found; those of which it is now are added.
+    """
+    arrays = kernel.arrays()
+    found: list[Diagnostic] = []
+    conditions: dict[tuple[str, int], Condition] = {}
+    for statement, access in accesses_to(lower(kernel)):
+        array, key = arrays.get(access.array), (statement.instruction.id, access.array)
+        if array is None or not array.shape or key in seen:
+            continue
+        if not access.computed and all(affine_of(extent) is not None for extent in array.shape):
+            continue
+        for outcome in _decided(kernel, statement, access, array.shape, data):
+            if isinstance(outcome, Condition):
+                conditions.setdefault((str(outcome.inside), id(statement.domain_of(access))), outcome)
+            elif key not in seen:
+                seen.add(key)
+                found.append(outcome)
+    return found, conditions.values()
+
+
+def _decided(
+    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression], data: frozenset[str]
+) -> Iterator[Condition | Diagnostic]:
+    """Yield, for each axis that ISL cannot decide, the condition to check at launch, or the instance outside."""
+    parameters = set(kernel.parameters)
+    for axis, (form, extent) in enumerate(zip(access.indices, shape, strict=True)):
+        limit = affine_of(extent)
+        is_known = is_computed(extent) and variables(extent) <= parameters
+        if _is_data(access, axis, data) or not is_known or (form is not None and limit is not None):
+            continue
+        index = access.computed[axis] if form is None else to_expression(form)
+        domain = shared_domain(kernel, statement.domain_of(access), "assumed", _assumed(kernel))
+        if limit is not None and pieces_outside(domain, statement.inames, index, extent) is not None:
+            continue
+        inside = Inside.of(index, extent, statement.inames, domain)
+        outcome = inside.outcome(domain.params())
+        if outcome is Outcome.CHECKED:
+            everything = isl.Set.universe(domain.params().get_space())
+            array = f"{access.array}, whose shape is ({', '.join(show(extent) for extent in shape)})"
+            spelt = show(_spelt(access))
+            yield Condition(everything, everything, everything, spelt, array, statement.instruction.id, inside)
+        elif outcome is not Outcome.INSIDE:
+            rows = [Row(Affine.variable(name).add(Affine((), -value)), True) for name, value in outcome.items()]
+            yield _out_of_bounds(kernel, statement, access, shape, axis, add_rows(domain, statement.inames, rows))
+
+
+def _assumed(kernel: LoopKernel) -> Callable[[isl.Set], isl.Set]:
+    return lambda domain: domain.intersect_params(kernel.assumptions)
+
+
+@memoised
+def _inside(statement: Lowered) -> dict[tuple[Hashable, ...], isl.Set]:
+    """Return where it is kept which accesses of a statement stay inside, for kernels that have it in common.
+
+    The keys are all that decides: the access and the shape, the parameters, the inames that depend on data, and the
+    assumptions, which are kept with their identity.
+    """
+    del statement
+    return {}
+
+
+def bounds_obligations(kernel: LoopKernel) -> Iterator[Obligation]:
+    """Yield, for each array, that the accesses of a transformed kernel stay inside, those of copies ahead among them.
+
+    What follows from the conditions that are checked at launch counts as proven.
+    """
+    conditions = kernel.assumptions
+    for condition in kernel.conditions:
+        conditions = conditions.intersect(condition.set)
+    by = "subscripts against the shape, for the instances that run"
+    by_data = {access.array for _, access, _ in left_to_data(kernel)}
+    by_data |= {name for i in kernel.instructions if i.is_c for name in (*i.reads, *i.writes)}
+    for name, array in kernel.arrays().items():
+        if array.shape and name in _by_array(lower(kernel)):
+            shape = ", ".join(show(extent) for extent in array.shape)
+            says = f"each access to '{name}' stays inside of its shape ({shape})"
+            if name in by_data:
+                says += ", as far as data does not decide"
+            find = partial(_leaving, kernel, name, array.shape, conditions)
+            yield Obligation(Claim.BOUNDS, f"'{name}'", says, by, find)
+
+
+def _leaving(
+    kernel: LoopKernel, name: str, shape: Sequence[Expression], conditions: isl.Set
+) -> Iterator[Diagnostic]:
+    data = data_inames(kernel)
+    for statement, access in _by_array(lower(kernel))[name]:
+        looking_at(statement, access)
+        if (id(access), shape, kernel.parameters, data, id(kernel.assumptions)) in _inside(statement):
+            continue  # stays inside under the assumptions alone, which the conditions only add to
+        domain = statement.domain_of(access)
+        if conditions is kernel.assumptions:
+            domain = shared_domain(kernel, domain, "assumed", _assumed(kernel))
+        else:
+            domain = domain.intersect_params(conditions)
+        for axis, part in _outside(kernel, statement, access, shape, (domain, data)):
+            yield _out_of_bounds(kernel, statement, access, shape, axis, part)
+            return
+
+
+@memoised
+def left_to_data(kernel: LoopKernel) -> tuple[tuple[Lowered, Access, tuple[int, ...]], ...]:
+    """Return the accesses of which data decides whether they stay inside, and along which axes."""
+    data = data_inames(kernel)
+    arrays = kernel.arrays()
+    found = []
+    for statement, access in accesses_to(lower(kernel)):
+        if access.array in arrays and not statement.instruction.is_c:
+            axes = tuple([axis for axis in range(len(access.indices)) if _is_data(access, axis, data)])
+            if axes:
+                found.append((statement, access, axes))
+    return tuple(found)
+
+
+def _is_data(access: Access, axis: int, data: frozenset[str]) -> bool:
+    """Return whether data decides a subscript: it reads some, or holds one of the inames *data*."""
+    form, computed = access.indices[axis], _computed(access, axis)
+    if form is not None:
+        return bool(data) and not data.isdisjoint(form.names())
+    return computed is None or not data.isdisjoint(variables(computed))
+
+
+def _computed(access: Access, axis: int) -> Expression | None:
+    return access.computed[axis] if access.computed else None
+
+
+def _outside(
+    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression],
+    runs: tuple[isl.Set, frozenset[str]],
+) -> Sequence[tuple[int, isl.Set]]:
+    """Return the axes on which *access* leaves its array, each with the instances that do.
+
+    *runs* are all instances, and the inames whose values depend on data: subscripts with these are left out.
+    """
+    known = _known_outside(kernel)
+    domain, data = runs
+    key = (id(domain), data, statement.inames, access.indices, (*shape,))
+    if key not in known:
+        known[key] = (domain, tuple(_found_outside(kernel, statement, access, shape, runs)))
+    return known[key][1]
+
+
+@memoised
+def _known_outside(kernel: LoopKernel) -> dict[Hashable, tuple[isl.Set, tuple[tuple[int, isl.Set], ...]]]:
+    """Return where it is kept what :func:`_outside` found; the keys are all that decides, domains are kept."""
+    del kernel
+    return {}
+
+
+def _found_outside(
+    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression],
+    runs: tuple[isl.Set, frozenset[str]],
+) -> Iterator[tuple[int, isl.Set]]:
+    domain, data = runs
+    parameters = set(kernel.parameters)
+    for axis, (form, extent) in enumerate(zip(access.indices, shape, strict=True)):
+        limit = affine_of(extent)
+        if limit is None or not limit.names() <= parameters or _is_data(access, axis, data):
+            continue
+        if form is None:
+            pieces = pieces_outside(domain, statement.inames, access.computed[axis], extent)
+            if pieces is not None and not pieces.is_empty():
+                yield axis, pieces
+            continue
+        for row in (Row(form.scale(-1).add(Affine((), -1))), Row(form.add(limit, -1))):
+            part = add_rows(domain, statement.inames, [row])
+            if not part.is_empty():
+                yield axis, part
+
+
+def _only_small(good: isl.Set, runs: isl.Set) -> bool:
+    """Return whether a parameter that can be as large as one likes is bounded in *good*: a subscript is wrong then."""
+    count = runs.dim(_PARAM)
+    for position in range(count):
+        alone = [part.project_out(_PARAM, position + 1, count - position - 1) for part in (good, runs)]
+        alone = [part.project_out(_PARAM, 0, position).from_params() for part in alone]
+        small, any_size = (part.move_dims(_SET, 0, _PARAM, 0, 1) for part in alone)
+        if small.dim_has_upper_bound(_SET, 0) and not any_size.dim_has_upper_bound(_SET, 0):
+            return True
+    return False
+
+
+_MANY_PIECES = 16
+"""A condition of more pieces is nothing that a person would read: the access is refused."""
+
+
+def _condition(
+    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression], runs: isl.Set, bad: isl.Set
+) -> Condition | None:
+    """Return for which parameters an access stays inside that leaves its array for those in *bad*, None if for none.
+
+    *runs* are the parameters for which it is made at all.
+    """
+    good = runs.subtract(bad).coalesce()
+    if good.is_empty() or _only_small(good, runs):
+        return None
+    whole = bad.complement().gist(kernel.assumptions).coalesce()
+    needs = good.gist(runs).coalesce()
+    if max(whole.n_basic_set(), needs.n_basic_set()) > _MANY_PIECES:
+        return None
+    where = runs.gist(kernel.assumptions).coalesce()
+    spelt = show(_spelt(access))
+    array = f"{access.array}, whose shape is ({', '.join(show(extent) for extent in shape)})"
+    return Condition(whole, needs, where, spelt, array, statement.instruction.id)
+
+
+def _spelt(access: Access) -> Expression:
+    forms = enumerate(access.indices)
+    parts = [_computed(access, axis) if form is None else to_expression(form) for axis, form in forms]
+    indices = tuple(p.Variable("?") if part is None else part for part in parts)
+    return p.Subscript(p.Variable(access.array), indices[0] if len(indices) == 1 else indices)
+
+
+def _strongest(assumptions: isl.Set, conditions: Sequence[Condition]) -> tuple[Condition, ...]:
+    """Return *conditions* without those that follow from the others."""
+    kept: list[Condition] = []
+    for number, condition in enumerate(conditions):
+        rest = assumptions
+        for other in (*kept, *conditions[number + 1 :]):
+            rest = rest.intersect(other.set)
+        if not rest.is_subset(condition.set):
+            kept.append(condition)
+    return tuple(kept)
+
+
+def _out_of_bounds(
+    kernel: LoopKernel, statement: Lowered, access: Access, shape: Sequence[Expression], axis: int, bad: isl.Set
+) -> Diagnostic:
+    values = sample_set(bad, statement.inames)
+    assert values is not None
+    element = tuple(_value(access, number, values) for number in range(len(access.indices)))
+    indices = ["?" if index is None else str(index) for index in element]
+    at = ", ".join(f"{name}={value}" for name, value in values.items() if name in statement.inames)
+    sizes = ", ".join(f"{name}={value}" for name, value in values.items() if name not in statement.inames)
+    where = f"instance ({at})" + (f" with {sizes}" if sizes else "")
+    notes = [f"{where} touches {access.array}[{', '.join(indices)}] (axis {axis})"]
+    hints = ["shrink the domain, enlarge the array, or state what holds with assumptions="]
+    if statement.role == "update" and guards_a_reduction(
+        expand_rules(statement.instruction.expression, kernel.substitutions)
+    ):
+        notes.append("a condition around a reduction does not keep it from reading: its value is computed first")
+        hints.insert(0, "put the condition into the reduction: sum(j, if(i > 0, a[i-1, j], 0))")
+    return Diagnostic(
+        "out-of-bounds",
+        f"'{access.array}' is accessed outside of its shape ({', '.join(show(extent) for extent in shape)})",
+        tuple(notes),
+        tuple(hints),
+        sites=(site_of_access(statement, access),),
+        witness=_witness(statement, access.array, element, values),
+    )
+
+
+def _value(access: Access, axis: int, values: Mapping[str, int]) -> int | None:
+    """Return the subscript of an instance along one axis, None if data decides it."""
+    form, computed = access.indices[axis], _computed(access, axis)
+    if form is not None:
+        return form.evaluate(values)
+    if computed is None:
+        return None
+    found = value_range(computed, {name: (value, value) for name, value in values.items()})
+    return None if found is None else found[0]
+
+
+def _witness(
+    statement: Lowered, array: str, element: tuple[int | None, ...], values: Mapping[str, int]
+) -> Witness:
+    at = tuple((name, value) for name, value in values.items() if name in statement.inames)
+    parameters = tuple((name, value) for name, value in values.items() if name not in statement.inames)
+    first = WitnessInstance(statement.instruction.id, at, statement.name, at)
+    return Witness(WitnessKind.OUTSIDE, array, element, parameters, first)
+

@@ -1,0 +1,350 @@
+"""Arrays of which a part is held in a buffer: that the buffer always has the present values.
+
+Let the *present value* of an element be what its last write in the program gave it, to whichever place: the array
+itself or a buffer.  Every read of an array or of one of its buffers, by instructions and by moves alike, must see the
+present value of the element that it stands for.  By induction over time this is so if the last write to the place that
+is read stands for the same element, and no other place got a newer value of it in between; a move passes on
+what it read at that time.  When the program ends, every element of an argument must be back in the array.
+
+What collects updates in a buffer that began with a neutral element counts as if it had begun with the element's value:
+nobody but these updates may touch it until the buffer is added, once, to the element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from weakref import WeakKeyDictionary
+
+import islpy as isl
+
+from polyloop.dataflow.address_spaces import place
+from polyloop.dataflow.value_flow import Flow, flow_of, hides_others, is_exact, may_flow_of, time_forms
+from polyloop.errors import Diagnostic
+from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.instruction import Copy, Move, MoveRole
+from polyloop.mapping.thread_mapping import Placed, reference_map, storage_map
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import map_from_forms
+from polyloop.program.ir import Access, Lowered
+from polyloop.proof.obligation import Claim, Obligation
+from polyloop.proof.witness import instance, pair
+from polyloop.verification.correspondence import Comparison
+
+__all__ = ["buffer_obligations"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Touch:
+    """An access to one of the places in which an element can be, and the element that is meant."""
+
+    statement: Placed
+    access: Access
+    element: isl.Map
+    meant: Access
+    """The access to the array that it stands for, for messages."""
+
+    def shown(self, values: dict[str, int]) -> str:
+        """Return the element in one instance."""
+        forms = [None if form is None else form.substitute(self.statement.forms) for form in self.meant.indices]
+        inside = ", ".join(
+            "?" if form is None or not form.names() <= values.keys() else str(form.evaluate(values)) for form in forms
+        )
+        return f"{self.meant.array}[{inside}]" if forms else self.meant.array
+
+
+def buffer_obligations(comparison: Comparison) -> Iterator[Obligation]:
+    """Yield, for each array of which parts are in buffers, that every read sees the present value."""
+    for array in dict.fromkeys(comparison.kernel.buffers.values()):
+        buffers = ", ".join(f"'{name}'" for name, of in comparison.kernel.buffers.items() if of == array)
+        says = f"each read of '{array}' and of {buffers} sees the present value, and each value comes back"
+        by = "dataflow through array and buffers, writes to other places in between"
+        yield Obligation(Claim.VALUES, f"'{array}' in {buffers}", says, by, partial(_first, comparison, array))
+
+
+def _first(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
+    yield from islice(_Places(comparison, array).violations(), 1)
+
+
+class _Places:
+    """The places of the elements of one array: itself and its buffers."""
+
+    def __init__(self, comparison: Comparison, array: str) -> None:
+        self.comparison = comparison
+        self.array = array
+        self.real = place(comparison.kernel)
+        self.names = (array, *(name for name, of in comparison.kernel.buffers.items() if of == array))
+        self.space = self.real.spaces[array]
+        statements = self.real.statements.values()
+        self.depth = max((len(self.real.program.places[s.name]) for s in statements), default=0)
+        self.touches = {
+            id(access): self.touch(statement, access)
+            for statement in statements
+            for access in statement.lowered.accesses
+            if access.array in self.names
+        }
+        writes = [touch for touch in self.touches.values() if touch.statement.lowered.is_write(touch.access)]
+        self.writes = [touch for touch in writes if not isinstance(_origin(touch), Move)]
+        self.returns = [
+            touch
+            for touch in writes
+            if touch.access.array == array
+            and (isinstance(_origin(touch), Move) or hides_others(touch.statement, array))
+        ]
+
+    def touch(self, statement: Placed, access: Access) -> _Touch:
+        origin = statement.lowered.instruction.origin
+        if access.array == self.array:
+            return _Touch(statement, access, storage_map(self.real, statement, access, self.space), access)
+        if isinstance(origin, Move):
+            meant = _carried(statement.lowered, origin)
+            return _Touch(statement, access, self.element(statement, meant), meant)
+        other = self.comparison.new.statements[statement.name]
+        meant = other.lowered.accesses[[a is access for a in statement.lowered.accesses].index(True)]
+        return _Touch(statement, access, storage_map(self.comparison.new, other, meant, self.space), meant)
+
+    def element(self, statement: Placed, access: Access) -> isl.Map:
+        """Return ``{ instance -> element }``; not kept, as the access is not."""
+        axes = self.real.axes
+        owners = {AddressSpace.PRIVATE: axes.all, AddressSpace.LOCAL: axes.group}.get(self.space, ())
+        forms = [*(Affine.variable(axis) for axis in owners), *statement.indices(access)]
+        return map_from_forms(statement.domain, statement.dims, forms, self.array)
+
+    def violations(self) -> Iterator[Diagnostic]:
+        for name in self.names:
+            starts = self.starts() if name == self.array else []
+            flow = self.flow(name, starts)
+            for (statement, access), sources, initial in zip(flow.reads, flow.sources, flow.initial, strict=True):
+                origin = statement.lowered.instruction.origin
+                if name == self.array and isinstance(origin, Move) and origin.role is MoveRole.ADD:
+                    continue
+                yield from self.read(self.touches[id(access)], sources, initial)
+        yield from self.lost()
+        yield from self.added()
+
+    def starts(self) -> list[tuple[Placed, Access]]:
+        """Return reads of the array that stand for what a collecting buffer begins with, and note what they touch."""
+        adding = {name for name in self.names for t in self.touches.values()
+                  if t.access.array == name and _role(t) is MoveRole.ADD}  # fmt: skip
+        found = []
+        for touch in [*self.touches.values()]:
+            if _role(touch) is MoveRole.START and touch.access.array in adding:
+                access = touch.meant
+                self.touches[id(access)] = _Touch(touch.statement, access, touch.element, access)
+                found.append((touch.statement, access))
+        return found
+
+    def flow(self, name: str, more: list[tuple[Placed, Access]]) -> Flow:
+        """Return the real dataflow of one place, whose reads are joined by *more*."""
+        if is_exact(self.real, name):
+            known = flow_of(self.real, name)
+            extra = flow_of(self.real, name, more) if more else Flow((), (), ())
+        else:
+            known = may_flow_of(self.real, name)
+            extra = may_flow_of(self.real, name, sinks=more) if more else Flow((), (), ())
+        return Flow(known.reads + extra.reads, known.sources + extra.sources, known.initial + extra.initial)
+
+    def read(
+        self, read: _Touch, sources: tuple[tuple[Placed, isl.Map], ...], initial: isl.Set
+    ) -> Iterator[Diagnostic]:
+        """Yield that one read may see something else than the present value of its element."""
+        before = read.element.intersect_domain(initial)
+        if not initial.is_empty():
+            if read.access.array != self.array:
+                yield _unfilled(read, initial)
+                return
+            for write in self.elsewhere(read):
+                late = before.apply_range(write.element.reverse()).intersect(self.earlier(write, read).reverse())
+                if not late.is_empty():
+                    yield self.stale(read, write, late)
+                    return
+        for source, link in sources:
+            for written in self.written_by(source, read.access.array):
+                yield from self.passed_on(read, written, link)
+
+    def written_by(self, source: Placed, name: str) -> list[_Touch]:
+        return [self.touches[id(write)] for write in source.lowered.writes_to(name)]
+
+    def passed_on(self, read: _Touch, source: _Touch, link: isl.Map) -> Iterator[Diagnostic]:
+        """Yield that the value of *source*, which is what *read* gets, is of another element, or an old one."""
+        wrong = link.subtract(read.element.apply_range(source.element.reverse()))
+        if not wrong.is_empty():
+            yield _wrong_element(read, source, wrong)
+            return
+        if _role(source) is MoveRole.START and not self.collects(source.access.array):
+            yield _not_loaded(read, source, link)
+            return
+        for write in self.elsewhere(read):
+            same = self.same_element(read, write)
+            if same.is_empty():  # mostly so: an element has one place
+                continue
+            since = link.apply_range(self.not_before(source, write)).intersect(same)
+            late = since.intersect(self.earlier(write, read).reverse())
+            if not late.is_empty():
+                yield self.stale(read, write, late)
+                return
+
+    def collects(self, buffer: str) -> bool:
+        return any(_role(touch) is MoveRole.ADD for touch in self.touches.values() if touch.access.array == buffer)
+
+    def elsewhere(self, read: _Touch) -> list[_Touch]:
+        """Return the writes of instructions that may go to another place than *read* looks at."""
+        if self.space is AddressSpace.GLOBAL and read.access.array == self.array:
+            return [write for write in self.writes if write.access.array != self.array]
+        return self.writes
+
+    def same_element(self, read: _Touch, write: _Touch) -> isl.Map:
+        """Return ``{ read -> write }``: of one element in two places."""
+        pairs = read.element.apply_range(write.element.reverse())
+        if read.access.array != write.access.array:
+            return pairs
+        space = self.real.spaces[read.access.array]
+        mine = storage_map(self.real, read.statement, read.access, space)
+        theirs = storage_map(self.real, write.statement, write.access, space)
+        return pairs.subtract(mine.apply_range(theirs.reverse()))
+
+    def times(self, touch: _Touch) -> isl.Map:
+        statement = touch.statement
+        return map_from_forms(statement.domain, statement.dims, time_forms(self.real, statement, self.depth))
+
+    def earlier(self, first: _Touch, second: _Touch) -> isl.Map:
+        """Return ``{ first -> second }``: the first strictly earlier in the loop tree."""
+        times = self.times(first), self.times(second)
+        return times[0].apply_range(isl.Map.lex_lt(times[0].range().get_space())).apply_range(times[1].reverse())
+
+    def not_before(self, source: _Touch, write: _Touch) -> isl.Map:
+        """Return ``{ source -> write }``: not earlier, and not the same write of the program."""
+        times = self.times(source), self.times(write)
+        later = isl.Map.lex_le(times[0].range().get_space())
+        pairs = times[0].apply_range(later).apply_range(times[1].reverse())
+        if isinstance(_origin(source), Copy):
+            one, other = (self.comparison.counterpart(self.comparison.new.statements[t.statement.name])
+                          for t in (source, write))  # fmt: skip
+            if one is other:
+                same = reference_map(source.statement, one).apply_range(reference_map(write.statement, one).reverse())
+                pairs = pairs.subtract(same)
+        return pairs
+
+    def lost(self) -> Iterator[Diagnostic]:
+        """Yield writes to a buffer whose values never come back into an array of the caller's."""
+        if not isinstance(self.comparison.kernel.arrays().get(self.array), ArrayArg):
+            return
+        for write in self.writes:
+            if write.access.array == self.array:
+                continue
+            missing = write.element.domain()
+            for back in self.returns:
+                returned = write.element.apply_range(back.element.reverse()).intersect(self.earlier(write, back))
+                missing = missing.subtract(returned.domain())
+            if not missing.is_empty():
+                at, _ = pair(missing.identity(), write.statement, write.statement)
+                note = f"instance {instance(write.statement, at)} writes {write.shown(dict(at))} into the buffer"
+                yield Diagnostic(
+                    "buffer-not-stored",
+                    f"a value of '{self.array}' would stay in '{write.access.array}'",
+                    (note, "it is not stored after that"),
+                    ("let the buffer be stored: store_expression=None",),
+                    sites=(write.statement.lowered.instruction.site(),),
+                )
+                return
+
+    def added(self) -> Iterator[Diagnostic]:
+        """Yield buffers that would be added to their elements twice."""
+        for touch in [*self.touches.values()]:
+            if _role(touch) is not MoveRole.ADD or touch.access.array == self.array:
+                continue
+            begins = [t for t in self.touches.values()
+                      if _role(t) is MoveRole.START and t.access.array == touch.access.array]  # fmt: skip
+            reader = (touch.statement, touch.access)
+            flow = flow_of(self.real, touch.access.array, [reader], [t.statement for t in begins])
+            links = [link for _, link in flow.sources[0]]
+            if not flow.initial[0].is_empty() or any(not link.is_injective() for link in links):
+                yield Diagnostic(
+                    "term-twice",
+                    f"what '{touch.access.array}' collects would not be added to '{self.array}' once",
+                    ("the buffer begins anew less often than it is added",),
+                    ("keep the loops around the buffer as they were when it was made",),
+                    sites=(touch.statement.lowered.instruction.site(),),
+                )
+                return
+
+    def stale(self, read: _Touch, write: _Touch, late: isl.Map) -> Diagnostic:
+        at, when = pair(late, read.statement, write.statement)
+        reader, writer = read.statement.lowered.instruction, write.statement.lowered.instruction
+        into = f"into '{write.access.array}'" if write.access.array != self.array else "in the array itself"
+        whose = "it" if read.access.array == self.array else f"'{self.array}'"
+        return Diagnostic(
+            "buffer-stale",
+            f"'{read.access.array}' would be read where {whose} has a newer value elsewhere",
+            (
+                f"instance {instance(write.statement, when)} of '{writer.id}' writes {write.shown(dict(when))} {into}",
+                f"instance {instance(read.statement, at)} of '{reader.id}' reads {read.access.array} after that, and "
+                "would see the older value",
+            ),
+            (
+                "let one buffer serve both accesses (within, temporary_address_space), or end it before the other "
+                "access: fewer buffer_inames",
+            ),
+            sites=tuple(dict.fromkeys((writer.site(), reader.site()))),
+        )
+
+
+_known: WeakKeyDictionary[Lowered, Access] = WeakKeyDictionary()
+"""The elements that moves carry; kept with their statements, as caches go by the identity of an access."""
+
+
+def _carried(lowered: Lowered, origin: Move) -> Access:
+    if lowered not in _known:
+        forms = (origin.forms[str(number)] for number in range(len(origin.forms)))
+        _known[lowered] = Access(origin.array, tuple(forms))
+    return _known[lowered]
+
+
+def _origin(touch: _Touch) -> object:
+    return touch.statement.lowered.instruction.origin
+
+
+def _role(touch: _Touch) -> MoveRole | None:
+    origin = touch.statement.lowered.instruction.origin
+    return origin.role if isinstance(origin, Move) else None
+
+
+def _unfilled(read: _Touch, initial: isl.Set) -> Diagnostic:
+    at, _ = pair(initial.identity(), read.statement, read.statement)
+    return Diagnostic(
+        "copy-incomplete",
+        f"'{read.access.array}' would be read where nothing has been stored",
+        (f"instance {instance(read.statement, at)} reads {read.shown(dict(at))} through it",),
+        ("buffer inames that are around all accesses to the part of the array, or leave init_expression out",),
+        sites=(read.statement.lowered.instruction.site(),),
+    )
+
+
+def _not_loaded(read: _Touch, source: _Touch, link: isl.Map) -> Diagnostic:
+    at, _ = pair(link, read.statement, source.statement)
+    array = source.meant.array
+    return Diagnostic(
+        "copy-incomplete",
+        f"'{read.access.array}' would be read where it has its initial value, and not that of '{array}'",
+        (f"instance {instance(read.statement, at)} of '{read.statement.lowered.instruction.id}' "
+         f"reads {read.shown(dict(at))} through it",),
+        ("leave init_expression out, or add what was collected to the array: store_expression=\"base + buffer\"",),
+        sites=(read.statement.lowered.instruction.site(),),
+    )  # fmt: skip
+
+
+def _wrong_element(read: _Touch, source: _Touch, wrong: isl.Map) -> Diagnostic:
+    at, when = pair(wrong, read.statement, source.statement)
+    return Diagnostic(
+        "copy-wrong-element",
+        f"a read of '{read.meant.array}' would see another element",
+        (
+            f"instance {instance(read.statement, at)} of '{read.statement.lowered.instruction.id}' should read "
+            f"{read.shown(dict(at))}",
+            f"'{source.statement.lowered.instruction.id}' has put {source.shown(dict(when))} there",
+        ),
+        ("let the buffer be filled inside all the loops that its elements depend on",),
+        sites=(read.statement.lowered.instruction.site(),),
+    )

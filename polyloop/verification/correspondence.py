@@ -1,0 +1,259 @@
+"""A transformed program beside its reference program: which instance copies which, which read is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.dataflow.address_spaces import place
+from polyloop.dataflow.value_flow import Flow, flow_of, is_exact, known_flow, readers_of, writes_of
+from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.records import leaf_fields
+from polyloop.kernel.domains import parameters_of
+from polyloop.kernel.instruction import Carry, Copy, Partial
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.poly.affine import Affine
+from polyloop.program.ir import leaf_count
+from polyloop.program.lower import Access, Lowered
+from polyloop.verification.unbuffered import unbuffered
+
+__all__ = ["Comparison", "copies", "initial_reads", "original_leaves", "original_read", "reference_flow"]
+
+
+class Comparison:
+    """A transformed program (``new``) beside its reference program (``old``)."""
+
+    def __init__(self, kernel: LoopKernel) -> None:
+        reference = kernel.reference
+        assert reference is not None, "a reference program has no reference"
+        self.kernel = kernel
+        self.old = place(reference.kernel)
+        self.flows: dict[str, Flow] = {}
+        self.counterparts: dict[str, Placed | None] = {}
+
+    @cached_property
+    def new(self) -> Placement:
+        """The transformed program, in which what is in a buffer counts as in its array."""
+        return unbuffered(self.kernel)
+
+    def flow(self, array: str) -> Flow:
+        """Return the transformed program's dataflow of *array*, which must be exact.
+
+        Values that were saved in one launch and reloaded in another count as coming from their writes.
+        """
+        if array not in self.flows:
+            self.flows[array] = _carried(self.new, flow_of(self.new, array))
+        return self.flows[array]
+
+    def counterpart(self, statement: Placed) -> Placed:
+        """Return the reference statement that plays the same part; one that combines partial results has none."""
+        found = self._counterpart(statement)
+        assert found is not None, f"{statement.name} combines partial results, as no statement of the program does"
+        return found
+
+    def combines(self, statement: Placed) -> bool:
+        """Return whether *statement*, a copy, begins or collects what the program has no accumulator for.
+
+        That is so for a reduction of the results of partial ones, which a transform made.
+        """
+        return self._counterpart(statement) is None
+
+    def part_of(self, value: Expression) -> tuple[str, int] | None:
+        """Return the reduction of the program that the sum in a variable is a part of, None if it is no such sum."""
+        if not isinstance(value, p.Variable | p.Subscript):
+            return None
+        name = array_name(value)
+        if name in self.kernel.evaluations:
+            return self.part_of(self.kernel.instruction(self.kernel.evaluations[name]).expression)
+        return self.kernel.partials.get(name)
+
+    def _counterpart(self, statement: Placed) -> Placed | None:
+        lowered = statement.lowered
+        origin = lowered.instruction.origin
+        assert isinstance(origin, Copy | Partial), "only a copy has a counterpart"
+        if statement.name not in self.counterparts:
+            old = _by_instruction(self.old)[origin.instruction]
+            found: Placed | None
+            role = "init" if lowered.role == "combine" else lowered.role  # both run once for each result
+            if isinstance(origin, Partial):
+                found = next(s for s in old if s.lowered.role == role and s.lowered.number in (None, origin.number))
+            elif lowered.role == "plain":
+                found = next(s for s in old if s.lowered.role == "plain")
+            else:
+                found = self._update_like(statement, [s for s in old if s.lowered.role == "update"])
+                if found is not None and role == "init":
+                    array = found.lowered.write.array
+                    found = next(s for s in old if s.lowered.role == "init" and s.lowered.writes_to(array))
+            self.counterparts[statement.name] = found
+        return self.counterparts[statement.name]
+
+    def _update_like(self, statement: Placed, candidates: list[Placed]) -> Placed | None:
+        """Return the reference reduction that an init or update belongs to, None where it combines partial results.
+
+        Another reduction of the instruction may have been moved into a temporary, so their order alone tells
+        nothing: the inames do, and where they do not, the reads.
+        """
+        origin = statement.lowered.instruction.origin
+        assert isinstance(origin, Copy), "only a copy has a counterpart"
+        group = [s for s in self.new.statements.values() if s.lowered.instruction is statement.lowered.instruction]
+        updates = [s for s in group if s.lowered.role == "update"]
+        mine = next(s for s in updates if s.lowered.number == statement.lowered.number)
+        inames = {*mine.lowered.inames, *mine.lowered.fixed}
+        operation = mine.lowered.operation
+        assert operation is not None, "an update belongs to a reduction"
+        part = self.part_of(mine.lowered.rhs) if operation.of_states else None
+        if part is not None and part[0] == origin.instruction:
+            return next(c for c in candidates if c.lowered.number == part[1])
+        candidates = [c for c in candidates if _has_states(c) == operation.of_states]
+        candidates = [c for c in candidates if origin.forms.keys() >= {*c.lowered.inames}]  # it is a copy of no other
+        used = {c.name: {x for i in c.lowered.inames for x in origin.forms[i].names()} & inames for c in candidates}
+        inside = [c for c in candidates if all(_known(origin.forms[i], inames, mine) for i in c.lowered.inames)]
+        if operation.of_states:
+            return next((c for c in inside if used[c.name].issuperset(mine.lowered.own)), None)
+        most = max((len(used[c.name]) for c in inside), default=0)
+        fitting = [c for c in inside if len(used[c.name]) == most]
+        if len(fitting) == 1:
+            return fitting[0]
+        for access in mine.lowered.reads:
+            if access.leaf is not None and access.array not in self.kernel.evaluations:
+                return original_read(self, mine, access)[0]
+        alike = [u for u in updates if {*u.lowered.inames, *u.lowered.fixed} == inames]
+        return fitting[alike.index(mine)]
+
+
+def _carried(placement: Placement, flow: Flow) -> Flow:
+    """Return *flow* with what carries values from launch to launch replaced by what wrote them."""
+    if not any(isinstance(s.lowered.instruction.origin, Carry) for sources in flow.sources for s, _ in sources):
+        return flow
+    origins, initial = [], []
+    for sources, unwritten in zip(flow.sources, flow.initial, strict=True):
+        found: list[tuple[Placed, isl.Map]] = []
+        nobody = unwritten
+        for source, link in sources:
+            written, lost = _written(placement, source, link)
+            found += written
+            nobody = nobody.union(lost)
+        origins.append(tuple(found))
+        initial.append(nobody)
+    return Flow(flow.reads, tuple(origins), tuple(initial))
+
+
+def _written(placement: Placement, source: Placed, link: isl.Map) -> tuple[list[tuple[Placed, isl.Map]], isl.Set]:
+    """Return who wrote the values that *source*, to which *link* leads, passes on, and for whom nobody did."""
+    if not isinstance(source.lowered.instruction.origin, Carry):
+        return [(source, link)], isl.Set.empty(link.domain().get_space())
+    (access,) = source.lowered.reads
+    assert is_exact(placement, access.array), f"{source.name} carries what data decides about"
+    inner, initial = flow_of(placement, access.array, [(source, access)]).of(source, access)
+    lost = link.intersect_range(initial).domain()
+    found: list[tuple[Placed, isl.Map]] = []
+    for writer, step in inner:
+        through = link.apply_range(step)
+        if not through.is_empty():
+            written, unwritten = _written(placement, writer, through)
+            found += written
+            lost = lost.union(unwritten)
+    return found, lost
+
+
+def _has_states(update: Placed) -> bool:
+    operation = update.lowered.operation
+    return operation is not None and operation.of_states
+
+
+def _known(form: Affine, inames: Collection[str], statement: Placed) -> bool:
+    """Return whether *form* is one of *inames* and the parameters."""
+    return form.names() <= {*inames, *parameters_of(statement.domain)}
+
+
+def reference_flow(placement: Placement, array: str) -> Flow:
+    """Return the reference program's dataflow of *array*, which must be exact."""
+    return known_flow(placement, array)
+
+
+def initial_reads(
+    placement: Placement, array: str, dtype: np.dtype[np.generic] | None
+) -> Iterator[tuple[Placed, Access, isl.Set]]:
+    """Yield the reads of *array*, whose accesses must be exact, that see its value before the program, and where.
+
+    Each field of a record is looked at by itself: what an assignment of one field keeps is not read.
+    """
+    reads = [(s, a) for s, a in readers_of(placement, array) if not a.keeps]
+    writes = writes_of(placement, array)
+    has_fields = any(write.fields for _, write in writes)
+    fields: Iterable[tuple[str, ...]] = [()]
+    if has_fields and dtype is not None:
+        fields = leaf_fields(dtype)
+    elif has_fields:
+        named = {access.fields for access in (*(a for _, a in reads), *(a for _, a in writes))}
+        fields = sorted((named - {()}) | {("(the rest)",)})
+    for field in fields:
+        if has_fields:
+            sinks = [(s, a) for s, a in reads if a.covers(field)]
+            flow = flow_of(placement, array, sinks, [s for s, write in writes if write.covers(field)])
+        else:
+            flow = reference_flow(placement, array)
+        if flow.is_direct:
+            continue
+        for (statement, access), initial in zip(flow.reads, flow.initial, strict=True):
+            if not initial.is_empty():
+                yield statement, access, initial
+
+
+def original_read(comparison: Comparison, reader: Placed, access: Access) -> tuple[Placed, Access]:
+    """Return the reference program's read for a read that a transform left in its place."""
+    instruction = reader.lowered.instruction
+    origin = instruction.origin
+    assert isinstance(origin, Copy | Partial), "only a copy has a reference read"
+    if access.is_bound:
+        same = comparison.counterpart(reader)
+        found = next((a for a in same.lowered.reads if a.is_bound and a.array == access.array), None)
+        assert found is not None, f"'{access.array}' bounds {reader.name}, but not {same.name}"
+        return same, found
+    number = 0
+    for _, candidate in comparison.new.program.leaves(instruction.id):
+        if candidate is access:
+            break
+        number += leaf_count(comparison.new.program, comparison.old.program, candidate)
+    statement, original = original_leaves(comparison, origin)[number]
+    return comparison.old.statements[statement.name], original
+
+
+def original_leaves(comparison: Comparison, origin: Copy | Partial) -> list[tuple[Lowered, Access]]:
+    """Return the numbered reads of the reference program that those of a copy, or of a partial sum, stand for."""
+    leaves = comparison.old.program.leaves(origin.instruction)
+    if isinstance(origin, Partial):
+        return [entry for entry in leaves if entry[0].number == origin.number]
+    return leaves
+
+
+def copies(comparison: Comparison, reference: Placed) -> Iterator[Placed]:
+    """Yield the transformed statements that execute instances of *reference*."""
+    for statement in _copies_by_instruction(comparison.new).get(reference.lowered.instruction.id, ()):
+        partial = statement.lowered.role == "combine" or comparison.combines(statement)
+        if not partial and comparison.counterpart(statement) is reference:
+            yield statement
+
+
+@memoised
+def _by_instruction(placement: Placement) -> dict[str, list[Placed]]:
+    """Return the statements of each instruction, in their order."""
+    found: dict[str, list[Placed]] = {}
+    for statement in placement.statements.values():
+        found.setdefault(statement.lowered.instruction.id, []).append(statement)
+    return found
+
+
+@memoised
+def _copies_by_instruction(placement: Placement) -> dict[str, list[Placed]]:
+    """Return the statements that copy those of each instruction of the reference program, in their order."""
+    found: dict[str, list[Placed]] = {}
+    for statement in placement.statements.values():
+        if isinstance(origin := statement.lowered.instruction.origin, Copy):
+            found.setdefault(origin.instruction, []).append(statement)
+    return found

@@ -1,0 +1,426 @@
+"""Variables whose accesses keep their order: a proof by distances, for which ISL's dataflow is not asked.
+
+Let each statement that accesses a variable have one copy in the transformed program, which runs no instance twice and
+touches the elements that the reference program's instance touches.  If every two accesses to one element, one of which
+is a write, run in the order that they have in the reference program, then before each read there are the same writes in
+the same order: it sees the same write, and each element ends with the same one.  That each instance runs at all is a
+claim of its own (``Claim.COVERAGE``).
+
+The distance of two instances of the reference program, iname by iname, tells which of them is first, and what is known
+of it is found once.  A transformed program has other inames, of which those of the reference program are linear forms:
+so a distance there has finitely many sides, and that none of them leads backwards is asked of a small set without
+parameters.
+
+Running before is transitive.  Let statements stand behind one another in one body, over the same instances, and let
+each write the element that the others touch in the same instance.  Then what one of them does before another access is
+in order with it if each is in order with the next one, the last one with the first one (in a later iteration) and with
+what follows, and the first one with what precedes: the others of their instance are links of a chain.  So a *run* of
+such statements is asked about by its neighbours and its ends.
+
+Where blocks or threads have variables of their own, only accesses to the same one count.  Then a read must see, in the
+reference program, only writes of its own iteration of some loops, and who shares that iteration shares the variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import pairwise
+
+import islpy as isl
+
+from polyloop.dataflow.conflicts import never_meet
+from polyloop.dataflow.value_flow import Flow, is_exact, known_flow, known_may_flow, readers_of, writers_of
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.instruction import Copy
+from polyloop.kernel.kernel import memoised
+from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
+from polyloop.poly.affine import Affine
+from polyloop.poly.budget import looking_at
+from polyloop.poly.sets import Row, add_rows, constant_bounds, map_from_forms, universe
+from polyloop.program.lower import Access
+
+__all__ = ["keeps_order"]
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
+_SET = isl.dim_type.set
+_PARAM = isl.dim_type.param
+
+
+@dataclass(frozen=True, eq=False)
+class _Distances:
+    """How far ``second`` runs after ``first`` where both touch one element, as a set over the inames ``names``."""
+
+    first: Placed
+    second: Placed
+    names: tuple[str, ...]
+    found: isl.Set
+
+
+@dataclass(frozen=True, eq=False)
+class _Users:
+    """The statements of the reference program that access a variable, and how far apart those accesses are."""
+
+    statements: tuple[Placed, ...]
+    distances: tuple[_Distances, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Memory:
+    """What is known of a program, by variable.
+
+    ``around`` has loops such that each read sees writes of its own iteration of them alone, None where a read may see
+    what was there before the program; ``verdicts`` are those of a transformed program against its reference program.
+    """
+
+    users: dict[str, _Users | None] = field(default_factory=dict)
+    around: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    verdicts: dict[tuple[Placement, str], bool] = field(default_factory=dict)
+
+
+@memoised
+def _memory(placement: Placement) -> _Memory:
+    return _Memory()
+
+
+def keeps_order(new: Placement, old: Placement, variable: str) -> bool:
+    """Return whether the accesses to *variable* are sure to run in the order of the reference program.
+
+    False means nothing.
+
+    Parameters
+    ----------
+    new
+        The transformed program.
+    old
+        The reference program.
+    """
+    verdicts = _memory(new).verdicts
+    key = (old, variable)
+    if key not in verdicts:
+        verdicts[key] = _decide(new, old, variable)
+    return verdicts[key]
+
+
+def _decide(new: Placement, old: Placement, variable: str) -> bool:
+    kernel = new.program.kernel
+    if kernel.buffers or variable in kernel.evaluations:
+        return False
+    known = _memory(old)
+    if variable not in known.users:
+        known.users[variable] = _users(old, variable)
+    users = known.users[variable]
+    if users is None:
+        return False
+    found = _copies(new, users, variable)
+    if found is None:
+        return False
+    owner = _owner(new, variable)
+    if owner:
+        if variable not in known.around:
+            known.around[variable] = _around(old, variable)
+        around = known.around[variable]
+        if around is None or not _together(found, around, owner):
+            return False
+    return all(_is_once(one) for one in found.values()) and all(
+        _in_order(new, found[entry.first], found[entry.second], entry, owner) for entry in users.distances
+    )
+
+
+# {{{ the reference program
+
+
+def _accesses(statement: Placed, variable: str) -> list[Access]:
+    return [access for access in statement.lowered.accesses if access.array == variable]
+
+
+def _users(old: Placement, variable: str) -> _Users | None:
+    """Return who accesses *variable* in the reference program, None where this module can say nothing about it."""
+    statements = tuple(dict.fromkeys((*writers_of(old, variable), *(s for s, _ in readers_of(old, variable)))))
+    if old.axes.all or not all(_is_plain(statement, variable) for statement in statements):
+        return None
+    found = [_distances(old, first, second, variable) for first, second in _links(old, statements, variable)]
+    return _Users(statements, tuple(entry for entry in found if entry is not None))
+
+
+def _links(old: Placement, statements: Sequence[Placed], variable: str) -> Iterator[tuple[Placed, Placed]]:
+    """Yield pairs of statements such that where these keep their order, all do: neighbours in runs, and ends of runs.
+
+    Let ``a`` be of one run and ``b`` of the same or another one, and let instance ``p`` of ``a`` run before instance
+    ``q`` of ``b``.  Each run is one body without other accesses in between, so instance ``p`` of the last of the run of
+    ``a`` runs before instance ``q`` of the first of the run of ``b``, unless that is one instance of one run.  All on
+    the way touch the element, and write it where a run has more than one statement.
+    """
+    places = old.program.places
+    runs: list[list[Placed]] = []
+    for statement in sorted(statements, key=lambda s: places[s.name]):
+        if runs and _is_alike(old, runs[-1][-1], statement, variable):
+            runs[-1].append(statement)
+        else:
+            runs.append([statement])
+    for run in runs:
+        yield from pairwise(run)
+    for first in runs:
+        for second in runs:
+            yield first[-1], second[0]
+
+
+def _is_alike(old: Placement, first: Placed, second: Placed, variable: str) -> bool:
+    """Return whether two statements stand in one body, over the same instances, and write and touch the same element.
+
+    The loops around both are all their dimensions, so what stands in the body runs once for each instance.
+    """
+    a, b = (old.program.places[s.name] for s in (first, second))
+    if a[:-1] != b[:-1] or first.dims != second.dims or {x for x in a if isinstance(x, str)} != {*first.dims}:
+        return False
+    if not first.domain.is_equal(second.domain):
+        return False
+    if any(s.lowered.atomic or s.lowered.is_conditional or s.lowered.role != "plain" for s in (first, second)):
+        return False
+    if not all(s.lowered.writes_to(variable) for s in (first, second)):
+        return False
+    forms = {side.indices(access) for side in (first, second) for access in _accesses(side, variable)}
+    return len(forms) == 1 and None not in next(iter(forms))
+
+
+def _is_plain(statement: Placed, variable: str) -> bool:
+    lowered = statement.lowered
+    return (
+        lowered.role in ("plain", "init", "update")
+        and not (lowered.along or lowered.across or lowered.fixed or lowered.after)
+        and not lowered.instruction.is_c
+        and not any(access.fields or access.domain is not None for access in _accesses(statement, variable))
+    )
+
+
+def _distances(old: Placement, first: Placed, second: Placed, variable: str) -> _Distances | None:
+    """Return how far *second* is from *first* where it runs after it and both touch one element; None if nowhere."""
+    sides = (_accesses(first, variable), _accesses(second, variable))
+    if all(never_meet(a, b) for a in sides[0] for b in sides[1]):
+        return None
+    pairs = _pairs(old, first, second, variable)
+    if pairs is None:
+        return None
+    names = tuple(x for x in first.dims if x in second.dims)
+    loops, earlier = common_loops(old, first, second)
+    parts = []
+    for loop in loops:
+        i, j = first.dims.index(loop), second.dims.index(loop)
+        parts.append(pairs.order_lt(_IN, i, _OUT, j))
+        pairs = pairs.equate(_IN, i, _OUT, j)
+    if earlier:
+        parts.append(pairs)
+    parts = [part for part in parts if not part.is_empty()]
+    if not parts:
+        return None
+    return _Distances(first, second, names, _apart(reduce(isl.Map.union, parts), first, second, names))
+
+
+def _pairs(old: Placement, first: Placed, second: Placed, variable: str) -> isl.Map | None:
+    """Return the pairs of instances that touch one element, one of them writing it, and whose order matters."""
+    space = old.spaces[variable]
+    cells = [
+        [(storage_map(old, side, access, space), side.lowered.is_write(access)) for access in _accesses(side, variable)]
+        for side in (first, second)
+    ]
+    looking_at(first, _accesses(first, variable)[0], second, _accesses(second, variable)[0])
+    free = first.lowered.commutes_with(second.lowered)
+    writes = [_union([cell for cell, is_write in side if is_write]) for side in cells]
+    reads = [_union([cell for cell, is_write in side if not is_write]) for side in cells]
+    found = []
+    for a, b, is_free in (
+        (writes[0], writes[1], free),
+        (writes[0], reads[1], False),
+        (reads[0], writes[1], False),
+    ):
+        if a is not None and b is not None and not is_free:
+            found.append(a.apply_range(b.reverse()))
+    return _union(found)
+
+
+def _union(maps: Sequence[isl.Map]) -> isl.Map | None:
+    return reduce(isl.Map.union, maps) if maps else None
+
+
+def _apart(pairs: isl.Map, first: Placed, second: Placed, names: tuple[str, ...]) -> isl.Set:
+    """Return the distances of *pairs* along *names*, whatever the parameters."""
+    for kind, side in ((_IN, first), (_OUT, second)):
+        for position in range(len(side.dims) - 1, -1, -1):
+            if side.dims[position] not in names:
+                pairs = pairs.project_out(kind, position, 1)
+    order = [x for x in second.dims if x in names]
+    if tuple(order) != names:
+        forms = [Affine.variable(x) for x in names]
+        pairs = pairs.apply_range(map_from_forms(isl.Set.universe(pairs.range().get_space()), order, forms))
+    found = pairs.reset_tuple_id(_IN).reset_tuple_id(_OUT).deltas()
+    return found.project_out(_PARAM, 0, found.dim(_PARAM)).coalesce()
+
+
+def _around(old: Placement, variable: str) -> tuple[str, ...] | None:
+    exact = is_exact(old, variable)
+    flow: Flow = known_flow(old, variable) if exact else known_may_flow(old, variable)
+    if not all(initial.is_empty() for initial in flow.initial):
+        return None
+    links = [
+        (reader, writer, link)
+        for (reader, _), sources in zip(flow.reads, flow.sources, strict=True)
+        for writer, link in sources
+    ]
+    shared = [x for x in links[0][0].dims if all(x in r.dims and x in w.dims for r, w, _ in links)] if links else []
+    return tuple(x for x in shared if all(_within(x, *entry) for entry in links))
+
+
+def _within(loop: str, reader: Placed, writer: Placed, link: isl.Map) -> bool:
+    same = link.equate(_IN, reader.dims.index(loop), _OUT, writer.dims.index(loop))
+    return bool(link.is_subset(same))
+
+
+# }}}
+# {{{ the transformed program
+
+
+@dataclass(frozen=True, eq=False)
+class _Copied:
+    """A statement and the one that it copies; ``forms`` has the inames of that one, over the dimensions of its own."""
+
+    new: Placed
+    reference: Placed
+    forms: Mapping[str, Affine]
+    bounds: Mapping[str, tuple[int | None, int | None]]
+    """The least and greatest value of each dimension, None where there is none."""
+
+
+def _owner(new: Placement, variable: str) -> tuple[str, ...]:
+    """Return the axes that number copies of *variable*."""
+    match new.spaces[variable]:
+        case AddressSpace.PRIVATE:
+            return new.axes.all
+        case AddressSpace.LOCAL:
+            return new.axes.group
+        case _:
+            return ()
+
+
+def _copies(new: Placement, users: _Users, variable: str) -> dict[Placed, _Copied] | None:
+    """Return the only copy of each statement that accesses *variable*, None where something else accesses it."""
+    originals = {(s.lowered.instruction.id, s.lowered.role, s.lowered.number): s for s in users.statements}
+    mine = dict.fromkeys((*writers_of(new, variable), *(s for s, _ in readers_of(new, variable))))
+    found: dict[Placed, _Copied] = {}
+    for statement in mine:
+        origin, lowered = statement.lowered.instruction.origin, statement.lowered
+        if not isinstance(origin, Copy) or statement.repeated or not _is_plain(statement, variable):
+            return None
+        reference = originals.get((origin.instruction, lowered.role, lowered.number))
+        if reference is None or reference in found:
+            return None
+        one = _copied(statement, reference, origin)
+        if one is None or not _same_accesses(one, variable):
+            return None
+        found[reference] = one
+    return found if len(originals) == len(users.statements) == len(found) else None
+
+
+def _copied(statement: Placed, reference: Placed, origin: Copy) -> _Copied | None:
+    forms: dict[str, Affine] = {}
+    known = {*statement.dims, *(statement.domain.get_dim_name(_PARAM, n) for n in range(statement.domain.dim(_PARAM)))}
+    for iname in reference.lowered.inames:
+        form = origin.forms[iname].substitute(statement.forms)
+        if not all(isinstance(name, str) and name in known for name, _ in form.terms):
+            return None
+        forms[iname] = form
+    looking_at(statement, reference)
+    instances = map_from_forms(statement.domain, statement.dims, [forms[x] for x in reference.dims])
+    if not instances.range().is_subset(reference.domain):
+        return None
+    bounds = {name: constant_bounds(statement.domain, position) for position, name in enumerate(statement.dims)}
+    return _Copied(statement, reference, forms, bounds)
+
+
+def _same_accesses(one: _Copied, variable: str) -> bool:
+    """Return whether the statement touches the elements that the one it copies touches, in the same order."""
+    mine, others = _accesses(one.new, variable), _accesses(one.reference, variable)
+    if len(mine) != len(others) or one.new.lowered.atomic != one.reference.lowered.atomic:
+        return False
+    for access, other in zip(mine, others, strict=True):
+        wanted = tuple(None if form is None else form.substitute(one.forms) for form in other.indices)
+        if one.new.indices(access) != wanted or access.is_bound != other.is_bound:
+            return False
+        if one.new.lowered.is_write(access) != one.reference.lowered.is_write(other):
+            return False
+    return True
+
+
+def _steps(dims: Sequence[str], first: Sequence[_Copied], second: Sequence[_Copied]) -> isl.Set:
+    """Return the distances along *dims* from an instance of one of *first* to one of one of *second*."""
+    rows = []
+    for name in dims:
+        for ends, begins, sign in ((second, first, -1), (first, second, 1)):
+            highs, lows = [one.bounds[name][1] for one in ends], [one.bounds[name][0] for one in begins]
+            if None not in highs and None not in lows:
+                most = max(high for high in highs if high is not None) - min(low for low in lows if low is not None)
+                rows.append(Row(Affine(((name, sign),), most)))
+    return add_rows(universe(_NOTHING, dims), dims, rows)
+
+
+_NOTHING = isl.Set("{ : }")
+
+
+def _is_once(one: _Copied) -> bool:
+    """Return whether no two instances stand for the same one of the reference program."""
+    dims = one.new.dims
+    same = add_rows(_steps(dims, [one], [one]), dims, [Row(_linear(form, dims), True) for form in one.forms.values()])
+    none = add_rows(universe(_NOTHING, dims), dims, [Row(Affine.variable(x), True) for x in dims])
+    return bool(same.is_subset(none))
+
+
+def _linear(form: Affine, dims: Sequence[str]) -> Affine:
+    """Return how much *form* grows along a distance: what does not depend on *dims* is the same at both ends."""
+    return Affine(tuple(term for term in form.terms if term[0] in dims), 0)
+
+
+def _together(found: Mapping[Placed, _Copied], around: Sequence[str], owner: Sequence[str]) -> bool:
+    """Return whether instances of one iteration of the loops *around* have the same variable, whoever they are of."""
+    first, *others = found.values()
+    if not all(x in first.forms for x in around):
+        return False
+    if any(one.forms[x] != first.forms[x] for one in others for x in around):
+        return False
+    inside = {name for x in around for name, _ in first.forms[x].terms}
+    dims = tuple(x for x in first.new.dims if x in inside or x in owner)
+    copies = list(found.values())
+    if not all({*dims} <= one.bounds.keys() for one in copies):
+        return False
+    same = add_rows(_steps(dims, copies, copies), dims, [Row(_linear(first.forms[x], dims), True) for x in around])
+    equal = add_rows(universe(_NOTHING, dims), dims, [Row(Affine.variable(x), True) for x in owner])
+    return bool(same.is_subset(equal))
+
+
+def _in_order(new: Placement, first: _Copied, second: _Copied, far: _Distances, owner: Sequence[str]) -> bool:
+    """Return whether *second* runs after *first* at every distance at which it does so in the reference program."""
+    loops, earlier = common_loops(new, first.new, second.new)
+    dims = tuple(x for x in first.new.dims if x in second.new.dims)
+    forms = [first.forms[x] if _is_shared(x, first, second, dims) else None for x in far.names]
+    steps = _steps(dims, [first], [second])
+    steps = add_rows(steps, dims, [Row(Affine.variable(axis), True) for axis in owner])
+    to_old = map_from_forms(steps, dims, [None if form is None else _linear(form, dims) for form in forms])
+    rest = to_old.intersect_range(far.found).domain()
+    for loop in loops:
+        back = Row(Affine(((loop, -1),), -1))
+        if not add_rows(rest, dims, [back]).is_empty():
+            return False
+        rest = add_rows(rest, dims, [Row(Affine.variable(loop), True)])
+        if rest.is_empty():
+            return True
+    return earlier or bool(rest.is_empty())
+
+
+def _is_shared(iname: str, first: _Copied, second: _Copied, dims: Sequence[str]) -> bool:
+    """Return whether both statements have *iname* as the same form of dimensions that both have."""
+    form = first.forms[iname]
+    names = {name for name, _ in form.terms if name in first.bounds or name in second.bounds}
+    return form == second.forms[iname] and names <= {*dims}
+
+
+# }}}

@@ -1,0 +1,508 @@
+"""The order of a transformed kernel against its reference program.
+
+Every read of the transformed program must get its value from a copy of the write that the
+reference program's read gets it from, and every element must end with the same write.  Findings carry two
+concrete instances.  The order looked at is that of the loop tree; that threads do not disturb it is
+checked by ``polyloop.sync.races``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import Final
+
+import islpy as isl
+
+from polyloop.dataflow.conflicts import Conflict, conflict_pairs, conflicts, never_meet
+from polyloop.dataflow.nosync import not_denied
+from polyloop.dataflow.value_flow import hides_others, is_exact, known_may_flow, may_flow_of, readers_of, writes_of
+from polyloop.errors import Diagnostic, WitnessKind
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.instruction import Copy, Partial
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.mapping.thread_mapping import Placed, Placement, reference_map
+from polyloop.poly.budget import looking_at
+from polyloop.poly.sets import map_from_forms
+from polyloop.program.lower import Access
+from polyloop.proof.obligation import Claim, Obligation, findings
+from polyloop.proof.witness import element, instance, pair, point_set, witness
+from polyloop.verification.correspondence import Comparison, copies, original_read, reference_flow
+from polyloop.verification.distance_test import keeps_order
+from polyloop.verification.lockstep import lockstep_obligations
+from polyloop.verification.term_order import term_order_obligations
+
+__all__ = ["compare", "order_obligations", "order_violations"]
+
+
+def _named_arrays(kernel: LoopKernel) -> list[str]:
+    """Return the written variables that the reference program has too."""
+    assert kernel.reference is not None
+    written = dict.fromkeys(name for instruction in kernel.reference.kernel.instructions for name in instruction.writes)
+    return list(written)
+
+
+def order_violations(kernel: LoopKernel) -> Iterator[Diagnostic]:
+    """Yield why the order of *kernel*'s loops is not the reference program's, as far as values can tell.
+
+    What is looked at are the variables of the user's program; temporaries that transforms made are proven by
+    :func:`value_violations`.
+    """
+    yield from findings(kernel, order_obligations(Comparison(kernel)))
+
+
+def order_obligations(comparison: Comparison) -> Iterator[Obligation]:
+    """Yield what has to hold of the order of a transformed program."""
+    yield from lockstep_obligations(comparison)
+    for array in _named_arrays(comparison.kernel):
+        says = f"each read of '{array}' sees the write that it sees in the program"
+        if isinstance(comparison.kernel.arrays().get(array), ArrayArg):
+            says += ", and each element ends with the same write"
+        by, find = partial(_order_argument, comparison, array), partial(_order_findings, comparison, array)
+        yield Obligation(Claim.ORDER, f"'{array}'", says, by, find)
+    yield from term_order_obligations(comparison)
+
+
+def _order_argument(comparison: Comparison, array: str) -> str:
+    if array not in _ordered_arrays(comparison.old):
+        return "no element is written twice, and nothing reads it"
+    new = comparison.new
+    if _is_kept(comparison, array):
+        return "distances between accesses to one element, none of which leads backwards"
+    if is_exact(comparison.old, array) and is_exact(new, array):
+        return "value-based dataflow, against the program's"
+    return "all pairs that may meet keep their order"
+
+
+def _order_findings(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
+    for finding in _array_violations(comparison, array):
+        yield replace(finding, notes=(*finding.notes, *_about_c(comparison.kernel, array)))
+
+
+def _about_c(kernel: LoopKernel, array: str) -> Iterator[str]:
+    """Yield what to know of a temporary that C text writes."""
+    for instruction in kernel.instructions:
+        if instruction.is_c and array in instruction.writes and array in kernel.temporaries:
+            yield (
+                f"the C text of '{instruction.id}' may leave '{array}' as it was: if each instance has its own value, "
+                "assign one in an instruction before"
+            )
+            return
+
+
+def _array_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
+    old = comparison.old
+    if array not in _ordered_arrays(old):
+        return
+    new = comparison.new
+    is_argument = isinstance(new.program.kernel.arrays().get(array), ArrayArg)
+    if _is_kept(comparison, array):
+        return
+    if not is_exact(old, array) or not is_exact(new, array):
+        yield from (_may_violations if is_argument else _may_flow_violations)(comparison, array)
+        return
+    known = reference_flow(old, array)
+    found = comparison.flow(array)
+    for (reader, access), sources, initial in zip(found.reads, found.sources, found.initial, strict=True):
+        if not isinstance(reader.lowered.instruction.origin, Copy | Partial):
+            continue
+        if not _is_compared(reader, access):
+            continue
+        reference, original = original_read(comparison, reader, access)
+        wanted, wanted_initial = known.of(reference, original)
+        to_reference = _to_reference(reader, reference)
+        original_flow = (reference, wanted, wanted_initial)
+        yield from compare(comparison, (reader, access), sources, initial, original_flow, to_reference)
+    if is_argument:
+        yield from _final_violations(comparison, array)
+
+
+def _is_compared(reader: Placed, access: Access) -> bool:
+    """Return whether a read has one in the reference program: where threads combine, those of its beginning stand."""
+    return access.leaf is not None or (access.is_bound and reader.lowered.role != "combine")
+
+
+def _to_reference(reader: Placed, reference: Placed) -> isl.Map:
+    """Return the reference instances of *reader*, which idle threads that only combine have none of."""
+    relation = reference_map(reader, reference)
+    return relation.intersect_range(reference.domain) if reader.lowered.across else relation
+
+
+def _is_kept(comparison: Comparison, array: str) -> bool:
+    """Return whether all accesses keep their order; it is not asked where the dataflow is found more quickly."""
+    old = comparison.old
+    if is_exact(old, array) and reference_flow(old, array).is_direct:
+        return False
+    return keeps_order(comparison.new, old, array)
+
+
+@memoised
+def _ordered_arrays(placement: Placement) -> frozenset[str]:
+    """Return the written arrays of a reference program for which the order of accesses can matter."""
+    written = {write.array for statement in placement.statements.values() for write in statement.lowered.writes}
+    return frozenset(array for array in written if _needs_order(placement, array))
+
+
+def _needs_order(placement: Placement, array: str) -> bool:
+    """Return whether the order of accesses can matter: there is a read, or there may be two writes of one element."""
+    writes = writes_of(placement, array)
+    if readers_of(placement, array):
+        return True
+    if any(not never_meet(a, b) for number, (_, a) in enumerate(writes) for _, b in writes[:number]):
+        return True
+    return any(not hides_others(writer, array) or _overwrites(writer, write) for writer, write in writes)
+
+
+def compare(
+    comparison: Comparison,
+    read: tuple[Placed, Access],
+    sources: Sequence[tuple[Placed, isl.Map]],
+    initial: isl.Set,
+    reference: tuple[Placed, Sequence[tuple[Placed, isl.Map]], isl.Set],
+    to_reference: isl.Map,
+) -> Iterator[Diagnostic]:
+    """Yield where a read gets another value than the reference program's: *sources* against *reference*.
+
+    Which relations are compared decides whether there is such a place: it is remembered of a read of one writer, of
+    nothing else, where there is none.
+    """
+    original, wanted, _ = reference
+    if len(sources) != 1 or not initial.plain_is_empty():
+        yield from _differences(comparison, read, sources, initial, reference, to_reference)
+        return
+    ((writer, relation),) = sources
+    counterpart = comparison.counterpart(writer)
+    link = next((link for source, link in wanted if source is counterpart), None)
+    compared = (to_reference, relation, reference_map(writer, counterpart), link)
+    known, key = _alike(comparison.old), tuple(map(id, compared))
+    if key in known:
+        looking_at(*read, original)
+        looking_at(*read, writer, writer.lowered.writes_to(read[1].array)[0])
+        return
+    found = tuple(_differences(comparison, read, sources, initial, reference, to_reference))
+    if not found:
+        if len(known) >= _RECENT:
+            known.clear()
+        known[key] = compared
+    yield from found
+
+
+_RECENT: Final = 256
+
+
+@memoised
+def _alike(old: Placement) -> dict[tuple[int, ...], Sequence[object]]:
+    """Return where it is kept for which relations :func:`compare` found nothing, by identity: they are kept."""
+    del old
+    return {}
+
+
+def _differences(
+    comparison: Comparison,
+    read: tuple[Placed, Access],
+    sources: Sequence[tuple[Placed, isl.Map]],
+    initial: isl.Set,
+    reference: tuple[Placed, Sequence[tuple[Placed, isl.Map]], isl.Set],
+    to_reference: isl.Map,
+) -> Iterator[Diagnostic]:
+    original, wanted, wanted_initial = reference
+    looking_at(*read, original)
+    wrong_initial = to_reference.intersect_domain(initial).intersect_range(
+        isl.Set.universe(wanted_initial.get_space()).subtract(wanted_initial)
+    )
+    if not wrong_initial.is_empty():
+        yield _unwritten(read, wrong_initial, wanted, original)
+        return
+    for writer, relation in sources:
+        counterpart = comparison.counterpart(writer)
+        looking_at(*read, writer, writer.lowered.writes_to(read[1].array)[0])
+        used = relation.intersect_domain(to_reference.domain())  # what a scan adds for nobody may be anything
+        got = used.apply_range(reference_map(writer, counterpart))
+        allowed = [link for source, link in wanted if source is counterpart]
+        expected_map = to_reference.apply_range(allowed[0]) if allowed else None
+        wrong = got if expected_map is None else got.subtract(expected_map)
+        if not wrong.is_empty():
+            bad = relation.intersect_domain(wrong.domain())
+            yield _wrong_source(comparison, read, writer, bad, original, wanted, wanted_initial, to_reference)
+            return
+
+
+def _unwritten(
+    read: tuple[Placed, Access], wrong: isl.Map, wanted: Sequence[tuple[Placed, isl.Map]], original: Placed
+) -> Diagnostic:
+    reader, access = read
+    is_copied = access not in reader.lowered.accesses
+    at, _ = pair(wrong, reader, original)
+    note = f"instance {instance(reader, at)} would read {element(reader, access, at)} before it is written"
+    sites = [reader.lowered.instruction.site()]
+    shown = witness(WitnessKind.UNWRITTEN, (reader, access, at), (reader, at))
+    chains = ((writer, wrong.apply_range(link)) for writer, link in wanted)
+    writer, chain = next(((writer, chain) for writer, chain in chains if not chain.is_empty()), (reader, None))
+    if chain is not None:
+        at, source = pair(chain, reader, writer)
+        cell = element(writer, writer.lowered.writes_to(access.array)[0], source)
+        if not is_copied and "?" in cell:
+            cell = element(reader, access, at)
+        how = "through a copy that would be made before" if is_copied else "and would run first"
+        note = f"instance {instance(writer, source)} writes {cell}; instance {instance(reader, at)} reads it {how}"
+        written = (writer, writer.lowered.writes_to(access.array)[0], source)
+        shown = witness(WitnessKind.EARLY, written, (writer, source), (reader, at))
+        if writer.lowered.instruction.id != reader.lowered.instruction.id:
+            sites.insert(0, writer.lowered.instruction.site())
+    message = f"'{access.array}' would be {'copied' if is_copied else 'read'} before it is written"
+    hint = "keep the loops of the write around or before those of the read"
+    if is_copied:
+        hint = "let the copy be made later, inside the loops around both: name them as outer inames"
+    return Diagnostic("illegal-order", message, (note,), (hint,), sites=tuple(sites), witness=shown)
+
+
+def _wrong_source(
+    comparison: Comparison,
+    read: tuple[Placed, Access],
+    writer: Placed,
+    bad: isl.Map,
+    original: Placed,
+    wanted: Sequence[tuple[Placed, isl.Map]],
+    wanted_initial: isl.Set,
+    to_reference: isl.Map,
+) -> Diagnostic:
+    reader, access = read
+    at, source = pair(bad, reader, writer)
+    cell = element(reader, access, at)
+    note = f"instance {instance(reader, at)} would read {cell} as written by instance {instance(writer, source)}"
+    expected = "its value before the kernel"
+    point = bad.intersect_domain(bad.domain().intersect(point_set(bad.domain(), reader.dims, at)))
+    for other, link in wanted:
+        chain = to_reference.intersect_domain(point.domain()).apply_range(link)
+        if not chain.is_empty():
+            _, right = pair(chain, reader, other)
+            expected = f"the value of instance {instance(other, right)}"
+    sites = [reader.lowered.instruction.site()]
+    if writer.lowered.instruction.id != reader.lowered.instruction.id:
+        sites.insert(0, writer.lowered.instruction.site())
+    return Diagnostic(
+        "illegal-order",
+        f"'{access.array}' would be overwritten before it is read",
+        (note, f"it should read {expected}"),
+        ("keep the order of the loops, or let a temporary hold the earlier value",),
+        sites=tuple(sites),
+        witness=witness(WitnessKind.OVERWRITTEN, (reader, access, at), (writer, source), (reader, at)),
+    )
+
+
+def _final_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
+    """Yield elements of an argument that would end with another write than in the reference program."""
+    new, old = comparison.new, comparison.old
+    writes = writes_of(new, array)
+    if len(writes) == 1 and not _overwrites(*writes[0]):
+        return
+    seen: set[tuple[str, str]] = set()
+    for first, a in writes_of(old, array):
+        for second, b in writes_of(old, array):
+            if never_meet(a, b):
+                continue
+            pairs = conflict_pairs(old, first, a, second, b)
+            for conflict in conflicts(old, first, second, pairs):
+                key = (first.name, second.name)
+                if key in seen:
+                    continue
+                violation = _reordered(comparison, array, conflict, a, b)
+                if violation is not None:
+                    seen.add(key)
+                    yield violation
+
+
+def _overwrites(writer: Placed, write: Access) -> bool:
+    relation = map_from_forms(writer.domain, writer.dims, writer.indices(write))
+    known = _injective.get(id(relation))
+    if known is None:
+        if len(_injective) >= _RECENT:
+            _injective.clear()
+        known = _injective[id(relation)] = (relation, bool(relation.is_injective()))
+    return not known[1]
+
+
+_injective: dict[int, tuple[isl.Map, bool]] = {}
+"""Whether relations are one to one, by their identity, with which they are kept: many writes share one."""
+
+
+def _may_flow_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
+    """Yield reads of a temporary that may see other values, where data decides what its accesses do.
+
+    A read sees the last of the writes that may reach it.  So these must be the same as in the reference program, and
+    in the same order, unless their order is free.
+    """
+    new, old = comparison.new, comparison.old
+    known, found = known_may_flow(old, array), may_flow_of(new, array)
+    for (reader, access), sources, initial in zip(found.reads, found.sources, found.initial, strict=True):
+        if not isinstance(reader.lowered.instruction.origin, Copy):
+            continue
+        is_update = reader.lowered.is_write(access)
+        if is_update:
+            reference = comparison.counterpart(reader)
+            original = reference.lowered.write
+        elif not _is_compared(reader, access):
+            continue
+        else:
+            reference, original = original_read(comparison, reader, access)
+        wanted, wanted_initial = known.of(reference, original)
+        candidates = sources
+        if is_update:
+            candidates = tuple(entry for entry in sources if not entry[0].lowered.commutes_with(reader.lowered))
+            wanted = tuple(entry for entry in wanted if not entry[0].lowered.commutes_with(reference.lowered))
+        to_reference = _to_reference(reader, reference)
+        read = (reader, access)
+        yield from compare(comparison, read, candidates, initial, (reference, wanted, wanted_initial), to_reference)
+        yield from _missed(comparison, read, candidates, wanted, to_reference)
+        yield from _out_of_order(comparison, array, candidates)
+
+
+def _missed(
+    comparison: Comparison,
+    read: tuple[Placed, Access],
+    sources: Sequence[tuple[Placed, isl.Map]],
+    wanted: Sequence[tuple[Placed, isl.Map]],
+    to_reference: isl.Map,
+) -> Iterator[Diagnostic]:
+    """Yield a read that one of the writes that it may see does not reach."""
+    reader, access = read
+    for writer, link in wanted:
+        lost = to_reference.apply_range(link)
+        for source, relation in sources:
+            if comparison.counterpart(source) is writer:
+                lost = lost.subtract(relation.apply_range(reference_map(source, writer)))
+        if not lost.is_empty():
+            at, before = pair(lost, reader, writer)
+            cell = element(reader, access, at)
+            note = f"instance {instance(reader, at)} reads {cell}, which instance {instance(writer, before)} may write"
+            yield Diagnostic(
+                "illegal-order",
+                f"'{access.array}' would be read before it is written, or after it is overwritten",
+                (note,),
+                ("keep the order of the loops around these accesses",),
+                sites=(writer.lowered.instruction.site(), reader.lowered.instruction.site()),
+                witness=witness(WitnessKind.EARLY, (reader, access, at), (writer, before), (reader, at)),
+            )
+            return
+
+
+def _out_of_order(
+    comparison: Comparison, array: str, sources: Sequence[tuple[Placed, isl.Map]]
+) -> Iterator[Diagnostic]:
+    """Yield two writes that may reach one read, and would run in the other order."""
+    old = comparison.old
+    for first, one in sources:
+        for second, other in sources:
+            if first.lowered.commutes_with(second.lowered):
+                continue
+            before, after = comparison.counterpart(first), comparison.counterpart(second)
+            together = one.reverse().apply_range(other)
+            for a, b in product(before.lowered.writes_to(array), after.lowered.writes_to(array)):
+                for conflict in conflicts(old, before, after, conflict_pairs(old, before, a, after, b)):
+                    violation = _reordered(comparison, array, conflict, a, b, together)
+                    if violation is not None:
+                        yield violation
+                        return
+
+
+def _may_violations(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
+    """Yield reversed conflicts of an array whose accesses are not known exactly: all of them keep their order."""
+    old = comparison.old
+    accesses: list[tuple[Placed, Access, bool]] = [
+        (statement, access, True) for statement, access in writes_of(old, array)
+    ]
+    accesses += [(statement, access, False) for statement, access in readers_of(old, array)]
+    for first, a, first_writes in accesses:
+        for second, b, second_writes in accesses:
+            if not (first_writes or second_writes):
+                continue
+            if first_writes and second_writes and first.lowered.commutes_with(second.lowered):
+                continue
+            if never_meet(a, b):
+                continue
+            pairs = conflict_pairs(old, first, a, second, b)
+            for conflict in conflicts(old, first, second, pairs):
+                violation = _reordered(comparison, array, conflict, a, b)
+                if violation is not None:
+                    yield violation
+                    return
+    yield from _repeated(comparison, array)
+
+
+def _repeated(comparison: Comparison, array: str) -> Iterator[Diagnostic]:
+    """Yield a statement that reads what it may itself have written, and that would run twice for one instance."""
+    for reference in dict.fromkeys(statement for statement, _ in writes_of(comparison.old, array)):
+        lowered = reference.lowered
+        if lowered.atomic is None and all(read.array != array for read in lowered.reads):
+            continue
+        statements = list(copies(comparison, reference))
+        for first, second in product(statements, statements):
+            pairs = reference_map(first, reference).apply_range(reference_map(second, reference).reverse())
+            for conflict in conflicts(comparison.new, first, second, pairs):
+                left, _ = pair(conflict.relation, first, second)
+                yield Diagnostic(
+                    "illegal-order",
+                    f"an instance that updates '{array}' would run more than once",
+                    (f"instance {instance(first, left)} would run twice, and may read what it wrote itself",),
+                    ("let the loops around the instruction be those that it has in the program",),
+                    sites=(first.lowered.instruction.site(),),
+                )
+                return
+
+
+def _reordered(
+    comparison: Comparison, array: str, conflict: Conflict, a: Access, b: Access, among: isl.Map | None = None
+) -> Diagnostic | None:
+    """Return the finding if the transformed program runs some pair of *conflict* the other way round.
+
+    Only the pairs in *among* are looked at, which lead from the one statement that copies the first side to the one
+    that copies the second.
+    """
+    new = comparison.new
+    for first in copies(comparison, conflict.first):
+        for second in copies(comparison, conflict.second):
+            back = reference_map(first, conflict.first)
+            there = reference_map(second, conflict.second)
+            candidates = back.apply_range(conflict.relation).apply_range(there.reverse())
+            pairs = not_denied(new, first, a, second, b, candidates)
+            if among is not None:
+                pairs = pairs.intersect(among)
+            if pairs.is_empty():
+                continue
+            reversed_pairs = pairs.reverse()
+            for backward in conflicts(new, second, first, reversed_pairs):
+                right, left = pair(backward.relation, second, first)
+                together = backward.simultaneous
+                what = "run at the same time" if together else "run in the other order"
+                sites = [first.lowered.instruction.site()]
+                if second.lowered.instruction.id != first.lowered.instruction.id:
+                    sites.append(second.lowered.instruction.site())
+                touched = (conflict.first, a, _reference_values(comparison, first, left))
+                cell = element(*touched)
+                return Diagnostic(
+                    "illegal-order",
+                    f"two accesses to '{array}' would {what}",
+                    (
+                        f"instance {instance(first, left)} comes before instance {instance(second, right)} in the "
+                        f"program, and both may touch {cell}",
+                    ),
+                    ("keep the loops around these accesses sequential, in the order of the program",),
+                    sites=tuple(sites),
+                    witness=witness(WitnessKind.REORDERED, touched, (first, left), (second, right)),
+                )
+    return None
+
+
+def _reference_values(comparison: Comparison, statement: Placed, values: Mapping[str, int]) -> Mapping[str, int]:
+    from_forms = {**values}
+    origin = statement.lowered.instruction.origin
+    assert isinstance(origin, Copy)
+    for iname, form in origin.forms.items():
+        placed = form.substitute(statement.forms)
+        if placed.names() <= from_forms.keys():
+            from_forms[iname] = placed.evaluate(values)
+    return from_forms
+
+

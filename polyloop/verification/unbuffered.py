@@ -1,0 +1,93 @@
+"""A program with buffers, read as if every access to a buffer went to the array itself.
+
+What an instruction does to an element while the element is in a buffer, it does to the element of the array that its
+reference instance names.  In this reading the moves between array and buffer do nothing, and the ordinary
+checks of order and values apply.  That each buffer really holds the element that it stands for, with its present value,
+is proven apart, by ``polyloop.verification.buffers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from polyloop.dataflow.address_spaces import place
+from polyloop.errors import Diagnostic, VerificationError
+from polyloop.frozen import replace
+from polyloop.kernel.instruction import Copy, Instruction, Move
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.program.ir import Access, Lowered, Program, leaf_count
+
+__all__ = ["unbuffered"]
+
+
+@memoised
+def unbuffered(kernel: LoopKernel) -> Placement:
+    """Return the placed program of *kernel* without moves, buffers replaced by their arrays.
+
+    Statements without a buffer, and programs without buffers, are those of :func:`place`.
+    """
+    placement = place(kernel)
+    if not kernel.buffers:
+        return placement
+    assert kernel.reference is not None, "a reference program has no buffers"
+    old = place(kernel.reference.kernel).program
+    statements: dict[str, Placed] = {}
+    meant: dict[int, Access] = {}
+    for instruction in placement.program.kernel.instructions:
+        if not isinstance(instruction.origin, Move):
+            meant.update(_meant_accesses(kernel, placement.program, old, instruction))
+    for name, statement in placement.statements.items():
+        if isinstance(statement.lowered.instruction.origin, Move):
+            continue
+        if any(access.array in kernel.buffers for access in statement.lowered.accesses):
+            lowered = _redirected(statement.lowered, meant)
+            statements[name] = replace(statement, lowered=lowered, cells={}, guarded={})
+        else:
+            statements[name] = statement
+    program = replace(placement.program, statements={name: s.lowered for name, s in statements.items()})
+    return replace(placement, program=program, statements=statements)
+
+
+def _redirected(lowered: Lowered, meant: Mapping[int, Access]) -> Lowered:
+    writes = tuple(meant.get(id(access), access) for access in lowered.writes)
+    reads = tuple(meant.get(id(access), access) for access in lowered.reads)
+    return replace(lowered, writes=writes, reads=reads)
+
+
+def _meant_accesses(
+    kernel: LoopKernel, program: Program, old: Program, instruction: Instruction
+) -> Iterator[tuple[int, Access]]:
+    """Yield for each access of an instruction to a buffer, by its identity, the access to the array that is meant."""
+    statements = [s for s in program.statements.values() if s.instruction is instruction]
+    buffered = [access for s in statements for access in s.accesses if access.array in kernel.buffers]
+    if not buffered:
+        return
+    origin = instruction.origin
+    if not isinstance(origin, Copy):
+        raise VerificationError("schedule", kernel.name, [_staged_buffer(buffered[0], instruction)])
+    originals = old.leaves(origin.instruction)
+    number = 0
+    for _, access in program.leaves(instruction.id):
+        if access.array in kernel.buffers:
+            yield id(access), _translated(access, originals[number][1], origin)
+        number += leaf_count(program, old, access)
+    own = next(s for s in old.statements.values() if s.instruction.id == origin.instruction and s.role == "plain")
+    for statement in statements:
+        for write in statement.writes:
+            if write.array in kernel.buffers:
+                yield id(write), _translated(write, own.write, origin)
+
+
+def _translated(access: Access, original: Access, origin: Copy) -> Access:
+    indices = tuple(None if form is None else form.substitute(origin.forms) for form in original.indices)
+    return replace(access, array=original.array, indices=indices, computed=())
+
+
+def _staged_buffer(access: Access, instruction: Instruction) -> Diagnostic:
+    return Diagnostic(
+        "not-proven",
+        f"'{access.array}' is a buffer, and its values are copied on by '{instruction.id}'",
+        hints=("fetch or compute ahead first, and buffer the array after that",),
+        sites=(instruction.site(),),
+    )

@@ -1,0 +1,170 @@
+"""Guards inside of proofs, each with a program that only it refuses, or lets pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import islpy as isl
+import numpy as np
+import pytest
+
+import polyloop as pl
+from examples import prefix_sum
+from polyloop.dataflow.address_spaces import place
+from polyloop.expr.parser import parse_expression
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import TemporaryVariable
+from polyloop.kernel.instruction import Instruction, Term
+from polyloop.mapping.thread_mapping import Placed, Placement, storage_map
+from polyloop.optimize.over_execution import at_edges
+from polyloop.optimize.zero_fill import _is_started_again
+from polyloop.poly.affine import Affine
+from polyloop.program.lower import lower
+from polyloop.schedule.build import prepared
+from polyloop.sync.async_copy import copy_pairs
+from tests.gallery import GALLERY
+
+F = np.float32
+
+
+def with_instruction(knl: pl.LoopKernel, new: Instruction) -> pl.LoopKernel:
+    return replace(knl, instructions=tuple(new if old.id == new.id else old for old in knl.instructions))
+
+
+# {{{ each term of a scan once
+
+
+def tiles() -> pl.LoopKernel:
+    knl = pl.make_kernel(
+        "{[i, j]: 0 <= i < n and 0 <= j <= i}",
+        "b[i] = sum(j, a[j])",
+        [pl.GlobalArg("a, b", F, shape="n")],
+        name="prefix_sum",
+    )
+    return pl.split_scan(knl, "i", 4, outer_iname="tile", inner_iname="k", carry_iname="before")
+
+
+def test_sums_of_tiles_that_share_terms_are_refused() -> None:
+    """The sums of all tiles before one have all of its terms, and no others; the last one of each is in two of them."""
+    knl = tiles()
+    assert pl.verify(knl).is_proven
+    old = knl.instruction("b_sum")
+    overlapping = isl.Set("[n] -> { [tile, j] : tile >= 0 and 4tile < n and -1 <= j <= 3 and 0 <= j + 4tile < n }")
+    wrong = with_instruction(knl, replace(old, terms=(Term(old.terms[0].inames, overlapping),)))
+    with pytest.raises(pl.VerificationError) as caught:
+        pl.verify(wrong, target=pl.CTarget())
+    assert caught.value.codes == ("term-twice",)
+    assert "the term (j=3) reaches instance (before=2) more than once" in str(caught.value)
+
+
+# }}}
+# {{{ what is remembered of a read is remembered of what it is compared with
+
+
+def test_two_reads_of_one_statement_are_compared_each_with_its_own() -> None:
+    """Both read the same element, and only one of them does so in the program."""
+    knl = pl.make_kernel(
+        ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < n - 1}"],
+        """
+        t[i] = 2*x[i]
+        y[j] = t[j] - 3*t[j + 1] {id=use}
+        """,
+        [pl.GlobalArg("x", F, shape="n"), pl.GlobalArg("y", F, shape="n - 1"), pl.TemporaryVariable("t", F, shape="n")],
+    )
+    assert pl.verify(knl, target=pl.CTarget()).is_proven
+    wrong = with_instruction(knl, replace(knl.instruction("use"), expression=parse_expression("t[j] - 3*t[j]")))
+    with pytest.raises(pl.VerificationError) as caught:
+        pl.verify(wrong, target=pl.CTarget())
+    assert caught.value.codes == ("illegal-order",)
+
+
+# }}}
+# {{{ lanes run one behind the other
+
+
+def test_an_outer_lane_decides_which_of_two_comes_first() -> None:
+    """What ``a=1, b=0`` writes is read by ``a=0, b=1``, which comes before, although its ``b`` is greater."""
+    knl = pl.make_kernel(
+        "{[i, a, b]: 0 <= i < n and 0 <= a, b < 2}",
+        "y[i, 2*a - b + 1] = y[i, 2*a + b + 2] + 1",
+        [pl.GlobalArg("y", F, shape="n, 6")],
+    )
+    knl = pl.tag_inames(knl, "a:ilp, b:ilp")
+    given = np.arange(12, dtype=F).reshape(2, 6)
+    wanted = pl.interpret(knl, y=given.copy())["y"]
+    assert np.array_equal(pl.compile(knl, target=pl.CTarget())(y=given.copy())["y"], wanted)
+
+
+# }}}
+# {{{ names of what kernels have in common
+
+
+def test_a_new_name_is_not_the_name_of_an_accumulator() -> None:
+    """Both kernels have the same instructions; in one of them the name of the accumulator is taken."""
+    knl = pl.make_kernel(
+        "{[i, k]: 0 <= i, k < n}", "y[i] = sum(k, a[i, k])",
+        [pl.GlobalArg("a", F, shape="n, n"), pl.GlobalArg("y", F, shape="n")],
+    )  # fmt: skip
+    (name,) = lower(knl).accumulators
+    other = replace(knl, temporaries={name: TemporaryVariable(name, np.dtype(F), ())})
+    assert name not in lower(other).accumulators
+    assert [*lower(knl).accumulators] == [name]
+
+
+# }}}
+# {{{ what runs at edges for nobody
+
+
+def cells(placement: Placement, placed: Placed, array: str) -> Iterator[isl.Set]:
+    space = placement.spaces[array]
+    for access in placed.lowered.accesses:
+        if access.array == array:
+            yield storage_map(placement, placed, access, space).range()
+
+
+def over_executed(knl: pl.LoopKernel) -> Iterator[str]:
+    """Yield the statements that write, for nobody, an element that the program touches."""
+    given = place(prepared(knl))
+    found = at_edges(given)
+    for name in found.placement.phantoms:
+        wide, own = found.placement.statements[name], given.statements[name]
+        array = wide.lowered.write.array
+        written = storage_map(found.placement, wide, wide.lowered.write, given.spaces[array])
+        besides = written.intersect_domain(wide.domain.subtract(own.domain)).range()
+        if any(not besides.is_disjoint(c) for other in given.statements.values() for c in cells(given, other, array)):
+            yield name
+
+
+EDGES = {
+    "prefix_sum": prefix_sum.transformed,
+    **{name: GALLERY[name].build for name in ("rows_times_vector_ahead", "scaled_product_at_edges")},
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+def test_what_runs_for_nobody_writes_nothing_that_the_program_touches(name: str) -> None:
+    assert not list(over_executed(EDGES[name]()))
+
+
+# }}}
+# {{{ copies that nobody waits for
+
+
+def with_one_place(placement: Placement, start: Placed) -> tuple[Placement, Placed]:
+    """Return the program in which *start* copies into the first place of the ring, whatever the iteration."""
+    write = start.lowered.write
+    lowered = replace(start.lowered, writes=(replace(write, indices=(Affine((), 0), *write.indices[1:])),))
+    changed = replace(start, lowered=lowered, cells={}, guarded={})
+    return replace(placement, statements={**placement.statements, start.name: changed}), changed
+
+
+def test_a_place_that_a_copy_is_still_on_its_way_to_is_no_place_for_another_one() -> None:
+    found = at_edges(place(prepared(GALLERY["product_by_asynchronous_copies"].build())))
+    assert found.unawaited
+    for arrival, (start,) in copy_pairs(found.placement):
+        assert start.name in found.unawaited
+        assert not _is_started_again(found.placement, start, arrival)
+        assert _is_started_again(*with_one_place(found.placement, start), arrival)
+
+
+# }}}

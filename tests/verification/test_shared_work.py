@@ -1,0 +1,179 @@
+"""What a kernel takes over from those before it is what it would find by itself."""
+
+import importlib
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import islpy as isl
+import pytest
+
+import polyloop as pl
+from polyloop.codegen import rows
+from polyloop.codegen.generate import generate
+from polyloop.dataflow import address_spaces as places
+from polyloop.dataflow import value_flow as dataflow
+from polyloop.dataflow.address_spaces import place
+from polyloop.errors import KernelError, PolyloopError
+from polyloop.expr.printer import show
+from polyloop.kernel import domains
+from polyloop.mapping import thread_mapping as placement
+from polyloop.mapping.thread_mapping import Placement
+from polyloop.poly import affine, sets
+from polyloop.program import loop_sharing as sharing
+from polyloop.program import lower as lowering
+from polyloop.program.lower import Program, lower
+from polyloop.schedule.build import build_schedule
+from polyloop.testing.random_chains import Step, random_step
+from polyloop.testing.random_kernels import random_source
+from polyloop.verification import bounds, scan_terms
+from polyloop.verification import order as legality
+from polyloop.verification.correspondence import Comparison
+
+PROGRAMS = ("matmul_tiled", "prefix_sum", "segmented_scan", "row_scan", "stencil_2d", "softmax", "matmul_registers")
+
+
+def _spelt(program: Program) -> list[object]:
+    found: list[object] = [str(program.tree), sorted(program.accumulators)]
+    for statement in program.statements.values():
+        accesses = [(a.array, a.indices, a.leaf, str(a.domain)) for a in statement.accesses]
+        own = (statement.role, statement.inames, statement.own, statement.along, statement.across, statement.joined)
+        text = (show(statement.lhs), show(statement.rhs), statement.number, statement.fixed)
+        found.append((statement.name, own, text, accesses))
+    return found
+
+
+def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing be found that another kernel has left."""
+    monkeypatch.setattr(lowering, "_known_apart", lambda _: [])
+    monkeypatch.setattr(placement, "_placements", lambda _: {})
+    monkeypatch.setattr(placement, "_places_in", lambda _: {})
+    monkeypatch.setattr(placement, "_reference_maps", lambda _: {})
+    monkeypatch.setattr(places, "_known_meant", lambda _: {})
+    monkeypatch.setattr(sharing, "_known", lambda _: {})
+    monkeypatch.setattr(bounds, "_inside", lambda _: {})
+    monkeypatch.setattr(scan_terms, "_known_terms", lambda _: {})
+    lowering._recent.clear()
+    monkeypatch.setattr(bounds, "_known_outside", lambda _: {})
+    monkeypatch.setattr(dataflow, "_known_exact", lambda _: {})
+    monkeypatch.setattr(legality, "_alike", lambda _: {})
+    monkeypatch.setattr(rows, "_memo", lambda _: {})
+    for module in (sets, dataflow, legality, affine, domains):
+        monkeypatch.setattr(module, "_RECENT", 0)  # relations and forms are forgotten at once
+    of_sets = (sets._maps, sets._reordered, domains._shared, affine._sums)
+    for table in (*of_sets, places._agreeing, places._meeting, dataflow._links, legality._injective):
+        table.clear()
+
+
+def _same_places(found: Placement, wanted: Placement) -> Iterator[bool]:
+    yield dict(found.spaces) == dict(wanted.spaces)
+    yield found.axes == wanted.axes
+    for name, statement in found.statements.items():
+        other = wanted.statements[name]
+        yield (statement.dims, statement.repeated, statement.own) == (other.dims, other.repeated, other.own)
+        yield dict(statement.forms) == dict(other.forms)
+        yield bool(statement.domain.is_equal(other.domain) and statement.exact.is_equal(other.exact))
+
+
+def _links(found: Placement) -> Iterator[tuple[str, list[isl.Map], list[isl.Set]]]:
+    """Yield the flow of each array and, as flows of a name of their own, who copies whom."""
+    for array in sorted(found.spaces):
+        if dataflow.is_exact(found, array):
+            flow = dataflow.flow_of(found, array)
+            yield array, [link for sources in flow.sources for _, link in sources], list(flow.initial)
+    reference = found.program.kernel.reference
+    if reference is not None:
+        originals = list(place(reference.kernel).statements.values())
+        for name, statement in found.statements.items():
+            same = [original for original in originals if places._is_copy(statement, original)]
+            yield name, [placement.reference_map(statement, original) for original in same], []
+
+
+def _same_links(found: Placement, wanted: Placement) -> Iterator[bool]:
+    for mine, others in zip(_links(found), _links(wanted), strict=True):
+        yield mine[0] == others[0]
+        yield from (bool(a.is_equal(b)) for a, b in zip(mine[1], others[1], strict=True))
+        yield from (bool(a.is_equal(b)) for a, b in zip(mine[2], others[2], strict=True))
+
+
+def _compare(kernel: pl.LoopKernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = _spelt(lower(kernel)), place(kernel), bounds.bounds_conditions(kernel)
+    with monkeypatch.context() as patch:
+        _forget(patch)
+        alone = replace(kernel)
+        fresh = _spelt(lower(alone)), place(alone), bounds.bounds_conditions(alone)
+        assert all(_same_links(shared[1], fresh[1])), "found anew"
+    assert all(_same_links(shared[1], fresh[1]))
+    assert shared[0] == fresh[0]
+    assert all(_same_places(shared[1], fresh[1]))
+    assert [str(c.set) for c in shared[2]] == [str(c.set) for c in fresh[2]]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_statements_of_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _compare(importlib.import_module(f"examples.{name}").transformed(), monkeypatch)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_statements_of_random_kernels(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    try:
+        kernel = random_source(seed).make()
+    except KernelError:
+        pytest.skip("this program is refused")
+    for _ in range(6):
+        try:
+            kernel = random_step(rng, kernel)(kernel)
+            place(kernel)
+        except PolyloopError:
+            continue
+        _compare(kernel, monkeypatch)
+
+
+def _outcome(step: Step, kernel: pl.LoopKernel) -> str:
+    """Return the code of a transformed kernel, or why there is none."""
+    target = pl.CudaTarget()
+    try:
+        return str(generate(build_schedule(step(kernel), target.limits), target.language))
+    except PolyloopError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_statements_share(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    try:
+        kernel = random_source(seed).make()
+    except KernelError:
+        pytest.skip("this program is refused")
+    for _ in range(6):
+        step = random_step(rng, kernel)
+        shared = _outcome(step, kernel)
+        with monkeypatch.context() as patch:
+            _forget(patch)
+            assert _outcome(step, replace(kernel)) == shared
+        try:
+            kernel = step(kernel)
+        except PolyloopError:
+            continue
+
+
+def _terms(kernel: pl.LoopKernel) -> list[isl.Map]:
+    comparison = Comparison(kernel)
+    found = []
+    for reference in comparison.old.statements.values():
+        if reference.lowered.role == "update":
+            terms = scan_terms._Terms(comparison, reference)
+            found += [terms.of(*user) for user in scan_terms._results(comparison, reference)]
+    return found
+
+
+@pytest.mark.parametrize("name", ["prefix_sum", "segmented_scan", "row_scan"])
+def test_terms_of_scans(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = importlib.import_module(f"examples.{name}").transformed()
+    shared = _terms(kernel)
+    assert len(shared) == 1
+    with monkeypatch.context() as patch:
+        _forget(patch)
+        (fresh,) = _terms(replace(kernel))
+    assert shared[0].is_equal(fresh)
