@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from polyloop.frontend.intrinsics import Array, cast, domain, options, product, reduce
     from polyloop.frontend.python import kernel
     from polyloop.frontend.script import kernel_to_python
+    from polyloop.kernel.build.function import Function
     from polyloop.kernel.cinstruction import CInstruction
-    from polyloop.kernel.function import Function
     from polyloop.kernel.limits import DeviceLimits
     from polyloop.kernel.objects import Assignment, BarrierInstruction, NoOpInstruction
     from polyloop.kernel.reductions import ReductionOperation
-    from polyloop.kernel.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
+    from polyloop.kernel.text.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
     from polyloop.runtime.compile import compile_kernel as compile  # noqa: A004 - the field's word
     from polyloop.runtime.explain import explain
     from polyloop.runtime.invoke import BoundCall, CompiledKernel
@@ -66,68 +66,81 @@ if TYPE_CHECKING:
     from polyloop.target.verify import verify
     from polyloop.testing.auto_test import auto_test_vs_ref
     from polyloop.testing.equivalence import check_equivalence
-    from polyloop.transform.affine import affine_map_inames, map_domain, reverse, shift
-    from polyloop.transform.alias import alias_temporaries
-    from polyloop.transform.arguments import remove_unused_arguments, rename_argument, set_argument_order
-    from polyloop.transform.assignment import assignment_to_subst
-    from polyloop.transform.atomically import reduce_atomically
-    from polyloop.transform.axes import set_array_axis_names
-    from polyloop.transform.barrier import add_barrier
-    from polyloop.transform.batched import to_batched
-    from polyloop.transform.buffer import buffer_array
-    from polyloop.transform.concatenate import concatenate_arrays
-    from polyloop.transform.dependencies import add_dependency, add_nosync
-    from polyloop.transform.distribution import distribute_loops
-    from polyloop.transform.duplicate import duplicate_inames
-    from polyloop.transform.exchange import exchange_by_shuffle
-    from polyloop.transform.factors import collect_common_factors_on_increment
-    from polyloop.transform.fusion import (
-        fuse_loops,
-        get_kennedy_unweighted_fusion_candidates,
-        rename_inames_in_batch,
-    )
-    from polyloop.transform.hoist import hoist_reduction_factors
-    from polyloop.transform.housekeeping import (
-        add_inames_for_unused_hw_axes,
-        add_inames_to_insn,
-        make_reduction_inames_unique,
-        remove_unused_inames,
-    )
-    from polyloop.transform.instructions import (
+    from polyloop.transform.instructions.assignment import assignment_to_subst
+    from polyloop.transform.instructions.barrier import add_barrier
+    from polyloop.transform.instructions.dependencies import add_dependency, add_nosync
+    from polyloop.transform.instructions.instructions import (
         find_instructions,
         remove_instructions,
         set_instruction_priority,
         tag_instructions,
     )
-    from polyloop.transform.join import chunk_iname, join_inames
-    from polyloop.transform.layout import add_padding, find_padding_multiple, split_array_axis, tag_array_axes
-    from polyloop.transform.pipeline import pipeline
-    from polyloop.transform.precompute import precompute
-    from polyloop.transform.prefetch import add_prefetch
-    from polyloop.transform.privatize import privatize_temporaries_with_inames, unprivatize_temporaries_with_inames
-    from polyloop.transform.read_once import read_once
-    from polyloop.transform.realize import realize_reduction
+    from polyloop.transform.instructions.replacing import map_instructions, replace_instruction_ids
+    from polyloop.transform.instructions.rules import expand_subst, extract_subst, find_rules_matching
+    from polyloop.transform.instructions.simplify import fold_constants, simplify_indices
+    from polyloop.transform.instructions.specialize import (
+        add_dtypes,
+        assume,
+        fix_parameters,
+        set_temporary_address_space,
+    )
+    from polyloop.transform.layout.arguments import remove_unused_arguments, rename_argument, set_argument_order
+    from polyloop.transform.layout.array_axes import (
+        add_padding,
+        find_padding_multiple,
+        split_array_axis,
+        tag_array_axes,
+    )
+    from polyloop.transform.layout.axis_names import set_array_axis_names
+    from polyloop.transform.layout.batched import to_batched
+    from polyloop.transform.layout.concatenate import concatenate_arrays
+    from polyloop.transform.layout.privatize import (
+        privatize_temporaries_with_inames,
+        unprivatize_temporaries_with_inames,
+    )
+    from polyloop.transform.layout.swizzle import get_bank_conflicts, swizzle
+    from polyloop.transform.loops.distribution import distribute_loops
+    from polyloop.transform.loops.duplicate import duplicate_inames
+    from polyloop.transform.loops.fusion import (
+        fuse_loops,
+        get_kennedy_unweighted_fusion_candidates,
+        rename_inames_in_batch,
+    )
+    from polyloop.transform.loops.housekeeping import (
+        add_inames_for_unused_hw_axes,
+        add_inames_to_insn,
+        make_reduction_inames_unique,
+        remove_unused_inames,
+    )
+    from polyloop.transform.loops.join import chunk_iname, join_inames
+    from polyloop.transform.loops.map_domain import affine_map_inames, map_domain, reverse, shift
+    from polyloop.transform.loops.peel import peel, untag_inames
+    from polyloop.transform.loops.rename import rename_iname, rename_inames
+    from polyloop.transform.loops.reorder import interchange, prioritize_loops
+    from polyloop.transform.loops.split import split_iname
+    from polyloop.transform.loops.tag import tag_inames
+    from polyloop.transform.loops.tile import tile
+    from polyloop.transform.loops.vectorize import vectorize
     from polyloop.transform.recipe import Recipe
-    from polyloop.transform.reduction import split_reduction_inward, split_reduction_outward
-    from polyloop.transform.rename import rename_iname, rename_inames
-    from polyloop.transform.reorder import interchange, prioritize_loops
-    from polyloop.transform.replacing import map_instructions, replace_instruction_ids
-    from polyloop.transform.rules import expand_subst, extract_subst, find_rules_matching
-    from polyloop.transform.save import save_and_reload_temporaries
-    from polyloop.transform.scan import realize_scan
-    from polyloop.transform.simplify import fold_constants, simplify_indices
-    from polyloop.transform.specialize import add_dtypes, assume, fix_parameters, set_temporary_address_space
-    from polyloop.transform.split import split_iname
-    from polyloop.transform.split_scan import split_scan
-    from polyloop.transform.stage_reduction import stage_reduction
+    from polyloop.transform.reductions.atomic_reduction import reduce_atomically
+    from polyloop.transform.reductions.factors import collect_common_factors_on_increment
+    from polyloop.transform.reductions.hoist import hoist_reduction_factors
+    from polyloop.transform.reductions.realize import realize_reduction
+    from polyloop.transform.reductions.reduction import split_reduction_inward, split_reduction_outward
+    from polyloop.transform.reductions.scan import realize_scan
+    from polyloop.transform.reductions.split_scan import split_scan
+    from polyloop.transform.reductions.stage_reduction import stage_reduction
+    from polyloop.transform.reductions.tensorize import tensorize
+    from polyloop.transform.staging.alias import alias_temporaries
+    from polyloop.transform.staging.buffer import buffer_array
+    from polyloop.transform.staging.exchange import exchange_by_shuffle
+    from polyloop.transform.staging.pipeline import pipeline
+    from polyloop.transform.staging.precompute import precompute
+    from polyloop.transform.staging.prefetch import add_prefetch
+    from polyloop.transform.staging.read_once import read_once
+    from polyloop.transform.staging.save import save_and_reload_temporaries
     from polyloop.transform.stored import replay, trace_from_json
-    from polyloop.transform.swizzle import get_bank_conflicts, swizzle
-    from polyloop.transform.tag import tag_inames
-    from polyloop.transform.tensorize import tensorize
-    from polyloop.transform.tile import tile
     from polyloop.transform.unchecked import unchecked
-    from polyloop.transform.untag import peel, untag_inames
-    from polyloop.transform.vectorize import vectorize
     from polyloop.tuning.report import Tuned
     from polyloop.tuning.tune import tune
     from polyloop.verification.dependences import Dependence, DependenceKind, Dependences, dependences
@@ -314,18 +327,18 @@ for _entry in (PolyloopError, PolyloopWarning, Diagnostic, ForeignFunction, Loop
 record = _edge.public(record)
 
 _LATER = {
-    "CountGranularity": "analysis.tally",
-    "MemAccess": "analysis.tally",
-    "Op": "analysis.tally",
-    "Sync": "analysis.tally",
+    "CountGranularity": "cost.tally",
+    "MemAccess": "cost.tally",
+    "Op": "cost.tally",
+    "Sync": "cost.tally",
     "gather_access_footprint_bytes": "schedule.counts",
     "gather_access_footprints": "schedule.counts",
     "get_mem_access_map": "schedule.counts",
     "get_op_map": "schedule.counts",
     "get_synchronization_map": "schedule.counts",
-    "find_padding_multiple": "transform.layout",
-    "find_rules_matching": "transform.rules",
-    "find_instructions": "transform.instructions",
+    "find_padding_multiple": "transform.layout.array_axes",
+    "find_rules_matching": "transform.instructions.rules",
+    "find_instructions": "transform.instructions.instructions",
     "Array": "frontend.intrinsics",
     "Assignment": "kernel.objects",
     "Assumption": "target.certificate",
@@ -335,16 +348,16 @@ _LATER = {
     "CTarget": "target.c",
     "Certificate": "target.certificate",
     "CompiledKernel": "runtime.invoke",
-    "ConstantArg": "kernel.specs",
+    "ConstantArg": "kernel.text.specs",
     "CudaTarget": "target.cuda",
-    "Dependence": "analysis.dependences",
-    "DependenceKind": "analysis.dependences",
-    "Dependences": "analysis.dependences",
+    "Dependence": "verification.dependences",
+    "DependenceKind": "verification.dependences",
+    "Dependences": "verification.dependences",
     "DeviceLaunch": "codegen.program",
     "DeviceLimits": "kernel.limits",
-    "Function": "kernel.function",
+    "Function": "kernel.build.function",
     "GeneratedProgram": "codegen.program",
-    "GlobalArg": "kernel.specs",
+    "GlobalArg": "kernel.text.specs",
     "LaunchCheck": "codegen.program",
     "MatrixIntrinsic": "kernel.intrinsic",
     "declare_intrinsic": "kernel.intrinsic",
@@ -352,29 +365,29 @@ _LATER = {
     "Recipe": "transform.recipe",
     "ReductionOperation": "kernel.reductions",
     "Target": "target.base",
-    "TemporaryVariable": "kernel.specs",
-    "ValueArg": "kernel.specs",
+    "TemporaryVariable": "kernel.text.specs",
+    "ValueArg": "kernel.text.specs",
     "add_and_infer_dtypes": "target.loopy",
-    "auto": "kernel.specs",
+    "auto": "kernel.text.specs",
     "Tuned": "tuning.report",
     "auto_test_vs_ref": "testing.auto_test",
     "cast": "frontend.intrinsics",
     "check_equivalence": "testing.equivalence",
-    "dependences": "analysis.dependences",
+    "dependences": "verification.dependences",
     "domain": "frontend.intrinsics",
     "explain": "runtime.explain",
     "fuse_kernels": "frontend.fuse",
     "generate_code": "target.source",
     "generate_code_v2": "target.loopy",
-    "get_bank_conflicts": "transform.swizzle",
-    "get_kennedy_unweighted_fusion_candidates": "transform.fusion",
+    "get_bank_conflicts": "transform.layout.swizzle",
+    "get_kennedy_unweighted_fusion_candidates": "transform.loops.fusion",
     "interpret": "target.interpreter",
     "kernel": "frontend.python",
     "kernel_to_python": "frontend.script",
     "make_copy_kernel": "frontend.copy",
     "make_einsum": "frontend.einsum",
     "make_function": "frontend.function",
-    "make_kernel": "analysis.creation",
+    "make_kernel": "creation.create",
     "merge": "frontend.function",
     "operation_budget": "target.budget",
     "time_budget": "target.budget",

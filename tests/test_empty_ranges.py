@@ -16,7 +16,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.mapping import thread_mapping as placement
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.testing.brute import judge
-from polyloop.transform.spread import assign_auto
+from polyloop.transform.loops.auto_local import assign_auto
 
 F = np.float32
 SIZES = [(0, 0), (0, 1), (1, 0), (1, 1), (5, 0), (5, 1), (5, 7)]

@@ -8,11 +8,11 @@ from math import prod
 import islpy as isl
 import pymbolic.primitives as p
 
-from polyloop.codegen.context import Context
-from polyloop.codegen.magnitude import Polynomial
+from polyloop.codegen.expressions.magnitude import Polynomial
+from polyloop.codegen.expressions.spans import magnitude, span, total
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.rows import Divisibility, Piece, in_order, rewrite, rows_of
 from polyloop.codegen.program import LaunchCheck
-from polyloop.codegen.rows import Divisibility, Piece, in_order, rewrite, rows_of
-from polyloop.codegen.spans import magnitude, span, total
 from polyloop.expr.dtypes import integer_limits, is_integer
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show

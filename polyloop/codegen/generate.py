@@ -10,23 +10,10 @@ from math import prod
 
 import numpy as np
 
-from polyloop.codegen.c_ast import Block, Group
 from polyloop.codegen.checks import assumption_checks, condition_check, index_checks, natural_names
-from polyloop.codegen.context import Context
-from polyloop.codegen.copies import with_groups, without_starts
-from polyloop.codegen.cprinter import print_block
 from polyloop.codegen.definitions import comment, preamble_text, record_names, words_of_c_text
-from polyloop.codegen.digits import digit_lines, digits_of, without_digits
-from polyloop.codegen.divergence import refuse_divergent
-from polyloop.codegen.grid import GridAxis, grid_axes, hardware_axes
-from polyloop.codegen.indices import Indices
-from polyloop.codegen.language import AXIS_NAMES, Language
-from polyloop.codegen.linear import form_text
-from polyloop.codegen.magnitude import Magnitudes
-from polyloop.codegen.memory import asks_for_shared, declare_temporaries
-from polyloop.codegen.names import local_words, spelling
-from polyloop.codegen.parts import is_split, parts_of
-from polyloop.codegen.passing import (
+from polyloop.codegen.device.async_copy import with_groups, without_starts
+from polyloop.codegen.device.decoupled_lookback import (
     Chains,
     chains_of,
     clear_launch,
@@ -35,16 +22,29 @@ from polyloop.codegen.passing import (
     ticket_lines,
     with_totals_stored,
 )
+from polyloop.codegen.device.tensors import with_matrices
+from polyloop.codegen.expressions.linear import form_text
+from polyloop.codegen.expressions.magnitude import Magnitudes
+from polyloop.codegen.language import AXIS_NAMES, Language
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.digits import digit_lines, digits_of, without_digits
+from polyloop.codegen.loops.grid import GridAxis, grid_axes, hardware_axes
+from polyloop.codegen.loops.regions import sequential_tree
+from polyloop.codegen.loops.rows import hull, in_order, rows_of
+from polyloop.codegen.memory import asks_for_shared, declare_temporaries
+from polyloop.codegen.names import local_words, spelling
+from polyloop.codegen.parts import is_split, parts_of
 from polyloop.codegen.pointers import may_merge_loads
 from polyloop.codegen.program import DeviceLaunch, GeneratedProgram, LaunchCheck, SplitArray
-from polyloop.codegen.regions import sequential_tree
-from polyloop.codegen.registers import IndexedArray, indexed_arrays, queue_notes
 from polyloop.codegen.renaming import Spelt, names_of, spell
-from polyloop.codegen.rows import hull, in_order, rows_of
 from polyloop.codegen.scope import Names, Scope
-from polyloop.codegen.shuffles import shared_shuffles
 from polyloop.codegen.tables import table_text, table_violations
-from polyloop.codegen.tensors import with_matrices
+from polyloop.codegen.tree.c_ast import Block, Group
+from polyloop.codegen.tree.cprinter import print_block
+from polyloop.codegen.tree.divergence import refuse_divergent
+from polyloop.codegen.tree.indices import Indices
+from polyloop.codegen.tree.registers import IndexedArray, indexed_arrays, queue_notes
+from polyloop.codegen.tree.shuffles import shared_shuffles
 from polyloop.codegen.walk import Walker
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.dtypes import computed

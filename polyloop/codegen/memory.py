@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from polyloop.codegen.begin import begun
-from polyloop.codegen.c_ast import Block, Carve, Declare, Sync, Union
-from polyloop.codegen.declare import declare_private, declare_shared
 from polyloop.codegen.language import Language
 from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree.c_ast import Block, Carve, Declare, Sync, Union
+from polyloop.codegen.tree.declare import declare_private, declare_shared
+from polyloop.codegen.tree.fold_initial_value import begun
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.schedule.plan import Launch, Storage, shared_bytes

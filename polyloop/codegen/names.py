@@ -39,7 +39,7 @@ _OURS_AT_FILE_SCOPE: Final = re.compile(r"(?:name)*_\w*")
 _OTHER: Final = re.compile(r"POLYLOOP_\w+|atomic[A-Z]\w*|cuda[A-Z]\w*|(?:CUDA|CUDART|CU|NV)_\w+|CUDARTAPI|CU[a-z]+")
 """Guards of helpers, and names of which CUDA has hundreds."""
 
-# What functions call without a table: matrix units (codegen/matrix.py), vectors (records.py), waits, and C's constants.
+# What functions call without a table: matrix units (device/matrix.py), vectors (records.py), waits, and C's constants.
 _MATRICES: Final = """
 pack load_pair to_tf32 to_tf32_pair ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans
 ldmatrix_x4_trans

@@ -15,7 +15,7 @@ from pymbolic.primitives import ExpressionNode
 from polyloop.codegen.names import Spelling
 from polyloop.codegen.parts import is_split, parts_of
 from polyloop.codegen.program import GeneratedProgram
-from polyloop.codegen.registers import IndexedArray
+from polyloop.codegen.tree.registers import IndexedArray
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import Operation
 from polyloop.expr.rewrite import substitute

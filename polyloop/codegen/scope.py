@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from polyloop.codegen.definitions import guarded, guarded_by_content
+from polyloop.codegen.expressions.magnitude import Magnitudes
 from polyloop.codegen.helpers import helper_source
-from polyloop.codegen.indices import Indices
 from polyloop.codegen.language import Language
-from polyloop.codegen.magnitude import Magnitudes
+from polyloop.codegen.loops.rows import Divisibility
 from polyloop.codegen.names import Spelling
 from polyloop.codegen.program import SplitArray
-from polyloop.codegen.rows import Divisibility
 from polyloop.codegen.structs import struct_source
+from polyloop.codegen.tree.indices import Indices
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.dtypes import as_real, is_complex
 from polyloop.expr.foreign import ForeignFunction

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pymbolic.primitives as p
 
-from polyloop.codegen.c_ast import Verbatim
-from polyloop.codegen.context import Context
-from polyloop.codegen.expressions import Expressions
+from polyloop.codegen.expressions.expressions import Expressions
+from polyloop.codegen.loops.context import Context
 from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree.c_ast import Verbatim
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.expr.promotion import settle

@@ -14,25 +14,25 @@ from typing import Final
 
 import numpy as np
 
-from polyloop.codegen.atomics import atomic_update
-from polyloop.codegen.bounds import minimal
-from polyloop.codegen.branches import Guarded, branches
-from polyloop.codegen.c_ast import Assign, Block, Call, If, Node, Sync, Verbatim
-from polyloop.codegen.collective import collective_call
-from polyloop.codegen.combine import compound, updated
-from polyloop.codegen.context import Context
-from polyloop.codegen.copies import group_text, start_text
-from polyloop.codegen.filled import copied_rows
-from polyloop.codegen.lanes import LaneLoops, merged
-from polyloop.codegen.linear import condition_text, conjunction, union_text
-from polyloop.codegen.literals import literal
-from polyloop.codegen.magnitude import Recorded
-from polyloop.codegen.matrix import matrix_block
-from polyloop.codegen.passing import passing_call
-from polyloop.codegen.prefix import prefix_call
-from polyloop.codegen.rows import Piece, hull
+from polyloop.codegen.device.async_copy import group_text, start_text
+from polyloop.codegen.device.atomics import atomic_update
+from polyloop.codegen.device.block_scan import prefix_call
+from polyloop.codegen.device.decoupled_lookback import passing_call
+from polyloop.codegen.device.matrix import matrix_block
+from polyloop.codegen.device.warp_reduce import collective_call
+from polyloop.codegen.expressions.combine import compound, updated
+from polyloop.codegen.expressions.linear import condition_text, conjunction, union_text
+from polyloop.codegen.expressions.literals import literal
+from polyloop.codegen.expressions.magnitude import Recorded
+from polyloop.codegen.loops.bounds import minimal
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.lanes import LaneLoops, merged
+from polyloop.codegen.loops.rows import Piece, hull
+from polyloop.codegen.loops.tiles import Tile
+from polyloop.codegen.loops.zero_fill import copied_rows
 from polyloop.codegen.scope import Scope, Text
-from polyloop.codegen.tiles import Tile
+from polyloop.codegen.tree.branches import Guarded, branches
+from polyloop.codegen.tree.c_ast import Assign, Block, Call, If, Node, Sync, Verbatim
 from polyloop.codegen.verbatim import verbatim
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import is_half

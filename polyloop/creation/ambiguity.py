@@ -14,10 +14,10 @@ from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import targets_of
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
+from polyloop.kernel.build.text_order import nest_order
 from polyloop.kernel.domains import outer_inames
 from polyloop.kernel.instruction import Instruction, Term
 from polyloop.kernel.kernel import LoopKernel, Reference
-from polyloop.kernel.order import nest_order
 from polyloop.mapping.thread_mapping import Placed
 from polyloop.poly.sets import reorder
 from polyloop.program.lower import Access, Lowered, lower

@@ -24,18 +24,18 @@ from polyloop.expr.dtypes import to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import Argument, ArrayArg
-from polyloop.kernel.builder import build_kernel
+from polyloop.kernel.build.builder import build_kernel
+from polyloop.kernel.build.foreign import foreign_clashes
+from polyloop.kernel.build.function import Callee, function_table
+from polyloop.kernel.build.text_order import LoopPriority
 from polyloop.kernel.cinstruction import CInstruction
-from polyloop.kernel.foreign import foreign_clashes
-from polyloop.kernel.function import Callee, function_table
 from polyloop.kernel.kernel import LoopKernel, Reference
 from polyloop.kernel.objects import InstructionObject, spelled
-from polyloop.kernel.options import PRECISIONS
-from polyloop.kernel.order import LoopPriority
-from polyloop.kernel.parser import Parsed
 from polyloop.kernel.recorded import recorded
 from polyloop.kernel.reductions import ReductionOperation, operations_of
-from polyloop.kernel.specs import Defaults, GlobalArg, check_order, read_offset
+from polyloop.kernel.text.options import PRECISIONS
+from polyloop.kernel.text.parser import Parsed
+from polyloop.kernel.text.specs import Defaults, GlobalArg, check_order, read_offset
 from polyloop.kernel.tree import runs
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops
 from polyloop.poly.affine import Affine, affine_of
@@ -238,7 +238,7 @@ def create_kernel(
 
 
 def complete_kernel(kernel: LoopKernel, kernel_data: Sequence[object] | None) -> LoopKernel:
-    """Return *kernel*, which :func:`polyloop.kernel.builder.build_kernel` made, with all that is found out, checked."""
+    """Return *kernel*, as :func:`polyloop.kernel.build.builder.build_kernel` made it, completed and checked."""
     try:
         kernel = _completed(kernel)
         _raise_if(kernel, _wrong_directions(kernel, kernel_data or ()))

@@ -14,8 +14,8 @@ import islpy as isl
 from polyloop.dataflow.conflicts import conflict_pairs, equal_on
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Copy, Instruction
-from polyloop.kernel.match import Glob
-from polyloop.kernel.options import SyncScope
+from polyloop.kernel.text.match import Glob
+from polyloop.kernel.text.options import SyncScope
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops
 from polyloop.program.lower import Access
 from polyloop.proof.witness import element, instance, pair

@@ -8,7 +8,7 @@ from polyloop.creation.create import make_kernel
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import order_tags, parse_dim_tags
-from polyloop.kernel.specs import GlobalArg, ValueArg, auto
+from polyloop.kernel.text.specs import GlobalArg, ValueArg, auto
 
 __all__ = ["make_copy_kernel"]
 

@@ -12,7 +12,7 @@ from polyloop.edge.calls import public
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.names import check_identifier, too_many_axes
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.specs import GlobalArg, ValueArg
+from polyloop.kernel.text.specs import GlobalArg, ValueArg
 
 __all__ = ["make_einsum"]
 

@@ -11,11 +11,11 @@ from polyloop.creation.create import make_kernel
 from polyloop.edge.checks import EXPLAINED
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.foreign import ForeignFunction
-from polyloop.kernel.builder import program_of
-from polyloop.kernel.function import Callee, Function, flattened, function_table
+from polyloop.kernel.build.builder import program_of
+from polyloop.kernel.build.function import Callee, Function, flattened, function_table
 from polyloop.kernel.made import Written
 from polyloop.kernel.objects import InstructionObject
-from polyloop.kernel.specs import GlobalArg, ValueArg
+from polyloop.kernel.text.specs import GlobalArg, ValueArg
 
 __all__ = ["make_function", "merge"]
 

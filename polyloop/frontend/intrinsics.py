@@ -10,7 +10,7 @@ from typing import Final, NoReturn, Self
 
 from polyloop.edge.calls import public
 from polyloop.errors import Diagnostic, KernelError
-from polyloop.kernel.specs import auto
+from polyloop.kernel.text.specs import auto
 
 __all__ = ["Array", "ArrayType", "cast", "domain", "options", "product", "reduce"]
 

@@ -15,8 +15,8 @@ from polyloop.expr.source import Segment, Source
 from polyloop.frontend import intrinsics
 from polyloop.frontend.scope import NOTHING, Scope, Use
 from polyloop.frontend.source import Node
-from polyloop.kernel.domain_text import parse_domain, read_domain
 from polyloop.kernel.domains import parameters_of
+from polyloop.kernel.text.domain_text import parse_domain, read_domain
 from polyloop.poly.affine import Affine, Floor, affine_of
 
 __all__ = ["Loops", "isl_condition"]

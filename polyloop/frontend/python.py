@@ -30,10 +30,10 @@ from polyloop.frontend.source import FunctionSource, Node, read_source
 from polyloop.frontend.statements import Body
 from polyloop.frontend.text import statements_text
 from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
+from polyloop.kernel.build.text_order import LoopPriority
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import Written
-from polyloop.kernel.order import LoopPriority
-from polyloop.kernel.specs import GlobalArg, ValueArg, expand_data
+from polyloop.kernel.text.specs import GlobalArg, ValueArg, expand_data
 
 __all__ = ["kernel"]
 

@@ -15,8 +15,8 @@ from polyloop.kernel.domains import align
 from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.layout import Auto
-from polyloop.kernel.match import Glob
-from polyloop.kernel.options import NoSync
+from polyloop.kernel.text.match import Glob
+from polyloop.kernel.text.options import NoSync
 from polyloop.poly.affine import Affine
 
 __all__ = ["Names", "instruction_under", "renamed"]

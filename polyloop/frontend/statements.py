@@ -19,12 +19,12 @@ from polyloop.frontend.expressions import PythonConverter
 from polyloop.frontend.intrinsics import ArrayType
 from polyloop.frontend.scope import Scope, Use
 from polyloop.frontend.source import Node
-from polyloop.kernel.blocks import Blocks
 from polyloop.kernel.instruction import SubstitutionRule
-from polyloop.kernel.options import Options, parse_options
-from polyloop.kernel.parser import ParsedInstruction, ParsedRule
-from polyloop.kernel.specs import TemporaryVariable
-from polyloop.kernel.statements import UPDATES
+from polyloop.kernel.text.blocks import Blocks
+from polyloop.kernel.text.options import Options, parse_options
+from polyloop.kernel.text.parser import ParsedInstruction, ParsedRule
+from polyloop.kernel.text.specs import TemporaryVariable
+from polyloop.kernel.text.statements import UPDATES
 
 __all__ = ["Body"]
 

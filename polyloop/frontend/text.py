@@ -15,7 +15,7 @@ from polyloop.expr.printer import show
 from polyloop.expr.rewrite import map_nodes, variables
 from polyloop.expr.rules import expand_rules
 from polyloop.kernel.instruction import SubstitutionRule
-from polyloop.kernel.parser import ParsedInstruction, ParsedRule
+from polyloop.kernel.text.parser import ParsedInstruction, ParsedRule
 
 __all__ = ["statements_text"]
 

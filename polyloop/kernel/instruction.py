@@ -17,7 +17,7 @@ from polyloop.expr.rewrite import substitute
 from polyloop.expr.rules import bind, is_parameter, unbind
 from polyloop.frozen import quick, replace
 from polyloop.kernel.intrinsic import Matrix
-from polyloop.kernel.options import NoSync
+from polyloop.kernel.text.options import NoSync
 from polyloop.kernel.tree import Scope
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import reorder

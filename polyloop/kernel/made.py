@@ -16,7 +16,7 @@ from polyloop.expr.foreign import ForeignFunction
 from polyloop.expr.printer import show
 from polyloop.expr.records import record_text
 from polyloop.kernel.cinstruction import CInstruction
-from polyloop.kernel.specs import auto
+from polyloop.kernel.text.specs import auto
 
 __all__ = ["Made", "NoScriptError", "Written", "differs", "python"]
 

@@ -11,7 +11,7 @@ import pymbolic.primitives as p
 from polyloop.expr.dtypes import dtype_name, to_dtype
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
-from polyloop.kernel.draft import fail
+from polyloop.kernel.build.draft import fail
 from polyloop.kernel.layout import Auto
 
 __all__ = ["Assignment", "BarrierInstruction", "InstructionObject", "NoOpInstruction", "spelled"]

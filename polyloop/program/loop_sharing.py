@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 
+from polyloop.kernel.build.text_order import Item
 from polyloop.kernel.instruction import Move
 from polyloop.kernel.kernel import LoopKernel, memoised
-from polyloop.kernel.order import Item
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import increasing, map_from_forms
 from polyloop.program.ir import Access, Lowered

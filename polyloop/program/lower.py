@@ -17,9 +17,9 @@ from typing import Final
 from polyloop.expr.rewrite import variables
 from polyloop.expr.rules import expand_rules
 from polyloop.frozen import quick, replace
+from polyloop.kernel.build.text_order import Item, build_tree
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel, memoised
-from polyloop.kernel.order import Item, build_tree
 from polyloop.kernel.tags import is_lane, placing
 from polyloop.kernel.tree import paths, with_collectives
 from polyloop.program.expand_lanes import with_lanes

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import takewhile
 
 from polyloop.errors import Diagnostic, VerificationError
+from polyloop.kernel.build.text_order import Item
 from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.order import Item
 from polyloop.kernel.tags import axis_name, is_lane
 
 __all__ = ["barrier_items"]

@@ -10,7 +10,7 @@ import pymbolic.primitives as p
 from polyloop.errors import KernelError, Site
 from polyloop.expr.parser import parse_expression
 from polyloop.frozen import replace
-from polyloop.kernel.lines import match_bracket
+from polyloop.kernel.text.logical_lines import match_bracket
 from polyloop.poly.affine import affine_of
 from polyloop.program.lower import Access, Lowered
 

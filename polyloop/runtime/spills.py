@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from polyloop.codegen.program import GeneratedProgram
-from polyloop.codegen.registers import IndexedArray
+from polyloop.codegen.tree.registers import IndexedArray
 from polyloop.errors import Diagnostic
 from polyloop.runtime.resources import read_cubin
 

@@ -53,7 +53,7 @@ from polyloop.sync.lookback_progress import is_over_blocks
 from polyloop.sync.races import Need, needs, shared_arrays
 from polyloop.sync.storage_aliasing import pool_needs
 from polyloop.sync.warp_shuffle import lane_axis
-from polyloop.transform.spread import assign_auto
+from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.verification.matrix_instructions import is_swapped
 
 __all__ = ["Verified", "build_schedule", "build_verified", "prepared"]

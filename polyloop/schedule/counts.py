@@ -27,7 +27,7 @@ from polyloop.errors import Diagnostic, VerificationError
 from polyloop.expr.dtypes import DType
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.limits import DeviceLimits
-from polyloop.kernel.match import matches, parse_match
+from polyloop.kernel.text.match import matches, parse_match
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree, runs
 from polyloop.mapping.collective_shape import Meeting, meeting_of
 from polyloop.mapping.thread_mapping import Placed, Placement

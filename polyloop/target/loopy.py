@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.target.source import generate_code
-from polyloop.transform.specialize import add_dtypes
+from polyloop.transform.instructions.specialize import add_dtypes
 
 __all__ = ["GeneratedCode", "add_and_infer_dtypes", "generate_code_v2"]
 

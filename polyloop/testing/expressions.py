@@ -21,7 +21,7 @@ import numpy as np
 from polyloop.creation.create import make_kernel
 from polyloop.errors import PolyloopError
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.kernel.specs import GlobalArg
+from polyloop.kernel.text.specs import GlobalArg
 from polyloop.runtime.compile import compile_kernel
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.target.c import CTarget
@@ -30,7 +30,7 @@ from polyloop.target.interpreter import interpret
 from polyloop.target.source import generate_code
 from polyloop.testing.typed import COUNT, DATA, TABLES, WEAK, Drawn, dtype_of
 from polyloop.testing.typed_drawers import draw
-from polyloop.transform.split import split_iname
+from polyloop.transform.loops.split import split_iname
 
 __all__ = ["TARGETS", "Fault", "check_expressions", "main"]
 

@@ -50,8 +50,8 @@ from polyloop.testing.twists import FAR
 from polyloop.testing.waived import is_waived
 from polyloop.testing.witnesses import Verdict, check_witness
 from polyloop.transform.base import Transform
+from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.registry import TRANSFORMS
-from polyloop.transform.spread import assign_auto
 
 __all__ = ["Failure", "Pair", "Tally", "check_pair", "check_pairs", "draw", "legality"]
 

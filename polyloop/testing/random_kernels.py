@@ -22,7 +22,7 @@ from polyloop.expr.dtypes import integer_limits
 from polyloop.kernel.arrays import AddressSpace, ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import python
-from polyloop.kernel.specs import GlobalArg, TemporaryVariable
+from polyloop.kernel.text.specs import GlobalArg, TemporaryVariable
 from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.views import empty_numpy
 from polyloop.target.interpreter import interpret

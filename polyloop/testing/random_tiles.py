@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from polyloop.kernel.specs import GlobalArg
+from polyloop.kernel.text.specs import GlobalArg
 from polyloop.testing.random_chains import Step
 from polyloop.testing.random_kernels import Source
 

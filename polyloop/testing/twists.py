@@ -16,7 +16,7 @@ import numpy as np
 
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import check_identifier
-from polyloop.kernel.specs import GlobalArg, TemporaryVariable, ValueArg
+from polyloop.kernel.text.specs import GlobalArg, TemporaryVariable, ValueArg
 from polyloop.testing.hostile import HOSTILE
 from polyloop.testing.random_kernels import EXTENT, Source
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.codegen.begin import begun
-from polyloop.codegen.c_ast import Assign, For
+from polyloop.codegen.tree.c_ast import Assign, For
+from polyloop.codegen.tree.fold_initial_value import begun
 from tests.transform.checking import check, cuda
 
 F = np.float32

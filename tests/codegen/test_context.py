@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from polyloop.codegen.context import Context
+from polyloop.codegen.loops.context import Context
 from polyloop.poly.affine import Affine
 
 

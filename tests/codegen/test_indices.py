@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.codegen.c_ast import Call, If
-from polyloop.codegen.divergence import MATRIX, refuse_divergent
-from polyloop.codegen.indices import Indices
+from polyloop.codegen.tree.c_ast import Call, If
+from polyloop.codegen.tree.divergence import MATRIX, refuse_divergent
+from polyloop.codegen.tree.indices import Indices
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.affine import Affine
 from polyloop.target.cuda import CUDA_LANGUAGE

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.codegen.branches import one_rest
-from polyloop.codegen.c_ast import Assign, For, If
+from polyloop.codegen.tree.branches import one_rest
+from polyloop.codegen.tree.c_ast import Assign, For, If
 from polyloop.runtime.fibres import run_on_fibres
 from tests.transform.checking import check, cuda
 

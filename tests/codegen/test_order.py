@@ -8,7 +8,7 @@ import islpy as isl
 import pytest
 
 import polyloop as pl
-from polyloop.codegen.rows import rows_of
+from polyloop.codegen.loops.rows import rows_of
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.sets import rows_of as rows_in_order
 from polyloop.poly.sets import set_text

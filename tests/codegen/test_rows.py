@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.codegen.rows import pieces_of
+from polyloop.codegen.loops.rows import pieces_of
 from polyloop.kernel.limits import DeviceLimits
 from polyloop.poly.affine import Affine
 from polyloop.poly.residues import residues

@@ -13,7 +13,7 @@ import polyloop as pl
 from polyloop.frontend.renamed import Names, instruction_under
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Instruction
-from polyloop.kernel.match import Glob, Subject
+from polyloop.kernel.text.match import Glob, Subject
 from polyloop.poly.sets import SET, parameter_space
 from polyloop.testing.random_kernels import random_arguments, random_source
 

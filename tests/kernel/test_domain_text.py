@@ -8,7 +8,7 @@ import islpy as isl
 import pytest
 
 from polyloop.errors import KernelError
-from polyloop.kernel.domain_text import parse_domain
+from polyloop.kernel.text.domain_text import parse_domain
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param

@@ -6,7 +6,7 @@ import pytest
 
 import polyloop as pl
 from polyloop.errors import KernelError
-from polyloop.kernel.match import matches, parse_match
+from polyloop.kernel.text.match import matches, parse_match
 
 KERNEL = pl.make_kernel(
     ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < n}"],

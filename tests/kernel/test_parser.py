@@ -9,8 +9,8 @@ import pytest
 
 from polyloop.errors import KernelError
 from polyloop.expr.printer import show
-from polyloop.kernel.match import Glob, Subject
-from polyloop.kernel.parser import ParsedInstruction, ParsedRule, parse_instructions
+from polyloop.kernel.text.match import Glob, Subject
+from polyloop.kernel.text.parser import ParsedInstruction, ParsedRule, parse_instructions
 
 INAMES = frozenset({"i", "j", "k"})
 

@@ -18,7 +18,7 @@ from polyloop.sync import races as race
 from polyloop.sync.races import Need, needs, races, shared_arrays
 from polyloop.testing.drawers import DRAWERS
 from polyloop.testing.random_kernels import random_source
-from polyloop.transform import tag
+from polyloop.transform.loops import tag
 from tests.verification.kernels import exchange, on_threads
 
 

@@ -11,12 +11,12 @@ import polyloop as pl
 from polyloop.errors import Witness, WitnessKind
 from polyloop.testing.brute import judge
 from polyloop.testing.witnesses import Verdict, check_witness
-from polyloop.transform.affine import MapDomain
 from polyloop.transform.base import Transform
-from polyloop.transform.prefetch import AddPrefetch
-from polyloop.transform.reorder import PrioritizeLoops
-from polyloop.transform.spread import assign_auto
-from polyloop.transform.tag import TagInames
+from polyloop.transform.loops.auto_local import assign_auto
+from polyloop.transform.loops.map_domain import MapDomain
+from polyloop.transform.loops.reorder import PrioritizeLoops
+from polyloop.transform.loops.tag import TagInames
+from polyloop.transform.staging.prefetch import AddPrefetch
 
 F = np.float32
 

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.codegen.addresses import Addresses
-from polyloop.codegen.rows import hull, pieces_of
+from polyloop.codegen.expressions.addresses import Addresses
+from polyloop.codegen.loops.rows import hull, pieces_of
+from polyloop.codegen.loops.vector_access import _plan_of
 from polyloop.codegen.scope import Names
-from polyloop.codegen.wide import _plan_of
 from polyloop.frontend.statements import _UPDATE
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.waivers import Waiver
@@ -172,12 +172,12 @@ def _names(patch: pytest.MonkeyPatch) -> None:
 
 def _signed(patch: pytest.MonkeyPatch) -> None:
     """Write signed arithmetic where it may wrap."""
-    patch.setattr("polyloop.codegen.wrapping.Wrapping._wraps", lambda *_: False)
+    patch.setattr("polyloop.codegen.expressions.wrapping.Wrapping._wraps", lambda *_: False)
 
 
 def _pieces(patch: pytest.MonkeyPatch) -> None:
     """Let a loop run over everything between the pieces of its domain."""
-    patch.setattr("polyloop.codegen.loops.pieces_of", lambda *given: (hull(pieces_of(*given)),))
+    patch.setattr("polyloop.codegen.loops.loops.pieces_of", lambda *given: (hull(pieces_of(*given)),))
 
 
 def _strides(patch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def _strides(patch: pytest.MonkeyPatch) -> None:
 
 def _bare(patch: pytest.MonkeyPatch) -> None:
     """Leave out the parentheses around a subscript in a sum."""
-    patch.setattr("polyloop.codegen.addresses.SUM", 0)
+    patch.setattr("polyloop.codegen.expressions.addresses.SUM", 0)
 
 
 def _fresh(patch: pytest.MonkeyPatch) -> None:
@@ -232,7 +232,7 @@ def test_a_swizzle_that_tears_wide_copies_apart_is_found(monkeypatch: pytest.Mon
     assert not kinds(some)
     monkeypatch.setattr("polyloop.verification.addresses._scattered", lambda *_: "")
     monkeypatch.setattr(Swizzle, "keeps", lambda *_: True)
-    monkeypatch.setattr("polyloop.codegen.lanes.plans_of", lambda *given: (_plan_of(*given),))
+    monkeypatch.setattr("polyloop.codegen.loops.lanes.plans_of", lambda *given: (_plan_of(*given),))
     assert kinds(some) == {"wrong-result"}
 
 

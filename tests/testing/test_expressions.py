@@ -37,7 +37,7 @@ def test_a_fault_is_found(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_subscript_that_binds_less_than_a_sum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polyloop.codegen.addresses.SUM", 0)
+    monkeypatch.setattr("polyloop.codegen.expressions.addresses.SUM", 0)
     (drawn,) = batches(150, 4, 150)
     faults = list(check_expressions([each for each in drawn if "t_" in each.text], ("c",)))
     assert any("&" in fault.text for fault in faults)

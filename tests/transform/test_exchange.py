@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.codegen.c_ast import Assign, For, If
-from polyloop.codegen.divergence import refuse_divergent
-from polyloop.codegen.indices import Indices
+from polyloop.codegen.tree.c_ast import Assign, For, If
+from polyloop.codegen.tree.divergence import refuse_divergent
+from polyloop.codegen.tree.indices import Indices
 from polyloop.errors import CodegenError
 from polyloop.kernel.arrays import AddressSpace
 from polyloop.runtime.nvrtc import compile_cuda

@@ -48,7 +48,7 @@ def test_every_transform_is_public_and_documented(name: str) -> None:
 def test_a_transform_is_loaded_when_it_is_first_used() -> None:
     program = (
         "import sys, polyloop as pl\n"
-        "module = 'polyloop.transform.split'\n"
+        "module = 'polyloop.transform.loops.split'\n"
         "before = module in sys.modules\n"
         "knl = pl.make_kernel('{[i]: 0 <= i < n}', 'y[i] = 2*x[i]').split_iname('i', 4)\n"
         "print(before, module in sys.modules, knl.split_iname('i_inner', 2).inames)"

@@ -15,7 +15,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.testing.brute import judge
-from polyloop.transform.staging import assign_auto
+from polyloop.transform.staging.staging import assign_auto
 from tests.transform.checking import check, cuda, refused, same_after_replay, vectors
 from tests.transform.test_scans import check_spoilt
 

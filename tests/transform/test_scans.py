@@ -17,7 +17,7 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.testing.brute import judge
-from polyloop.transform.staging import assign_auto
+from polyloop.transform.staging.staging import assign_auto
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 from tests.transform.checking import check, cuda, refused, same_after_replay, vectors

@@ -12,7 +12,7 @@ import pytest
 import polyloop as pl
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.testing.brute import judge
-from polyloop.transform.staging import assign_auto
+from polyloop.transform.staging.staging import assign_auto
 from tests.transform.checking import check, cuda, refused, same_after_replay, vectors
 from tests.transform.test_scans import check_spoilt
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import polyloop as pl
-from polyloop.codegen import wide
+from polyloop.codegen.loops import vector_access as wide
 from polyloop.kernel.swizzle import Swizzle, swizzle_problem
 from polyloop.mapping.contiguity import Lanes
 from polyloop.poly.affine import Affine

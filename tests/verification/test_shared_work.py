@@ -9,8 +9,8 @@ import islpy as isl
 import pytest
 
 import polyloop as pl
-from polyloop.codegen import rows
 from polyloop.codegen.generate import generate
+from polyloop.codegen.loops import rows
 from polyloop.dataflow import address_spaces as places
 from polyloop.dataflow import value_flow as dataflow
 from polyloop.dataflow.address_spaces import place

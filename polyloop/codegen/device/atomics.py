@@ -1,0 +1,125 @@
+"""Atomic updates: native ones where the language has them, otherwise loops around compare-and-swap."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from polyloop.codegen.expressions.conversions import narrowed
+from polyloop.codegen.expressions.expressions import Expressions
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.scope import UNARY, Scope, Text
+from polyloop.codegen.tree.c_ast import Assign, Call
+from polyloop.errors import Diagnostic
+from polyloop.expr.dtypes import DType, computed, is_half, is_integer, is_signed
+from polyloop.expr.records import is_record
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.updates import EXCHANGE
+from polyloop.schedule.plan import Statement
+
+__all__ = ["atomic_update"]
+
+_PLAIN: Final = {"sum": "+=", "product": "*=", "and": "&=", "or": "|=", "xor": "^=", EXCHANGE: "="}
+_WORDS: Final = {
+    "float32": ("unsigned int", "__float_as_uint({0})", "__uint_as_float({0})"),
+    "float64": (
+        "unsigned long long",
+        "(unsigned long long)__double_as_longlong({0})",
+        "__longlong_as_double((long long){0})",
+    ),
+    "int32": ("unsigned int", "(unsigned int)({0})", "(int){0}"),
+    "uint32": ("unsigned int", "{0}", "{0}"),
+    "int64": ("unsigned long long", "(unsigned long long)({0})", "(long long){0}"),
+    "uint64": ("unsigned long long", "{0}", "{0}"),
+}
+"""The word that is compared and swapped for each type, and the ways to it and back."""
+_OPERATORS: Final = {"sum": "+", "product": "*", "and": "&", "or": "|", "xor": "^"}
+
+
+def atomic_update(expressions: Expressions, statement: Statement, context: Context) -> Assign | Call:
+    """Return the update of *statement*; one that no other thread can see is an ordinary assignment.
+
+    Raises
+    ------
+    CodegenError
+        ``unsupported-atomic``.
+    """
+    operation = statement.atomic
+    assert operation is not None, f"'{statement.name}' is not atomic"
+    scope = expressions.scope
+    expressions.reads = set()
+    target, name, dtype = expressions.target(statement.lhs, context)
+    if is_record(dtype):
+        raise scope.error(_unsupported(scope, operation, dtype))
+    value = expressions.converted(statement.rhs, computed(dtype), context)
+    storage = scope.storage.get(name)
+    writes = None if storage is None else name
+    if scope.language.has_axes and (storage is None or storage.address_space is not AddressSpace.PRIVATE):
+        reads = frozenset((*expressions.reads, *(() if writes is None else (writes,))))
+        return Call(_call(expressions, operation, target, value.text, dtype), statement.instruction, reads)
+    operator = "=" if is_half(dtype) else _PLAIN.get(operation, "=")
+    text = expressions.unsigned(statement.rhs, value, dtype).text if operation in _OPERATORS else value.text
+    if operation in ("min", "max") or (is_half(dtype) and operation != EXCHANGE):
+        text = _combined(expressions, operation, dtype, expressions.loaded(Text(target), dtype), value)
+    if is_half(dtype):
+        text = narrowed(scope, dtype, Text(text), computed(dtype)).text
+    if writes is not None and operation != EXCHANGE:
+        expressions.reads.add(writes)
+    return Assign(target, operator, text, statement.instruction, writes, frozenset(expressions.reads))
+
+
+def _call(expressions: Expressions, operation: str, target: str, value: str, dtype: DType) -> str:
+    scope = expressions.scope
+    native = scope.language.atomics.get((operation, dtype.name))
+    if native is not None:
+        return native.format(target, value)
+    if dtype.name not in _WORDS and not is_half(dtype):
+        raise scope.error(_unsupported(scope, operation, dtype))
+    name = f"atomic_{operation}_{dtype.name}"
+
+    def define() -> str:
+        combined = _combined(expressions, operation, dtype, expressions.loaded(Text("old"), dtype), Text("value"))
+        return _compare_and_swap(scope, name, dtype, combined)
+
+    return f"{scope.shared_helper(name, name, define)}(&{target}, {value})"
+
+
+def _unsupported(scope: Scope, operation: str, dtype: DType) -> Diagnostic:
+    return Diagnostic(
+        "unsupported-atomic",
+        f"target '{scope.language.name}' has no atomic '{operation}' on {dtype.name}",
+        ("atomic updates are on integers of 32 and 64 bits and on floating-point numbers",),
+        ("give the array one of these types",),
+    )
+
+
+def _combined(expressions: Expressions, operation: str, dtype: DType, old: Text, value: Text) -> str:
+    """Return the new value of an element."""
+    if operation == EXCHANGE:
+        return value.text
+    if operation in ("min", "max"):
+        return expressions.extreme(operation, computed(dtype), old, value).text
+    if is_integer(dtype) and is_signed(dtype):  # arithmetic on words wraps
+        old = Text(f"({_WORDS[dtype.name][0]}){old.within(UNARY)}", UNARY)
+    return f"{old.within(UNARY)} {_OPERATORS[operation]} {value.within(UNARY)}"
+
+
+def _compare_and_swap(scope: Scope, name: str, dtype: DType, combined: str) -> str:
+    ctype = scope.ctype(dtype)
+    if is_half(dtype):
+        word, to_word, from_word = "unsigned short", "{0}.bits", "{{{0}}}"
+        combined = narrowed(scope, dtype, Text(combined), computed(dtype)).text
+    else:
+        word, to_word, from_word = _WORDS[dtype.name]
+    return "\n".join(
+        [
+            f"{scope.language.helper} void {name}({ctype} *at, {scope.ctype(computed(dtype))} value)",
+            "{",
+            f"    {word} *word = ({word} *)at, seen = *word, expected;",
+            "    do {",
+            "        expected = seen;",
+            f"        {ctype} old = {from_word.format('expected')};",
+            f"        seen = atomicCAS(word, expected, {to_word.format(combined)});",
+            "    } while (seen != expected);",
+            "}",
+        ]
+    )

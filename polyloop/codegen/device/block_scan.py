@@ -1,0 +1,151 @@
+"""Scans over the threads of a block, as functions on the device: what the threads before each one have.
+
+Within a warp by shuffles upward, in as many steps as doublings; the last thread of each warp stores what its warp has,
+and every thread combines what the warps before its own have stored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from polyloop.codegen.device.warp_reduce import Exchange, indented, mixed, times, total
+from polyloop.codegen.expressions.expressions import Expressions
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.tree.c_ast import Assign
+from polyloop.expr.nodes import Operation
+from polyloop.expr.operations import neutral_element
+from polyloop.mapping.collective_shape import Kind, Meeting, meeting_of
+from polyloop.schedule.plan import Statement
+
+__all__ = ["ThreadScan", "prefix_call"]
+
+_DType = np.dtype[np.generic]
+_BEFORE: Final = "before"
+"""What the warps before this one have."""
+
+
+def prefix_call(expressions: Expressions, statement: Statement, context: Context, sizes: Sequence[int]) -> Assign:
+    """Return the assignment that gives every thread what the threads before it, or up to it, have."""
+    collective = statement.collective
+    assert collective is not None, f"'{statement.name}' is no collective"
+    scope = expressions.scope
+    limits = scope.language.limits
+    assert limits is not None, f"target '{scope.language.name}' has no threads"
+    expressions.reads = set()
+    target, name, dtype = expressions.target(statement.lhs, context)
+    meeting = meeting_of(sizes, collective.across, limits.warp_size)
+    uses = {name, *expressions.reads}
+    exclusive = collective.kind is Kind.EXCLUSIVE
+    if not meeting.across:  # one thread, which has nothing before it
+        neutral = expressions.stored(neutral_element(collective.operation, dtype), context, dtype).text
+        return Assign(target, "=", neutral if exclusive else target, statement.instruction, name, frozenset(uses))
+    function = _function(expressions, collective.operation, dtype, meeting, (tuple(sizes), exclusive))
+    arguments = [target]
+    if collective.scratch is not None:
+        arguments.append(collective.scratch)
+        uses.add(collective.scratch)
+    return Assign(target, "=", f"{function}({', '.join(arguments)})", statement.instruction, name, frozenset(uses))
+
+
+def _function(
+    expressions: Expressions, operation: Operation, dtype: _DType, meeting: Meeting,
+    how: tuple[tuple[int, ...], bool],
+) -> str:  # fmt: skip
+    """Return the name of the function that scans over one value of each thread."""
+    sizes, exclusive = how
+    scope = expressions.scope
+    (span,) = meeting.across
+    letter = "xyz"[int(span.axis[2])]
+    ctype = scope.ctype(dtype)
+    key = f"scan {operation} {exclusive} over {letter} of {sizes}, {ctype}{', fast' if scope.fast else ''}"
+    what = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
+    kind = "exclusive" if exclusive else "inclusive"
+    whole = "warp" if meeting.parts == 1 else "block"
+    where = whole if meeting.is_whole_block else letter
+
+    def define(name: str) -> str:
+        body = ThreadScan(expressions, operation, dtype, meeting, sizes)
+        parameters = f"{ctype} x, {ctype} *partial" if meeting.parts > 1 else f"{ctype} x"
+        which = "before this one" if exclusive else "up to this one"
+        who = f"of the block {which}" if meeting.is_whole_block else f"{which} along threadIdx.{letter}"
+        comment = f"// The {operation} of x over the threads {who}; the whole block calls it."
+        head = f"{scope.language.helper} {ctype} {name}({parameters})"
+        lines = (f"    {line}" for line in body.scan_lines(exclusive=exclusive))
+        return "\n".join([comment, head, "{", *lines, "}"])
+
+    return scope.own_helper(key, f"{where}_{kind}_{what}", define)
+
+
+class ThreadScan(Exchange):
+    """The body of a function that scans over the values ``x`` of threads along one axis."""
+
+    def scan_lines(self, *, exclusive: bool) -> Iterator[str]:
+        """Yield the statements."""
+        meeting, ctype = self.meeting, self.scope.ctype(self.dtype)
+        (span,) = meeting.across
+        index = f"threadIdx.{'xyz'[int(span.axis[2])]}"
+        place = index if meeting.parts == 1 else f"{index} % {span.direct}"
+        if span.direct > 1:
+            yield from self.within_warps(place)
+        if meeting.parts > 1:
+            part = f"{index} / {span.direct}" if span.direct > 1 else index
+            yield from self.parts_before(place, part)
+        if not exclusive:
+            yield f"return {self.expression(_BEFORE, 'x')};" if meeting.parts > 1 else "return x;"
+        elif span.direct == 1:
+            yield "return before;"
+        else:
+            yield f"const {ctype} y = {self.above('x', str(span.stride))};"
+            nothing = "before" if meeting.parts > 1 else self.neutral()
+            something = self.expression(_BEFORE, "y") if meeting.parts > 1 else "y"
+            yield f"return {place} == 0 ? {nothing} : {something};"
+
+    def within_warps(self, place: str) -> Iterator[str]:
+        """Yield what makes of ``x`` the combination of the values in the warp up to it."""
+        (span,) = self.meeting.across
+        distance = "step" if span.stride == 1 else f"{span.stride} * step"
+        yield self.scope.language.unroll.format(count=span.direct.bit_length() - 1)
+        yield f"for (int step = 1; step < {span.direct}; step *= 2) {{"
+        yield f"    const {self.scope.ctype(self.dtype)} y = {self.above('x', distance)};"
+        yield f"    if ({place} >= step)"
+        yield f"        x = {self.expression('y', 'x')};"
+        yield "}"
+
+    def parts_before(self, place: str, part: str) -> Iterator[str]:
+        """Yield what makes ``before`` the combination of what the warps before this one have."""
+        meeting = self.meeting
+        (span,) = meeting.across
+        group = mixed([(f"threadIdx.{'xyz'[int(other.axis[2])]}", other.extent) for other in meeting.along])
+        base = times(group, meeting.parts)
+        store = f"partial[{total(base, part)}] = x;"
+        if span.direct > 1:
+            yield f"if ({place} == {span.direct - 1})"
+            yield f"    {store}"
+        else:
+            yield store
+        yield "__syncthreads();"
+        yield f"{self.scope.ctype(self.dtype)} before = {self.neutral()};"
+        yield f"for (int n = 0; n < {part}; ++n)"
+        yield from indented(self.combined(_BEFORE, f"partial[{total(base, 'n')}]"))
+
+    def neutral(self) -> str:
+        """Return the neutral element."""
+        return self.printer.stored(neutral_element(self.operation, self.dtype), Context(), self.dtype).text
+
+    def expression(self, left: str, right: str) -> str:
+        """Return the combination of two variables, *left* first."""
+        statement = self.combine(left, right)
+        if statement.startswith(f"{left} = "):
+            return statement.removeprefix(f"{left} = ")[:-1]
+        match = re.fullmatch(rf"{left} (\S+)= (.*);", statement)
+        assert match is not None, f"'{statement}' is no update"
+        return f"{left} {match[1]} {match[2]}"
+
+    def above(self, value: str, distance: str) -> str:
+        """Return the value of the thread of the warp that is *distance* before this one."""
+        comment = "// The value of the thread of the warp that is so many before this one."
+        return self.shuffled("__shfl_up_sync", value, ("distance", distance), "above", "above", comment)

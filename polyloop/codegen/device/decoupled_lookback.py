@@ -1,0 +1,384 @@
+"""Scans over the blocks of a launch: each block passes its total on to those after it, through global memory.
+
+Blocks take their numbers from a counter when they begin, so that those before a block are always under way.  Each
+stores its own total as soon as it has it; where it needs those before it, the threads of one warp look at as many
+blocks at a time, back to the nearest one that has stored the total of all up to it, and the block stores that, too:
+decoupled look-back, Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", NVIDIA, 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.codegen.device.block_scan import ThreadScan
+from polyloop.codegen.device.warp_reduce import indented
+from polyloop.codegen.expressions.expressions import Expressions
+from polyloop.codegen.language import Language
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.program import DeviceLaunch
+from polyloop.codegen.scope import Names
+from polyloop.codegen.tree.c_ast import Assign, Call
+from polyloop.expr.nodes import Expression, Operation, array_name, targets_of
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.layout import order_tags
+from polyloop.kernel.tree import Node, Run, runs
+from polyloop.mapping.collective_shape import Kind, Meeting
+from polyloop.schedule.plan import Launch, Schedule, Statement
+
+__all__ = [
+    "Chains",
+    "chains_of",
+    "clear_launch",
+    "clear_text",
+    "passing_call",
+    "passing_statements",
+    "ticket_lines",
+    "with_totals_stored",
+]
+
+_DType = np.dtype[np.generic]
+_BITS: Final[Mapping[str, tuple[str, str]]] = {
+    "float32": ("__float_as_uint({0})", "__uint_as_float((unsigned int){0})"),
+    "int32": ("(unsigned int){0}", "(int){0}"),
+    "uint32": ("{0}", "(unsigned int){0}"),
+}
+"""How a value of 4 bytes becomes the lower half of a word, and is taken out of it."""
+_CLEARING: Final = 256
+"""Threads of a block that clears words, of which there are a multiple of as many."""
+_WARP: Final = 32
+_PAUSE: Final = 2000
+"""How long a block waits before it looks back [ns]: looking takes bandwidth, and later there is less to look at."""
+_SLEEPS: Final = 70
+"""The least compute capability of which threads can pause."""
+
+
+@dataclass(frozen=True)
+class Chains:
+    """What the blocks of one launch pass totals on through.
+
+    Attributes
+    ----------
+    counter
+        The array with the number of the next block to begin.
+    ticket
+        The shared variable with the number of a block.
+    arrays
+        All arrays, of which the elements of ``cleared`` must be 0 at the beginning.
+    words
+        How many words the launch that clears them has [times 256].
+    """
+
+    counter: str
+    ticket: str
+    arrays: tuple[ArrayArg, ...]
+    cleared: tuple[str, ...]
+    words: Expression
+
+
+def chains_of(launch: Launch, statements: Iterable[Statement], blocks: Expression, names: Names) -> Chains:
+    """Return what the blocks of *launch*, of which there are so many, pass the totals of *statements* on through."""
+    dtypes = {t.name: t.dtype for t in launch.temporaries}
+    words = p.FloorDiv(p.Sum((blocks, _CLEARING - 1)), _CLEARING)
+    count = p.Product((_CLEARING, words))
+    counter = names.fresh("next_block")
+    arrays, cleared, ticket = [_array(counter, "uint32", 1)], [counter], ""
+    for statement in statements:
+        assert statement.collective is not None, f"'{statement.name}' is no collective"
+        chain = statement.collective.chain
+        assert chain is not None, f"'{statement.name}' passes nothing on"
+        ticket = statement.collective.ticket or ""
+        dtype = dtypes[array_name(statement.lhs)]
+        if dtype.name in _BITS:
+            arrays.append(_array(chain, "uint64", count))
+            cleared.append(chain)
+        else:
+            arrays += [_array(f"{chain}_known", "uint32", count), _array(chain, dtype, p.Product((2, count)))]
+            cleared.append(f"{chain}_known")
+    return Chains(counter, ticket, tuple(arrays), tuple(cleared), words)
+
+
+def _array(name: str, dtype: str | _DType, extent: Expression) -> ArrayArg:
+    return ArrayArg(name, np.dtype(dtype), (extent,), (1,), is_input=False, dim_tags=order_tags(1, "C"))
+
+
+# {{{ the launch that clears, and the number of a block
+
+
+def clear_text(name: str, chains: Sequence[Chains], language: Language) -> str:
+    """Return the function that sets to 0 what must be 0 before a run."""
+    arrays = {array.name: array for chain in chains for array in chain.arrays if array.name in chain.cleared}
+    counters = {chain.counter for chain in chains}
+    parameters, lines = [], []
+    for array in arrays.values():
+        assert array.dtype is not None, f"'{array.name}' has no type"
+        parameters.append(f"{language.types[array.dtype.name]} *{language.restrict} {array.name}")
+        index = "0" if array.name in counters else "i"
+        lines += [*(["if (i == 0)"] if index == "0" else []), f"{'    ' * (index == '0')}{array.name}[{index}] = 0;"]
+    bounds = language.launch_bounds.format(threads=_CLEARING)
+    return "\n".join(
+        [
+            "// Clears what blocks pass on to each other, and the number of the next block: before each run.",
+            f"{language.function} {bounds} {name}({', '.join(parameters)})",
+            "{",
+            f"    const unsigned int i = {_CLEARING} * blockIdx.x + threadIdx.x;",
+            *(f"    {line}" for line in lines),
+            "}",
+        ]
+    )
+
+
+def clear_launch(name: str, chains: Sequence[Chains]) -> DeviceLaunch:
+    """Return the launch of that function."""
+    extents = [chain.words for chain in chains]
+    words = extents[0] if len(extents) == 1 else p.Max(tuple(extents))
+    names = tuple(array for chain in chains for array in chain.cleared)
+    return DeviceLaunch(name, (words, 1, 1), (_CLEARING, 1, 1), 0, names)
+
+
+def ticket_lines(chains: Chains, sizes: Sequence[int]) -> Iterator[str]:
+    """Yield the definition of the number of a block: blocks count themselves as they begin."""
+    ticket = chains.ticket
+    yield f"    __shared__ unsigned int {ticket};  // this block's number: those before it have begun"
+    first = " && ".join(f"threadIdx.{axis} == 0" for axis, size in zip("xyz", sizes, strict=False) if size > 1)
+    take = f"{ticket} = atomicAdd({chains.counter}, 1);"
+    yield from [f"    if ({first})", f"        {take}"] if first else [f"    {take}"]
+    yield "    __syncthreads();"
+
+
+# }}}
+# {{{ the functions that store the total of a block, and look back
+
+
+def with_totals_stored(schedule: Schedule) -> Schedule:
+    """Return *schedule* with a statement that stores the total of a block as soon as the block has it."""
+    statements = dict(schedule.statements)
+    launches = []
+    for launch in schedule.launches:
+        tree = list(launch.tree)
+        for name in [s.name for s in passing_statements(launch, statements)]:
+            statement = statements[name]
+            assert statement.collective is not None, f"'{name}' is no collective"
+            behind = tree.index(next(node for node in tree if isinstance(node, Run) and node.name == name))
+            while behind > 0 and array_name(statement.lhs) not in _written(tree[behind - 1], statements):
+                behind -= 1
+            stored = f"{name}_stored"
+            statements[stored] = replace(
+                statement, name=stored, collective=replace(statement.collective, is_stored=True)
+            )
+            tree.insert(behind, Run(stored))
+        launches.append(replace(launch, tree=tuple(tree)))
+    return replace(schedule, statements=statements, launches=tuple(launches))
+
+
+def _written(node: Node, statements: Mapping[str, Statement]) -> set[str]:
+    found = (statements[name].lhs for name in runs((node,)) if name in statements)
+    return {array_name(target) for lhs in found for target in targets_of(lhs)}
+
+
+def passing_call(
+    expressions: Expressions, statement: Statement, context: Context, sizes: Sequence[int]
+) -> Assign | Call:
+    """Return what gives every block what the blocks before it, or up to it, have, or tells those after it its own."""
+    collective = statement.collective
+    assert collective is not None, f"'{statement.name}' is no collective"
+    assert collective.chain is not None, f"'{statement.name}' passes nothing on"
+    assert collective.scratch is not None, f"'{statement.name}' has nothing to tell all threads through"
+    expressions.reads = set()
+    target, name, dtype = expressions.target(statement.lhs, context)
+    chain = [collective.chain] if dtype.name in _BITS else [collective.chain, f"{collective.chain}_known"]
+    arguments = ", ".join([target, collective.ticket or "", *chain])
+    if collective.is_stored:
+        function = _storing(expressions, collective.operation, dtype, tuple(sizes))
+        return Call(f"{function}({arguments})", statement.instruction, frozenset({name, *expressions.reads}))
+    exclusive = collective.kind is Kind.EXCLUSIVE
+    function = _function(expressions, collective.operation, dtype, tuple(sizes), exclusive=exclusive)
+    uses = frozenset({name, *expressions.reads, collective.scratch})
+    value = f"{function}({arguments}, {collective.scratch})"
+    return Assign(target, "=", value, statement.instruction, name, uses)
+
+
+def _storing(expressions: Expressions, operation: Operation, dtype: _DType, sizes: tuple[int, ...]) -> str:
+    """Return the name of the function that stores the value of a block."""
+    scope = expressions.scope
+    ctype = scope.ctype(dtype)
+    key = f"store {ctype} of blocks of {sizes}"
+    what = operation.name if operation.fields else dtype.name
+
+    def define(name: str) -> str:
+        body = _LookBack(expressions, operation, dtype, Meeting((), _WARP), sizes)
+        head = f"{scope.language.helper} void {name}({ctype} x, int block, {body.chain()})"
+        comment = "// Tells the blocks after this one its own x; every block calls it."
+        lines = (f"    {line}" for line in body.stored_own())
+        return "\n".join([comment, *_COMMENTS[body.is_packed], head, "{", *lines, "}"])
+
+    return scope.own_helper(key, f"store_{what}", define)
+
+
+def _function(
+    expressions: Expressions, operation: Operation, dtype: _DType, sizes: tuple[int, ...], *, exclusive: bool
+) -> str:
+    """Return the name of the function that scans over one value of each block."""
+    scope = expressions.scope
+    ctype = scope.ctype(dtype)
+    key = f"scan {operation} {exclusive} over blocks of {sizes}, {ctype}{', fast' if scope.fast else ''}"
+    what = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
+    kind = "exclusive" if exclusive else "inclusive"
+
+    def define(name: str) -> str:
+        body = _LookBack(expressions, operation, dtype, Meeting((), _WARP), sizes)
+        head = f"{scope.language.helper} {ctype} {name}({ctype} x, int block, {body.chain()}, {ctype} *before)"
+        which = "before this one" if exclusive else "up to this one"
+        lines = (f"    {line}" for line in body.look_back(exclusive=exclusive))
+        comment = f"// The {operation} of x over the blocks {which}; every block calls it, and has stored its own x."
+        return "\n".join([comment, head, "{", *lines, "}"])
+
+    return scope.own_helper(key, f"grid_{kind}_{what}", define)
+
+
+_COMMENTS: Final = {
+    True: (
+        "// totals: of each block 0, or a value and above it 1, if that is the block's own x, or 2, if it is that of",
+        "// all blocks up to it.",
+    ),
+    False: (
+        "// known: of each block 0, or 1 if totals has its own x, or 2 if it has that of all blocks up to it, too.",
+    ),
+}
+
+
+class _LookBack(ThreadScan):
+    """The body of a function that scans over the values ``x`` of blocks; all threads of one have the same."""
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether a value and what it is are one word, which is written and read at once."""
+        return self.dtype.name in _BITS
+
+    def chain(self) -> str:
+        """Return the parameters with what blocks pass on."""
+        if self.is_packed:
+            return "volatile unsigned long long *totals"
+        return f"{self.scope.ctype(self.dtype)} *totals, volatile unsigned int *known"
+
+    def stored_own(self) -> Iterator[str]:
+        """Yield the statements of the function that stores the value of a block."""
+        sizes = zip("xyz", self.sizes, strict=False)
+        first = [f"threadIdx.{axis} == 0" for axis, size in sizes if size > 1]
+        own = list(self.stored("x", 1))
+        yield f"if ({' && '.join([*first, 'block > 0'])}){' {' * (len(own) > 1)}"
+        yield from indented(own)
+        yield from ["}"] * (len(own) > 1)
+
+    def look_back(self, *, exclusive: bool) -> Iterator[str]:
+        """Yield the statements of the function that looks back."""
+        ctype, threads = self.scope.ctype(self.dtype), prod(self.sizes)
+        is_warp = threads >= _WARP
+        thread = "threadIdx.x"
+        if any(size > 1 for size in self.sizes[1:]):
+            thread = "thread"
+            yield f"const int thread = {self.number()[1:-1]};"
+        body = []
+        if self.scope.language.capability >= _SLEEPS:
+            pause = f"    __nanosleep({_PAUSE});  // meanwhile blocks before this one look back themselves"
+            body += ["if (block > 0)", pause]
+        body.append(f"{ctype} earlier = {self.neutral()};")
+        body += self.warp(thread) if is_warp else self.one_by_one()
+        result = [f"const {ctype} all = {self.expression('earlier', 'x')};", *self.stored("all", 2)]
+        result.append(f"*before = {'earlier' if exclusive else 'all'};")
+        if is_warp:
+            yield f"if ({thread} < {_WARP}) {{"
+            yield from indented([*body, f"if ({thread} == 0) {{", *indented(result), "}"])
+        else:
+            yield f"if ({thread} == 0) {{"
+            yield from indented([*body, *result])
+        yield "}"
+        yield "__syncthreads();"
+        yield "return *before;"
+
+    def stored(self, value: str, what: int) -> Iterator[str]:
+        """Yield the statements by which a block tells others *value*: its own (1), or that of all up to it (2)."""
+        if self.is_packed:
+            yield f"totals[block] = {what}ull << 32 | {_BITS[self.dtype.name][0].format(value)};"
+            return
+        yield f"totals[2u * block{' + 1' if what > 1 else ''}] = {value};"
+        yield "__threadfence();"
+        yield f"known[block] = {what};"
+
+    def warp(self, thread: str) -> Iterator[str]:
+        """Yield how the threads of a warp look at so many blocks at a time."""
+        ctype = self.scope.ctype(self.dtype)
+        yield f"for (int last = block - 1; last >= 0; last -= {_WARP}) {{"
+        yield f"    const int other = last - {thread};"
+        word, what = ("unsigned long long", "word >> 32") if self.is_packed else ("unsigned int", "word")
+        beyond = "2ull << 32" if self.is_packed else "2"
+        source = "totals" if self.is_packed else "known"
+        yield f"    {word} word;"
+        yield "    unsigned int whole, unknown;"
+        yield "    do {"
+        yield f"        word = other < 0 ? {beyond} : {source}[other];"
+        yield f"        whole = __ballot_sync(0xffffffff, {what} == 2);"
+        yield f"        unknown = __ballot_sync(0xffffffff, {what} == 0);"
+        yield "    } while (unknown & ~whole & (whole - 1));  // all nearer than a block with the total of all"
+        yield "    const int end = whole != 0 ? __ffs(whole) - 1 : 31;"
+        if self.is_packed:
+            yield f"    {ctype} y = {_BITS[self.dtype.name][1].format('word')};"
+        else:
+            yield "    __threadfence();"
+            yield f"    {ctype} y = {self.neutral()};"
+            yield f"    if (other >= 0 && {thread} <= end)"
+            yield "        y = totals[2u * other + (word - 1)];"
+        yield "    " + self.scope.language.unroll.format(count=5)
+        yield "    for (int step = 1; step < 32; step *= 2) {"
+        yield f"        const {ctype} z = {self.below('y', 'step')};"
+        yield f"        if ({thread} + step <= end)"
+        yield f"            y = {self.expression('z', 'y')};"
+        yield "    }"
+        yield f"    earlier = {self.expression('y', 'earlier')};"
+        yield "    if (whole != 0)"
+        yield "        break;"
+        yield "}"
+
+    def one_by_one(self) -> Iterator[str]:
+        """Yield how one thread looks at one block after the other."""
+        ctype = self.scope.ctype(self.dtype)
+        yield "for (int other = block - 1; other >= 0; --other) {"
+        if self.is_packed:
+            yield "    unsigned long long word;"
+            yield "    do"
+            yield "        word = totals[other];"
+            yield "    while (word >> 32 == 0);"
+            yield f"    const {ctype} y = {_BITS[self.dtype.name][1].format('word')};"
+        else:
+            yield "    unsigned int word;"
+            yield "    do"
+            yield "        word = known[other];"
+            yield "    while (word == 0);"
+            yield "    __threadfence();"
+            yield f"    const {ctype} y = totals[2u * other + (word - 1)];"
+        yield f"    earlier = {self.expression('y', 'earlier')};"
+        yield f"    if ({'word >> 32' if self.is_packed else 'word'} == 2)"
+        yield "        break;"
+        yield "}"
+
+    def below(self, value: str, distance: str) -> str:
+        """Return the value of the thread of the warp that is *distance* after this one."""
+        comment = "// The value of the thread of the warp that is so many after this one."
+        return self.shuffled("__shfl_down_sync", value, ("distance", distance), "below", "below", comment)
+
+
+# }}}
+
+
+def passing_statements(launch: Launch, statements: Mapping[str, Statement]) -> Iterator[Statement]:
+    """Yield the statements of a launch at which its blocks look back."""
+    for name in runs(launch.tree):
+        entry = statements[name].collective if name in statements else None
+        if entry is not None and entry.chain is not None and not entry.is_stored:
+            yield statements[name]

@@ -1,0 +1,487 @@
+"""Matrix instructions: fragments of the operands, loaded by whole warps, and the instructions that use them.
+
+A statement with a :class:`~polyloop.schedule.plan.Tensor` is printed together with the unrolled loops around it: in
+each iteration of those that both operands depend on, the fragments of one operand are loaded, those of the other, and
+all products are added up: these, or, with operands loaded ahead, those of the iteration before.  Elements that no term
+has are loaded as zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import repeat
+from typing import Final
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.codegen.device.tensors import Operand
+from polyloop.codegen.expressions.expressions import Expressions
+from polyloop.codegen.expressions.linear import condition_text
+from polyloop.codegen.loops.bounds import minimal
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.rows import pieces_of, tightened
+from polyloop.codegen.loops.vector_access import wide_access
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, If, Node
+from polyloop.codegen.tree.divergence import MATRIX
+from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.rewrite import substitute
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.intrinsic import BUILT_IN, MatrixIntrinsic, Part
+from polyloop.mapping.contiguity import Lanes, why_not_wide
+from polyloop.mapping.mixed_radix import Digit
+from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.sets import map_from_forms
+from polyloop.schedule.plan import Statement, Tensor
+
+__all__ = ["matrix_block"]
+
+_SET: Final = isl.dim_type.set
+_ROWS: Final = 8
+"""Rows of the matrices that ``ldmatrix`` loads; each has 16 bytes."""
+_ROW_BYTES: Final = 16
+_PAIR_BYTES: Final = 8
+
+
+def matrix_block(expressions: Expressions, statement: Statement, context: Context) -> Block:
+    """Return the loads and matrix instructions of a statement."""
+    return tuple(_Printer(expressions, statement, context).block())
+
+
+class _Printer:
+    def __init__(self, expressions: Expressions, statement: Statement, context: Context) -> None:
+        assert statement.tensor is not None, f"'{statement.name}' is no matrix instruction"
+        self.expressions = expressions
+        self.scope: Scope = expressions.scope
+        self.statement = statement
+        self.tensor: Tensor = statement.tensor
+        self.intrinsic: MatrixIntrinsic = self.tensor.product.intrinsic
+        self.id = statement.instruction
+        rows = [row for dim, n in self.tensor.boxes.items() for row in _box(dim, n)]
+        digits = [row for dim, digit in statement.digits.items() for row in _box(dim, digit.extent)]
+        self.context = context.add(rows).add(digits)
+        for loop, extent in self.tensor.loops:
+            if loop not in self.scope.values:
+                self.scope.values[loop] = self.scope.names.fresh(loop)
+            self.scope.magnitudes.define(loop, ((Affine((), extent),),), 0)
+        self.a, self.b = Operand("a", self.tensor), Operand("b", self.tensor)
+        dims = frozenset(self.tensor.original.dims)
+        pieces = pieces_of(self.tensor.original, dims, self.scope.divisibility)
+        rest = [[r for t, c in piece.items() if not self.context.implies(r := Affine(t, c))] for piece in pieces]
+        self.is_full = not all(rest)
+        self.rest = rest
+
+    def block(self) -> Iterator[Node]:
+        """Yield what the statement does; where elements may be missing, full tiles apart from others."""
+        if self.tensor.role in {"first", "last"}:
+            yield from self.first() if self.tensor.role == "first" else self.last()
+            return
+        if self.is_full or self.tensor.role == "products":
+            yield from self.tile()
+            return
+        partial = tuple(self.tile())
+        rows = self.full_rows()
+        if rows is None:
+            yield from partial
+            return
+        self.is_full = True
+        yield If(condition_text(rows, self.scope, self.context).text, tuple(self.tile()), partial)
+
+    def full_rows(self) -> list[Affine] | None:
+        """Return what holds, for a whole warp, where no element is missing, None if that cannot be said so."""
+        if len(self.rest) != 1:
+            return None
+        found: list[Affine] = []
+        boxes = self.tensor.boxes
+        for row in self.rest[0]:
+            if any(not isinstance(var, str) for var, _ in row.terms):
+                return None
+            least = sum(coefficient * (boxes[str(var)] - 1) for var, coefficient in row.terms
+                        if var in boxes and coefficient < 0)  # fmt: skip
+            terms = [(var, coefficient) for var, coefficient in row.terms if var not in boxes]
+            found.append(tightened(Affine.make(terms, row.const + least)))
+        return minimal(found, self.context)
+
+    @cached_property
+    def both(self) -> list[tuple[str, int]]:
+        """The loops that both operands depend on, or none of them."""
+        return [(x, n) for x, n in self.tensor.loops if ((x, n) in self.a.loops) == ((x, n) in self.b.loops)]
+
+    def own_loops(self, operand: Operand) -> list[tuple[str, int]]:
+        """Return the loops that one operand depends on."""
+        return [(x, n) for x, n in operand.loops if (x, n) not in self.both]
+
+    @cached_property
+    def register(self) -> str:
+        """The C type of a register of the operands."""
+        return "double" if self.intrinsic.is_double else "unsigned int"
+
+    @cached_property
+    def zero(self) -> str:
+        return "0.0" if self.intrinsic.is_double else "0"
+
+    def count(self, operand: Operand) -> int:
+        """Return how many registers an operand has."""
+        return self.intrinsic.registers(operand.name) // self.intrinsic.per_register
+
+    def tile(self) -> Iterator[Node]:
+        """Yield the loops that both operands depend on, around everything else."""
+        body: list[Node] = []
+        role, now, before = self.tensor.role, "", ""
+        if role != "all":
+            var = self.scope.variable(self.tensor.step)
+            now, before = f"[{var} % 2]", f"[({var} + 1) % 2]"
+        for operand in (self.a, self.b) if role != "products" else ():
+            loops, name = self.own_loops(operand), self.fragment(operand.name)
+            if role == "all":
+                body.append(Declare(self.register, name, (*(n for _, n in loops), self.count(operand))))
+            body += self.loads(operand, name + now, loops, self.count(operand))
+        if role != "loads":
+            body += self.products(before)
+        yield from self.nested(self.both, body)
+
+    def first(self) -> Iterator[Node]:
+        """Yield operands of nothing, for the first step, to which there is none before."""
+        for operand in (self.a, self.b):
+            name, loops = self.fragment(operand.name), self.own_loops(operand)
+            each = (
+                Assign(f"{name}[1]{self.at(loops)}[{n}]", "=", self.zero, self.id, name, frozenset(), "", True)
+                for n in range(self.count(operand))
+            )
+            yield from self.nested(loops, each)
+
+    def last(self) -> Iterator[Node]:
+        """Yield the products of the last step."""
+        yield from self.products("[1]")
+
+    def fragment(self, operand: str) -> str:
+        """Return the name of the registers of an operand, the same wherever the statement is printed."""
+        if operand in self.tensor.fragments:
+            return self.tensor.fragments[operand]
+        key = f"{self.statement.name}#{operand}"
+        if key not in self.scope.values:
+            self.scope.values[key] = self.scope.names.fresh(f"{operand}_frag")
+        return str(self.scope.values[key])
+
+    def nested(
+        self, loops: Sequence[tuple[str, int]], body: Iterable[Node], steps: Mapping[str, int] | None = None
+    ) -> Block:
+        """Return *body* in *loops*, all of which are unrolled."""
+        out: Block = tuple(body)
+        for loop, extent in reversed(loops):
+            var = str(self.scope.variable(loop))
+            step = (steps or {}).get(loop, 1)
+            pragma = self.scope.language.unroll.format(count=extent // step)
+            out = (For(self.scope.index_type, var, "0", f"{var} < {extent}", out, step, pragma),)
+        return out
+
+    def products(self, step: str) -> Block:
+        """Return the instructions, in their loops, for the operands of one *step*."""
+        registers = [self.accumulator(number) for number in range(self.intrinsic.registers("d"))]
+        own = [self.fragment(x.name) + step + self.at(self.own_loops(x)) for x in (self.a, self.b)]
+        uses = frozenset({array_name(self.statement.lhs), *self.tensor.fragments.values()})
+        call = Call(f"{self.helper()}({', '.join((*registers, *own))})", self.id, uses)
+        return self.nested([(x, n) for x, n in self.tensor.loops if (x, n) not in self.both], [call])
+
+    def accumulator(self, number: int) -> str:
+        """Return the element of the sums that is one register of the result."""
+        parts = self.intrinsic.layout("d")
+        values: dict[str, Expression] = {}
+        for axis in "ij":
+            pairs = self.tensor.product.axes[axis]
+            for (dim, _), part in zip(pairs, (part for part in parts if part.axis == axis), strict=True):
+                if not part.in_lane:
+                    values[dim] = number // part.place % part.extent
+        target, _, _ = self.expressions.target(substitute(self.statement.lhs, values), self.context)
+        return target
+
+    # {{{ loads
+
+    def loads(
+        self, operand: Operand, name: str, loops: Sequence[tuple[str, int]], count: int
+    ) -> Block:
+        """Return the loads of the fragments of an operand."""
+        shape = self.matrices(operand) if self.is_full else None
+        if shape is None:
+            return self.nested(loops, self.elementwise(operand, name + self.at(loops), count))
+        kept = self.tensor.fragments.values()
+        transposed, places = shape
+        pairs = loops[-1] if loops and loops[-1][1] % 2 == 0 and len(places) < 2 else None
+        steps = {} if pairs is None else {pairs[0]: 2}
+        parts = [Part(self.row_axis(operand, transposed=transposed), 1, _ROWS, True, 1)]
+        parts += [Part(part.axis, part.stride, 2, True, _ROWS << n) for n, part in enumerate(places)]
+        forms = self.forms(parts)
+        targets = [f"{name}{self.at(loops)}[{k}]" for k in range(count)]
+        element = operand.element
+        if pairs is not None:
+            lane = Affine(((Digit(_ROWS << len(places), 2).axis, 1),))
+            value = to_expression(Affine.variable(pairs[0]).add(lane))
+            element = substitute(element, {pairs[0]: value})
+            targets += [f"{name}{self.at(loops, pairs[0])}[{k}]" for k in range(count)]
+        address = self.expressions.element(self.moved(element, forms), self.context)
+        function = self.ldmatrix(len(targets), transposed=transposed)
+        uses = frozenset({operand.array, *kept})
+        body: list[Node] = [Call(f"{function}({', '.join(targets)}, &{address})", self.id, uses)]
+        if self.intrinsic.conversion:
+            values = [f"{self.converter()}(__uint_as_float({text}))" for text in targets]
+            body += [Assign(*entry, self.id, None, frozenset()) for entry in zip(targets, repeat("="), values)]
+        self.scope.aligned[operand.array] = max(_ROW_BYTES, self.scope.aligned.get(operand.array, 0))
+        return self.nested(loops, body, steps)
+
+    def at(self, loops: Sequence[tuple[str, int]], next_of: str = "") -> str:
+        return "".join(f"[{self.scope.variable(x)}{' + 1' if x == next_of else ''}]" for x, _ in loops)
+
+    def row_axis(self, operand: Operand, *, transposed: bool) -> str:
+        """Return the subscript of the rows in memory."""
+        rows = next(part.axis for part in operand.parts if part.in_lane and part.place == 4)
+        return next(part.axis for part in operand.parts if part.axis != rows) if transposed else rows
+
+    def matrices(self, operand: Operand) -> tuple[bool, list[Part]] | None:
+        """Return whether ``ldmatrix`` is to transpose, and the bits of the subscripts that number its matrices.
+
+        None if it cannot load the fragment: its rows are 16 bytes in shared memory.
+        """
+        size = self.intrinsic.operands.itemsize
+        storage = self.scope.storage.get(operand.array)
+        if storage is None or storage.address_space is not AddressSpace.LOCAL or operand.array in self.scope.pools:
+            return None
+        if self.intrinsic.is_double:  # ldmatrix spreads a row over lanes by 4 bytes
+            return None
+        rows = next((part for part in operand.parts if part.in_lane and part.place == 4), None)
+        if rows is None or (rows.stride, rows.extent) != (1, _ROWS):
+            return None
+        columns = [part for part in operand.parts if part.axis != rows.axis]
+        pair = [part for part in columns if not part.in_lane and part.place < self.intrinsic.per_register]
+        across = [part for part in columns if part.in_lane]
+        if [(x.stride, x.extent) for x in pair] != [(1, 4 // size)][: size == 2] or [
+            (x.stride, x.extent, x.place) for x in across
+        ] != [(4 // size, 4, 1)]:
+            return None
+        places = sorted(
+            (Part(x.axis, x.stride << n, 2, False, x.place << n)
+             for x in operand.parts if not x.in_lane and x.place >= self.intrinsic.per_register
+             for n in range(x.extent.bit_length() - 1)), key=lambda part: part.place)  # fmt: skip
+        if len(places) not in {0, 1, 2}:
+            return None
+        for transposed in (False, True)[: 1 + (size == 2)]:
+            fast = rows.axis if transposed else columns[0].axis
+            if self.is_row(operand, fast, _ROW_BYTES // size):
+                return transposed, places
+        return None
+
+    def is_row(self, operand: Operand, axis: str, count: int) -> bool:
+        """Return whether *count* elements along a subscript, from a multiple on, are aligned neighbours."""
+        storage = self.scope.storage[operand.array]
+        if storage.swizzle is not None and not storage.swizzle.keeps(count):
+            return False
+        along = Affine((("#", count), ("#lane", 1)))
+        others = {name: Affine.variable(f"#{name}") for name in "ijk"}
+        element = self.moved(operand.element, {**others, axis: along})
+        forms = [affine_of(index) for index in element.index_tuple]
+        lanes = Lanes("#lane", 0, count)
+        if why_not_wide(forms, storage.distances, 0, lanes, count, self.scope.divisibility) is not None:
+            return False
+        self.scope.wide.append(wide_access(self.scope, self.id, element, lanes, count))
+        return True
+
+    def elementwise(self, operand: Operand, target: str, count: int) -> Iterator[Node]:
+        """Yield the registers of a fragment, element by element."""
+        each = self.intrinsic.per_register
+        if self.is_full and self.is_paired(operand):
+            yield from self.pairs(operand, target, count)
+            return
+        for register in range(count):
+            values = [self.value(operand, each * register + n) for n in range(each)]
+            text = values[0] if each == 1 else f"{self.packer()}({', '.join(values)})"
+            uses = frozenset({operand.array, *self.tensor.fragments.values()})
+            yield Assign(f"{target}[{register}]", "=", text, self.id, None, uses)
+
+    def is_paired(self, operand: Operand) -> bool:
+        """Return whether neighbouring registers hold neighbours in shared memory, of 4 bytes, that come together."""
+        low = next((part for part in operand.parts if not part.in_lane and part.place == 1), None)
+        storage = self.scope.storage.get(operand.array)
+        if storage is None or storage.address_space is not AddressSpace.LOCAL or operand.array in self.scope.pools:
+            return False
+        is_single = self.intrinsic.operands.itemsize == 4
+        return is_single and low is not None and low.stride == 1 and self.is_row(operand, low.axis, 2)
+
+    def pairs(self, operand: Operand, target: str, count: int) -> Iterator[Node]:
+        """Yield the registers of a fragment, two at a time."""
+        self.scope.aligned[operand.array] = max(_PAIR_BYTES, self.scope.aligned.get(operand.array, 0))
+        uses = frozenset({operand.array, *self.tensor.fragments.values()})
+        for register in range(0, count, 2):
+            element = self.moved(operand.element, self.subscripts(operand, register))
+            address = self.expressions.element(element, self.context)
+            targets = f"{target}[{register}], {target}[{register + 1}]"
+            yield Call(f"{self.pair_loader()}({targets}, &{address})", self.id, uses)
+
+    def subscripts(self, operand: Operand, number: int) -> dict[str, Affine]:
+        """Return the subscripts i, j and k of an element of a fragment."""
+        lanes = [part for part in operand.parts if part.in_lane]
+        const = dict.fromkeys("ijk", 0)
+        for part in operand.parts:
+            if not part.in_lane:
+                const[part.axis] += part.stride * (number // part.place % part.extent)
+        return {axis: form.add(Affine((), const[axis])) for axis, form in self.forms(lanes).items()}
+
+    def value(self, operand: Operand, number: int) -> str:
+        """Return one element of a fragment as its register holds it, 0 where there is no term with it."""
+        forms = self.subscripts(operand, number)
+        text = self.expressions.element(self.moved(operand.element, forms), self.context)
+        if not self.intrinsic.is_double:
+            text = f"{text}.bits" if self.intrinsic.operands.itemsize == 2 else f"{self.converter()}({text})"
+        condition = "" if self.is_full else self.condition(operand, forms)
+        return f"{condition} ? {text} : {self.zero}" if condition else text
+
+    def condition(self, operand: Operand, forms: Mapping[str, Affine]) -> str:
+        """Return under which condition there is a term with an element."""
+        cases = []
+        for piece in pieces_of(self.reach(operand), frozenset(self.reach(operand).dims), self.scope.divisibility):
+            rows = [Affine(terms, const).substitute({f"#{axis}": form for axis, form in forms.items()})
+                    for terms, const in piece.items()]  # fmt: skip
+            cases.append([row for row in rows if not self.context.implies(row)])
+        if not all(cases):
+            return ""
+        texts = [condition_text(case, self.scope, self.context).text for case in cases]
+        return texts[0] if len(texts) == 1 else " || ".join(f"({text})" for text in texts)
+
+    def reach(self, operand: Operand) -> Statement:
+        """Return the elements that terms have, over subscripts ``"#i"`` to ``"#k"`` and what is around."""
+        known = self.tensor.__dict__.setdefault("_reach", {})
+        if operand.name not in known:
+            original = self.tensor.original
+            axes = sorted({part.axis for part in operand.parts})
+            gone = {dim for pairs in self.tensor.product.axes.values() for dim, _ in pairs}
+            other = self.b if operand is self.a else self.a
+            gone |= {x for x, _ in other.loops} - {x for x, _ in operand.loops}
+            kept = tuple(dim for dim in original.dims if dim not in gone)
+            sums = [Affine.make([(dim, c) for dim, c in self.tensor.product.axes[axis]]) for axis in axes]
+            images = [*map(Affine.variable, kept), *sums]
+            names = (*kept, *(f"#{axis}" for axis in axes))
+            domain = map_from_forms(original.domain, original.dims, images).range()
+            for number, name in enumerate(names):
+                domain = domain.set_dim_name(_SET, number, name)
+            known[operand.name] = replace(original, dims=names, domain=domain.coalesce(), product=None)
+        found: Statement = known[operand.name]
+        return found
+
+    def forms(self, parts: Sequence[Part]) -> dict[str, Affine]:
+        """Return the subscripts that are sums of digits of the lane; neighbouring digits are one."""
+        found: dict[str, Affine] = {}
+        for axis in {part.axis for part in parts}:
+            own = sorted((part for part in parts if part.axis == axis), key=lambda part: part.place)
+            joined: list[Part] = []
+            for part in own:
+                last = joined[-1] if joined else None
+                if last and part.place == last.place * last.extent and part.stride == last.stride * last.extent:
+                    joined[-1] = Part(axis, last.stride, last.extent * part.extent, True, last.place)
+                else:
+                    joined.append(part)
+            found[axis] = Affine.make([(Digit(part.place, part.extent).axis, part.stride) for part in joined])
+        return found
+
+    def moved(self, element: p.Subscript, forms: Mapping[str, Affine]) -> p.Subscript:
+        """Return *element* for other values of the subscripts i, j and k, 0 if there is none."""
+        values: dict[str, Expression] = {}
+        for axis, pairs in self.tensor.product.axes.items():
+            form = forms.get(axis, Affine((), 0))
+            for dim, coefficient in pairs:
+                values[dim] = to_expression(form) if coefficient == 1 else 0
+        result = substitute(element, values)
+        assert isinstance(result, p.Subscript), "an element stays one"
+        return result
+
+    # }}}
+    # {{{ functions
+
+    def define(self, wish: str, lines: Sequence[str]) -> str:
+        """Return the name of a function of which *lines* are the result type and parameters, and the body."""
+
+        def text(name: str) -> str:
+            result, _, parameters = lines[0].partition(" (")
+            head = f"{self.scope.language.helper} {result} {name}({parameters}"
+            body = (line if line.startswith("#") else f"    {line}" for line in lines[1:])
+            return "\n".join([head, "{", *body, "}"])
+
+        if self.intrinsic.name in BUILT_IN:
+            return self.scope.shared_helper(f"{MATRIX}{wish}", wish, lambda: text(wish))
+        return self.scope.own_helper(f"{MATRIX}{wish}", wish, text)
+
+    def helper(self) -> str:
+        """Return the name of the function around the instruction."""
+        counts = {x: self.intrinsic.registers(x) // self.intrinsic.per_register for x in "ab"}
+        results = [f"d{n}" for n in range(self.intrinsic.registers("d"))]
+        number = len(results)
+        groups = ["{" + ", ".join(f"%{n}" for n in range(len(results))) + "}"]
+        for count in counts.values():
+            groups.append("{" + ", ".join(f"%{number + n}" for n in range(count)) + "}")
+            number += count
+        text = f"{self.intrinsic.instruction} {', '.join([*groups, groups[0]])};"
+        double = self.intrinsic.is_double
+        given = ", ".join(f'"{"d" if double else "r"}"({x}[{n}])' for x, count in counts.items() for n in range(count))
+        taken = ", ".join(f'"+{"d" if double else "f"}"({name})' for name in results)
+        parameters = [f"{'double' if double else 'float'} &{name}" for name in results]
+        parameters += [f"const {self.register} (&{x})[{n}]" for x, n in counts.items()]
+        margin = " " * len("asm volatile")
+        lines = [f'asm volatile("{text}"', f"{margin} : {taken}", f"{margin} : {given});"]
+        return self.define(self.intrinsic.name, [f"void ({', '.join(parameters)})", *lines])
+
+    def ldmatrix(self, count: int, *, transposed: bool) -> str:
+        """Return the name of the function that loads some matrices of 8 rows of 16 bytes."""
+        names = [f"r{n}" for n in range(count)]
+        operands = ", ".join(f"%{n}" for n in range(count))
+        trans = ".trans" if transposed else ""
+        instruction = f"ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{operands}}}, [%{count}];"
+        taken = ", ".join(f'"=r"({name})' for name in names)
+        parameters = [*(f"unsigned int &{name}" for name in names), "const void *row"]
+        return self.define(
+            f"ldmatrix_x{count}{'_trans' if transposed else ''}",
+            [
+                f"void ({', '.join(parameters)})",
+                "const unsigned int shared = (unsigned int)__cvta_generic_to_shared(row);",
+                f'asm volatile("{instruction}"',
+                f'             : {taken} : "r"(shared) : "memory");',
+            ],
+        )
+
+    def packer(self) -> str:
+        """Return the name of the function that puts two elements into a register."""
+        return self.define(
+            "pack", ["unsigned int (unsigned short low, unsigned short high)", "return low | (unsigned int)high << 16;"]
+        )
+
+    def pair_loader(self) -> str:
+        """Return the name of the function that loads two neighbours as operands."""
+        convert = self.converter()
+        return self.define(
+            f"{convert}_pair" if self.intrinsic.conversion else "load_pair",
+            [
+                "void (unsigned int &r0, unsigned int &r1, const float *pair)",
+                "const float2 x = *(const float2 *)pair;",
+                f"r0 = {convert}(x.x);",
+                f"r1 = {convert}(x.y);",
+            ],
+        )
+
+    def converter(self) -> str:
+        """Return the name of the function that makes an operand of a float."""
+        conversion = self.intrinsic.conversion
+        if not conversion:
+            return "__float_as_uint"
+        kind = conversion.split(".")[-2]
+        body = [f'asm("{conversion} %0, %1;" : "=r"(r) : "f"(x));']
+        if self.intrinsic.newer:
+            capability, newer = self.intrinsic.newer
+            other = body[0].replace(conversion, newer)
+            body = [f"#if __CUDA_ARCH__ >= {10 * capability}", other, "#else", *body, "#endif"]
+        body = ["unsigned int r;", *body, "return r;"]
+        return self.define(f"to_{kind}", ["unsigned int (float x)", *body])
+
+    # }}}
+
+
+def _box(dim: str, extent: int) -> tuple[Affine, Affine]:
+    return Affine(((dim, 1),), 0), Affine(((dim, -1),), extent - 1)

@@ -1,0 +1,355 @@
+"""What the threads of a block do together, as functions on the device: combining one value of each.
+
+Threads of one warp exchange values by shuffles; what is left goes through shared memory, one value for each part of a
+group.  Every function is called by all threads of the block.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.codegen.expressions.combine import function_scope, updated
+from polyloop.codegen.expressions.expressions import Expressions
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.tree.c_ast import Assign
+from polyloop.expr.dtypes import dtype_name, is_complex, is_half
+from polyloop.expr.nodes import Expression, Operation
+from polyloop.expr.operations import has_terms
+from polyloop.expr.printer import show
+from polyloop.expr.records import field_dtype, field_names, is_record
+from polyloop.mapping.collective_shape import LOGICAL, Kind, Meeting, Span, meeting_of
+from polyloop.schedule.plan import Statement
+
+__all__ = ["Exchange", "collective_call", "indented", "leaves", "mixed", "times", "total"]
+
+_DType = np.dtype[np.generic]
+_FEW: Final = 8
+"""Parts that every thread combines by itself: reading one value for all threads takes less time than a shuffle."""
+_WORDS: Final = {
+    "max": "The greatest x", "min": "The least x", "any": "Whether x holds on any", "all": "Whether x holds on all",
+}  # fmt: skip
+_CHOICE: Final = re.compile(r"&&|\|\||\?")
+"""What may leave an operand out; all threads of a warp have to be there to exchange values."""
+_OPERAND: Final = re.compile(r"\b[xy]\b")
+_SERIAL: Final = 32
+"""Parts beyond which the threads of a group share the work of combining them."""
+
+
+def collective_call(
+    expressions: Expressions, statement: Statement, context: Context, sizes: Sequence[int]
+) -> Assign:
+    """Return the assignment that makes of every thread's value what the threads of a block have together."""
+    collective = statement.collective
+    assert collective is not None, f"'{statement.name}' is no collective"
+    scope = expressions.scope
+    limits = scope.language.limits
+    assert limits is not None, f"target '{scope.language.name}' has no threads"
+    expressions.reads = set()
+    target, name, dtype = expressions.target(statement.lhs, context)
+    meeting = meeting_of(sizes, collective.across, limits.warp_size)
+    uses = {name, *expressions.reads}
+    value = target
+    if meeting.across:
+        who = "whole warps call it" if statement.bounds and collective.is_direct else "the whole block calls it"
+        function = _function(expressions, collective.operation, dtype, meeting, (tuple(sizes), who))
+        arguments = [target]
+        if collective.scratch is not None:
+            arguments.append(collective.scratch + (target.removeprefix(name) if collective.apart else ""))
+            uses.add(collective.scratch)
+        value = f"{function}({', '.join(arguments)})"
+    return Assign(target, "=", value, statement.instruction, name, frozenset(uses))
+
+
+def _function(
+    expressions: Expressions, operation: Operation, dtype: _DType, meeting: Meeting, block: tuple[tuple[int, ...], str]
+) -> str:
+    """Return the name of the function that combines one value of each thread of a group.
+
+    *block* are its sizes, and who calls the function, in words.
+    """
+    sizes, callers = block
+    scope = expressions.scope
+    axes = "".join("xyz"[int(span.axis[2])] for span in meeting.across)
+    meaning = "; ".join(map(show, operation.combine))
+    key = f"{operation}: {meaning}, over {axes} of {sizes}, {scope.ctype(dtype)}{', fast' if scope.fast else ''}"
+    name = scope.helper_names.get(key)
+    if name is None:
+        count = prod(span.extent for span in meeting.across)
+        what = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
+        wish = f"{operation.name}_over_{axes}{what.removeprefix(operation.name)}"
+        if meeting.is_whole_block and count > meeting.warp_size:
+            wish = f"block_{what}"
+        elif meeting.parts == 1 and count == meeting.warp_size:
+            wish = f"warp_{what}"
+        ctype = scope.ctype(dtype)
+        parameters = f"{ctype} x, {ctype} *partial" if meeting.scratch(Kind.COMBINE, operation) else f"{ctype} x"
+        who = "of the block" if meeting.is_whole_block else f"that differ in threadIdx.{' and .'.join(axes)} only"
+        meant = _WORDS.get(operation.name, f"The {operation} of x")
+        comment = f"// {meant} over the {count} threads {who}, on each of them; {callers}."
+
+        def define(name: str) -> str:
+            body = Exchange(expressions, operation, dtype, meeting, sizes)
+            head = f"{scope.language.helper} {ctype} {name}({parameters})"
+            return "\n".join([comment, head, "{", *(f"    {line}" for line in body.lines()), "    return x;", "}"])
+
+        name = scope.own_helper(key, wish, define)
+    return name
+
+
+class Exchange:
+    """The body of a function that combines the values ``x`` of threads."""
+
+    def __init__(
+        self, expressions: Expressions, operation: Operation, dtype: _DType, meeting: Meeting, sizes: tuple[int, ...]
+    ) -> None:
+        self.scope = expressions.scope
+        self.inside = function_scope(self.scope, {"x": dtype, "y": dtype})
+        self.printer = type(expressions)(self.inside)
+        self.operation = operation
+        self.dtype = dtype
+        self.meeting = meeting
+        self.sizes = sizes
+        # Every thread gets the same result, whatever is rounded: the side of the lower thread always comes first.
+        self.is_symmetric = not operation.combine and not (is_complex(dtype) and operation.name == "product")
+
+    def lines(self) -> Iterator[str]:
+        """Yield the statements."""
+        language, meeting = self.scope.language, self.meeting
+        name = self.operation.name
+        if name in LOGICAL and meeting.is_whole_block and meeting.parts > 1:
+            yield f"x = __syncthreads_{'or' if name == 'any' else 'and'}(x);"
+            return
+        at_once = language.warp_reductions.get((name, self.dtype.name))
+        if at_once is not None and len(meeting.bits) == meeting.warp_size.bit_length() - 1:
+            yield f"x = {at_once.format('0xffffffff', 'x')};"
+        else:
+            yield from self.exchange(meeting.bits)
+        if meeting.parts > 1:
+            yield from self.through_memory()
+
+    def combine(self, left: str, right: str) -> str:
+        """Return the statement that combines *right* into *left*; it always evaluates both."""
+        if self.operation.name in LOGICAL:
+            return f"{left} {'|' if self.operation.name == 'any' else '&'}= {right};"
+        some = has_terms(self.operation, self.dtype, p.Variable("y"))
+        if some is not None:
+            return f"{left} = {self.of_parts(some)}({left}, {right});"
+        operator, value = updated(self.printer, self.operation, ("x", self.dtype), p.Variable("y"), Context())
+        texts = {"x": left, "y": right}
+        return f"{left} {operator} {_OPERAND.sub(lambda match: texts[match[0]], value)};"
+
+    def of_parts(self, some: Expression) -> str:
+        """Return the name of the function that combines states, of which those of no terms are left out."""
+        ctype = self.scope.ctype(self.dtype)
+        _, call = updated(self.printer, self.operation, ("x", self.dtype), p.Variable("y"), Context())
+
+        def define(name: str) -> str:
+            test = self.printer.value(some, Context(), np.dtype("bool")).within(3)
+            head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, {ctype} y)"
+            comment = "// Leaves out y if it has no terms."
+            return "\n".join([comment, head, "{", f"    return {test} ? {call} : x;", "}"])
+
+        return self.scope.own_helper(f"parts {call} {ctype}", f"{self.operation.name}_of_parts", define)
+
+    def combined(self, left: str, right: str) -> Iterator[str]:
+        """Yield statements that combine *right*, a longer expression, into *left*."""
+        statement = self.combine(left, "y")
+        is_plain = _OPERAND.findall(statement).count("y") == 1 and not _CHOICE.search(statement)
+        if is_plain:
+            yield self.combine(left, right)
+        else:
+            yield f"const {self.scope.ctype(self.dtype)} y = {right};"
+            yield statement
+
+    # {{{ within a warp
+
+    def exchange(self, bits: Sequence[int]) -> Iterator[str]:
+        """Yield the combination with the values of threads in the same warp whose number differs in *bits*."""
+        for low, high in _runs(bits):
+            one = low == high
+            step = str(low) if one else "step"
+            body = list(self.step(step))
+            if one:
+                yield from body if len(body) == 1 else ["{", *indented(body), "}"]
+                continue
+            yield self.scope.language.unroll.format(count=len(bits))
+            yield f"for (int step = {low}; step <= {high}; step *= 2){' {' if len(body) > 1 else ''}"
+            yield from indented(body)
+            if len(body) > 1:
+                yield "}"
+
+    def step(self, step: str) -> Iterator[str]:
+        """Yield the combination with the value of the thread whose number differs in *step*."""
+        other = self.exchanged("x", step)
+        if self.is_symmetric:
+            yield from self.combined("x", other)
+            return
+        yield f"const {self.scope.ctype(self.dtype)} y = {other};"
+        first, second = (self.combine(*pair).removeprefix(f"{pair[0]} = ")[:-1] for pair in (("y", "x"), ("x", "y")))
+        if first.startswith("y "):
+            first, second = "y * x", "x * y"
+        yield f"x = {self.number()} & {step} ? {first} : {second};"
+
+    def exchanged(self, value: str, step: str) -> str:
+        """Return the value of the thread whose number differs in *step*."""
+        comment = "// The value of the thread of the warp whose number differs in the bit step."
+        return self.shuffled("__shfl_xor_sync", value, ("step", step), "exchange", "exchanged", comment)
+
+    def shuffled(
+        self, shuffle: str, value: str, by: tuple[str, str], what: str, wish: str, comment: str
+    ) -> str:
+        """Return *value* of another thread of the warp; a record by a function that shuffles each of its fields.
+
+        Parameters
+        ----------
+        by
+            What the function calls its second parameter, and what is passed for it.
+        what, wish
+            By what the function is known, and what it is called if that is free.
+        """
+        mask = f"0x{2 ** min(prod(self.sizes), 32) - 1:x}"
+        parameter, given = by
+        parts = list(leaves(self.dtype, "", self.scope.spelling_of.field))
+        if parts == [""]:
+            return f"{shuffle}({mask}, {value}, {given})"
+        ctype = self.scope.ctype(self.dtype)
+
+        def define(name: str) -> str:
+            moved = [f"    x{leaf} = {shuffle}({mask}, x{leaf}, {parameter});" for leaf in parts]
+            head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, int {parameter})"
+            return "\n".join([comment, head, "{", *moved, "    return x;", "}"])
+
+        name = self.scope.own_helper(f"{what} {ctype} {mask}", f"{wish}_{dtype_name(self.dtype)}", define)
+        return f"{name}({value}, {given})"
+
+    def number(self) -> str:
+        """Return the number of the thread in its block, as far as it says which lane of a warp it is."""
+        text, stride = "threadIdx.x", self.sizes[0]
+        spans = {span.axis for span in self.meeting.across if span.direct > 1}
+        if spans == {"l.0"}:
+            return text
+        terms = [text]
+        for axis, size in zip("yz", self.sizes[1:], strict=False):
+            if size > 1:
+                terms.append(f"{stride} * threadIdx.{axis}" if stride > 1 else f"threadIdx.{axis}")
+            stride *= size
+        return f"({' + '.join(terms)})"
+
+    # }}}
+    # {{{ through shared memory
+
+    def through_memory(self) -> Iterator[str]:
+        """Yield the combination of the parts of a group, of each of which one thread stores its value."""
+        meeting = self.meeting
+        parts, groups = meeting.parts, meeting.groups
+        across = [(span, _shifted(span)) for span in meeting.across if span.parts > 1]
+        part = mixed([(text, span.parts) for span, text in across])
+        group = mixed([(f"threadIdx.{'xyz'[int(span.axis[2])]}", span.extent) for span in meeting.along])
+        leaders = [f"threadIdx.{'xyz'[int(span.axis[2])]}" for span in meeting.across if span.direct == span.extent]
+        conditions = [f"{text} == 0" for text in leaders]
+        conditions += [
+            f"threadIdx.{'xyz'[int(span.axis[2])]} % {span.direct} == 0"
+            for span in meeting.across
+            if 1 < span.direct < span.extent
+        ]
+        is_rowwise = meeting.spans[0].is_across
+        base, stride = (times(group, parts), 1) if is_rowwise else (group, groups)
+        index = total(base, part if is_rowwise else times(part, groups))
+        store = f"partial[{index}] = x;"
+        yield from [f"if ({' && '.join(conditions)})", f"    {store}"] if conditions else [store]
+        yield "__syncthreads();"
+        first = f"partial[{base or '0'}]"
+        low = meeting.across[0]
+        if parts > _SERIAL and not self.operation.ordered:
+            yield from self.tree(index, part, stride, conditions)
+            yield f"x = {first};"
+        elif parts > _FEW and parts & (parts - 1) == 0 and low.axis == "l.0" and low.direct >= parts:
+            yield f"x = partial[{total(base, f'threadIdx.x % {parts}')}];"
+            yield from self.exchange([2**n for n in range(parts.bit_length() - 1)])
+        else:
+            element = total(base, str(stride) if parts == 2 else "n" if stride == 1 else f"{stride} * n")
+            yield f"x = {first};"
+            if parts == 2:
+                yield from self.combined("x", f"partial[{element}]")
+                return
+            yield self.scope.language.unroll.format(count=parts - 1)
+            yield f"for (int n = 1; n < {parts}; ++n)"
+            yield from indented(self.combined("x", f"partial[{element}]"))
+
+    def tree(self, index: str, part: str, stride: int, conditions: Sequence[str]) -> Iterator[str]:
+        """Yield the combination of many parts in shared memory, half of them by the other half, until one is left."""
+        parts = self.meeting.parts
+        begin = 1 << ((parts - 1).bit_length() - 1)
+        yield f"for (int half = {begin}; half > 0; half /= 2) {{"
+        yield f"    const int n = {part};"
+        checks = [*conditions, "n < half", f"n + half < {parts}"]
+        yield f"    if ({' && '.join(checks)}) {{"
+        yield f"        {self.scope.ctype(self.dtype)} *mine = &partial[{index}];"
+        element = "mine[half]" if stride == 1 else f"mine[{stride} * half]"
+        statements = list(self.combined("*mine", element))
+        yield from (f"        {line}" for line in statements)
+        yield "    }"
+        yield "    __syncthreads();"
+        yield "}"
+
+    # }}}
+
+
+def _shifted(span: Span) -> str:
+    text = f"threadIdx.{'xyz'[int(span.axis[2])]}"
+    return f"{text} / {span.direct}" if span.direct > 1 else text
+
+
+def leaves(dtype: _DType, prefix: str, field: Callable[[str], str]) -> Iterator[str]:
+    """Yield the paths to what a shuffle can move."""
+    if is_record(dtype):
+        for name in field_names(dtype):
+            yield from leaves(field_dtype(dtype, name), f"{prefix}.{field(name)}", field)
+    elif is_complex(dtype):
+        yield from (f"{prefix}.re", f"{prefix}.im")
+    elif is_half(dtype):
+        yield f"{prefix}.bits"
+    else:
+        yield prefix
+
+
+def _runs(bits: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield *bits* as runs in which each is twice the one before."""
+    begin = 0
+    for number, bit in enumerate(bits):
+        if number + 1 == len(bits) or bits[number + 1] != 2 * bit:
+            yield bits[begin], bit
+            begin = number + 1
+
+
+def mixed(digits: Sequence[tuple[str, int]]) -> str:
+    """Return the number with *digits*, each with its base, the lowest first; empty for none."""
+    terms, stride = [], 1
+    for text, base in digits:
+        factor = f"({text})" if " " in text and stride > 1 else text
+        terms.append(text if stride == 1 else f"{stride} * {factor}")
+        stride *= base
+    return " + ".join(terms)
+
+
+def times(text: str, factor: int) -> str:
+    """Return *text*, which may be empty, *factor* times."""
+    if not text or factor == 1:
+        return text
+    return f"{factor} * ({text})" if " " in text else f"{factor} * {text}"
+
+
+def total(*texts: str) -> str:
+    """Return the sum of *texts*, which may be empty."""
+    return " + ".join(text for text in texts if text) or "0"
+
+
+def indented(lines: Sequence[str] | Iterator[str]) -> Iterator[str]:
+    """Return *lines* one level further in."""
+    return (f"    {line}" for line in lines)

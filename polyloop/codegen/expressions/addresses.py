@@ -1,0 +1,249 @@
+"""Elements of arrays: addresses as sums of strides, in natural order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from math import prod
+from typing import Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.codegen.expressions.linear import form_order, join_terms
+from polyloop.codegen.expressions.magnitude import Sum
+from polyloop.codegen.expressions.spans import span, spanned
+from polyloop.codegen.expressions.wrapping import Wrapping
+from polyloop.codegen.loops.rows import rewrite
+from polyloop.codegen.parts import part_reference
+from polyloop.codegen.scope import PRODUCT, SUM, UNARY, Scope, Text
+from polyloop.codegen.tree.indices import is_mark
+from polyloop.expr.constants import number_of
+from polyloop.expr.nodes import Expression
+from polyloop.kernel.swizzle import Swizzle
+from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.schedule.plan import Storage
+
+__all__ = ["Addresses"]
+
+_WARP: Final = 32
+"""Threads that exchange values by shuffles."""
+
+
+class Addresses(Wrapping):
+    """The part of :class:`polyloop.codegen.expressions.expressions.Expressions` that renders elements and indices.
+
+    ``held`` are elements that are in variables, by array and subscripts; ``made`` is the variable, if there is one,
+    that takes the place of the target of an assignment.
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.held: dict[tuple[str, tuple[Expression, ...]], str] = {}
+        self.made = ""
+
+    def _prefix(self, name: str) -> str:
+        axes = self.scope.expanded.get(name, ())
+        return "".join(f"[{self.scope.variable(axis)}]" for axis in axes)
+
+    def _reference(self, name: str, indices: Sequence[Expression]) -> str:
+        """Return the text of an element of an array, or of a scalar temporary: of the variable that holds it."""
+        held = self.held.get((name, tuple(indices))) if self.held else None
+        return self._place(name, indices) if held is None else held
+
+    def _place(self, name: str, indices: Sequence[Expression]) -> str:
+        """Return the text of an element where it is stored, or of a scalar temporary."""
+        array = self.scope.arrays.get(name)
+        if array is None:
+            own = self.scope.table_names.get(name, name) + self._prefix(name)
+            if name in self.scope.pools:
+                own = f"{self.scope.pools[name]}.{own}"
+            storage = self.scope.storage.get(name)
+            if storage is not None and storage.lane is not None:
+                return self._of_lane(own, indices[storage.lane], storage.block)
+            if storage is not None and storage.strides is not None:
+                return f"{own}[{self._address(indices, storage.strides, 0, storage.shape)}]"
+            if storage is not None and storage.nesting is not None:
+                indices = [indices[axis] for axis in storage.nesting]
+            if storage is not None and storage.swizzle is not None:
+                return own + "".join(f"[{part}]" for part in self._swizzled(storage, storage.swizzle, indices))
+            extents = indices if storage is None else storage.dims
+            parts = zip(indices, extents, strict=True)
+            return own + "".join(f"[{self._index(part, extent).text}]" for part, extent in parts)
+        assert array.strides is not None, f"'{name}' has no strides"
+        if name in self.scope.split:
+            return part_reference(self.scope, name, indices, self._index, self._address)
+        return f"{name}[{self._address(indices, array.strides, array.offset, array.shape or (), partial(span, array))}]"
+
+    def _of_lane(self, variable: str, lane: Expression, block: Sequence[int]) -> str:
+        """Return a lane's *variable*, which all lanes of a warp or of a part of it read; a thread's own is its own."""
+        with self.scope.indices.hidden():
+            text = self._index(lane).text
+            own = self._index(p.Variable("l.0")).text
+        if text == own:
+            return variable
+        mask, width = self._mask(block), f", {block[0]}" if block[0] < _WARP else ""
+        return self.scope.language.shuffle.format(mask=mask, value=variable, lane=text + width)
+
+    def _mask(self, block: Sequence[int]) -> str:
+        """Return the mask of the lanes that have the same place as a thread along all axes but the first."""
+        lanes, *others = block
+        mask = f"0x{(1 << lanes) - 1:x}u"
+        if lanes == _WARP or prod(others) == 1:
+            return mask
+        number: list[Expression] = []
+        stride = 1
+        for axis, extent in enumerate(others, 1):
+            number.append(p.Product((stride, p.Variable(f"l.{axis}"))) if stride > 1 else p.Variable(f"l.{axis}"))
+            stride *= extent
+        part = self._index(p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0])
+        text = part.within(PRODUCT) if stride * lanes <= _WARP else f"({part.within(PRODUCT)} % {_WARP // lanes})"
+        return f"{mask} << {lanes} * {text}"
+
+    def _swizzled(self, storage: Storage, swizzle: Swizzle, indices: Sequence[Expression]) -> Iterator[str]:
+        """Yield the subscripts of an element of which the place in its row depends on the row."""
+        *slow, last = indices
+        *extents, row = storage.dims
+        down = swizzle.base + swizzle.shift - (row.bit_length() - 1)
+        number, step = [], 1
+        for index, extent in zip(reversed(slow), reversed(extents), strict=True):
+            if step < 1 << (down + swizzle.bits):  # what comes after has no bits in the mask
+                number.append(index if step == 1 else p.Product((step, index)))
+            step *= extent
+        text = self._index(p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0]).within(PRODUCT)
+        turned = f"{text} >> {down}" if down else text
+        if step > 1 << (down + swizzle.bits):
+            turned += f" & {(1 << swizzle.bits) - 1}"
+        turned = f"({turned})" if " " in turned and turned is not text else turned
+        turned = f"({turned} << {swizzle.base})" if swizzle.base else turned
+        yield from (self._index(part).text for part in slow)
+        yield f"{self._index(last).within(PRODUCT)} ^ {turned}"
+
+    def _address(
+        self,
+        indices: Sequence[Expression],
+        strides: Sequence[Expression],
+        offset: Expression,
+        shape: Sequence[Expression],
+        whole: Callable[[], Expression] | None = None,
+    ) -> str:
+        """Return the number of an element, which is below *whole*."""
+        whole = whole or partial(spanned, shape, strides, offset)
+        first = "0" if type(offset) is int and not offset else self._index(offset, offset).within(SUM)
+        out = "" if first == "0" else first
+        for index, stride, extent in zip(indices, strides, shape, strict=bool(indices)):
+            if type(index) is int and type(stride) is int:
+                index, stride = index * stride, 1  # noqa: PLW2901 - a number is written as one
+            elif type(index) is int and index == 1:
+                index, stride = stride, 1  # noqa: PLW2901 - once a stride is the stride
+            text = self._index(index, extent, whole if out and type(stride) is int and stride == 1 else None)
+            if text.text == "0":
+                continue
+            if text.text.isdigit() and type(stride) is int:
+                text, stride = Text(str(int(text.text) * stride)), 1  # noqa: PLW2901 - likewise
+            elif text.text == "1":
+                text, stride = self._index(stride, stride), 1  # noqa: PLW2901 - likewise
+            if type(stride) is not int or stride != 1:
+                step = self._index(stride, stride)
+                is_quotient = "/" in step.text or "%" in step.text
+                text = Text(f"{text.within(PRODUCT)} * {step.within(UNARY if is_quotient else PRODUCT)}", PRODUCT)
+            shown = text.within(SUM)
+            if not out:
+                out = shown
+            else:
+                out += f" - {shown[1:]}" if shown.startswith("-") else f" + {shown}"
+        return out or "0"
+
+    def _index(
+        self, expr: Expression, limit: Expression | None = None, whole: Callable[[], Expression] | None = None
+    ) -> Text:
+        """Return an integer expression with its linear part in natural order.
+
+        Parameters
+        ----------
+        limit
+            An extent, where the expression is a subscript of an array along an axis of that extent.
+        whole
+            Gives the number of elements of that array, where the text is added, term by term, to what other axes make.
+        """
+        opaque: list[tuple[Expression, int]] = []
+        linear: dict[str, int] = {}
+        const = self._collect(self._with_named(expr), 1, opaque, linear)
+        ordered: list[tuple[Expression, int]] = [
+            *((node, c) for node, c in opaque if c),
+            *sorted(((name, c) for name, c in linear.items() if c), key=form_order),
+        ]
+        if any(c > 0 for _, c in ordered):
+            ordered.sort(key=lambda term: term[1] < 0)
+        if len(ordered) + bool(const) > 1 or opaque or (ordered and abs(ordered[0][1]) > 1):
+            self.scope.magnitudes.record(Sum(tuple(ordered), const, limit), self.scope.types_of_names)
+            if whole is not None and (const < 0 or any(c < 0 for _, c in ordered)):
+                item = Sum(tuple(ordered), const, whole(), is_added=True)
+                self.scope.magnitudes.record(item, self.scope.types_of_names)
+        return join_terms(ordered, const, self._index_atom)
+
+    def _with_named(self, expr: Expression) -> Expression:
+        """Return *expr* with the indices that have names."""
+        form = affine_of(expr) if self.scope.indices.is_open and type(expr) in (p.Sum, p.Product) else None
+        if form is None:
+            return expr
+        values = {n: Affine((), v) for n in form.names() if isinstance(v := self.scope.values.get(n), int)}
+        known = form.substitute(values)
+        rest = self.scope.indices.take(known)
+        return expr if rest is known else to_expression(rest)
+
+    def _index_atom(self, atom: Expression) -> Text:
+        if isinstance(atom, str):
+            return Text(str(self.scope.variable(atom)))
+        outer = self.indexing, self.exact
+        self.indexing, self.exact = True, None
+        text = self._render(atom, self.scope.index_dtype)
+        self.indexing, self.exact = outer
+        return text
+
+    def _collect(
+        self, expr: Expression, factor: int, opaque: list[tuple[Expression, int]], linear: dict[str, int]
+    ) -> int:
+        """Split *factor* times *expr* into a linear part, other nodes, and the constant that is returned."""
+        known = number_of(expr)
+        if known is not None:
+            return factor * known
+        if type(expr) is p.Sum:
+            return sum(self._collect(child, factor, opaque, linear) for child in expr.children)
+        if type(expr) is p.Variable and (expr.name in self.scope.values or is_mark(expr.name)):
+            value = self.scope.values.get(expr.name)
+            if isinstance(value, int):
+                return factor * value
+            linear[expr.name] = linear.get(expr.name, 0) + factor
+            return 0
+        if type(expr) is p.Product:
+            numbers = [c for c in expr.children if isinstance(c, int | np.integer)]
+            others = [c for c in expr.children if not isinstance(c, int | np.integer)]
+            if len(others) <= 1:
+                for number in numbers:
+                    factor *= int(number)
+                return self._collect(others[0], factor, opaque, linear) if others else factor
+        if isinstance(expr, p.Remainder) and (simpler := self._simpler_remainder(expr)) is not None:
+            return self._collect(simpler, factor, opaque, linear)
+        opaque.append((expr, factor))
+        return 0
+
+    def _simpler_remainder(self, expr: p.Remainder) -> Expression | None:
+        """Return a remainder without multiples of its divisor and without known variables, None if there are none."""
+        form, divisor = affine_of(expr.numerator), expr.denominator
+        if form is None or type(divisor) is not int or divisor <= 0:
+            return None
+        values = {n: Affine((), v) for n in form.names() if isinstance(v := self.scope.values.get(n), int)}
+        known = form.substitute(values)
+        rest = Affine(tuple((v, c) for v, c in known.terms if c % divisor), known.const % divisor)
+        if not rest.terms:
+            return rest.const
+        if rest.names() <= self.scope.values.keys() and self._is_below(rest, divisor):
+            return to_expression(rest)
+        return p.Remainder(to_expression(rest), divisor) if len(rest.terms) < len(form.terms) else None
+
+    def _is_below(self, form: Affine, divisor: int) -> bool:
+        """Return whether *form* is known to be at least 0 and less than *divisor*."""
+        self.used_context = True
+        rows = (form, Affine((), divisor - 1).add(form, -1))
+        return all(self.context.implies(rewrite(row, self.scope.divisibility)) for row in rows)

@@ -1,0 +1,107 @@
+"""The update of an accumulator: an operator, or a helper function that combines two states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.codegen.expressions.expressions import Expressions
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.scope import Scope, Text
+from polyloop.expr.nodes import Expression, Operation
+from polyloop.expr.printer import show
+from polyloop.expr.records import is_vector
+from polyloop.frozen import replace
+
+__all__ = ["compound", "function_scope", "updated"]
+
+_ATOM: Final = re.compile(r"\w[\w.]*(\[[^][]*\])*")
+_ASSIGNMENTS: Final = {"sum": "+=", "product": "*="}
+_WORD: Final = 4  # narrower types are computed as int and stored with a cast
+_OPERANDS: Final = 2
+
+
+def updated(
+    expressions: Expressions,
+    operation: Operation,
+    target: tuple[str, np.dtype[np.generic]],
+    term: Expression,
+    context: Context,
+) -> tuple[str, str]:
+    """Return how *term* is combined into *target*, a text with its type: an assignment operator and its right side."""
+    left, dtype = target
+    if operation.combine:
+        function = _function(expressions, operation, dtype)
+        return "=", f"{function}({left}, {expressions.stored(term, context, dtype).text})"
+    match operation.name:
+        case "sum" | "product" if is_vector(dtype):
+            return "=", expressions.added(operation.name, Text(left), dtype, term, context).text
+        case "sum" | "product":
+            operator = _ASSIGNMENTS[operation.name]
+            value = expressions.unsigned(term, expressions.stored(term, context, dtype), dtype).text
+            expressions.scope.operator(operator, dtype, dtype)
+            return operator, value
+        case "max" | "min":
+            return "=", expressions.combine(operation.name, Text(left), dtype, term).text
+        case "any" | "all":
+            text = expressions.value(term, context, np.dtype("bool"))
+            return "=", f"{left} || {text.within(3)}" if operation.name == "any" else f"{left} && {text.within(4)}"
+    raise AssertionError(f"'{operation}' says not how it combines")
+
+
+def compound(
+    target: str, value: str, lhs: Expression, rhs: Expression, dtype: np.dtype[np.generic], unsigned: str = ""
+) -> tuple[str, str]:
+    """Return ``target = target + x`` as an assignment operator and its right side, and anything else with ``=``.
+
+    Only a sum, difference or product of two operands, the first of them the target, is the same either way: another
+    grouping may round otherwise.  *unsigned* is the C type in which the target's type wraps.
+    """
+    is_plain = dtype.names is None and dtype.kind in "iuf" and dtype.itemsize >= _WORD
+    if is_plain and isinstance(rhs, p.Sum | p.Product) and len(rhs.children) == _OPERANDS and rhs.children[0] == lhs:
+        for operator in "+-*":
+            start = f"{target} {operator} "
+            if value.startswith(start):
+                return f"{operator}=", value.removeprefix(start)
+            if unsigned and value.startswith(f"({unsigned}){start}"):  # it wraps either way
+                rest = value.removeprefix(f"({unsigned}){start}")
+                return f"{operator}=", f"({unsigned}){rest if _ATOM.fullmatch(rest) else f'({rest})'}"
+    return "=", value
+
+
+def _function(expressions: Expressions, operation: Operation, dtype: np.dtype[np.generic]) -> str:
+    """Return the name of the function that combines two states of type *dtype*."""
+    scope = expressions.scope
+    meaning = "; ".join(map(show, operation.combine))
+    key = f"combine {operation}: {meaning}, {scope.ctype(dtype)}{', fast' if scope.fast else ''}"
+    wish = operation.name if operation.fields else f"{operation.name}_{dtype.name}"
+    return scope.own_helper(key, wish, lambda name: _source(expressions, operation, dtype, name))
+
+
+def _source(expressions: Expressions, operation: Operation, dtype: np.dtype[np.generic], name: str) -> str:
+    scope = expressions.scope
+    ctype = scope.ctype(dtype)
+    inside = function_scope(scope, {"a": dtype, "b": dtype})
+    printer = type(expressions)(inside)
+    if len(operation.combine) == 1:
+        lines = [f"    return {printer.stored(operation.combine[0], Context(), dtype).text};"]
+    else:
+        assert dtype.fields is not None, f"the state of '{operation}' has fields"
+        pairs = zip(operation.fields, operation.combine, strict=True)
+        texts = [(field, printer.stored(expr, Context(), dtype.fields[field][0]).text) for field, expr in pairs]
+        spelt = scope.spelling_of.field
+        lines = [f"    {ctype} result;", *(f"    result.{spelt(field)} = {text};" for field, text in texts)]
+        lines.append("    return result;")
+    return "\n".join([f"{scope.language.helper} {ctype} {name}({ctype} a, {ctype} b)", "{", *lines, "}"])
+
+
+def function_scope(scope: Scope, dtypes: Mapping[str, np.dtype[np.generic]]) -> Scope:
+    """Return the scope of a function of variables with these *dtypes*, which shares what the program declares."""
+    return replace(
+        scope, divisibility={}, values={}, dtypes=dtypes, arrays={}, storage={}, expanded={},
+        bounds=frozenset(), used=set(), table_names={},
+    )  # fmt: skip

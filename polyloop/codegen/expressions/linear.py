@@ -1,0 +1,283 @@
+"""Linear forms and rows as C text that reads like a person's: ``16 * by + ty < n``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import Final, TypeVar
+
+import numpy as np
+
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.rows import rewrite, tightened
+from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
+from polyloop.codegen.tree.indices import is_mark
+from polyloop.expr.nodes import Expression
+from polyloop.poly.affine import Affine, Floor, Var, affine_of
+
+__all__ = [
+    "condition_text",
+    "conjunction",
+    "form_order",
+    "form_text",
+    "is_index_arithmetic",
+    "join_terms",
+    "union_text",
+]
+
+A = TypeVar("A")
+_RANK: Final = {"g": 0, "l": 2}
+
+
+def join_terms(terms: Sequence[tuple[A, int]], const: int, atom: Callable[[A], Text]) -> Text:
+    """Return ``c * atom + ... + const`` for terms in the order in which they are to be read.
+
+    A positive constant comes first where nothing else is positive: ``7 - i``.
+    """
+    leads = const > 0 and bool(terms) and all(coefficient < 0 for _, coefficient in terms)
+    out = str(const) if leads else ""
+    for var, coefficient in terms:
+        text = atom(var)
+        size = abs(coefficient)
+        piece = text.within(PRODUCT) if size == 1 else f"{size} * {text.within(UNARY)}"
+        if not out:
+            out = piece if coefficient > 0 else f"-{text.within(UNARY) if size == 1 else piece}"
+        else:
+            out += f" + {piece}" if coefficient > 0 else f" - {text.within(UNARY) if size == 1 else piece}"
+    if not out:
+        return Text(str(const), ATOM if const >= 0 else UNARY)
+    if leads:
+        return Text(out, SUM)
+    if const:
+        return Text(f"{out} + {const}" if const > 0 else f"{out} - {-const}", SUM)
+    if len(terms) > 1:
+        return Text(out, SUM)
+    if terms[0][1] == 1:
+        return atom(terms[0][0])
+    return Text(out, UNARY if terms[0][1] == -1 else PRODUCT)
+
+
+def form_order(term: tuple[Var, int]) -> tuple[bool, bool, int, int, str]:
+    """Return the key that sorts terms: positive ones, named indices, large factors, blocks, loops, then threads."""
+    var, coefficient = term
+    rank = 3 if isinstance(var, Floor) else _RANK.get(var[0], 1) if var[1:2] == "." else 1
+    return (coefficient < 0, not is_mark(var), -abs(coefficient), rank, str(var))
+
+
+def _without_multiples(form: Affine, scope: Scope) -> Affine:
+    """Return *form* with ``n#`` turned back into ``n`` where no division is needed, and constants put in."""
+    terms: list[tuple[Var, int]] = []
+    const = form.const
+    for var, coefficient in form.terms:
+        if type(var) is not str:
+            terms.append((var, coefficient))
+        elif var.endswith("#") and coefficient % scope.divisibility[var[:-1]][0] == 0:
+            modulus, residue = scope.divisibility[var[:-1]]
+            terms.append((var[:-1], coefficient // modulus))
+            const -= coefficient // modulus * residue
+        else:
+            value = scope.values.get(var)
+            if isinstance(value, int):
+                const += coefficient * value
+            else:
+                terms.append((var, coefficient))
+    return Affine(tuple(terms), const)
+
+
+def _take_modulo(form: Affine) -> tuple[Affine, Floor | None, int]:
+    """Find ``c * (x - d * floor(x / d))`` in *form*; return the rest, the floor and ``c`` (0 if not found)."""
+    have = dict(form.terms)
+    for var, coefficient in form.terms:
+        if not isinstance(var, Floor) or coefficient % var.den:
+            continue
+        factor = -coefficient // var.den
+        if all(have.get(v) == factor * c for v, c in var.terms):
+            inside = {v for v, _ in var.terms} | {var}
+            rest = tuple(term for term in form.terms if term[0] not in inside)
+            return Affine(rest, form.const - factor * var.const), var, factor
+    return form, None, 0
+
+
+@dataclass(frozen=True)
+class _Quotient:
+    """A parameter divided by a number that divides it."""
+
+    name: str
+    divisor: int
+
+
+def _as_quotient(term: tuple[Var, int], scope: Scope) -> tuple[Var | _Quotient, int]:
+    """Return ``4 * (n / 32)`` as ``n / 8``."""
+    var, coefficient = term
+    if not isinstance(var, str) or not var.endswith("#") or abs(coefficient) == 1:
+        return term
+    modulus, residue = scope.divisibility[var[:-1]]
+    if residue or modulus % coefficient:
+        return term
+    return _Quotient(var[:-1], modulus // abs(coefficient)), 1 if coefficient > 0 else -1
+
+
+def form_text(form: Affine, scope: Scope, context: Context) -> Text:
+    """Return *form* as C text; *context* decides whether C's division may be used."""
+
+    def atom(var: Var | tuple[str, Floor] | _Quotient) -> Text:
+        if isinstance(var, Floor):
+            return _division_text(var, scope, context)
+        if isinstance(var, _Quotient):
+            return Text(f"{scope.variable(var.name)} / {var.divisor}", PRODUCT)
+        if isinstance(var, tuple):
+            return _division_text(var[1], scope, context, "%")
+        if var.endswith("#"):
+            return Text(f"{scope.variable(var[:-1])} / {scope.divisibility[var[:-1]][0]}", PRODUCT)
+        if var in scope.bounds:
+            return scope.bound_variable(var)
+        return Text(str(scope.variable(var)))
+
+    form = _without_multiples(_joined(form, context), scope)
+    if len(form.terms) > 1 or form.const or (form.terms and abs(form.terms[0][1]) > 1):
+        scope.magnitudes.record(form)
+    form = scope.indices.take(form)
+    plain, floor, factor = _take_modulo(form)
+    ordered = sorted(plain.terms, key=form_order)
+    terms: list[tuple[Var | tuple[str, Floor] | _Quotient, int]] = [_as_quotient(term, scope) for term in ordered]
+    if floor is not None:
+        terms.insert(0, (("%", floor), factor))
+    return join_terms(terms, plain.const, atom)
+
+
+def is_index_arithmetic(
+    parts: Sequence[Expression], scope: Scope, type_of: Callable[[str], np.dtype[np.generic] | None]
+) -> bool:
+    """Return whether *parts* are affine in loop variables and sizes, which the analysis relies on.
+
+    They have to be computed like indices then: 32 bits are enough, or the call needs wider ones.
+    """
+    forms = [form for part in parts if (form := affine_of(part)) is not None]
+    names = {name for form in forms for name in form.names()}
+    if len(forms) < len(parts) or not names or not names <= scope.values.keys():
+        return False
+    dtypes = [type_of(name) for name in names]
+    if any(dtype is None or dtype.kind != "i" or dtype.itemsize < 4 for dtype in dtypes):
+        return False
+    constants = {name: Affine((), value) for name in names if isinstance(value := scope.values[name], int)}
+    for form in forms:
+        whole = rewrite(form.substitute(constants), scope.divisibility)
+        if len(whole.terms) > 1 or (whole.terms and (whole.const or abs(whole.terms[0][1]) > 1)):
+            scope.magnitudes.record(whole)
+    return True
+
+
+def _joined(form: Affine, context: Context) -> Affine:
+    """Return ``rest + floor(x / d)`` as one division where only then C's division may be used."""
+    floors = [(var, c) for var, c in form.terms if isinstance(var, Floor)]
+    if len(floors) != 1 or floors[0][1] != 1 or (len(form.terms) == 1 and not form.const):
+        return form
+    floor = floors[0][0]
+    numerator = Affine(floor.terms, floor.const)
+    rest = Affine(tuple(term for term in form.terms if term[0] is not floor), form.const)
+    total = numerator.add(rest, floor.den)
+    if context.implies(numerator) or not context.implies(total):
+        return form
+    return Affine(((Floor(total.terms, total.const, floor.den), 1),), 0)
+
+
+def _division_text(floor: Floor, scope: Scope, context: Context, operator: str = "/") -> Text:
+    numerator, den = Affine(floor.terms, floor.const), floor.den
+    is_plain = context.implies(numerator)
+    if operator == "/":  # (n / 4 + 3) / 4, where 4 divides n, is (n + 12) / 16
+        whole = _scaled(numerator, scope)
+        numerator, den = whole, den * (whole.terms[0][1] // numerator.terms[0][1])
+    inner = form_text(numerator, scope, context)
+    if is_plain:
+        return Text(f"{inner.within(PRODUCT)} {operator} {den}", PRODUCT)
+    operation = "floordiv" if operator == "/" else "floormod"
+    return scope.call(operation, scope.index_dtype, inner.text, str(den))
+
+
+def _scaled(row: Affine, scope: Scope) -> Affine:
+    """Multiply a row so that every ``n#`` in it can be written as ``n``."""
+    for var, coefficient in row.terms:
+        if isinstance(var, str) and var.endswith("#"):
+            modulus = scope.divisibility[var[:-1]][0]
+            row = row.scale(modulus // gcd(coefficient, modulus))
+    return row
+
+
+def condition_text(rows: Iterable[Affine], scope: Scope, context: Context) -> Text:
+    """Return the conjunction of *rows* as a C condition."""
+    if any(storage.lane is not None for storage in scope.storage.values()):
+        rows = [_of_all_lanes(row, context) for row in rows]
+    left = [scope.indices.take(_without_multiples(_scaled(row, scope), scope)) for row in rows]
+    parts: list[str] = []
+    while left:
+        row = left.pop(0)
+        opposite = row.scale(-1)
+        if opposite in left:
+            left.remove(opposite)
+            parts.append(_equation_text(row, scope, context))
+        else:
+            parts.append(_inequality_text(row, scope, context))
+    return Text(" && ".join(parts), 3 if len(parts) > 1 else 8)
+
+
+def union_text(cases: Sequence[Sequence[Affine]], scope: Scope, context: Context) -> Text:
+    """Return that all rows of at least one of *cases* hold."""
+    common = [row for row in cases[0] if all(row in case for case in cases)]
+    texts = [condition_text(common, scope, context)] if common else []
+    rests = [[row for row in case if row not in common] for case in cases]
+    if all(rests):
+        inside = context.add(common)
+        parts = [condition_text(rest, scope, inside) for rest in rests]
+        if len(parts) == 1:
+            texts.append(parts[0])
+        else:
+            texts.append(Text(" || ".join(part.within(4) for part in parts), 2))
+    return texts[0] if len(texts) == 1 else Text(conjunction(texts), 3)
+
+
+def conjunction(parts: Sequence[Text]) -> str:
+    """Return all of several conditions."""
+    if len(parts) == 1:
+        return parts[0].text
+    return " && ".join(part.within(3) for part in parts)
+
+
+def _of_all_lanes(row: Affine, context: Context) -> Affine:
+    """Return *row* without the lane where it holds for all lanes or for none, so that it cannot part them."""
+    coefficient, (low, high) = row.coefficient("l.0"), context.interval("l.0")
+    if not coefficient or low is None or high is None:
+        return row
+    first, last = (tightened(row.substitute({"l.0": Affine((), value)})) for value in (low, high))
+    return first if first == last else row
+
+
+def _equation_text(row: Affine, scope: Scope, context: Context) -> str:
+    rest, floor, factor = _take_modulo(row)
+    if floor is not None and not rest.terms and abs(factor) == 1:
+        modulo = _division_text(floor, scope, context, "%")
+        return f"{modulo.text} == {-factor * rest.const}"
+    positive = Affine(tuple((v, c) for v, c in row.terms if c > 0), max(row.const, 0))
+    negative = Affine(tuple((v, -c) for v, c in row.terms if c < 0), max(-row.const, 0))
+    return f"{form_text(positive, scope, context).text} == {form_text(negative, scope, context).text}"
+
+
+def _inequality_text(row: Affine, scope: Scope, context: Context) -> str:
+    def text(terms: tuple[tuple[Var, int], ...], const: int) -> str:
+        return form_text(Affine(terms, const), scope, context).text
+
+    rest, floor, _ = _take_modulo(row)
+    if floor is not None and not rest.terms:
+        return f"{form_text(Affine(row.terms, 0), scope, context).text} >= {-row.const}"
+    positive = tuple((v, c) for v, c in row.terms if c > 0)
+    negative = tuple((v, -c) for v, c in row.terms if c < 0)
+    const = row.const
+    if not positive:
+        if len(negative) == 1 and negative[0][1] == 1 and context.implies(Affine(negative, -const)):
+            return f"{text(negative, 0)} == {const}"
+        return f"{text(negative, 0)} < {const + 1}"
+    if not negative:
+        return f"{text(positive, 0)} >= {-const}"
+    if const < 0:
+        return f"{text(negative, -const - 1)} < {text(positive, 0)}"
+    return f"{text(negative, 0)} <= {text(positive, const)}"

@@ -1,0 +1,425 @@
+"""How large the intermediate results of index arithmetic can become.
+
+Every integer expression that is emitted as part of an index, a bound or a condition is recorded here, with the names
+in it; what it and all parts of it can amount to is a polynomial in the sizes.  ``codegen/checks.py`` makes of these
+the conditions under which the program's index type is wide enough.  Texts of thread numbers and digits of them alone
+are not recorded: a block has at most 1024 threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any, ClassVar, Final, TypeAlias
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.codegen.loops.rows import Divisibility
+from polyloop.expr.constants import number_of
+from polyloop.expr.dtypes import DType, is_bool, is_integer, is_unsigned
+from polyloop.expr.nodes import Expression, function_name
+from polyloop.expr.rewrite import children
+from polyloop.expr.typing import infer_type, settle
+from polyloop.poly.affine import Affine, Floor, Var
+
+__all__ = ["Magnitudes", "Polynomial", "Recorded", "Sum"]
+
+Polynomial: TypeAlias = Mapping[tuple[str, ...], int]
+"""Coefficients of products of sizes, which are sorted; of the empty product, the constant."""
+_Bound: TypeAlias = dict[tuple[str, ...], Fraction | int]
+_DATA: Final = "(data)"
+"""Stands in bounds for a number of 64 bits that is read, or of which nothing is known."""
+_WIDEST: Final = 2**63 - 1
+_TypeOf: TypeAlias = Callable[[str], DType | None]
+_Types: TypeAlias = tuple[_TypeOf, _TypeOf]
+"""The types of names that are read from memory or passed by value, None for indices; the types of all names."""
+_MOST_POWER: Final = 64
+_FEW: Final = 2
+_BYTES: Final = 8
+_NO_LARGER: Final = frozenset({"min", "max", "abs", "gcd", "sign"})
+"""Functions whose results are no larger than their arguments, up to the opposite of the least number."""
+
+
+@dataclass(frozen=True)
+class Sum:
+    """``c * atom + .. + const`` as it is emitted; an atom is a name, a floor or another expression.
+
+    ``limit``, if there is one, is an extent that the value is known to be below, and not to be negative: the value is
+    the subscript of an element that exists, and only what is computed on the way to it can be too large.  ``is_wide``
+    is whether it is computed in 64 bits whatever indices have.
+
+    With ``is_added`` its terms are added one by one to what the other axes of an array make of an address; ``limit`` is
+    the number of elements that there are.
+    """
+
+    terms: tuple[tuple[Expression | Var, int], ...]
+    const: int
+    limit: Expression | None = None
+    is_wide: bool = False
+    is_added: bool = False
+
+
+Recorded: TypeAlias = Sequence[tuple[Affine | Sum, _Types | None]]
+"""Items, with the types of what is read in them."""
+
+
+class Magnitudes:
+    """Upper bounds of absolute values: polynomials in the absolute values of the sizes."""
+
+    def __init__(self, divisibility: Divisibility, nonnegative: Iterable[str] = ()) -> None:
+        self._known: dict[str, _Bound] = {}
+        self._natural = set(nonnegative)
+        for name, (modulus, _) in divisibility.items():
+            rest = 0 if name in self._natural else 1
+            self._known[f"{name}#"] = {(name,): Fraction(1, modulus), (): rest}
+        self._natural |= {f"{name}#" for name in divisibility if name in self._natural}
+        self._seen: dict[Affine | Sum, _Types | None] = {}
+        self._bounds: dict[tuple[bool, tuple[tuple[tuple[str, ...], int], ...]], None] = {}
+        self._is_wide = False
+        self._types: _Types | None = None
+        self._log: list[tuple[Affine | Sum, _Types | None]] = []
+        self._fixed: set[str] = set()
+
+    # {{{ what is computed
+
+    def define(self, name: str, alternatives: Iterable[Iterable[Affine]], least: int | None = None) -> None:
+        """Say that from here on some of *alternatives* bounds the absolute value of *name*, by any of its forms.
+
+        It is at least *least*, if that is given.
+        """
+        total: _Bound = {}
+        for forms in alternatives:
+            best = min((self._of(*form) for form in forms), key=lambda bound: (len(bound), sum(bound.values())))
+            for product, factor in best.items():
+                total[product] = max(total.get(product, 0), factor)
+        is_natural = least is not None and least >= 0
+        if self._known.get(name, total) != total or is_natural != (name in self._natural):
+            self._settle()
+        self._known[name] = total
+        (self._natural.add if is_natural else self._natural.discard)(name)
+
+    @contextmanager
+    def fixed(self, name: str, value: int) -> Iterator[None]:
+        """Say that inside *name* is *value*; afterwards it is what it was before."""
+        known, is_natural = self._known.get(name), name in self._natural
+        self.define(name, ((Affine((), value),),), value)
+        self._fixed.add(name)
+        yield
+        self._settle()
+        self._fixed.discard(name)
+        if known is None:
+            del self._known[name]
+        else:
+            self._known[name] = known
+        (self._natural.add if is_natural else self._natural.discard)(name)
+
+    def define_read(self, name: str, dtype: DType) -> None:
+        """Say that from here on *name* is a number of type *dtype* from memory."""
+        self._settle()
+        self._known[name] = _of_type(dtype)
+        self._natural.discard(name)
+
+    def define_sum(self, name: str, form: Affine) -> None:
+        """Say that from here on *name* is *form*."""
+        is_natural = form.const >= 0 and all(c > 0 and self._is_natural(var) for var, c in form.terms)
+        self.define(name, ((form,),), 0 if is_natural else None)
+
+    def record(self, item: Affine | Sum, types: _Types | None = None) -> None:
+        """Note that *item* is computed, with its names as they are defined now; *types* are those of the names."""
+        self._seen[item] = types
+        self._log.append((item, types))
+
+    def mark(self) -> int:
+        """Return a place in the order of what was recorded, for :meth:`since`."""
+        return len(self._log)
+
+    def since(self, mark: int) -> Recorded:
+        """Return what was recorded after *mark*."""
+        return self._log[mark:]
+
+    def again(self, items: Recorded) -> None:
+        """Note that *items* are computed once more, where their names may be defined otherwise."""
+        for item, types in items:
+            self.record(item, types)
+
+    def bounds(self, bits: int, *, wide: bool = False) -> list[Polynomial]:
+        """Return what the recorded items, or parts of them, can amount to: those that are *wide*, or the others.
+
+        What numbers of 64 bits from memory decide is left out of what is computed in 64 *bits*: their caller answers
+        for them, as for every subscript that is read.
+        """
+        self._settle()
+        found = [dict(bound) for is_wide, bound in self._bounds if is_wide == wide]
+        if bits == 8 * _BYTES:
+            return [bound for bound in found if not any(map(_is_of_data, bound))]
+        return list(map(_greatest, found))
+
+    # }}}
+    # {{{ how large it is
+
+    def _settle(self) -> None:
+        """Bound the items recorded so far, before a name in them gets another meaning."""
+        for item, self._types in self._seen.items():  # noqa: B020 - the types of what is looked at
+            self._is_wide = isinstance(item, Sum) and item.is_wide
+            if isinstance(item, Sum) and item.is_added:
+                self._settle_added(item)
+            elif isinstance(item, Sum):
+                self._settle_sum(item)
+            else:
+                self._keep_sum(*item)
+        self._seen.clear()
+
+    def _settle_added(self, item: Sum) -> None:
+        """Bound what terms are added to: what is positive comes first, and the last sum is below the limit."""
+        negative = [(var, c) for var, c in item.terms if c < 0]
+        self._keep(_added([self._size(item.limit), self._of(negative, min(item.const, 0)), {(): -1}]))
+
+    def _settle_sum(self, item: Sum) -> None:
+        if item.limit is None:
+            self._keep_sum(item.terms, item.const)
+            return
+        for var, _ in item.terms:
+            if type(var) is not str:
+                self._settle_parts(var)
+        # what is positive is added first, so that no partial sum exceeds the whole where nothing else is negative
+        others = [coefficient for var, coefficient in item.terms if type(var) is not str]
+        is_rising = len(others) < _FEW or (len(others) == _FEW and max(map(abs, others)) == 1)
+        names = [(var, c) for var, c in item.terms if type(var) is str]
+        negative = [(var, c) for var, c in names if c < 0 or var not in self._natural]
+        if not is_rising or any(c < 0 for c in others):
+            self._keep_sum(item.terms, item.const)
+        elif negative or item.const < 0:
+            below = _added([self._size(item.limit), self._of(negative, min(item.const, 0))])
+            if len(item.terms) + bool(item.const) > _FEW:
+                if others:
+                    self._keep(below)
+                else:
+                    self._keep_sum(item.terms, item.const)
+                return
+            for var, coefficient in item.terms:
+                if abs(coefficient) > 1:
+                    self._keep(self._of(((var, coefficient),), 0) if type(var) is str else below)
+
+    def _keep_sum(self, terms: Iterable[tuple[Expression | Var, int]], const: int) -> None:
+        for side in self._sides(terms, const):
+            self._keep(side)
+
+    def _settle_parts(self, atom: Expression) -> None:
+        """Keep the bounds of what an atom consists of; one that is a product is a part of the subscript itself."""
+        if isinstance(atom, p.Product):
+            for factor in atom.children:
+                self._settle_parts(factor)
+        elif isinstance(atom, p.ExpressionNode):
+            self._size(atom)
+
+    def _keep(self, bound: _Bound) -> None:
+        found = [(product, ceil(factor)) for product, factor in sorted(bound.items()) if factor]
+        self._bounds[self._is_wide, tuple(found)] = None
+
+    def _sides(self, terms: Iterable[tuple[Expression | Var, int]], const: int) -> tuple[_Bound, _Bound]:
+        """Return how far a sum, and the sum of any of its terms, can be above and below 0."""
+        above: _Bound = {(): max(const, 0)}
+        below: _Bound = {(): max(-const, 0)}
+        for var, coefficient in terms:
+            is_natural = self._is_natural(var)
+            sides = ((above,) if coefficient > 0 else (below,)) if is_natural else (above, below)
+            for product, factor in self._atom(var).items():
+                for side in sides:
+                    side[product] = side.get(product, 0) + abs(coefficient) * factor
+            if coefficient < 0 and not is_natural:
+                above[()] += 1  # the least number of a type has no opposite
+        return above, below
+
+    def _of(self, terms: Iterable[tuple[Expression | Var, int]], const: int) -> _Bound:
+        return _joined(self._sides(terms, const))
+
+    def _is_natural(self, atom: Expression | Var) -> bool:
+        """Return whether an atom cannot be negative."""
+        if type(atom) is str:
+            return atom in self._natural
+        if not isinstance(atom, Floor):
+            return False
+        return atom.const >= 0 and all(c > 0 and self._is_natural(var) for var, c in atom.terms)
+
+    def _atom(self, atom: Expression | Var) -> _Bound:
+        if type(atom) is str:
+            return self._known.get(atom) or {(atom,): 1}
+        if isinstance(atom, Floor):
+            inner = self._of(atom.terms, atom.const)
+            own: _Bound = {product: Fraction(factor, atom.den) for product, factor in inner.items()}
+            own[()] = own.get((), 0) + (0 if self._is_natural(atom) else 1)
+            return own
+        return self._size(atom)
+
+    def _size(self, expr: Expression) -> _Bound:
+        """Return the bound of an expression, and keep those of its parts.
+
+        A name or an element has a type that holds it, but where a name is one value, that is written in its place.
+        """
+        bound = self._node(expr)
+        is_held = expr.name not in self._fixed if isinstance(expr, p.Variable) else isinstance(expr, p.Subscript)
+        if isinstance(expr, p.ExpressionNode) and not is_held:
+            self._keep(bound)
+        return bound
+
+    def _node(self, expr: Expression) -> _Bound:
+        if isinstance(expr, int | np.integer | np.bool_):
+            return {(): abs(int(expr))}
+        method = self._METHODS.get(type(expr))
+        return self._typed(expr) if method is None else method(self, expr)
+
+    def _typed(self, expr: Expression) -> _Bound:
+        """Return what the type of a value says; it is computed in its own type, and its operands are in theirs."""
+        for part in children(expr):
+            self._size(part)
+        kind = None if self._types is None else infer_type(expr, self._types[1])
+        return {(_DATA,): 1} if kind is None else _of_type(settle(kind))
+
+    def _name(self, expr: p.Variable) -> _Bound:
+        dtype = None if expr.name in self._known or self._types is None else self._types[0](expr.name)
+        return self._atom(expr.name) if dtype is None else _of_type(dtype)
+
+    def _sum(self, expr: p.Sum) -> _Bound:
+        return _added(map(self._size, expr.children))
+
+    def _product(self, expr: p.Product) -> _Bound:
+        bound = _multiplied(map(self._size, expr.children))
+        is_negative = any(isinstance(part, int) and part < 0 for part in expr.children)
+        return _added([bound, {(): 1}]) if is_negative else bound
+
+    def _quotient(self, expr: p.FloorDiv) -> _Bound:
+        numerator, _ = self._size(expr.numerator), self._size(expr.denominator)
+        den = abs(int(expr.denominator)) if isinstance(expr.denominator, int | np.integer) else 1
+        return _added([{product: Fraction(f, den or 1) for product, f in numerator.items()}, {(): 1}])
+
+    def _remainder(self, expr: p.Remainder) -> _Bound:
+        self._size(expr.numerator)
+        return self._size(expr.denominator)
+
+    def _power(self, expr: p.Power) -> _Bound:
+        base, exponent = self._size(expr.base), _small(expr.exponent)
+        return self._typed(expr) if exponent is None else _multiplied([base] * exponent)
+
+    def _shifted(self, expr: p.LeftShift) -> _Bound:
+        shiftee, count = self._size(expr.shiftee), _small(expr.shift)
+        return self._typed(expr) if count is None else _multiplied([shiftee, {(): 1 << count}])
+
+    def _first(self, expr: p.RightShift) -> _Bound:
+        self._size(expr.shift)
+        return self._size(expr.shiftee)
+
+    def _bits(self, expr: Expression) -> _Bound:
+        if isinstance(expr, p.BitwiseAnd):
+            masks = [number for part in expr.children if (number := number_of(part)) is not None and number >= 0]
+            if masks:  # what has no sign leaves none
+                for part in expr.children:
+                    self._size(part)
+                return {(): min(masks)}
+        bounds = [self._size(part) for part in children(expr)]
+        if all(bound.keys() <= {()} for bound in bounds):  # numbers of so many bits and a sign stay such numbers
+            return {(): (1 << ceil(max(bound.get((), 0) for bound in bounds)).bit_length()) - 1}
+        parts = _added(bounds)
+        return _added([parts, parts, {(): 1}])
+
+    def _one_of(self, expr: Expression) -> _Bound:
+        return _joined(map(self._size, children(expr)))
+
+    def _choice(self, expr: p.If) -> _Bound:
+        self._size(expr.condition)
+        return _joined(map(self._size, (expr.then, expr.else_)))
+
+    def _truth(self, expr: Expression) -> _Bound:
+        for part in children(expr):
+            self._size(part)
+        return {(): 1}
+
+    def _call(self, expr: p.Call) -> _Bound:
+        if function_name(expr) not in _NO_LARGER:
+            return self._typed(expr)
+        return _added([self._one_of(expr), {(): 1}])
+
+    _METHODS: ClassVar[Mapping[type, Callable[[Magnitudes, Any], _Bound]]] = {
+        p.Variable: _name,
+        p.Sum: _sum,
+        p.Product: _product,
+        p.FloorDiv: _quotient,
+        p.Remainder: _remainder,
+        p.Power: _power,
+        p.LeftShift: _shifted,
+        p.RightShift: _first,
+        p.BitwiseOr: _bits,
+        p.BitwiseXor: _bits,
+        p.BitwiseAnd: _bits,
+        p.BitwiseNot: _bits,
+        p.Min: _one_of,
+        p.Max: _one_of,
+        p.If: _choice,
+        p.Comparison: _truth,
+        p.LogicalAnd: _truth,
+        p.LogicalOr: _truth,
+        p.LogicalNot: _truth,
+        p.Call: _call,
+    }
+
+    # }}}
+
+
+def _small(expr: Expression) -> int | None:
+    """Return a number that is a reasonable exponent or count, None for anything else."""
+    return int(expr) if isinstance(expr, int | np.integer) and 0 <= expr <= _MOST_POWER else None
+
+
+def _of_type(dtype: DType) -> _Bound:
+    """Return the bound of the absolute values of a type."""
+    if is_bool(dtype):
+        return {(): 1}
+    if not is_integer(dtype) or dtype.itemsize == _BYTES:
+        return {(_DATA,): 1}
+    bits = 8 * dtype.itemsize
+    return {(): int(2**bits if is_unsigned(dtype) else 2 ** (bits - 1)) - 1}
+
+
+def _is_of_data(product: tuple[str, ...]) -> bool:
+    return _DATA in product
+
+
+def _greatest(bound: dict[tuple[str, ...], int]) -> Polynomial:
+    """Return a bound with the greatest value of 64 bits in the place of what is read."""
+    total: dict[tuple[str, ...], int] = {}
+    for product, factor in bound.items():
+        names = tuple([name for name in product if name != _DATA])
+        total[names] = total.get(names, 0) + factor * _WIDEST ** (len(product) - len(names))
+    return total
+
+
+def _added(bounds: Iterable[_Bound]) -> _Bound:
+    total: _Bound = {}
+    for bound in bounds:
+        for product, factor in bound.items():
+            total[product] = total.get(product, 0) + factor
+    return total
+
+
+def _multiplied(bounds: Iterable[_Bound]) -> _Bound:
+    total: _Bound = {(): 1}
+    for bound in bounds:
+        new: _Bound = {}
+        for one, first in total.items():
+            for other, second in bound.items():
+                product = tuple(sorted((*one, *other)))
+                new[product] = new.get(product, 0) + first * second
+        total = new
+    return total
+
+
+def _joined(bounds: Iterable[_Bound]) -> _Bound:
+    """Return a bound of each of several values."""
+    total: _Bound = {}
+    for bound in bounds:
+        for product, factor in bound.items():
+            total[product] = max(total.get(product, 0), factor)
+    return total

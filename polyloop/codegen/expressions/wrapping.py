@@ -1,0 +1,150 @@
+"""Integers that wrap, and integers that are exact.
+
+Signed arithmetic that overflows is undefined in C and CUDA C: where values may do that, it is written as arithmetic on
+unsigned numbers.  Numbers made of inames and sizes alone are computed like indices: what they amount to is recorded,
+so that a program runs only for sizes for which its index type is wide enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pymbolic.primitives as p
+
+from polyloop.codegen.expressions.conversions import cast
+from polyloop.codegen.expressions.literals import typed_literal
+from polyloop.codegen.expressions.magnitude import Sum
+from polyloop.codegen.expressions.operands import Operands
+from polyloop.codegen.scope import Scope, Text
+from polyloop.expr.dtypes import DType, is_integer, is_signed
+from polyloop.expr.indexing import is_index_value, is_ring, weight, without_conditions
+from polyloop.expr.nodes import Expression
+from polyloop.poly.affine import affine_of
+
+__all__ = ["Wrapping"]
+
+_LONG: Final[DType] = np.dtype("int64")
+_WORD: Final = 4
+_HEAVY: Final = 2**20
+"""From this factor on a number is computed in 64 bits rather than checked to fit into 32."""
+
+
+class Wrapping(Operands):
+    """The part of :class:`~polyloop.codegen.expressions.expressions.Expressions` that decides how integers are computed."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self.may_wrap = False
+        self._unsigned: dict[str, tuple[Text, DType]] = {}
+        self._exact_types: dict[int, tuple[Expression, bool]] = {}
+
+    # {{{ exact numbers
+
+    def _is_index_name(self, name: str) -> bool:
+        """Return whether a name is an iname or a size, of a type that indices have."""
+        dtype = self.scope.value_dtypes.get(name) if name in self.scope.values else None
+        return dtype is not None and is_signed(dtype) and dtype.itemsize >= _WORD and name not in self.scope.bounds
+
+    def _is_index_value(self, expr: Expression) -> bool:
+        known = self._exact_types.get(id(expr))
+        if known is None:
+            known = self._exact_types[id(expr)] = (expr, is_index_value(expr, self._is_index_name))
+        return known[1]
+
+    def _index_dtype(self, expr: Expression, want: DType | None) -> DType | None:
+        """Return the type in which a number of inames and sizes is computed, None for other values.
+
+        Modulo 2^32, sums and products may wrap on the way.
+        """
+        if self.indexing or self.exact is not None or not isinstance(expr, p.ExpressionNode):
+            return None
+        if not self._is_index_value(expr):
+            return None
+        if isinstance(expr, p.Variable):
+            value = self.scope.values.get(expr.name)
+            return None if isinstance(value, int) else self.scope.index_dtype
+        if not self._is_heavy(expr):
+            return self.scope.index_dtype
+        return None if want is not None and want.itemsize <= _WORD and _may_wrap(expr, want) else _LONG
+
+    def _is_heavy(self, expr: Expression) -> bool:
+        """Return whether a number is computed in 64 bits, rather than checked to fit into an index."""
+        if weight(expr) >= _HEAVY:
+            return True
+        return self.scope.index_bits == 8 * _LONG.itemsize and is_ring(expr) and affine_of(expr) is None
+
+    def _index_value(self, expr: Expression, dtype: DType, want: DType | None) -> Text:
+        """Return a number of inames and sizes, computed in *dtype* and wanted as *want*."""
+        is_heavy = self._is_heavy(expr)
+        self.exact, self.may_wrap = dtype, is_heavy and _may_wrap(expr, want)
+        if not self.may_wrap:
+            amounts = without_conditions(expr)
+            self.scope.magnitudes.record(Sum(((amounts, 1),), 0, is_wide=is_heavy), self.scope.types_of_names)
+        text = self._render(expr, dtype)
+        self.exact, self.may_wrap = None, False
+        return text
+
+    # }}}
+    # {{{ numbers that wrap
+
+    def _wraps(self, dtype: DType) -> bool:
+        """Return whether arithmetic in *dtype* may overflow where C does not say what that gives."""
+        is_value = not self.indexing and (self.exact is None or self.may_wrap)
+        return is_value and is_integer(dtype) and is_signed(dtype) and dtype.itemsize >= _WORD
+
+    def _wrapped(self, dtype: DType, text: Text) -> Text:
+        """Return unsigned *text* as a number of the signed type *dtype*."""
+        signed = cast(self.scope, dtype, text)
+        self._unsigned[signed.text] = text, dtype
+        return signed
+
+    def _without_cast(self, text: Text, dtype: DType) -> Text:
+        """Return *text* as it can be stored in an integer of type *dtype*, which takes the bits that it holds."""
+        inner = self._unsigned.get(text.text)
+        return text if inner is None or not is_integer(dtype) or dtype.itemsize > inner[1].itemsize else inner[0]
+
+    def _wrapping_operands(self, parts: Sequence[Expression], dtype: DType) -> list[Text]:
+        """Render the operands of a chain so that C computes it in the unsigned type of the width of *dtype*."""
+        found = [self._wrapping_operand(part, dtype) for part in parts]
+        texts = [text for text, _ in found]
+        if not any(is_unsigned for _, is_unsigned in found[:2]):
+            texts[0] = cast(self.scope, _unsigned(dtype), texts[0])
+        return texts
+
+    def _wrapping_operand(self, expr: Expression, dtype: DType) -> tuple[Text, bool]:
+        """Return an operand, and whether C sees the unsigned type in it."""
+        if type(expr) is int:
+            return typed_literal(self.scope, expr, _unsigned(dtype)), True
+        text = self._render(expr, dtype)
+        inner = self._unsigned.get(text.text)
+        if inner is not None and inner[1].itemsize == dtype.itemsize:
+            return inner[0], True
+        seen = self._seen(expr, dtype)
+        if seen.itemsize > dtype.itemsize:
+            return cast(self.scope, _unsigned(dtype), text), True
+        return text, seen == _unsigned(dtype)
+
+    def unsigned(self, expr: Expression, text: Text, dtype: DType) -> Text:
+        """Return *text*, of *expr* as it is stored in *dtype*, so that an update with it wraps."""
+        if not is_integer(dtype) or not is_signed(dtype) or dtype.itemsize < _WORD:
+            return text
+        if type(expr) is int:
+            return typed_literal(self.scope, expr, _unsigned(dtype))
+        if any(text == inner and kind == dtype for inner, kind in self._unsigned.values()):
+            return text
+        return cast(self.scope, _unsigned(dtype), text)
+
+    # }}}
+
+
+def _may_wrap(expr: Expression, want: DType | None) -> bool:
+    """Return whether a number is right where it is computed modulo a power of 2."""
+    return want is not None and is_integer(want) and is_ring(expr)
+
+
+def _unsigned(dtype: DType) -> DType:
+    return np.dtype(f"uint{8 * dtype.itemsize}")
+
+

@@ -1,0 +1,72 @@
+"""Digits of the thread number in the text: variables of the prologue, or, where axes are loops, quotients of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import prod
+
+from polyloop.codegen.expressions.linear import form_text
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.scope import PRODUCT, Scope
+from polyloop.expr.rewrite import substitute
+from polyloop.frozen import replace
+from polyloop.mapping.mixed_radix import Digit, digit_form
+from polyloop.poly.affine import Affine, to_expression
+from polyloop.poly.sets import Row, add_rows, map_from_forms, universe
+from polyloop.schedule.plan import Statement
+
+__all__ = ["digit_lines", "digits_of", "without_digits"]
+
+
+def digits_of(statements: Iterable[Statement]) -> dict[str, Digit]:
+    """Return the digits of the thread number that *statements* run on, by the name of their axis."""
+    found: dict[str, Digit] = {}
+    for statement in statements:
+        found.update(statement.digits)
+    return dict(sorted(found.items(), key=lambda entry: entry[1]))
+
+
+def without_digits(statement: Statement, sizes: Mapping[str, int]) -> Statement:
+    """Return *statement* over the thread axes themselves."""
+    if not statement.digits:
+        return statement
+    others = [dim for dim in statement.dims if dim not in statement.digits]
+    dims = (*(x for x in others if x[0] == "g" and x[1:2] == "."), *sizes, *(x for x in others if x[1:2] != "."))
+    forms = {axis: digit_form(digit, sizes) for axis, digit in statement.digits.items()}
+    images = [forms.get(dim) or Affine.variable(dim) for dim in statement.dims]
+    whole = universe(statement.domain.params(), dims)
+    domain = map_from_forms(whole, dims, images).intersect_range(statement.domain).domain()
+    rows = [row for axis, size in sizes.items()
+            for row in (Row(Affine.variable(axis)), Row(Affine(((axis, -1),), size - 1)))]  # fmt: skip
+    names = {axis: to_expression(form) for axis, form in forms.items()}
+    return replace(
+        statement,
+        dims=dims,
+        domain=add_rows(domain, dims, rows),
+        lhs=substitute(statement.lhs, names),
+        rhs=substitute(statement.rhs, names),
+        predicates=tuple(substitute(part, names) for part in statement.predicates),
+        digits={},
+    )
+
+
+def _digit_text(digit: Digit, sizes: Mapping[str, int], scope: Scope, context: Context) -> str:
+    """Return a quotient of the thread number, and its remainder where there is more of it."""
+    whole = digit_form(Digit(digit.stride, -(-prod(sizes.values()) // digit.stride)), sizes)
+    form = digit_form(digit, sizes)
+    if form == whole or digit.stride == 1:
+        return form_text(form, scope, context).text
+    return f"{form_text(whole, scope, context).within(PRODUCT)} % {digit.extent}"
+
+
+def digit_lines(digits: Mapping[str, Digit], sizes: Mapping[str, int], scope: Scope) -> list[str]:
+    """Return the definitions of the digits that the text uses."""
+    context = Context().add(
+        row for axis, size in sizes.items() for row in (Affine(((axis, 1),), 0), Affine(((axis, -1),), size - 1))
+    )
+    parts = [
+        f"{scope.values[axis]} = {_digit_text(digit, sizes, scope, context)}"
+        for axis, digit in digits.items()
+        if axis in scope.used
+    ]
+    return [f"    const {scope.index_type} {', '.join(parts)};"] if parts else []

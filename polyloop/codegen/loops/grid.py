@@ -1,0 +1,124 @@
+"""The grid of a launch: extents of the group axes, and what they let a kernel assume."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pymbolic.primitives as p
+
+from polyloop.codegen.loops.bounds import Bound, bounds_of
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.rows import Divisibility, Piece, pieces_of
+from polyloop.expr.nodes import Expression
+from polyloop.frozen import replace
+from polyloop.poly.affine import Affine, Floor, Var, to_expression
+from polyloop.schedule.plan import Statement
+
+__all__ = ["GridAxis", "grid_axes", "hardware_axes", "host_expression"]
+
+_GROUPS: Final = ("g.0", "g.1", "g.2")
+
+
+@dataclass(frozen=True)
+class GridAxis:
+    """A group axis: it runs over ``[lower, lower + extent)``; ``rows`` hold for each value of it."""
+
+    name: str
+    lower: Bound
+    upper: Bound
+    extent: Expression
+    rows: tuple[Affine, ...]
+
+    @property
+    def starts_at_zero(self) -> bool:
+        """Whether the hardware's index is the value."""
+        return self.lower == ((Affine((), 0),),)
+
+
+def hardware_axes(used: Collection[str]) -> dict[str, str]:
+    """Return the axis of the grid that each group axis is, of which those that are *used* have more than one block.
+
+    They are the same, but where none is on the first axis: then the next one takes its place, because a grid can have
+    2^31 - 1 blocks along the first axis, and 65,535 along the others.
+    """
+    found = {axis: axis for axis in _GROUPS}
+    first = min(used, default="g.0")
+    found["g.0"], found[first] = found[first], found["g.0"]
+    return found
+
+
+def _unmultiplied(form: Affine, divisibility: Divisibility) -> Affine:
+    """Return *form* with every ``n#`` written as ``floor(n / m)`` or ``n``."""
+    total = Affine((), form.const)
+    for var, coefficient in form.terms:
+        total = total.add(_without_multiple(var, divisibility), coefficient)
+    return total
+
+
+def _without_multiple(var: Var, divisibility: Divisibility) -> Affine:
+    if isinstance(var, Floor):
+        return _unmultiplied(Affine(var.terms, var.const), divisibility).floordiv(var.den)
+    if var.endswith("#"):
+        return Affine.variable(var[:-1]).floordiv(divisibility[var[:-1]][0])
+    return Affine.variable(var)
+
+
+def host_expression(form: Affine, divisibility: Divisibility) -> Expression:
+    """Return *form* as an expression in the parameters, for use on the host."""
+    return to_expression(_unmultiplied(form, divisibility))
+
+
+def _bound_expression(bound: Bound, divisibility: Divisibility, *, is_lower: bool) -> Expression:
+    inner, outer = (p.Max, p.Min) if is_lower else (p.Min, p.Max)
+    alternatives = [
+        _extreme(inner, [host_expression(form, divisibility) for form in forms]) for forms in bound
+    ]
+    return _extreme(outer, alternatives)
+
+
+def _extreme(kind: type[p.Min | p.Max], parts: Sequence[Expression]) -> Expression:
+    distinct = tuple(dict.fromkeys(parts))
+    return distinct[0] if len(distinct) == 1 else kind(distinct)
+
+
+def grid_axes(
+    axes: Iterable[str], statements: Sequence[Statement], context: Context, divisibility: Divisibility
+) -> list[GridAxis]:
+    """Return the extent of each group axis, over all statements that have it.
+
+    Only rows in the parameters and that one axis count, because a grid is a box.
+    """
+    all_axes = frozenset(axes)
+    found = []
+    for axis in sorted(all_axes):
+        pieces: list[Piece] = []
+        seen: list[tuple[Piece, ...]] = []
+        for statement in statements:
+            if axis in statement.dims and (together := pieces_of(statement, all_axes, divisibility)) not in seen:
+                seen.append(together)
+                pieces += _pieces_on(axis, together, statement, divisibility)
+        assert pieces, f"no statement runs over '{axis}'"
+        bounds = bounds_of(axis, pieces, context, None)
+        assert bounds is not None, f"'{axis}' is unbounded"
+        extent = _bound_expression(bounds.upper, divisibility, is_lower=False)
+        axis_range = GridAxis(axis, bounds.lower, bounds.upper, extent, bounds.facts)
+        if not axis_range.starts_at_zero:
+            first = _bound_expression(bounds.lower, divisibility, is_lower=True)
+            axis_range = replace(axis_range, extent=p.Sum((extent, p.Product((-1, first)))))
+        found.append(axis_range)
+    return found
+
+
+def _pieces_on(
+    axis: str, together: tuple[Piece, ...], statement: Statement, divisibility: Divisibility
+) -> Iterable[Piece]:
+    """Return the projection onto one axis; it is that onto all of them, *together*, if they are independent."""
+    if any(len(_axes_in(terms)) > 1 for piece in together for terms in piece):
+        return pieces_of(statement, frozenset({axis}), divisibility)
+    return together
+
+
+def _axes_in(terms: tuple[tuple[Var, int], ...]) -> frozenset[str]:
+    return frozenset(name for name in Affine(terms, 0).names() if name[1:2] == ".")

@@ -1,0 +1,432 @@
+"""Loops over the lanes of one statement: wide loads, what each lane computes, a wide store."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain, count
+from typing import TypeAlias
+
+from polyloop.codegen.device.async_copy import start_text
+from polyloop.codegen.expressions.expressions import Expressions
+from polyloop.codegen.expressions.linear import condition_text, union_text
+from polyloop.codegen.loops.bounds import Bounds, minimal
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.loops import Loops
+from polyloop.codegen.loops.rows import negated, tightened
+from polyloop.codegen.loops.vector_access import Key, Plan, Wide, at_once, plans_of, vector_type
+from polyloop.codegen.loops.zero_fill import copied_rows_of_lanes
+from polyloop.codegen.scope import Scope, Text
+from polyloop.codegen.tree.branches import one_rest
+from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, If, Node, Verbatim
+from polyloop.errors import Diagnostic
+from polyloop.expr.nodes import CText, array_name, targets_of
+from polyloop.expr.rewrite import accesses, variables
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.instruction import CopyStep
+from polyloop.kernel.tags import Vectorize
+from polyloop.kernel.tree import Loop, Run, Tree
+from polyloop.kernel.tree import Node as TreeNode
+from polyloop.mapping.contiguity import MOST_BYTES, Lanes, element_reads
+from polyloop.poly.affine import Affine, Floor
+from polyloop.schedule.plan import Schedule, Statement
+
+__all__ = ["LaneLoops", "merged"]
+
+Vector: TypeAlias = tuple[str, tuple[str, ...]]
+"""The variable that holds a vector, and how its components are spelled; nothing if they are ``.e[..]``."""
+
+_LANE_LOOP = 3
+"""Entries of a place that say which loop over lanes it is in: the position of the loop, its iname, a position."""
+_LINES = 4
+"""Up to this many lanes are written out, more stand in a loop."""
+
+
+class LaneLoops(Loops):
+    """The part of :class:`polyloop.codegen.walk.Walker` that makes loops over lanes."""
+
+    def __init__(
+        self, scope: Scope, schedule: Schedule, axes: Sequence[str], extents: Mapping[str, int]
+    ) -> None:
+        super().__init__(scope, schedule, axes, extents)
+        self.expressions = Expressions(scope)
+        self.plans: dict[tuple[str, Lanes], tuple[Plan, ...]] = {}
+        self.places: Mapping[str, tuple[int | str, ...]] = {}
+        self.vectors: dict[tuple[int | str, ...], dict[tuple[object, ...], str]] = {}
+        self.vector_names: set[str] = set()
+        written = {array_name(target) for s in self.statements.values() for target in targets_of(s.lhs)}
+        self.inputs = scope.arrays.keys() - written
+
+    @abstractmethod
+    def _new_assign(self, statement: Statement, context: Context) -> Assign | Call | Verbatim:
+        """Return the assignment of a statement."""
+
+    def _without_lanes(self, tree: Tree) -> Tree:
+        """Return *tree* without loops over the lanes of vectors, which full tiles need not be told apart for."""
+        out: list[TreeNode] = []
+        for node in tree:
+            if isinstance(node, Loop):
+                body = self._without_lanes(node.body)
+                is_vector = isinstance(self.schedule.loop_tags.get(node.iname), Vectorize)
+                out += body if is_vector else (Loop(node.iname, body),)
+            else:
+                out.append(node)
+        return tuple(out)
+
+    def _lanes(
+        self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a loop over lanes: full vectors at once where that is possible, the rest lane by lane."""
+        plans = self._plans(node)
+        if any(self._is_filled_by_lane(node, plan, context) for plan in plans):
+            return self._unrolled(node, bounds, context, inside, inner)
+        full = self._full_rows(plans, node, context) if plans else None
+        if full is None:
+            if plans:
+                self._tell(node, "which lanes run depends on a quotient or a union of domains")
+            return self._unrolled(node, bounds, context, inside, inner)
+        if any(context.implies(negated(row)) for row in full):
+            return self._lane_by_lane(node, bounds, context, inside, inner)
+        each = full
+        full = minimal([row for row in full if not context.implies(row)], context)
+        wide = tuple(chain.from_iterable(self._vectors(node, plan, context.add(full)) for plan in plans))
+        if not full:
+            return wide
+        if self._full_rows(plans, node, context, for_one=True) == each:  # all lanes run, or none
+            return (If(condition_text(full, self.scope, context).text, wide, (), self._reads(full), True),)
+        rest = context.add([negated(full[0])]) if len(full) == 1 else context
+        by_lane = self._lane_by_lane(node, bounds, rest, rest.add(bounds.facts), inner)
+        return (If(condition_text(full, self.scope, context).text, wide, by_lane, self._reads(full), True),)
+
+    def _is_filled_by_lane(self, node: Loop, plan: Plan, context: Context) -> bool:
+        """Return whether the lanes of a copy that stores zeros elsewhere have to copy or store each by itself."""
+        assert isinstance(node.body[0], Run), "a plan is made for one statement"
+        statement = self.statements[node.body[0].name]
+        if statement.copied is None:
+            return False
+        if not self._is_copied(statement, plan):
+            return True
+        copies, store = self.scope.language.copies, plan.store
+        assert store is not None, "a copy stores what it loads"
+        if statement.step is CopyStep.START:
+            is_known = copies is not None and store.dtype.itemsize * plan.lanes.count in copies.starts
+        else:
+            is_known = store.dtype.itemsize * plan.lanes.count <= MOST_BYTES
+        return not is_known or copied_rows_of_lanes(self.scope, statement, plan.lanes, context) is None
+
+    def _is_copied(self, statement: Statement, plan: Plan) -> bool:
+        """Return whether a statement copies a vector, and does nothing else."""
+        store = plan.store
+        is_copy = store is not None and len(plan.loads) == 1 and statement.rhs is plan.loads[0].access
+        return is_copy and store is not None and plan.loads[0].dtype == store.dtype
+
+    def _plans(self, node: Loop) -> tuple[Plan, ...]:
+        """Return the wide accesses in a loop over lanes, nothing if there are none."""
+        if len(node.body) != 1 or not isinstance(node.body[0], Run):
+            return ()
+        statement = self.statements[node.body[0].name]
+        if statement.collective is not None:
+            return ()
+        low, high = self._static_box(node)
+        if low is None or high is None:
+            return ()
+        lanes = Lanes(node.iname, low, high - low + 1)
+        if node.iname in self.constants and lanes.count > _LINES:
+            return ()
+        if reason := _apart(statement, lanes):
+            self._tell(node, reason)
+            return ()
+        key = (statement.name, lanes)
+        if key not in self.plans:
+            plans = plans_of(self.scope, statement, lanes)
+            is_wide = any(plan.loads or plan.store for plan in plans)
+            if statement.step is CopyStep.START:  # there are no registers in which to take a vector apart
+                is_wide = all(plan.loads and plan.store for plan in plans)
+            self.plans[key] = plans if is_wide else ()
+        return self.plans[key]
+
+    def _tell(self, node: Loop, reason: str) -> None:
+        """Note that a statement runs lane by lane."""
+        assert isinstance(node.body[0], Run), "a reason is given for one statement"
+        name = self.statements[node.body[0].name].instruction
+        self.scope.notes[name, ""] = Diagnostic(
+            "not-vectorized",
+            f"'{name}' runs lane by lane, not on vectors",
+            (reason,),
+            ("tag the loop 'ilp' where that is meant",),
+        )
+
+    def _full_rows(
+        self, plans: Sequence[Plan], node: Loop, context: Context, *, for_one: bool = False
+    ) -> list[Affine] | None:
+        """Return the rows under which all lanes run, as far as *context* does not imply them; None if unclear.
+
+        With *for_one* those without which not even one lane runs.
+        """
+        assert isinstance(node.body[0], Run), "a plan is made for one statement"
+        statement = self.statements[node.body[0].name]
+        pieces = self._pieces(statement.name, frozenset(statement.dims))
+        if len(pieces) != 1:
+            return None
+        first, last = plans[0].lanes, plans[-1].lanes
+        name, low, high = first.iname, first.low, last.low + last.count - 1
+        within = context.add(_box(Lanes(name, low, high - low + 1)))
+        found: dict[Affine, None] = {}
+        for terms, const in pieces[0].items():
+            row = Affine(terms, const)
+            if within.implies(row):
+                continue
+            if any(isinstance(var, Floor) and name in Affine(var.terms, 0).names() for var, _ in terms):
+                return None
+            step = row.coefficient(name)
+            limit = low if (step > 0) is not for_one else high
+            found[tightened(row.substitute({name: Affine((), limit)}))] = None
+        return list(found)
+
+    def _lane_by_lane(
+        self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a loop over lanes of which some may not run.
+
+        What is kept in registers for each lane needs an unrolled loop, because registers have no addresses.
+        """
+        assert isinstance(node.body[0], Run), "a plan is made for one statement"
+        statement = self.statements[node.body[0].name]
+        if node.iname in self.constants or self._uses_registers(statement, node.iname) or bounds.stride is not None:
+            found = self._unrolled(node, bounds, context, inside, inner)
+        else:
+            bounds = self._bounds(node, context, inner - {node.iname})
+            upper = tuple(_least(forms, context) for forms in bounds.upper)
+            found = self._plain(node, replace(bounds, upper=upper), context, context.add(bounds.facts), inner)
+        return tuple(replace(loop, is_rest=True) if isinstance(loop, For) else loop for loop in found)
+
+    def _uses_registers(self, statement: Statement, lane: str) -> bool:
+        """Return whether a statement subscripts a private variable by its lane."""
+        for part in (statement.lhs, statement.rhs, *statement.predicates):
+            for access in accesses(part):
+                storage = self.scope.storage.get(array_name(access))
+                if storage is not None and storage.address_space is AddressSpace.PRIVATE and lane in variables(access):
+                    return True
+        return False
+
+    # {{{ full vectors
+
+    def _vectors(self, node: Loop, plan: Plan, context: Context) -> Block:
+        """Return the statement for all lanes at once."""
+        assert isinstance(node.body[0], Run), "a plan is made for one statement"
+        statement = self.statements[node.body[0].name]
+        values = self.scope.values
+        saved = values[plan.lanes.iname]
+        self.scope.wide += at_once(self.scope, statement, plan)
+        body = self._copied(statement, plan, context) or self._computed(statement, plan, context, str(saved))
+        values[plan.lanes.iname] = saved
+        if not statement.predicates:
+            return body
+        self.expressions.reads = set()
+        texts = [self.expressions.value(part, context).within(3) for part in statement.predicates]
+        return (If(" && ".join(texts), body, (), frozenset(self.expressions.reads)),)
+
+    def _copied(self, statement: Statement, plan: Plan, context: Context) -> Block:
+        """Return a copy of a vector as one assignment; nothing if the statement does more than copy."""
+        store = plan.store
+        if store is None or not self._is_copied(statement, plan):
+            return ()
+        self.scope.values[plan.lanes.iname] = plan.lanes.low
+        if statement.step is CopyStep.START and (start := self._started(statement, plan, context)) is not None:
+            return (start,)
+        value, reads = self._element(plan.loads[0], plan.lanes, context, "const ")
+        if (condition := self._copied_where(statement, plan, context)) is not None:
+            ctype, _ = vector_type(self.scope, store, plan.lanes)
+            value = f"{condition.text} ? {value} : {ctype}{{}}"
+        target, writes = self._element(store, plan.lanes, context)
+        return (Assign(target, "=", value, statement.instruction, next(iter(writes), None), reads),)
+
+    def _copied_where(self, statement: Statement, plan: Plan, context: Context) -> Text | None:
+        """Return under which condition a vector is copied that otherwise consists of zeros, None if it always is."""
+        if statement.copied is None:
+            return None
+        cases = copied_rows_of_lanes(self.scope, statement, plan.lanes, context)
+        assert cases is not None, "it was found that all lanes copy, or none"
+        return union_text(cases, self.scope, context) if all(cases) else None
+
+    def _started(self, statement: Statement, plan: Plan, context: Context) -> Call | None:
+        """Return the start of an asynchronous copy of a vector, None if none of its size exists."""
+        assert plan.store is not None, "a copy stores what it loads"
+        size = plan.store.dtype.itemsize * plan.lanes.count
+        (source, reads), (target, writes) = (self._place(wide, context) for wide in (plan.loads[0], plan.store))
+        condition = self._copied_where(statement, plan, context)
+        text = start_text(self.scope, target, source, size, condition)
+        return None if text is None else Call(text, statement.instruction, reads | writes)
+
+    def _place(self, wide: Wide, context: Context) -> tuple[str, frozenset[str]]:
+        """Return the address of the element of the first lane, and the temporary that it is in."""
+        name = array_name(wide.access)
+        self.expressions.reads = set()
+        text = self.expressions.element(wide.access, context)
+        if wide.is_element:
+            text = text.rpartition(".")[0]
+        else:
+            self.scope.aligned[name] = max(wide.alignment, self.scope.aligned.get(name, 1))
+        return f"&{text}", frozenset(self.expressions.reads)
+
+    def _element(self, wide: Wide, lanes: Lanes, context: Context, const: str = "") -> tuple[str, frozenset[str]]:
+        """Return the vector that begins at the element of the first lane, and the temporary that it is in."""
+        place, reads = self._place(wide, context)
+        if wide.is_element:
+            return place.removeprefix("&"), reads
+        ctype, parts = vector_type(self.scope, wide, lanes)
+        if const and parts and self.scope.is_read_once(array_name(wide.access)):
+            return self.scope.language.load_once.format(pointer=f"({const}{ctype} *){place}"), reads
+        return f"*({const}{ctype} *){place}", reads
+
+    def _computed(self, statement: Statement, plan: Plan, context: Context, var: str) -> Block:
+        """Return loads into vectors, the statement for each lane, and the store of the vector that it made."""
+        lanes, out = plan.lanes, list[Node]()
+        self.scope.values[lanes.iname] = lanes.low
+        held: dict[Key, Vector] = {}
+        made: Vector | None = None
+        store, last, declared = plan.store, list[Node](), set[str]()
+        names = [self._vector(statement, load, context) for load in plan.loads]
+        vector = "" if store is None else self._vector(statement, store, context)
+        for load, name in zip(plan.loads, names, strict=True):
+            ctype, parts = vector_type(self.scope, load, lanes)
+            held[load.key] = (name, parts)
+            text, reads = self._element(load, lanes, context, "const ")
+            if name not in declared:  # two spellings of one subscript are one vector
+                declared.add(name)
+                out.append(Assign(name, "=", text, "", None, reads, ctype if name == vector else f"const {ctype}"))
+        if store is not None:
+            ctype, parts = vector_type(self.scope, store, lanes)
+            target, writes = self._element(store, lanes, context)
+            made = vector, parts
+            if vector not in declared:
+                out.append(Declare(ctype, vector))
+            last.append(Assign(target, "=", vector, statement.instruction, next(iter(writes), None), frozenset()))
+        out += self._each_lane(statement, plan, held, made, context, var)
+        return (*out, *last)
+
+    def _vector(self, statement: Statement, wide: Wide, context: Context) -> str:
+        """Return the name of the vector that holds what an access moves, the same in all copies of the statement.
+
+        Of an array that is never written, all statements of a block hold an element under one name.  Another block, of
+        which no vector is used here, may have the same names.
+        """
+        values = self.scope.values
+        constants = tuple(value for dim in statement.dims if isinstance(value := values.get(dim), int))
+        text = self.expressions.element(wide.access, context)
+        around = self.places[statement.name][:-_LANE_LOOP]
+        key = (text, wide.dtype) if wide.key[0] in self.inputs else (statement.name, text, constants)
+        known = self.vectors.setdefault(around, {})
+        if key not in known:
+            known[key] = self._vector_name(f"{array_name(wide.access)}_v", known.values())
+        return known[key]
+
+    def _vector_name(self, wish: str, taken: Collection[str]) -> str:
+        """Return *wish*, or the first of its numbered forms, that is no vector in *taken* and nothing else anywhere."""
+        for name in chain([wish], (f"{wish}_{number}" for number in count())):
+            if name in self.vector_names:
+                if name not in taken:
+                    return name
+            elif name not in self.scope.names.taken:
+                self.scope.names.taken.add(name)
+                self.vector_names.add(name)
+                return name
+        raise AssertionError("numbers do not end")
+
+    def _each_lane(
+        self,
+        statement: Statement,
+        plan: Plan,
+        held: Mapping[Key, Vector],
+        made: Vector | None,
+        context: Context,
+        var: str,
+    ) -> Block:
+        """Return the statement for each lane, written out or in a loop.
+
+        *held* are the vectors that were loaded, *made* is the one that is stored afterwards, of which each lane makes a
+        component.  What lanes read of the stored elements under a condition is in memory.
+        """
+        values, found, lanes = self.scope.values, list[Node](), plan.lanes
+        others = [access for access, _ in element_reads(statement.rhs) if plan.has_part(access)]
+        is_loop = lanes.count > _LINES and not others
+        for number in (0,) if is_loop else range(lanes.count):
+            values[lanes.iname] = var if is_loop else lanes.low + number
+            place = (var if lanes.low == 0 else f"{var} - {lanes.low}") if is_loop else str(number)
+            self.expressions.held = {key: _component(vector, number, place) for key, vector in held.items()}
+            self.expressions.made = "" if made is None else _component(made, number, place)
+            for access in others:
+                if (part := plan.component(access, number)) is not None:
+                    text = _component(held[part[0]], part[1], str(part[1]))
+                    self.expressions.held[array_name(access), access.index_tuple] = text
+            rows = [] if is_loop else [Affine(((lanes.iname, s),), -s * (lanes.low + number)) for s in (1, -1)]
+            assign = self._new_assign(statement, context.add(rows or _box(lanes)))
+            assert isinstance(assign, Assign), "a plan is made for assignments"
+            found.append(replace(assign, instruction="") if plan.store is not None else assign)
+        self.expressions.held, self.expressions.made = {}, ""
+        if not is_loop:
+            return tuple(found)
+        test = f"{var} < {lanes.low + lanes.count}"
+        pragma = self.scope.language.unroll.format(count=lanes.count)
+        return (For(self.scope.index_type, var, str(lanes.low), test, tuple(found), 1, pragma),)
+
+    # }}}
+
+
+def _component(vector: Vector, number: int, place: str) -> str:
+    """Return a component of a vector by its number, which is *place* in the text."""
+    name, parts = vector
+    return f"{name}{parts[number] if parts else f'.e[{place}]'}"
+
+
+def _apart(statement: Statement, lanes: Lanes) -> str:
+    """Return why the lanes of a statement must run one by one, nothing if they need not."""
+    if any(lanes.iname in variables(predicate) for predicate in statement.predicates):
+        return "a condition on data may differ from lane to lane"
+    if statement.atomic:
+        return "an atomic update is one of a single element"
+    if isinstance(statement.rhs, CText):
+        return "it is C text"
+    if lanes.count not in (2, 4, 8, 16):
+        return f"{lanes.count} of its lanes run, and vectors have 2, 4, 8 or 16 elements"
+    return ""
+
+
+def _box(lanes: Lanes) -> list[Affine]:
+    """Return that a lane is one of *lanes*."""
+    name = lanes.iname
+    return [Affine(((name, 1),), -lanes.low), Affine(((name, -1),), lanes.low + lanes.count - 1)]
+
+
+def _least(forms: tuple[Affine, ...], context: Context) -> tuple[Affine, ...]:
+    """Return *forms* without those that are known to be at least another one."""
+    left = list(forms)
+    for form in forms:
+        if any(context.implies(tightened(form.add(other, -1))) for other in left if other is not form):
+            left.remove(form)
+    return tuple(left)
+
+
+def merged(nodes: Sequence[Node]) -> Block:
+    """Return *nodes* with neighbouring choices between the same two cases made once, and no vector loaded twice.
+
+    Neighbouring loops over the lanes of one cut vector become one loop where that changes nothing.
+    """
+    out: list[Node] = []
+    for node in nodes:
+        before = out[-1] if out else None
+        if isinstance(node, If) and isinstance(before, If) and _is_same_choice(before, node):
+            both = merged((*before.body, *node.body)), merged((*before.orelse, *node.orelse))
+            out[-1] = If(node.condition, *both, is_choice=before.is_choice and node.is_choice)
+        elif isinstance(node, For) and isinstance(before, For) and (loop := one_rest(before, node)) is not None:
+            out[-1] = loop
+        elif not (isinstance(node, Assign) and node.type and node in out):
+            out.append(node)
+    return tuple(out)
+
+
+def _is_same_choice(first: If, second: If) -> bool:
+    """Return whether two conditions are one, which nothing in between can change, and have two cases each."""
+    is_same = first.condition == second.condition and not first.reads and not second.reads
+    return is_same and bool(first.orelse) and bool(second.orelse)

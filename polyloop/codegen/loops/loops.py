@@ -1,0 +1,435 @@
+"""Loops: bounds, unrolling, slabs, and full tiles apart from partial ones.
+
+What a loop puts into the context of its body are rows that its bounds enforce, no more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Final
+
+import islpy as isl
+
+from polyloop.codegen.device.async_copy import waited_for, without_barriers, without_runs
+from polyloop.codegen.expressions.linear import form_text
+from polyloop.codegen.loops.bounds import Bound, Bounds, bounds_of, limit_value, stride_of
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.rows import Piece, between_constants, mentions, negated, pieces_of, tightened
+from polyloop.codegen.loops.tiles import Tile, full_tile, places
+from polyloop.codegen.parts import constant_names
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree.branches import unswitched
+from polyloop.codegen.tree.c_ast import Block, Declare, For
+from polyloop.codegen.tree.indices import Mark
+from polyloop.errors import Diagnostic
+from polyloop.frozen import replace
+from polyloop.kernel.tags import Unroll, UnrollHint, Vectorize
+from polyloop.kernel.tree import Loop, Tree, has_barrier, runs
+from polyloop.poly.affine import Affine, Floor
+from polyloop.poly.sets import constant_bounds
+from polyloop.schedule.plan import Schedule
+
+__all__ = ["Loops"]
+
+_NONE: Final = frozenset[str]()
+_WRITTEN_OUT: Final = 32  # first iterations that are statements, each with its number; more of them are a loop
+_INT_MAX: Final = 2**31 - 1
+
+
+class Loops(ABC):
+    """The part of :class:`polyloop.codegen.walk.Walker` that makes loops."""
+
+    def __init__(
+        self, scope: Scope, schedule: Schedule, axes: Sequence[str], extents: Mapping[str, int]
+    ) -> None:
+        self.scope = scope
+        self.schedule = schedule
+        self.statements = schedule.statements
+        self.extents = extents
+        self.threads = frozenset(axis for axis in axes if axis[0] == "l")
+        self.bounds = scope.bounds
+        self.parameters = frozenset(schedule.parameters)
+        self.may_peel = True
+        self.constants = constant_names(self.statements.values(), scope.split)
+        self.constant_bounds: dict[tuple[str, tuple[str, ...], frozenset[str]], Bounds] = {}
+
+    @abstractmethod
+    def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
+        """Return the code of *nodes*; *known* are the variables with a value here."""
+
+    @abstractmethod
+    def _lanes(self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]) -> Block:
+        """Return a loop over the lanes of a vector."""
+
+    def _full(self, tile: Tile, tree: Tree, context: Context) -> list[Affine]:
+        return full_tile(
+            tile, tuple(places(tree, self.statements)), context, self.parameters, self.scope.divisibility
+        )
+
+    def _reads(self, rows: Iterable[Affine]) -> frozenset[str]:
+        """Return the bound variables in *rows*."""
+        return self.bounds.intersection(chain.from_iterable(row.names() for row in rows)) if self.bounds else _NONE
+
+    def _visible(self, nodes: Tree, known: frozenset[str]) -> frozenset[str]:
+        """Return the variables that conditions around *nodes* may depend on.
+
+        Around a barrier these are neither threads nor bound variables that may differ from thread to thread, except
+        where they are the same for all threads that meet.
+        """
+        expanded = self.scope.expanded
+        if has_barrier(nodes):
+            same = self.schedule.apart(nodes)
+            varying = (name for name in self.bounds if not self.schedule.varying[name] <= same)
+            known -= (self.threads - same).union(varying)
+        return known - {name for name in known & expanded.keys() if not known.issuperset(expanded[name])}
+
+    def _pieces(self, name: str, keep: frozenset[str]) -> tuple[Piece, ...]:
+        return pieces_of(self.statements[name], keep, self.scope.divisibility)
+
+    def _bounds(self, node: Loop, context: Context, known: frozenset[str]) -> Bounds:
+        """Return the bounds of a loop over all statements that it numbers."""
+        bounds = self._find_bounds(node, context, known)
+        if bounds is None:
+            raise self.scope.error(self._no_bounds(node))
+        return bounds
+
+    def _no_bounds(self, node: Loop) -> Diagnostic:
+        name = node.iname
+        statements = [self.statements[s] for s in runs(node.body)]
+        notes = tuple(f"domain of '{s.name}': {s.domain}" for s in statements)
+        data = sorted({bound for s in statements if name in s.dims for bound in s.bounds})
+        if data and has_barrier(node.body):
+            return Diagnostic(
+                "unbounded-loop",
+                f"loop '{name}' holds a barrier, and data decides how long it is",
+                (f"its bounds use {', '.join(repr(d) for d in data)}, which may differ from thread to thread", *notes),
+                ("take what other threads need out of the loop, or bound it by a parameter as well",),
+            )
+        hint = f"bound '{name}' from below and above in the domain of the kernel"
+        return Diagnostic("unbounded-loop", f"loop '{name}' has no bounds", notes, (hint,))
+
+    def _find_bounds(self, node: Loop, context: Context, known: frozenset[str]) -> Bounds | None:
+        name = node.iname
+        keep = self._visible(node.body, known | {name})
+        names = tuple(runs(node.body))
+        key = (name, names, keep)
+        if key in self.constant_bounds:
+            return self.constant_bounds[key]
+        pieces: list[Piece] = []
+        box: Piece = {((name, 1),): 0, ((name, -1),): self.extents[name] - 1} if name in self.extents else {}
+        for statement in names:
+            if name in self.statements[statement].dims:  # what is left out of rows, such as remainders, may allow more
+                found = self._pieces(statement, keep)
+                pieces += [{**piece, **{k: min(v, piece.get(k, v)) for k, v in box.items()}} for piece in found]
+            elif box:
+                pieces.append(box)
+        assert pieces, f"no statement in loop '{name}' runs over it"
+        stride = stride_of(name, (self.statements[s] for s in names), pieces, keep, self.scope.divisibility)
+        bounds = bounds_of(name, pieces, context, stride)
+        if bounds is not None and all(between_constants(name, piece) for piece in pieces):
+            self.constant_bounds[key] = bounds  # which no context makes any others
+        return bounds
+
+    def _loop(self, node: Loop, context: Context, known: frozenset[str]) -> Block:
+        name = node.iname
+        bounds = self._bounds(node, context, known)
+        inside = context.add(bounds.facts)
+        if bounds.stride is not None:
+            inside = inside.add([bounds.stride.row(name)])
+        inner = known | {name}
+        constants = bounds.constants()
+        if constants is not None and constants[1] - constants[0] <= 1:
+            return self._single(node, constants[0], context, inner) if constants[1] > constants[0] else ()
+        self._name(name, bounds, inside)
+        tag = self.schedule.loop_tags.get(name)
+        if isinstance(tag, Vectorize) and self.scope.language.aligned:
+            return self._lanes(node, bounds, context, inside, inner)
+        if isinstance(tag, Unroll) or (isinstance(tag, Vectorize) and name in self.constants):
+            return self._unrolled(node, bounds, context, inside, inner)
+        front, back = self.schedule.slabs.get(name, (0, 0)) if bounds.stride is None else (0, 0)
+        start = _start(bounds)
+        ends = self.schedule.fronts.get(name)
+        if front and start is not None and ends is not None:
+            front = max(0, ends.end - start)
+        if not front or start is None or front > _WRITTEN_OUT:
+            return self._rest(node, bounds, (front, back), context, inner)
+        quiet = Loop(name, without_barriers(node.body)) if ends is not None and ends.is_quiet else node
+        first = [self._instance(quiet, start + number, context, inner) for number in range(front)]
+        start += front
+        rows = (Affine(((name, 1),), -start),)
+        rest = replace(bounds, lower=((Affine((), start),),), lower_rows=rows)
+        return (*chain.from_iterable(first), *self._rest(node, rest, (0, back), context, inner))
+
+    def _rest(
+        self, node: Loop, bounds: Bounds, counts: tuple[int, int], context: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a loop that runs in order, with as many iterations apart at its ends as *counts* says."""
+        name = node.iname
+        if any(counts):
+            return self._slabs(node, bounds, counts, context, inner)
+        inside = context.add(bounds.facts)
+        if bounds.stride is not None:
+            inside = inside.add([bounds.stride.row(name)])
+        if name in self.schedule.tile_inames and self.may_peel and bounds.stride is None:
+            full = [] if self._reads(bounds.forms()) else self._full_iterations(node, inside, inner - {name})
+            if full:
+                return self._peeled(node, bounds, full, context, inner)
+        return self._plain(node, bounds, context, inside, inner, self._hint(name))
+
+    def _hint(self, iname: str) -> str:
+        """Return what asks the compiler to unroll a loop, if somebody does."""
+        tag, language = self.schedule.loop_tags.get(iname), self.scope.language
+        if not isinstance(tag, UnrollHint):
+            return ""
+        return language.unroll_hint if tag.count is None else language.unroll_by.format(count=tag.count)
+
+    def _plain(
+        self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str], pragma: str = ""
+    ) -> Block:
+        """Return a loop that is neither unrolled nor taken apart."""
+        name, reads = node.iname, self._reads(bounds.forms())
+        step = 1 if bounds.stride is None else bounds.stride.step
+        start, test = self._lower_text(bounds.lower, context), self._test(name, bounds.upper, context)
+        return self._for(node, start, test, inside, inner, pragma, step, reads)
+
+    def _name(self, iname: str, bounds: Bounds, inside: Context) -> None:
+        """Choose the C name of a loop variable, and note how large it can become."""
+        if iname not in self.scope.values:
+            self.scope.values[iname] = self.scope.names.fresh(iname)
+        low, high = inside.interval(iname)
+        step = 1 if bounds.stride is None else bounds.stride.step
+        is_small = high is not None and high + step <= _INT_MAX
+        upper = ((Affine((), high + 1),),) if high is not None and is_small else bounds.upper
+        self.scope.magnitudes.define(iname, (*upper, *bounds.lower), low)
+        for form in chain.from_iterable(upper):  # where the last increment leads
+            if step > 1 or form.const or len(form.terms) > 1:
+                self.scope.magnitudes.record(form.add(Affine((), step - 1)))
+
+    def _single(self, node: Loop, value: int, context: Context, inner: frozenset[str]) -> Block:
+        """Return the body of a loop that runs once: its variable becomes a constant."""
+        name = node.iname
+        saved = self.scope.values.get(name)
+        self.scope.values[name] = value
+        rows = [Affine(((name, 1),), -value), Affine(((name, -1),), value)]
+        with self.scope.magnitudes.fixed(name, value):
+            body = self.block(node.body, context.add(rows), inner)
+        if saved is None:
+            del self.scope.values[name]
+        else:
+            self.scope.values[name] = saved
+        return body
+
+    def _for(
+        self, node: Loop, start: str, test: str, inside: Context, inner: frozenset[str], pragma: str = "",
+        step: int = 1, reads: frozenset[str] = _NONE,
+    ) -> Block:  # fmt: skip
+        opened = self._open(inner, [node.iname])
+        body = self.block(node.body, inside, inner)
+        names = self._named(opened, inside)
+        if not body:
+            return ()
+        body = (*names, *body)
+        var = str(self.scope.values[node.iname])
+        axis = node.iname[0] if node.iname[1:2] == "." else ""
+        return unswitched(For(self.scope.index_type, var, start, test, body, step, pragma, axis, reads))
+
+    def _open(self, known: frozenset[str], new: Iterable[str]) -> tuple[Mark, ...]:
+        """Return the indices of which the last inames, *new* ones, got values."""
+        opened = self.scope.indices.open(known, new, self.scope.values)
+        for mark in opened:
+            self.scope.magnitudes.define_sum(mark.text, mark.form)
+        return opened
+
+    def _named(self, opened: Sequence[Mark], context: Context) -> Block:
+        """Return the definitions of named indices that were used."""
+        return self.scope.indices.close(
+            opened, self.scope.index_type, lambda form: form_text(form, self.scope, context).text
+        )
+
+    def _unrolled(
+        self, node: Loop, bounds: Bounds, context: Context, inside: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a loop with a constant trip count; what the constants do not say becomes conditions inside."""
+        name = node.iname
+        low, high = inside.interval(name)
+        if low is None or high is None:
+            low, high = self._static_box(node)
+        if low is None or high is None:
+            lower, upper = self._lower_text(bounds.lower, context), self._upper_text(bounds.upper, context)
+            raise self.scope.error(
+                Diagnostic(
+                    "unroll-not-constant",
+                    f"loop '{name}' cannot be unrolled: its trip count is not constant",
+                    notes=(f"it runs from {lower} to below {upper}",),
+                    hints=("split it by a constant and unroll the inner loop, or tag it 'unr_hint'",),
+                )
+            )
+        if high < low:
+            return ()
+        if name in self.constants:
+            values = range(low, high + 1)
+            return tuple(chain.from_iterable(self._instance(node, value, context, inner) for value in values))
+        step = 1
+        rows = [Affine(((name, 1),), -low), Affine(((name, -1),), high)]
+        if bounds.stride is not None and not bounds.stride.offset.terms:
+            step = bounds.stride.step
+            low += (bounds.stride.offset.const - low) % step
+            rows.append(bounds.stride.row(name))
+        count = (high - low) // step + 1
+        pragma = self.scope.language.unroll.format(count=count)
+        return self._for(node, str(low), self._below(name, high + 1), context.add(rows), inner, pragma, step)
+
+    def _instance(self, node: Loop, value: int, context: Context, inner: frozenset[str]) -> Block:
+        """Return the body of a loop for one value of its variable, without statements that have no such instance."""
+        dropped = {
+            name for name in (*runs(node.body), *waited_for(node.body))
+            if node.iname in (dims := self.statements[name].dims)
+            and self.statements[name].domain.fix_val(isl.dim_type.set, dims.index(node.iname), value).is_empty()
+        }  # fmt: skip
+        body = without_runs(node.body, dropped)
+        return self._single(Loop(node.iname, body), value, context, inner) if body else ()
+
+    def _static_box(self, node: Loop) -> tuple[int | None, int | None]:
+        """Return the least and the greatest value of a loop's iname over all its statements and parameters."""
+        low: int | None = None
+        high: int | None = None
+        for name in runs(node.body):
+            statement = self.statements[name]
+            if node.iname in statement.dims:
+                least, most = constant_bounds(statement.domain, statement.dims.index(node.iname))
+                if least is None or most is None:
+                    return None, None
+                low, high = min(least, least if low is None else low), max(most, most if high is None else high)
+        return low, high
+
+    def _slabs(
+        self, node: Loop, bounds: Bounds, counts: tuple[int, int], context: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a loop with iterations split off at its ends."""
+        name = node.iname
+        front, back = counts
+        start, limit = self._lower_text(bounds.lower, context), self._upper_text(bounds.upper, context)
+        first = self._shifted(bounds.lower, front, context, self._lower_text)
+        last = self._shifted(bounds.upper, -back, context, self._upper_text)
+        middle = [_strengthened(row, name, front) for row in bounds.lower_rows]
+        middle += [_strengthened(row, name, back) for row in bounds.upper_rows]
+        reads = self._reads(bounds.forms())
+        out = self._for(node, first, self._below(name, last), context.add(middle), inner, self._hint(name), reads=reads)
+        saved, self.may_peel = self.may_peel, False
+        outside = context.add(bounds.facts)
+        if front:
+            end = self.scope.index_extreme("min", (first, limit))
+            lower = bounds.lower[0] if len(bounds.lower) == 1 else ()
+            rows = [lower[0].add(Affine(((name, -1),), front - 1))] if len(lower) == 1 else []
+            early = self._possible(node, inner - self.threads, outside.add(rows))
+            out = self._for(early, start, self._below(name, end), outside.add(rows), inner, reads=reads) + out
+        if back:
+            begin = self.scope.index_extreme("max", (first, last))
+            out += self._for(node, begin, self._below(name, limit), outside, inner, reads=reads)
+        self.may_peel = saved
+        return out
+
+    def _shifted(
+        self, bound: Bound, distance: int, context: Context, show: Callable[[Bound, Context], str]
+    ) -> str:
+        return show(tuple(tuple(form.add(Affine((), distance)) for form in forms) for forms in bound), context)
+
+    def _full_iterations(self, node: Loop, inside: Context, known: frozenset[str]) -> list[Affine]:
+        """Return upper bounds on a tile loop below which every tile is full; empty if that does not pay.
+
+        A row with the loop's iname inside a floor too is no bound on it.
+        """
+        name = node.iname
+        decided = (known | {name}) - self.threads - self.bounds
+        tile = Tile(frozenset({name}), decided, has_barrier(node.body))
+        rows = self._full(tile, (node,), inside)
+        return [row for row in rows if row.coefficient(name) < 0 and not any(mentions(v, name) for v, _ in row.terms)]
+
+    def _peeled(
+        self, node: Loop, bounds: Bounds, full: Sequence[Affine], context: Context, inner: frozenset[str]
+    ) -> Block:
+        """Return a tile loop as full tiles, then the others."""
+        name = node.iname
+        start, limit = self._lower_text(bounds.lower, context), self._upper_text(bounds.upper, context)
+        clean = context.add(bounds.facts).add(full)
+        within = context.add(bounds.lower_rows).add(full)
+        bound = [limit_value(row, name) for row in full]
+        bound += [limit_value(row, name) for row in bounds.upper_rows if not within.implies(row)]
+        if not bounds.upper_rows:
+            middle = self.scope.index_extreme("min", (self._upper_text((tuple(bound),), context), limit))
+        else:
+            middle = self._upper_text((tuple(bound),), context)
+        var = str(self.scope.values[name])
+        split = self.scope.names.fresh(f"{var}_full")
+        first = Declare(f"const {self.scope.index_type}", split, (), middle)
+        fast = self._for(node, start, self._below(name, split), clean, inner, self._hint(name))
+        saved, self.may_peel = self.may_peel, False
+        rest_rows = [negated(full[0])] if len(bound) == 1 else []
+        lower_forms = bounds.lower[0] if len(bounds.lower) == 1 else ()
+        before = [full[0].substitute({name: form.add(Affine((), -1))}) for form in lower_forms]
+        is_ordered = bool(before) and all(context.implies(tightened(row)) for row in before)
+        begin = split if is_ordered and len(bound) == 1 else self.scope.index_extreme("max", (start, split))
+        test = self._test(name, bounds.upper, context)
+        outside = context.add(bounds.facts).add(rest_rows)
+        rest = self._for(self._possible(node, inner - self.threads, outside), begin, test, outside, inner)
+        self.may_peel = saved
+        return (first, *fast, *rest)
+
+    def _possible(self, node: Loop, known: frozenset[str], context: Context) -> Loop:
+        """Return a loop without the statements of which *context* excludes all instances."""
+        names = (*runs(node.body), *waited_for(node.body))
+        dropped = {name for name in names if not self._may_run(name, known, context)}
+        return Loop(node.iname, without_runs(node.body, dropped)) if dropped else node
+
+    def _may_run(self, name: str, known: frozenset[str], context: Context) -> bool:
+        """Return whether *context*, which is about the variables *known*, leaves a statement any instance."""
+        rows = ([Affine(terms, const) for terms, const in piece.items()] for piece in self._pieces(name, known))
+        return not all(any(context.implies(negated(row)) for row in piece) for piece in rows)
+
+    def _below(self, iname: str, limit: str | int) -> str:
+        """Return the condition that a loop has not reached *limit*."""
+        return f"{self.scope.values[iname]} < {limit}"
+
+    def _test(self, iname: str, limit: Bound, context: Context) -> str:
+        """Return the condition of a loop, as ``j <= i`` rather than ``j < i + 1``; *context* is that of the loop.
+
+        Where data bounds it, its sign is not known, and C's division is no floor: so there is none.
+        """
+        form = limit[0][0]
+        plain = form.const == 1 and form.terms and all(type(v) is str and v not in self.bounds for v, _ in form.terms)
+        if plain and len(limit) == 1 and len(limit[0]) == 1:
+            most = form_text(form.add(Affine((), -1)), self.scope, context).text
+            return f"{self.scope.values[iname]} <= {most}"
+        if len(limit) == 1 and len(limit[0]) == 1 and self._reads([form]) and len(form.terms) == 1 and not form.const:
+            (quotient, factor), *_ = form.terms
+            if isinstance(quotient, Floor) and factor == 1:  # without a division: j < floor(a/b) where b*j < a - b + 1
+                self.scope.magnitudes.record(Affine(((iname, quotient.den),), 0))
+                rest = Affine(quotient.terms, quotient.const - quotient.den + 1)
+                return f"{quotient.den} * {self.scope.values[iname]} < {form_text(rest, self.scope, context).text}"
+        return self._below(iname, self._upper_text(limit, context))
+
+    def _lower_text(self, bound: Bound, context: Context) -> str:
+        return self._bound_text(bound, context, "min", "max")
+
+    def _upper_text(self, bound: Bound, context: Context) -> str:
+        return self._bound_text(bound, context, "max", "min")
+
+    def _bound_text(self, bound: Bound, context: Context, outer: str, inner: str) -> str:
+        extreme = self.scope.index_extreme
+        return extreme(
+            outer,
+            [extreme(inner, [form_text(form, self.scope, context).text for form in forms]) for forms in bound],
+        )
+
+def _start(bounds: Bounds) -> int | None:
+    """Return the first value of a loop if it is a number."""
+    if len(bounds.lower) == 1 and len(bounds.lower[0]) == 1 and not bounds.lower[0][0].terms:
+        return bounds.lower[0][0].const
+    return None
+
+
+def _strengthened(row: Affine, name: str, distance: int) -> Affine:
+    """Return *row* as it reads *distance* iterations further out."""
+    return Affine(row.terms, row.const - abs(row.coefficient(name)) * distance)

@@ -1,0 +1,179 @@
+"""Conditions under which a tile is full, from rows.
+
+The condition for a row of a statement's domain is the row with its worst value over everything that is not decided
+yet: inner loops and the threads of the block.  Any set of such rows may serve as the condition of a special case,
+because both cases are generated from the exact domains; what is left out only leaves a test in the fast case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import gcd
+
+from polyloop.codegen.loops.bounds import minimal
+from polyloop.codegen.loops.context import Context
+from polyloop.codegen.loops.rows import Divisibility, Piece, negated, pieces_of, tightened
+from polyloop.frozen import replace
+from polyloop.kernel.tree import Barrier, Loop, Run, Tree, has_barrier
+from polyloop.poly.affine import Affine, Floor, Var
+from polyloop.schedule.plan import Statement
+
+__all__ = ["Place", "Tile", "full_tile", "places"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A statement and the loops around it, outermost first, each with whether it holds a barrier."""
+
+    statement: Statement
+    loops: tuple[tuple[str, bool], ...]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What is to be separated: a block (``outer`` are group axes) or an iteration of a loop.
+
+    ``outer`` are the variables that number tiles, ``known`` all whose value is decided at the separation and equal
+    for all threads, ``holds_barrier`` whether a barrier stands inside, ``lanes`` the inames of the lanes of vectors.
+    """
+
+    outer: frozenset[str]
+    known: frozenset[str]
+    holds_barrier: bool
+    lanes: frozenset[str] = frozenset()
+
+
+def places(
+    tree: Tree, statements: Mapping[str, Statement], loops: tuple[tuple[str, bool], ...] = ()
+) -> Iterator[Place]:
+    """Yield every statement of *tree* with the loops around it."""
+    for node in tree:
+        match node:
+            case Run(name):
+                statement = statements[name]
+                tensor = statement.tensor
+                is_part = tensor is None or tensor.role in {"first", "last"}
+                yield Place(statement if tensor is None or is_part else tensor.original, loops)
+            case Loop(iname, body):
+                yield from places(body, statements, (*loops, (iname, has_barrier(body))))
+            case Barrier():
+                pass
+
+
+def _of_a_lane(row: Affine, tile: Tile, context: Context, piece: Piece) -> Affine:
+    """Return *row* for that lane for which it holds first, where it always cuts a vector: only its store is apart.
+
+    So a row of an array is one tile, of which the first and the last vector have a lane that does not run.
+    """
+    for lane in tile.lanes & row.names():
+        coefficient = row.coefficient(lane)
+        worst, best = (_limit(lane, sign * coefficient, context, piece) for sign in (1, -1))
+        if worst is None or best is None:
+            return row
+        all_run, one_runs = (row.substitute({lane: Affine((), value)}) for value in (worst, best))
+        is_cut = tightened(all_run).const != tightened(one_runs).const and tightened(all_run).terms != all_run.terms
+        if is_cut and abs(best - worst) + 1 == gcd(*(factor for _, factor in all_run.terms)):
+            row = tightened(one_runs)
+    return row
+
+
+def _worst(row: Affine, tile: Tile, context: Context, piece: Piece) -> Affine | None:
+    """Return the weakest row found that makes *row* hold for everything that *tile* does not know, None if none is.
+
+    Besides the interval of each variable, rows such as ``16 * hc + hi < 18`` limit sums of them.
+    """
+    best = _worst_by_box(row, tile, context, piece)
+    unknown = {term for term in row.terms if term[0] not in tile.known}
+    if len(unknown) < 2:
+        return best
+    for terms, const in piece.items():
+        shared = unknown.intersection(terms)
+        if len(shared) > 1 and not any(var in tile.outer for var, _ in terms):
+            found = _worst_by_box(row.add(Affine(terms, const), -1), tile, context, piece)
+            if found is not None and (best is None or (found.terms == best.terms and found.const > best.const)):
+                best = found
+    return best
+
+
+def _worst_by_box(row: Affine, tile: Tile, context: Context, piece: Piece) -> Affine | None:
+    """Return *row* with everything that *tile* does not know at its worst, None if that has no end."""
+    terms: list[tuple[Var, int]] = []
+    const = row.const
+    for var, coefficient in row.terms:
+        if isinstance(var, Floor):
+            if not Affine(var.terms, 0).names() <= tile.known:
+                return None
+            terms.append((var, coefficient))
+        elif var in tile.known:
+            terms.append((var, coefficient))
+        else:
+            limit = _limit(var, coefficient, context, piece)
+            if limit is None:
+                return None
+            const += coefficient * limit
+    return tightened(Affine(tuple(terms), const))
+
+
+def _limit(var: str, coefficient: int, context: Context, piece: Piece) -> int | None:
+    """Return the greatest (least, for a positive coefficient) value of *var*."""
+    low, high = context.interval(var)
+    sign = 1 if coefficient > 0 else -1
+    own = piece.get(((var, sign),))
+    found = low if sign > 0 else high
+    if own is not None:
+        return -sign * own if found is None else max(found, -own) if sign > 0 else min(found, own)
+    return found
+
+
+def _pays(row: Affine, place: Place, tile: Tile) -> bool:
+    """Return whether a test in a loop or next to a barrier disappears."""
+    inner = {name for name, _ in place.loops}
+    mentioned = row.names()
+    if mentioned & inner - tile.outer:
+        return True
+    within_barriers = any(holds for name, holds in place.loops if name not in tile.outer)
+    if tile.outer <= inner:
+        return tile.holds_barrier or len(place.loops) > 1
+    return within_barriers and bool(mentioned - tile.known)
+
+
+def full_tile(
+    tile: Tile, all_places: tuple[Place, ...], context: Context, parameters: frozenset[str], divisibility: Divisibility
+) -> list[Affine]:
+    """Return the rows under which a tile is full; empty if there are none or nothing is gained.
+
+    Parameters
+    ----------
+    all_places
+        The statements in the tile.  For a loop, the loop itself is the first in each place.
+    """
+    if not any(place.loops for place in all_places):
+        return []
+    values = parameters | {f"{name}#" for name in divisibility}
+    tile = replace(tile, known=tile.known | values)
+    found: dict[Affine, None] = {}
+    pays = False
+    for place in all_places:
+        pieces = pieces_of(place.statement, frozenset(place.statement.dims), divisibility)
+        if len(pieces) != 1:
+            continue
+        (piece,) = pieces
+        for terms, const in piece.items():
+            row = Affine(terms, const)
+            if not row.names() & tile.outer or context.implies(row) or _is_equality(row, piece):
+                continue
+            row = _of_a_lane(row, tile, context, piece)
+            full = _worst(row, tile, context, piece)
+            if full is None or not full.names() & tile.outer or context.implies(full):
+                continue
+            if context.implies(negated(full)):
+                return []
+            found[full] = None
+            pays = pays or _pays(row, place, tile)
+    return minimal(tuple(found), context) if pays else []
+
+
+def _is_equality(row: Affine, piece: Piece) -> bool:
+    opposite = row.scale(-1)
+    return piece.get(opposite.terms) == opposite.const

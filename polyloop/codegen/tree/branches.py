@@ -1,0 +1,153 @@
+"""Statements under data-dependent conditions, as ``if`` / ``else if`` / ``else``; conditions ahead of loops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pymbolic.primitives as p
+
+from polyloop.codegen.scope import Text
+from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, If, Node
+from polyloop.codegen.tree.indices import is_mark
+from polyloop.expr.nodes import Expression
+from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
+
+__all__ = ["Guarded", "branches", "one_rest", "unswitched"]
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """Code that runs where all of ``predicates`` hold; ``writes`` are the variables that it assigns."""
+
+    predicates: tuple[Expression, ...]
+    body: Block
+    writes: frozenset[str]
+
+
+Render = Callable[[Expression], tuple[Text, frozenset[str]]]
+"""Gives the C text of a condition, and the temporaries in it."""
+
+
+def branches(entries: Sequence[Guarded], render: Render) -> Block:
+    """Return *entries*, in their order, with each condition that neighbours share written and tested once.
+
+    Entries under ``p`` and entries under ``not p`` may change places: no instance runs both.
+    """
+    out: list[Node] = []
+    position = 0
+    while position < len(entries):
+        first = entries[position]
+        if not first.predicates:
+            out += first.body
+            position += 1
+            continue
+        condition = _positive(first.predicates[0])
+        end = _end_of_group(entries, position, condition)
+        group = entries[position:end]
+        position = end
+        true = [_without_first(entry) for entry in group if entry.predicates[0] == condition]
+        false = [_without_first(entry) for entry in group if entry.predicates[0] != condition]
+        out.append(_choice(condition, branches(true, render), branches(false, render), render))
+    return tuple(out)
+
+
+def _positive(predicate: Expression) -> Expression:
+    """Return *predicate* without a ``not`` in front."""
+    return predicate.child if isinstance(predicate, p.LogicalNot) else predicate
+
+
+def _end_of_group(entries: Sequence[Guarded], start: int, condition: Expression) -> int:
+    """Return the position after the last neighbour that asks for *condition* first, with its value unchanged."""
+    reads = variables(condition)
+    for position in range(start, len(entries)):
+        entry = entries[position]
+        if not entry.predicates or _positive(entry.predicates[0]) != condition:
+            return position
+        if not reads.isdisjoint(entry.writes):
+            return position + 1
+    return len(entries)
+
+
+def _without_first(entry: Guarded) -> Guarded:
+    return replace(entry, predicates=entry.predicates[1:])
+
+
+def _choice(condition: Expression, true: Block, false: Block, render: Render) -> If:
+    if not true:
+        condition, true, false = p.LogicalNot(condition), false, ()
+    text, reads = render(condition)
+    if not false and len(true) == 1 and isinstance(true[0], If) and not true[0].orelse:
+        inner = true[0]
+        own = f"({inner.condition})" if " || " in inner.condition or " ? " in inner.condition else inner.condition
+        return If(f"{text.within(3)} && {own}", inner.body, (), reads | inner.reads)
+    return If(text.text, true, false, reads)
+
+
+def unswitched(loop: For) -> Block:
+    """Return *loop*; where a choice between vectors and lanes is all that it does, as the choice between two loops.
+
+    The condition is one on loop variables and sizes, so it can be evaluated ahead of the loop if it does not name its
+    variable.
+    """
+    guard, body = None, loop.body
+    if len(body) == 1 and isinstance(body[0], If) and not body[0].orelse:
+        guard, body = body[0], body[0].body
+    choice = body[0] if len(body) == 1 else None
+    if not isinstance(choice, If) or not choice.is_choice or not choice.orelse or choice.reads or loop.axis:
+        return (loop,)
+    if re.search(rf"\b{re.escape(loop.var)}\b", choice.condition):
+        return (loop,)
+    wide, by_lane = (
+        replace(loop, body=case if guard is None else (replace(guard, body=case),))
+        for case in (choice.body, choice.orelse)
+    )
+    return (replace(choice, body=(wide,), orelse=(by_lane,)),)
+
+
+def one_rest(first: For, second: For) -> For | None:
+    """Return two loops over the lanes of one cut vector as one loop, None if a lane might see what another one does.
+
+    That is so unless everything that one of them writes and both use is indexed by the lane itself.
+    """
+    if not (first.is_rest and second.is_rest) or replace(first, body=()) != replace(second, body=()):
+        return None
+    (condition, before), (other, after) = (_guarded_assignments(loop) for loop in (first, second))
+    names = tuple(dict.fromkeys(node for loop in (first, second) for node in loop.body if _is_name(node)))
+    if condition != other or not before or not after:
+        return None
+    texts = [" ".join(f"{node.target} {node.value}" for node in nodes) for nodes in (before, after)]
+    for node in (*before, *after):
+        name = re.match(r"\w*", node.target)
+        assert name is not None, "a pattern that matches nothing too"
+        if not name[0] or (condition is not None and _uses(condition.condition, name[0])):
+            return None
+        if all(_uses(text, name[0]) for text in texts) and not _by_lane(texts, name[0], first.var):
+            return None
+    body: Block = (*before, *after)
+    return replace(first, body=(*names, *(body if condition is None else (replace(condition, body=body),))))
+
+
+def _is_name(node: Node) -> bool:
+    """Return whether a statement gives an index its name."""
+    return isinstance(node, Declare) and is_mark(node.name)
+
+
+def _guarded_assignments(loop: For) -> tuple[If | None, tuple[Assign, ...]]:
+    """Return the condition in a loop, without what it guards, and the assignments; none if there is anything else."""
+    guard, nodes = None, tuple(node for node in loop.body if not _is_name(node))
+    if len(nodes) == 1 and isinstance(nodes[0], If) and not nodes[0].orelse:
+        guard, nodes = replace(nodes[0], body=()), nodes[0].body
+    found = tuple(node for node in nodes if isinstance(node, Assign))
+    return guard, found if len(found) == len(nodes) else ()
+
+
+def _uses(text: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
+
+
+def _by_lane(texts: Sequence[str], name: str, lane: str) -> bool:
+    """Return whether each use of a variable in *texts* is of its element of the lane."""
+    return all(re.search(rf"\b{name}\b(?!\[{lane}\](?!\[))", text) is None for text in texts)

@@ -1,0 +1,129 @@
+"""C trees as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import dedent
+
+from polyloop.codegen.tree.c_ast import (
+    Assign,
+    Block,
+    Call,
+    Carve,
+    Comment,
+    Declare,
+    For,
+    Group,
+    If,
+    Node,
+    Sync,
+    Union,
+    Verbatim,
+)
+
+__all__ = ["print_block"]
+
+_STEP = "    "
+
+
+def print_block(block: Block, indent: int = 1, *, name_instructions: bool = False) -> list[str]:
+    """Return the lines of *block*.
+
+    Parameters
+    ----------
+    name_instructions
+        Whether a comment names the instruction of each assignment.
+    """
+    return list(_Printer(name_instructions).block(block, _STEP * indent))
+
+
+class _Printer:
+    def __init__(self, name_instructions: bool) -> None:
+        self.name_instructions = name_instructions
+
+    def block(self, block: Block, indent: str) -> Iterator[str]:
+        for node in block:
+            yield from self.node(node, indent)
+
+    def node(self, node: Node, indent: str) -> Iterator[str]:
+        match node:
+            case Assign(target, operator, value, instruction, type=ctype):
+                declared = f"{ctype} {target}" if ctype else target
+                yield f"{indent}{declared} {operator} {value};{self.comment(instruction)}"
+            case Call(text, instruction):
+                yield f"{indent}{text};{self.comment(instruction)}"
+            case Verbatim():
+                yield from self.verbatim(node, indent)
+            case Declare() | Carve():
+                yield f"{indent}{_declaration(node)}"
+            case Union(name, members, storage):
+                yield f"{indent}{storage}union {{"
+                yield from self.block(members, indent + _STEP)
+                yield f"{indent}}} {name};"
+            case Sync(text) | Comment(text):
+                yield f"{indent}{'// ' if isinstance(node, Comment) else ''}{text}"
+            case For():
+                yield from self.loop(node, indent)
+            case If():
+                yield from self.choice(node, indent)
+            case Group(body):
+                yield f"{indent}{{"
+                yield from self.block(body, indent + _STEP)
+                yield f"{indent}}}"
+
+    def verbatim(self, node: Verbatim, indent: str) -> Iterator[str]:
+        yield f"{indent}{{{self.comment(node.instruction)}"
+        for ctype, name, value in node.constants:
+            yield f"{indent}{_STEP}const {ctype} {name} = {value};"
+        for line in dedent(node.text).strip("\n").splitlines():
+            yield f"{indent}{_STEP}{line}".rstrip()
+        yield f"{indent}}}"
+
+    def comment(self, instruction: str) -> str:
+        return f"  // {instruction}" if self.name_instructions and instruction.isidentifier() else ""
+
+    def loop(self, node: For, indent: str) -> Iterator[str]:
+        if node.pragma:
+            yield f"{indent}{node.pragma}"
+        step = f"++{node.var}" if node.step == 1 else f"{node.var} += {node.step}"
+        head = f"for ({node.type} {node.var} = {node.start}; {node.test}; {step})"
+        yield from self.body(head, node.body, indent)
+
+    def body(self, head: str, block: Block, indent: str) -> Iterator[str]:
+        lines = list(self.block(block, indent + _STEP))
+        is_single = len(block) == 1 and len(lines) == 1 and not _declares(block[0])
+        yield f"{indent}{head}" if is_single else f"{indent}{head} {{"
+        yield from lines
+        if not is_single:
+            yield f"{indent}}}"
+
+    def choice(self, node: If, indent: str) -> Iterator[str]:
+        if not node.orelse:
+            yield from self.body(f"if ({node.condition})", node.body, indent)
+            return
+        yield f"{indent}if ({node.condition}) {{"
+        yield from self.block(node.body, indent + _STEP)
+        if len(node.orelse) == 1 and isinstance(node.orelse[0], If):
+            head, *rest = self.choice(node.orelse[0], indent)
+            if head.endswith("{"):
+                yield f"{indent}}} else {head.lstrip()}"
+                yield from rest
+                return
+        yield f"{indent}}} else {{"
+        yield from self.block(node.orelse, indent + _STEP)
+        yield f"{indent}}}"
+
+
+def _declaration(node: Declare | Carve) -> str:
+    extents = "".join(f"[{extent}]" for extent in node.dims)
+    if isinstance(node, Declare):
+        init = "" if node.value is None else f" = {node.value}"
+        return f"{node.storage}{node.type} {node.name}{extents}{init};"
+    declared, pointer = (f"(&{node.name}){extents}", f"(*){extents}") if extents else (f"&{node.name}", "*")
+    place = f"({node.memory} + {node.start})" if node.start else node.memory
+    return f"{node.type} {declared} = *({node.type} {pointer}){place};"
+
+
+def _declares(node: Node) -> bool:
+    """Return whether a statement is a declaration, which C does not take as the body of a loop or condition."""
+    return isinstance(node, Declare | Union | Carve) or (isinstance(node, Assign) and bool(node.type))

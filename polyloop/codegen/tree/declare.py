@@ -1,0 +1,121 @@
+"""Where temporaries are declared: as far inside, and as late, as their values allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, Group, If, Node, Union
+from polyloop.frozen import replace
+
+__all__ = ["declare_private", "declare_shared"]
+
+
+def declare_private(block: Block, names: Iterable[str], declaration: Callable[[str], Declare]) -> Block:
+    """Return *block* with a declaration of each of *names* that occurs in it.
+
+    A scalar that is first assigned, unconditionally and in the block of all its uses, is declared by that assignment.
+    A declaration moves into a loop only if each iteration begins with such an assignment, because otherwise a value
+    may come from the iteration before; into the branches of a condition always.  Where the first use is a condition
+    under which a scalar becomes a constant, the declaration says that constant: without the condition nothing reads it.
+    """
+    for name in names:
+        if any(name in node.uses for node in block):
+            block = _place(block, name, declaration(name))
+    return block
+
+
+def declare_shared(block: Block, names: frozenset[str], declaration: Declare | Union) -> Block:
+    """Return *block* with storage that all threads of a block share, declared before the first use of *names*."""
+    users = [position for position, node in enumerate(block) if names & node.uses]
+    if not users:
+        return block
+    first = block[users[0]]
+    if len(users) == 1 and (isinstance(first, Group) or (isinstance(first, For) and first.axis == "g")):
+        inner = replace(first, body=declare_shared(first.body, names, declaration))
+        return (*block[: users[0]], inner, *block[users[0] + 1 :])
+    return (*block[: users[0]], declaration, *block[users[0] :])
+
+
+def _place(block: Block, name: str, declaration: Declare) -> Block:
+    """Return *block* with *name* declared somewhere in it."""
+    inside = _place_inside(block, name, declaration)
+    if inside is not None:
+        return inside
+    first = next(position for position, node in enumerate(block) if name in node.uses)
+    if sum(name in node.uses for node in block) == 1:
+        node = block[first]
+        moved = _into_alternatives(node, name, declaration)
+        if moved is not None:
+            return (*block[:first], moved, *block[first + 1 :])
+    return (*block[:first], *_declared(block[first], name, declaration), *block[first + 1 :])
+
+
+def _declared(node: Node, name: str, declaration: Declare) -> Block:
+    """Return *name*'s declaration and its first use, *node*."""
+    if isinstance(node, If) and not node.orelse and not node.reads and not declaration.dims:
+        start = next(position for position, inner in enumerate(node.body) if name in inner.uses)
+        init = node.body[start]
+        if isinstance(init, Assign) and init.is_constant and _begins(init, name):
+            rest = (*node.body[:start], *node.body[start + 1 :])
+            return (replace(init, type=declaration.type), *((replace(node, body=rest),) if rest else ()))
+    return (declaration, node)
+
+
+def _into_alternatives(node: Node, name: str, declaration: Declare) -> Node | None:
+    """Return a node of which every execution of a part has its own variable, None if it is not such a node."""
+    match node:
+        case If(_, body, orelse, reads) if name not in reads:
+            parts = [
+                _place(part, name, declaration) if any(name in inner.uses for inner in part) else part
+                for part in (body, orelse)
+            ]
+            return replace(node, body=parts[0], orelse=parts[1])
+        case For(body=body, axis="g" | "l", reads=reads) if name not in reads:
+            return replace(node, body=_place(body, name, declaration))
+        case Group(body=body):
+            return replace(node, body=_place(body, name, declaration))
+        case _:
+            return None
+
+
+def _place_inside(block: Block, name: str, declaration: Declare) -> Block | None:
+    """Return *block* with declarations such that no value enters or leaves, None if that is not clear."""
+    users = [position for position, node in enumerate(block) if name in node.uses]
+    first = block[users[0]]
+    if isinstance(first, Assign) and _begins(first, name) and not declaration.dims:
+        return (*block[: users[0]], replace(first, type=declaration.type), *block[users[0] + 1 :])
+    out = list(block)
+    for position in users:
+        moved = _enclose(out[position], name, declaration)
+        if moved is None:
+            return None
+        out[position] = moved
+    return tuple(out)
+
+
+def _begins(node: Assign, name: str) -> bool:
+    return node.writes == name and node.operator == "=" and name not in node.reads and node.target == name
+
+
+def _enclose(node: Node, name: str, declaration: Declare) -> Node | None:
+    """Return *node* with the declarations inside it, None if its parts may pass values on."""
+    match node:
+        case For(body=body, reads=reads) if name not in reads:
+            inside = _place_inside(body, name, declaration)
+            return None if inside is None else replace(node, body=inside)
+        case Group(body=body):
+            inside = _place_inside(body, name, declaration)
+            return None if inside is None else replace(node, body=inside)
+        case If(_, body, orelse, reads) if name not in reads:
+            parts: list[Block] = []
+            for part in (body, orelse):
+                if any(name in inner.uses for inner in part):
+                    inside = _place_inside(part, name, declaration)
+                    if inside is None:
+                        return None
+                    parts.append(inside)
+                else:
+                    parts.append(part)
+            return replace(node, body=parts[0], orelse=parts[1])
+        case _:
+            return None

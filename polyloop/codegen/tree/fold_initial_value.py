@@ -1,0 +1,40 @@
+"""Accumulators that begin with their first term, where it follows at once: ``acc = x`` for ``acc = 0; acc += x``."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from polyloop.codegen.tree.c_ast import Assign, Block, For, Group, If, Node
+from polyloop.frozen import replace
+
+__all__ = ["begun"]
+
+_NEUTRAL: Final = {"+=": 0.0, "*=": 1.0}
+_NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?)[fFlLuU]*")
+
+
+def begun(block: Block) -> Block:
+    """Return *block* without neutral elements with which the next statement combines a term."""
+    out: list[Node] = []
+    for node in block:
+        match node:
+            case For(body=body) | Group(body=body):
+                out.append(replace(node, body=begun(body)))
+            case If(body=body, orelse=orelse):
+                out.append(replace(node, body=begun(body), orelse=begun(orelse)))
+            case Assign() if out and isinstance(first := out[-1], Assign) and _is_begun(first, node):
+                own = frozenset() if node.writes is None else frozenset({node.writes})
+                out[-1] = replace(node, operator="=", type=first.type, reads=node.reads - own)
+            case _:
+                out.append(node)
+    return tuple(out)
+
+
+def _is_begun(first: Assign, second: Assign) -> bool:
+    """Return whether *second* combines a term into the neutral element that *first* assigns."""
+    if first.target != second.target or first.operator != "=" or not first.is_constant or second.writes is None:
+        return False
+    number = _NUMBER.fullmatch(first.value)
+    is_neutral = number is not None and _NEUTRAL.get(second.operator) == float(number[1])
+    return is_neutral and re.search(rf"\b{re.escape(second.writes)}\b", second.value) is None

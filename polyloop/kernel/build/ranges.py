@@ -1,0 +1,69 @@
+"""How far the inames of the statements range, in domains that several of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import islpy as isl
+
+from polyloop.errors import KernelError
+from polyloop.expr.nodes import Expression, Reduction
+from polyloop.expr.rewrite import children
+from polyloop.kernel.build.draft import Draft, fail, site_of
+from polyloop.kernel.build.shared_domains import taken_apart
+from polyloop.kernel.kernel import Domain
+from polyloop.kernel.text.domain_text import parse_domain
+
+__all__ = ["outermost", "own_ranges"]
+
+_SET = isl.dim_type.set
+
+
+def own_ranges(
+    pieces: Sequence[Domain], texts: Iterable[object], fixed: Mapping[str, int], drafts: Sequence[Draft]
+) -> tuple[Domain, ...]:
+    """Return the domains, taken apart where some statement or reduction would not run because another has no loop."""
+    if all(len(piece.inames) == 1 for piece in pieces):
+        return tuple(pieces)
+    groups = {group: draft for draft in reversed(drafts) for group in _groups(draft.expanded, frozenset(draft.inames))}
+    if all(group.isdisjoint(piece.inames) or group.issuperset(piece.inames) for group in groups for piece in pieces):
+        return tuple(pieces)
+    known = {dims: text for text in texts if isinstance(text, str) for dims in [_dims(text)]}
+    found: list[Domain] = []
+    for piece in pieces:
+        parts = (piece,) if len(piece.inames) == 1 else taken_apart(piece, known.get(piece.inames), fixed, groups)
+        if isinstance(parts, frozenset):
+            draft = next(draft for group, draft in groups.items() if group.intersection(piece.inames) == parts)
+            raise _open_range(draft, piece, parts)
+        found += parts
+    return tuple(found)
+
+
+def _dims(text: str) -> tuple[str, ...]:
+    domain = parse_domain(text)
+    return tuple(domain.get_dim_name(_SET, i) or "" for i in range(domain.dim(_SET)))
+
+
+def _groups(expr: Expression, around: frozenset[str]) -> Iterator[frozenset[str]]:
+    """Yield the inames of a statement, and those around each reduction in it with its own."""
+    yield around
+    for reduction in outermost(expr):
+        yield from _groups(reduction.expr, around.union(reduction.inames))
+
+
+def _open_range(draft: Draft, piece: Domain, kept: frozenset[str]) -> KernelError:
+    own, others = (", ".join(x for x in piece.inames if (x in kept) is side) for side in (True, False))
+    return fail(
+        "open-range",
+        f"the domain does not say whether '{draft.id}' runs where {others} has no value",
+        notes=(f"its alternatives bound {own} and {others} by each other",),
+        hints=(f"write two domains: one of {own}, and one of {others}, the bounds of which may use {own}",),
+        site=site_of(draft.parsed, draft.id),
+    )
+
+
+def outermost(expr: Expression) -> list[Reduction]:
+    """Return the reductions of *expr* that are not inside another one, left to right."""
+    if isinstance(expr, Reduction):
+        return [expr]
+    return [reduction for child in children(expr) for reduction in outermost(child)]

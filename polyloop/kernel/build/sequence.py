@@ -1,0 +1,208 @@
+"""The order of the instructions: what ``dep=`` names, text order, priorities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from polyloop.errors import Site
+from polyloop.frozen import replace
+from polyloop.kernel.build.draft import BarrierDraft, Draft, fail
+from polyloop.kernel.build.text_order import stable_order
+from polyloop.kernel.instruction import ExplicitBarrier, Instruction
+from polyloop.kernel.text.match import Glob, Match, Subject, is_glob, matches
+from polyloop.kernel.text.options import NoSync, Options
+from polyloop.kernel.text.parser import ParsedNop
+
+__all__ = ["Names", "sequenced"]
+
+
+@dataclass(frozen=True)
+class Names:
+    """What ids and patterns stand for.
+
+    ``order`` are the ids in text order, ``aliases`` what else has a name: the parts of ``a, b = x, y`` and the
+    dependences of ``... nop``.
+    """
+
+    order: tuple[str, ...]
+    aliases: Mapping[str, tuple[str, ...]]
+    instructions: Mapping[str, Instruction]
+
+    def of(self, pattern: str, own: frozenset[str], site: Site, may_be_empty: bool) -> frozenset[str]:
+        """Return the ids that *pattern* fits, other than *own*."""
+        if not is_glob(pattern):
+            if pattern not in self.instructions and pattern not in self.order and pattern not in self.aliases:
+                known = ", ".join(dict.fromkeys((*self.order, *self.aliases)))
+                verb = "depends on" if own else "names"
+                problem = f"'{site.instruction}' {verb} '{pattern}', which is no instruction"
+                raise fail("unknown-instruction", problem, hints=(f"ids: {known}",), site=site)
+            return frozenset(self.aliases.get(pattern, (pattern,)))
+        found = {name for name in self.order if fnmatchcase(name, pattern)}
+        for name, parts in self.aliases.items():
+            if fnmatchcase(name, pattern):
+                found.update(parts)
+        if not found - own and not may_be_empty:
+            problem = f"the pattern '{pattern}' of '{site.instruction}' fits no other instruction"
+            hint = f"ids: {', '.join(self.order)}; 'dep=*{pattern}' may fit nothing"
+            raise fail("unknown-instruction", problem, hints=(hint,), site=site)
+        return frozenset(found - own)
+
+    def meant(self, match: Match, own: frozenset[str], site: Site) -> frozenset[str]:
+        """Return the ids of the instructions that *match* means, other than *own*; a single id must exist."""
+        if isinstance(match, Glob) and match.subject is Subject.ID:
+            return self.of(match.pattern, frozenset(), site, may_be_empty=True)
+        return frozenset(name for name, entry in self.instructions.items() if matches(match, entry)) - own
+
+    def named(self, options: Options, own: frozenset[str], site: Site) -> frozenset[str]:
+        """Return what ``dep=`` and ``dep_query=`` of *options* name."""
+        found = [self.of(pattern, own, site, options.depends_star) for pattern in options.depends_on]
+        found += [self.meant(query, own, site) - own for query in options.queries]
+        return frozenset[str]().union(*found)
+
+
+def _with_nops(names: Names, nops: Sequence[ParsedNop]) -> Names:
+    """Return *names* in which every ``... nop`` stands for what it depends on, through other nops too."""
+    waiting = {nop.options.id: nop for nop in nops if nop.options.id is not None}
+    before = {name: {x for x in nop.options.depends_on if x in waiting} for name, nop in waiting.items()}
+    for name, nop in waiting.items():
+        for pattern in nop.options.depends_on:
+            if is_glob(pattern):
+                before[name] |= {x for x in waiting if x != name and fnmatchcase(x, pattern)}
+    order = stable_order(tuple(waiting), before)
+    if isinstance(order, tuple):
+        raise _cycle(order, Site(waiting[order[0]].text, waiting[order[0]].line, order[0], waiting[order[0]].span.file))
+    for name in order:
+        nop = waiting[name]
+        site = Site(nop.text, nop.line, name, nop.span.file)
+        meant = sorted(names.named(nop.options, frozenset((name,)), site))
+        names = replace(names, aliases={**names.aliases, name: tuple(meant)})
+    return names
+
+
+def _cycle(order: Sequence[str], site: Site) -> Exception:
+    chain = " -> ".join(f"'{name}'" for name in order)
+    message = f"the instructions depend on each other in a cycle: {chain}"
+    return fail("dependency-cycle", message, hints=("remove one dep=, or split the temporary in two",), site=site)
+
+
+def sequenced(
+    drafts: Sequence[Draft],
+    built: Mapping[str, Instruction],
+    temporaries: Iterable[str],
+    aliases: Mapping[str, tuple[str, ...]],
+    nops: Sequence[ParsedNop],
+    barriers: Sequence[BarrierDraft],
+) -> tuple[tuple[Instruction, ...], tuple[ExplicitBarrier, ...]]:
+    """Return the instructions and barriers in the order of the reference program, with what their options name found.
+
+    That is text order, made to agree with ``dep=`` and with the only writer of a temporary before its readers; of
+    several that could come next, the one with the highest priority, unless it would pass a write that it can see.
+
+    Raises
+    ------
+    KernelError
+        ``unknown-instruction``, ``dependency-cycle``.
+    """
+    text = _text_order(drafts, barriers)
+    names = _with_nops(Names(text, aliases, built), nops)
+    parts = _parts(drafts)
+    found = {draft.id: _resolved(draft, built[draft.id], names, parts[draft.id]) for draft in drafts}
+    before = _before(drafts, found, frozenset(temporaries), parts)
+    _around_barriers(before, text, barriers, names)
+    priority = {draft.id: draft.parsed.priority for draft in drafts if draft.parsed.priority}
+
+    def keeps_order(earlier: str, later: str) -> bool:
+        if earlier not in found or later not in found:
+            return True
+        a, b = found[earlier], found[later]
+        return not b.reads.union(b.writes).isdisjoint(a.writes) or not a.reads.isdisjoint(b.writes)
+
+    order = stable_order(text, before, priority, keeps_order)
+    if isinstance(order, tuple):
+        sites = {name: entry.site() for name, entry in built.items()} | {entry.id: entry.site() for entry in barriers}
+        raise _cycle(order, sites[order[0]])
+    marks = {entry.id: entry for entry in barriers}
+    explicit = tuple(
+        _placed(marks[name], frozenset(order[:position]) & built.keys())
+        for position, name in enumerate(order)
+        if name in marks
+    )
+    return tuple(found[name] for name in order if name in found), explicit
+
+
+def _placed(barrier: BarrierDraft, before: frozenset[str]) -> ExplicitBarrier:
+    """Return the barrier behind the instructions *before*."""
+    parsed = barrier.parsed
+    blocks = tuple(zip(parsed.for_inames, parsed.for_blocks, strict=True))
+    return ExplicitBarrier(barrier.id, parsed.scope, blocks, before, parsed.line, parsed.text, parsed.span.file)
+
+
+def _text_order(drafts: Sequence[Draft], barriers: Sequence[BarrierDraft]) -> tuple[str, ...]:
+    order: list[str] = []
+    for number, draft in enumerate(drafts):
+        order += [entry.id for entry in barriers if entry.position == number]
+        order.append(draft.id)
+    return (*order, *(entry.id for entry in barriers if entry.position == len(drafts)))
+
+
+def _around_barriers(
+    before: dict[str, set[str]], text: Sequence[str], barriers: Sequence[BarrierDraft], names: Names
+) -> None:
+    """Add that a barrier runs after all that stands before it, and before all that stands behind it."""
+    for barrier in barriers:
+        position = text.index(barrier.id)
+        own = frozenset((barrier.id,))
+        before[barrier.id] = {*text[:position], *names.named(barrier.parsed.options, own, barrier.site())}
+        for name in text[position + 1 :]:
+            before.setdefault(name, set()).add(barrier.id)
+
+
+def _parts(drafts: Sequence[Draft]) -> dict[str, frozenset[str]]:
+    """Return, for each id, the ids of the statement that it is a part of."""
+    groups: dict[int, list[str]] = {}
+    for draft in drafts:
+        if draft.parsed.several is not None:
+            groups.setdefault(draft.parsed.several, []).append(draft.id)
+    several = {draft.id: draft.parsed.several for draft in drafts}
+    return {name: frozenset((name, *(() if n is None else groups[n]))) for name, n in several.items()}
+
+
+def _resolved(draft: Draft, instruction: Instruction, names: Names, own: frozenset[str]) -> Instruction:
+    options = draft.parsed.options
+    if not (options.depends_on or options.queries or options.nosync):
+        return instruction
+    site = instruction.site()
+    nosync = frozenset(
+        NoSync(Glob(Subject.ID, name), entry.scope)
+        for entry in options.nosync
+        for name in names.meant(entry.which, frozenset(), site)
+    )
+    return replace(instruction, depends_on=names.named(options, own, site), nosync=nosync)
+
+
+def _before(
+    drafts: Sequence[Draft],
+    found: Mapping[str, Instruction],
+    temporaries: frozenset[str],
+    parts: Mapping[str, frozenset[str]],
+) -> dict[str, set[str]]:
+    writers: dict[str, list[str]] = {}
+    for name, instruction in found.items():
+        for variable in instruction.writes:
+            writers.setdefault(variable, []).append(name)
+    before: dict[str, set[str]] = {}
+    previous: Draft | None = None
+    for draft in drafts:
+        earlier = before[draft.id] = set(found[draft.id].depends_on)
+        if previous is not None and previous.id in parts[draft.id]:
+            earlier.add(previous.id)
+        previous = draft
+        if draft.parsed.depends_star:
+            continue
+        for variable in found[draft.id].reads & temporaries:
+            only = writers.get(variable, [])
+            if len(only) == 1 and only[0] != draft.id:
+                earlier.add(only[0])
+    return before

@@ -1,0 +1,463 @@
+"""Statement text to instructions: assignments, rules, and the ``for`` and ``if`` blocks around them.
+
+The text is a sequence of logical lines.  Blocks do not follow indentation: they end with ``end``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import pymbolic.primitives as p
+
+from polyloop.errors import KernelError, Span, unknown_name
+from polyloop.expr.dtypes import DType
+from polyloop.expr.nodes import Expression, Operation
+from polyloop.expr.operations import OPERATIONS
+from polyloop.expr.parser import parse_source
+from polyloop.expr.rewrite import variables
+from polyloop.expr.source import Source, split_outside_brackets
+from polyloop.frozen import replace
+from polyloop.kernel.cinstruction import CInstruction
+from polyloop.kernel.instruction import SubstitutionRule
+from polyloop.kernel.text.blocks import Blocks, IfBlock
+from polyloop.kernel.text.calls import Slice, SubArray, parse_call
+from polyloop.kernel.text.logical_lines import OPERATION, fail, logical_lines, match_bracket
+from polyloop.kernel.text.options import Options, parse_options
+from polyloop.kernel.text.statements import Assignment, RuleText, parse_assignment
+from polyloop.kernel.tree import Scope
+
+__all__ = [
+    "Parsed",
+    "ParsedBarrier",
+    "ParsedCall",
+    "ParsedInstruction",
+    "ParsedNop",
+    "ParsedRule",
+    "parse_instructions",
+]
+
+
+@dataclass(frozen=True)
+class ParsedInstruction:
+    """An assignment as the user wrote it.
+
+    Attributes
+    ----------
+    assignee, expression
+        ``a[i] += x`` has become ``a[i] = a[i] + x``.
+    declared, declared_dtype
+        Whether ``<>`` or ``<dtype>`` stands in front, and the type if one is given.
+    depends_on, depends_star
+        Ids or patterns of ``dep=``; whether a ``*`` in front turns off what would be added to them.
+    inames, inames_extra
+        Exactly these inames (``inames=i:j``), or these besides the others (``inames=+i:j``).
+    predicates
+        Conditions of the enclosing ``if`` blocks, outermost first, then those of ``if=``.
+    for_inames, for_blocks
+        Inames of the enclosing ``for`` lines, outermost first; for each a number that identifies that loop.
+    line, text
+        First line in the user's string, from 1, and the statement on one line, with its options.
+    options
+        Everything that the braces say, those of enclosing ``with`` blocks included.
+    span, assignee_span, expression_span
+        Where the statement and its two sides stand.
+    several
+        Equal for the parts of one ``a, b = x, y``, which follow each other; None elsewhere.
+    """
+
+    assignee: Expression
+    expression: Expression
+    declared: bool
+    declared_dtype: DType | None
+    id: str | None
+    id_prefix: str | None
+    depends_on: tuple[str, ...]
+    depends_star: bool
+    inames: frozenset[str] | None
+    inames_extra: frozenset[str]
+    predicates: tuple[Expression, ...]
+    tags: tuple[str, ...]
+    priority: int
+    options: Options
+    for_inames: tuple[str, ...]
+    for_blocks: tuple[int, ...]
+    line: int
+    text: str
+    span: Span
+    assignee_span: Span
+    expression_span: Span
+    several: int | None = None
+
+
+@dataclass(frozen=True)
+class ParsedRule:
+    """A substitution rule ``name(arguments) := expression``."""
+
+    rule: SubstitutionRule
+    line: int
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class ParsedNop:
+    """``... nop {id=.., dep=..}``: a name for several instructions."""
+
+    options: Options
+    line: int
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class ParsedBarrier:
+    """``... lbarrier`` or ``... gbarrier``.
+
+    It stands in the loops ``for_inames``, numbered by ``for_blocks``; it has closed the loop around it, number
+    ``closed[0]``, and opened it again as number ``closed[1]`` (None outside of ``for``).
+    """
+
+    scope: Scope
+    options: Options
+    for_inames: tuple[str, ...]
+    for_blocks: tuple[int, ...]
+    closed: tuple[str, int, int] | None
+    line: int
+    text: str
+    span: Span
+
+
+@dataclass(frozen=True)
+class ParsedCall:
+    """``outputs = function(arguments)``; ``frame`` has what it says besides: its options, and the blocks around it."""
+
+    frame: ParsedInstruction
+    outputs: tuple[SubArray, ...]
+    function: str
+    arguments: tuple[SubArray | Expression, ...]
+
+    def names(self) -> frozenset[str]:
+        """Return every name in it."""
+        found: set[str] = set()
+        for entry in (*self.outputs, *self.arguments):
+            if isinstance(entry, SubArray):
+                found.add(entry.array)
+                for index in entry.indices or ():
+                    ends = (index.low, index.high) if isinstance(index, Slice) else (index,)
+                    found.update(name for end in ends if end is not None for name in variables(end))
+            else:
+                found |= variables(entry)
+        return frozenset(found)
+
+
+Parsed: TypeAlias = ParsedInstruction | ParsedRule | ParsedNop | ParsedBarrier | ParsedCall
+
+
+_KEYWORD: Final = re.compile(r"(for|endfor|endif|end|if|elif|else|with|while|def|return|break|continue)\b", re.ASCII)
+_SPECIAL: Final = re.compile(r"\.\.\.\s*(\w*)", re.ASCII)
+_SCOPES: Final = {"lbarrier": Scope.BLOCK, "gbarrier": Scope.GRID}
+_UNSUPPORTED: Final = {
+    "while": "the number of iterations comes from the domain: write 'for i' ... 'end'",
+    "def": "write a substitution rule: f(x) := expression",
+    "return": "assign to an argument",
+    "break": "bound the loop in the domain, or guard instructions with 'if'",
+    "continue": "guard instructions with 'if'",
+}
+
+
+class _Parser:
+    """Reads lines and keeps the open blocks."""
+
+    def __init__(self, inames: frozenset[str], functions: frozenset[str], known: Mapping[str, Operation]) -> None:
+        self.inames = inames
+        self.functions = functions
+        self.known = known
+        self.blocks = Blocks()
+        self.several = 0
+        self.given: dict[str, CInstruction] = {}
+        self.found: list[Parsed] = []
+        self.rules: set[str] = set()
+
+    def line(self, source: Source) -> None:
+        text = source.text
+        if text in self.given:
+            self.c_text(source, self.given[text])
+            return
+        if text.startswith("..."):
+            self.special(source)
+            return
+        keyword = _KEYWORD.match(text)
+        rest = text[keyword.end() :].lstrip() if keyword else ""
+        if keyword is None or (rest[:1] in ("=", "[", "+", "-") and rest[:1] != "-") or rest.startswith(":="):
+            self.statement(source)
+            return
+        word = keyword.group()
+        tail = source.slice(keyword.end(), len(text)).strip()
+        if word in _UNSUPPORTED:
+            fail("unsupported-statement", f"there is no '{word}' statement", source.span(), _UNSUPPORTED[word])
+        if tail.text.endswith(":") and word in ("for", "if", "elif", "else"):
+            span = tail.span(len(tail.text) - 1, 1)
+            fail("syntax", f"no ':' belongs after '{word}'", span, "blocks end with a line 'end'")
+        if word == "for":
+            self.open_for(source, tail)
+        elif word == "if":
+            self.blocks.open_if(source.span(), self.condition(source, tail, word))
+        elif word == "with":
+            self.open_with(source, tail)
+        elif word in ("elif", "else"):
+            self.branch(source, tail, word)
+        else:
+            self.close(source, tail, word)
+
+    def special(self, source: Source) -> None:
+        """Read ``... nop`` and the barriers."""
+        body, options = self.options(source)
+        match = _SPECIAL.match(body.text)
+        word = match.group(1) if match and match.end() == len(body.text) else ""
+        line = source.span().line
+        if word == "nop":
+            if options.id is None:
+                fail("syntax", "'... nop' has no id", source.span(), "write ... nop {id=name, dep=first:second}")
+            self.found.append(ParsedNop(options, line, source.text, source.span()))
+        elif word in _SCOPES:
+            self.barrier(source, _SCOPES[word], options)
+        else:
+            hint = "write ... nop, ... lbarrier or ... gbarrier, with options in braces"
+            fail("unsupported-statement", "'...' begins no statement", source.span(), hint)
+
+    def barrier(self, source: Source, scope: Scope, options: Options) -> None:
+        if self.blocks.conditions() or options.predicates:
+            hint = "let the barrier stand before or after the 'if': all threads must meet there"
+            fail("conditional-barrier", "a barrier cannot depend on a condition", source.span(), hint)
+        if options.inames is not None or options.inames_extra:
+            hint = "write the barrier inside 'for i' ... 'end'"
+            fail("syntax", "a barrier takes no inames", source.span(), hint)
+        if options.memory not in (None, "local", "global"):
+            fail("syntax", f"no kind of memory '{options.memory}'", source.span(), "write mem_kind=local or global")
+        own = "local" if scope is Scope.BLOCK else "global"
+        if options.memory not in (None, own):
+            hint = f"drop mem_kind: ... {own[0]}barrier orders accesses to shared and to global memory alike"
+            message = f"'mem_kind={options.memory}' is not what ... {own[0]}barrier can do"
+            fail("barrier-memory", message, source.span(), hint)
+        inames, numbers = self.blocks.inames(), self.blocks.numbers()
+        closed = (inames[-1], *self.blocks.reopen()) if inames else None
+        line, span = source.span().line, source.span()
+        self.found.append(
+            ParsedBarrier(scope, options, inames[:-1], numbers[:-1], closed, line, source.text, span)
+        )
+
+    # blocks
+
+    def open_for(self, source: Source, tail: Source) -> None:
+        active = {*self.blocks.inames()}
+        names: list[str] = []
+        if not tail.text:
+            fail("syntax", "'for' names no iname", source.span(), "write 'for i' or 'for i, j'")
+        for part in split_outside_brackets(tail, ","):
+            name = part.strip()
+            if not re.fullmatch(r"\w+", name.text):
+                where = name.span() if name.text else tail.span()
+                fail(
+                    "syntax",
+                    "'for' takes inames separated by commas",
+                    where,
+                    "write 'for i, j'; the bounds are in the domain",
+                )
+            if name.text not in self.inames:
+                unknown = unknown_name("iname", name.text, self.inames)
+                raise KernelError(OPERATION, None, [replace(unknown, span=name.span())])
+            if name.text in active:
+                fail(
+                    "duplicate-iname",
+                    f"a loop over '{name.text}' is open already",
+                    name.span(),
+                    "end that loop first, or use another iname",
+                )
+            active.add(name.text)
+            names.append(name.text)
+        self.blocks.open_for(source.span(), names)
+
+    def condition(self, source: Source, tail: Source, word: str) -> Expression:
+        if not tail.text:
+            fail("syntax", f"'{word}' has no condition", source.span(), f"write '{word} x > 0'")
+        return parse_source(tail, self.inames, OPERATION, self.known)
+
+    def open_with(self, source: Source, tail: Source) -> None:
+        if not tail.text.startswith("{") or match_bracket(tail.text, 0) != len(tail.text) - 1:
+            fail("syntax", "'with' takes options in braces", source.span(), "write 'with {dep=first}' ... 'end'")
+        options = parse_options(tail.slice(1, len(tail.text) - 1), self.inames, self.known)
+        if options.id is not None:
+            hint = "write id_prefix=, or give each instruction its own id"
+            fail("syntax", "a 'with' block cannot give one id to several instructions", source.span(), hint)
+        self.blocks.open_with(source.span(), options)
+
+    def branch(self, source: Source, tail: Source, word: str) -> None:
+        block = self.blocks.open[-1] if self.blocks.open else None
+        if not isinstance(block, IfBlock) or block.condition is None:
+            what = "follows an 'else'" if isinstance(block, IfBlock) else "belongs to no 'if'"
+            fail("stray-end", f"'{word}' {what}", source.span(), "write 'if condition' ... 'elif condition' ... 'else'")
+        if word == "else" and tail.text:
+            fail("syntax", "nothing may follow 'else'", tail.span(), "write 'elif condition' for a condition")
+        self.blocks.branch(None if word == "else" else self.condition(source, tail, word))
+
+    def close(self, source: Source, tail: Source, word: str) -> None:
+        wanted = {"endfor": "for", "endif": "if"}.get(word) or tail.text
+        if wanted not in ("", "for", "if", "with") or (tail.text and word != "end"):
+            fail("syntax", f"nothing may follow '{word}'", tail.span(), "write the statement on the next line")
+        if not self.blocks.open:
+            fail("stray-end", f"'{word}' ends no block", source.span(), "remove it, or open a 'for' or an 'if' before")
+        block = self.blocks.close()
+        kind = block.kind
+        if wanted and wanted != kind:
+            fail(
+                "stray-end",
+                f"'{source.text}' meets the '{kind}' of line {block.span.line}",
+                source.span(),
+                f"end that block first, with 'end {kind}'",
+            )
+
+    def finish(self) -> tuple[Parsed, ...]:
+        if self.blocks.open:
+            block = self.blocks.open[-1]
+            kind = block.kind
+            fail("unclosed-block", f"this '{kind}' has no end", block.span, "add a line 'end'")
+        return tuple(self.found)
+
+    # statements
+
+    def statement(self, source: Source) -> None:
+        body, options = self.options(source)
+        call = parse_call(body, self.inames, self.functions)
+        if call is not None:
+            target = p.Variable(call.outputs[0].array)
+            stand_in = Assignment(target, 0, call.declared, call.declared_dtype, body, body)
+            frame = self.instruction(source, stand_in, options, None)
+            self.found.append(ParsedCall(frame, call.outputs, call.function, call.arguments))
+            return
+        parsed = parse_assignment(body, self.inames, self.known)
+        if isinstance(parsed, RuleText):
+            self.rule(source, parsed, options)
+            return
+        self.blocks.check_conditions(source.span(), *(part.assignee for part in parsed))
+        several = self.several if len(parsed) > 1 else None
+        self.several += 1
+        self.found += [self.instruction(source, part, options, several) for part in parsed]
+
+    def instruction(
+        self, source: Source, parsed: Assignment, options: Options, several: int | None
+    ) -> ParsedInstruction:
+        return ParsedInstruction(
+            assignee=parsed.assignee,
+            expression=parsed.expression,
+            declared=parsed.declared,
+            declared_dtype=parsed.declared_dtype,
+            id=options.id,
+            id_prefix=options.id_prefix,
+            depends_on=options.depends_on,
+            depends_star=options.depends_star,
+            inames=options.inames,
+            inames_extra=options.inames_extra,
+            predicates=(*self.blocks.conditions(), *options.predicates),
+            tags=options.tags,
+            priority=options.priority or 0,
+            options=options,
+            for_inames=self.blocks.inames(),
+            for_blocks=self.blocks.numbers(),
+            line=source.span().line,
+            text=source.text,
+            span=source.span(),
+            assignee_span=parsed.assignee_source.span(),
+            expression_span=parsed.expression_source.span(),
+            several=several,
+        )
+
+    def c_text(self, source: Source, given: CInstruction) -> None:
+        """Read an instruction that is C text."""
+        targets, text = given.targets(), given.text()
+        self.blocks.check_conditions(source.span(), *targets.elements)
+        options = Options(
+            id=given.id,
+            depends_on=tuple(given.depends_on),
+            inames_extra=frozenset(given.within_inames),
+            predicates=tuple(parse_source(Source.of(part), self.inames, OPERATION) for part in given.predicates),
+            tags=tuple(given.tags),
+        ).inside(replace(self.blocks.options(), atomic=False))
+        assignment = Assignment(targets, text, False, None, source, source)
+        self.found.append(replace(self.instruction(source, assignment, options, None), text=str(given)))
+
+    def options(self, source: Source) -> tuple[Source, Options]:
+        begin = source.text.find("{")
+        if begin < 0:
+            return source, self.blocks.options()
+        end = match_bracket(source.text, begin)
+        if source.text[end + 1 :].strip():
+            after = source.slice(end + 1, len(source.text)).strip()
+            fail("syntax", "options end the statement", after.span(), "put {...} last, or begin a new line after it")
+        body = source.slice(0, begin).strip()
+        if not body.text:
+            fail("syntax", "options belong to no statement", source.span(), "write target = expression {...}")
+        return body, parse_options(source.slice(begin + 1, end), self.inames, self.known).inside(self.blocks.options())
+
+    def rule(self, source: Source, parsed: RuleText, options: Options) -> None:
+        if options != self.blocks.options():
+            fail("syntax", "a substitution rule takes no options", source.span(), "put them on the instructions")
+        name = parsed.rule.name
+        if name in self.rules:
+            fail("name-taken", f"there are two rules '{name}'", source.span(), "choose another name")
+        self.rules.add(name)
+        self.found.append(ParsedRule(parsed.rule, source.span().line, source.text, source.span()))
+
+
+def parse_instructions(
+    text: str | Sequence[str | CInstruction],
+    inames: frozenset[str],
+    functions: frozenset[str] = frozenset(),
+    operations: tuple[Operation, ...] = (),
+) -> tuple[Parsed, ...]:
+    """Return the instructions and substitution rules of *text*, in its order.
+
+    Parameters
+    ----------
+    text
+        One string, or several that count as one text; empty lines and ``#`` comments are skipped.  Instructions that
+        are C text stand between the strings.
+    inames
+        The inames of the domains.
+    functions
+        Names of the functions that statements may call.
+    operations
+        Operations of reductions besides the built-in ones.
+
+    Raises
+    ------
+    KernelError
+        ``syntax``, ``unknown-option``, ``unknown-iname``, ``duplicate-iname``, ``unclosed-block``, ``stray-end``,
+        ``bad-identifier``, ``reserved-name``, ``assignment-to-iname``, ``condition-changed``, ``name-taken``,
+        ``unknown-dtype``, ``unsupported-statement``, ``wrong-argument-count``.
+    """
+    return _parse(text if isinstance(text, str) else tuple(text), inames, functions, operations)
+
+
+@lru_cache(maxsize=256)
+def _parse(
+    text: str | tuple[str | CInstruction, ...],
+    inames: frozenset[str],
+    functions: frozenset[str],
+    operations: tuple[Operation, ...],
+) -> tuple[Parsed, ...]:
+    """Return what the text says; remembered, because tuning loops build one kernel many times."""
+    parser = _Parser(inames, functions, {**OPERATIONS, **{operation.name: operation for operation in operations}})
+    lines: list[str] = []
+    for entry in (text,) if isinstance(text, str) else text:
+        if isinstance(entry, CInstruction):
+            lines.append(f"... C {len(lines)}")
+            parser.given[lines[-1]] = entry
+        else:
+            lines.append(entry)
+    for source in logical_lines(lines):
+        parser.line(source)
+    return parser.finish()

@@ -1,0 +1,257 @@
+"""``add_dependency``, ``add_nosync``: what runs before what, and what need not wait, as the user knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import ClassVar
+
+from polyloop.dataflow.address_spaces import place
+from polyloop.dataflow.nosync import meetings, proven_conflict
+from polyloop.errors import Diagnostic
+from polyloop.kernel.build.text_order import stable_order
+from polyloop.kernel.instruction import Copy, Instruction
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.text.match import Glob, Subject
+from polyloop.kernel.text.options import NoSync, SyncScope
+from polyloop.transform.base import Transform
+from polyloop.transform.instructions.matching import match_violations, meant, reference_id
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
+
+__all__ = ["AddDependency", "AddNosync", "add_dependency", "add_nosync", "must_precede"]
+
+
+
+@dataclass(frozen=True)
+class AddDependency(Transform):
+    """Let instructions run after others."""
+
+    name: ClassVar[str] = "add_dependency"
+    insn_match: str
+    depends_on: str
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        found = tuple(match_violations(kernel, (self.insn_match, self.depends_on), self.name))
+        yield from found
+        if found:
+            return
+        asked = self._asked(kernel)
+        if not any(asked.values()):
+            yield Diagnostic(
+                "dependency-cycle",
+                f"'{next(iter(asked))}' would depend on itself",
+                hints=("name two instructions",),
+            )
+            return
+        order = stable_order([i.id for i in kernel.instructions], must_precede(kernel, asked))
+        if isinstance(order, tuple):
+            yield self._cycle(kernel, order, asked)
+
+    def _asked(self, kernel: LoopKernel) -> dict[str, frozenset[str]]:
+        earlier = frozenset(instruction.id for instruction in meant(kernel, self.depends_on, self.name))
+        later = meant(kernel, self.insn_match, self.name)
+        return {instruction.id: earlier - {instruction.id} for instruction in later}
+
+    def _cycle(self, kernel: LoopKernel, cycle: Sequence[str], asked: Mapping[str, frozenset[str]]) -> Diagnostic:
+        notes = []
+        for earlier, later in pairwise(cycle):
+            first, second = kernel.instruction(earlier), kernel.instruction(later)
+            if earlier in second.depends_on:
+                notes.append(f"'{later}' depends on '{earlier}'")
+            elif both := sorted(_shared(first, second)):
+                notes.append(f"'{earlier}' stands before '{later}', and one of them writes '{both[0]}', which both use")
+            elif earlier in asked.get(later, ()):
+                notes.append(f"'{later}' would depend on '{earlier}'")
+            else:
+                notes.append(f"a barrier stands between '{earlier}' and '{later}'")
+        return Diagnostic(
+            "dependency-cycle",
+            f"the instructions would wait for each other: {' -> '.join(map(repr, cycle))}",
+            tuple(notes),
+            ("instructions keep the order in which they access a variable; name the two the other way round",),
+            sites=tuple(kernel.instruction(name).site() for name in dict.fromkeys(cycle)),
+        )
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        asked = self._asked(kernel)
+        order = stable_order([i.id for i in kernel.instructions], must_precede(kernel, asked))
+        assert isinstance(order, list), "cycles are refused"
+        changed = {
+            i.id: replace(i, depends_on=i.depends_on | asked[i.id]) if i.id in asked else i for i in kernel.instructions
+        }
+        return replace(kernel, instructions=tuple(changed[name] for name in order))
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        return (*value_violations(after), *order_violations(after))
+
+
+def _shared(first: Instruction, second: Instruction) -> frozenset[str]:
+    """Return the variables that two instructions access and one of them writes."""
+    writes = (frozenset(first.writes), frozenset(second.writes))
+    return (writes[0] & (second.reads | writes[1])) | (first.reads & writes[1])
+
+
+def must_precede(kernel: LoopKernel, asked: Mapping[str, frozenset[str]]) -> dict[str, set[str]]:
+    """Return, for each instruction, which ones must come before it."""
+    before: dict[str, set[str]] = {}
+    for number, later in enumerate(kernel.instructions):
+        mine = before[later.id] = {*later.depends_on, *asked.get(later.id, ())}
+        for earlier in kernel.instructions[:number]:
+            a, b = reference_id(earlier), reference_id(later)
+            apart = any(a in barrier.before and b not in barrier.before for barrier in kernel.barriers)
+            if apart or _shared(earlier, later):
+                mine.add(earlier.id)
+    known = before.keys()
+    return {name: mine & known for name, mine in before.items()}
+
+
+def add_dependency(kernel: LoopKernel, insn_match: str, depends_on: str) -> LoopKernel:
+    """Let instructions run after others, as ``dep=`` does.
+
+    ::
+
+        b[i] = 2                     a[i] = 1
+        a[i] = 1               ->    b[i] = 2    {dep=first}
+            {id=first}
+
+    Parameters
+    ----------
+    insn_match
+        Match expression of the instructions that wait, such as an id, or ``"reads:a"``.
+    depends_on
+        Match expression of those that they wait for.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-instruction``, ``syntax``, ``dependency-cycle`` (with the cycle), ``illegal-order``.
+
+    Notes
+    -----
+    The meaning stays: what depends on each other by its variables keeps its order, which a new dependency cannot
+    contradict.
+    """
+    return AddDependency(insn_match, depends_on)(kernel)
+
+
+
+
+@dataclass(frozen=True)
+class AddNosync(Transform):
+    """Say that instructions touch no common element, where that can only be supposed."""
+
+    name: ClassVar[str] = "add_nosync"
+    changes_meaning: ClassVar[bool] = True
+    scope: str
+    source: str
+    sink: str
+    bidirectional: bool = False
+    force: bool = False
+    empty_ok: bool = False
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if self.scope not in {scope.value for scope in SyncScope}:
+            yield Diagnostic("bad-value", f"no scope {self.scope!r}", hints=('one of "local", "global", "any"',))
+            return
+        found = tuple(match_violations(kernel, (self.source, self.sink), self.name))
+        yield from found
+        if found:
+            return
+        assert kernel.reference is not None, "a created kernel has a reference program"
+        placement = place(kernel.reference.kernel)
+        facts = (proven_conflict(placement, *sides, "drop the call") for sides in self._pairs(kernel))
+        proven = [finding for finding in facts if finding is not None]
+        yield from proven
+        if not (proven or self.empty_ok or self._denied(kernel)):
+            yield Diagnostic(
+                "idle-nosync",
+                f"nothing is denied: no conflict lies between '{self.source}' and '{self.sink}'",
+                hints=("drop the call, or pass empty_ok=True",),
+            )
+
+    def _pairs(self, kernel: LoopKernel) -> list[tuple[str, str]]:
+        """Return the ids of source and sink in the reference program, each pair once."""
+        return list(
+            dict.fromkeys(
+                (reference_id(source), reference_id(sink))
+                for source in meant(kernel, self.source, self.name)
+                for sink in meant(kernel, self.sink, self.name)
+                if isinstance(source.origin, Copy) and isinstance(sink.origin, Copy)
+            )
+        )
+
+    def _denied(self, kernel: LoopKernel) -> dict[str, frozenset[NoSync]]:
+        """Return what each sink denies, by its id in the reference program."""
+        assert kernel.reference is not None, "a created kernel has a reference program"
+        placement = place(kernel.reference.kernel)
+        found: dict[str, frozenset[NoSync]] = {}
+        for source, sink in self._pairs(kernel):
+            if self.force or any(True for _ in meetings(placement, source, sink)):
+                for one, other in ((source, sink), (sink, source))[: 2 if self.bidirectional else 1]:
+                    entry = NoSync(Glob(Subject.ID, one), SyncScope(self.scope))
+                    found[other] = found.get(other, frozenset()) | {entry}
+        return found
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        denied = self._denied(kernel)
+
+        def said(old: LoopKernel) -> LoopKernel:
+            entries = tuple(
+                replace(i, nosync=i.nosync | denied[reference_id(i)])
+                if isinstance(i.origin, Copy) and reference_id(i) in denied
+                else i
+                for i in old.instructions
+            )
+            return replace(old, instructions=entries)
+
+        assert kernel.reference is not None, "a created kernel has a reference program"
+        reference = replace(kernel.reference, kernel=said(kernel.reference.kernel))
+        return replace(said(kernel), reference=reference)
+
+
+def add_nosync(
+    kernel: LoopKernel,
+    scope: str,
+    source: str,
+    sink: str,
+    bidirectional: bool = False,
+    force: bool = False,
+    empty_ok: bool = False,
+) -> LoopKernel:
+    """Say that instructions touch no common element on different threads, where that can only be supposed.
+
+    ::
+
+        a[idx[i]] = b[i]   {id=w}          a[idx[i]] = b[i]   {id=w}
+        <barrier>                    ->
+        c[i] = a[idx[i]]   {id=r}          c[i] = a[idx[i]]   {id=r, nosync=w}
+
+    Parameters
+    ----------
+    scope
+        Of the threads: ``"local"`` (one block), ``"global"`` (different blocks) or ``"any"``.
+    source, sink
+        Match expressions, such as an id, or ``"writes:a"``.
+    bidirectional
+        Say it of both sides; it has the same effect.
+    force
+        Say it also of instructions that are in no conflict.
+    empty_ok
+        Accept that there is no conflict at all.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-instruction``, ``syntax``, ``bad-value``; ``proven-conflict`` (with the instances) where the conflict
+        is known exactly; ``idle-nosync`` where there is none.
+
+    Notes
+    -----
+    Nobody checks what is said here.  It stands in the trace, and removes exactly the named conflict.
+    """
+    return AddNosync(scope, source, sink, bidirectional, force, empty_ok)(kernel)
+
+

@@ -1,0 +1,253 @@
+"""``tag_instructions``, ``remove_instructions``, ``find_instructions``: instructions, named by match expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from polyloop.creation.create import complete_kernel
+from polyloop.errors import Diagnostic, KernelError, TransformError, unknown_name
+from polyloop.expr.names import check_identifier
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.build.text_order import stable_order
+from polyloop.kernel.instruction import Copy, Instruction
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.text.match import matches, parse_match
+from polyloop.transform.base import Transform
+from polyloop.transform.instructions.dependencies import must_precede
+from polyloop.transform.instructions.matching import match_violations, reference_id
+from polyloop.transform.staging.staged import names_of
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
+
+__all__ = [
+    "RemoveInstructions",
+    "SetInstructionPriority",
+    "TagInstructions",
+    "find_instructions",
+    "remove_instructions",
+    "set_instruction_priority",
+    "tag_instructions",
+]
+
+
+def find_instructions(kernel: LoopKernel, insn_match: str | None = None) -> tuple[Instruction, ...]:
+    """Return the instructions that a match expression means; all of them without one.
+
+    Parameters
+    ----------
+    insn_match
+        ``id:``, ``tag:``, ``writes:``, ``reads:``, ``iname:`` with globs, joined by ``and``, ``or``, ``not``; a pattern
+        by itself is an id.
+
+    Raises
+    ------
+    KernelError
+        ``syntax``, if it is no match expression.
+    """
+    if insn_match is None:
+        return kernel.instructions
+    wanted = parse_match(insn_match, "find_instructions")
+    return tuple(instruction for instruction in kernel.instructions if matches(wanted, instruction))
+
+
+@dataclass(frozen=True)
+class TagInstructions(Transform):
+    """Give instructions a tag."""
+
+    name: ClassVar[str] = "tag_instructions"
+    new_tag: str
+    within: str | None = None
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        problem = check_identifier(self.new_tag, "tag")
+        if problem is not None:
+            yield problem
+        if self.within is not None:
+            yield from match_violations(kernel, (self.within,), self.name)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        chosen = {instruction.id for instruction in find_instructions(kernel, self.within)}
+        return replace(
+            kernel,
+            instructions=tuple(
+                replace(i, tags=i.tags | {self.new_tag}) if i.id in chosen else i for i in kernel.instructions
+            ),
+        )
+
+
+def tag_instructions(kernel: LoopKernel, new_tag: str, within: str | None = None) -> LoopKernel:
+    """Give instructions a tag, by which match expressions find them: ``tag:name``.
+
+    ::
+
+        a[i] = 1  {id=one}   ->   a[i] = 1  {id=one, tags=name}
+
+    Parameters
+    ----------
+    new_tag
+        An identifier.
+    within
+        Match expression of the instructions; by default all.
+
+    Raises
+    ------
+    TransformError
+        ``bad-identifier``, ``reserved-name``, ``syntax``, ``unknown-instruction``.
+
+    Notes
+    -----
+    Source: Loopy's transform of the same name.
+    """
+    return TagInstructions(new_tag, within)(kernel)
+
+
+@dataclass(frozen=True)
+class SetInstructionPriority(Transform):
+    """Let instructions run earlier, or later, among those whose order is free."""
+
+    name: ClassVar[str] = "set_instruction_priority"
+    insn_match: str
+    priority: int
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        yield from match_violations(kernel, (self.insn_match,), self.name)
+        priority: object = self.priority
+        if type(priority) is not int:
+            yield Diagnostic("bad-value", f"a priority cannot be {priority!r}", hints=("give an integer",))
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        by_id = {instruction.id: instruction for instruction in kernel.instructions}
+        before = must_precede(kernel, {})
+        priority = {instruction.id: self.priority for instruction in find_instructions(kernel, self.insn_match)}
+        order = stable_order([*by_id], before, priority, lambda earlier, later: earlier in before[later])
+        assert isinstance(order, list), "the instructions have an order"
+        return replace(kernel, instructions=tuple(by_id[name] for name in order))
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        yield from value_violations(after)
+        yield from order_violations(after)
+
+
+def set_instruction_priority(kernel: LoopKernel, insn_match: str, priority: int) -> LoopKernel:
+    """Let instructions run earlier (a positive priority) or later among those whose order is free.
+
+    ::
+
+        t = a[i]  {id=one}                       u = b[i]  {id=two}
+        u = b[i]  {id=two}   with "two", 1  ->   t = a[i]  {id=one}
+
+    Parameters
+    ----------
+    insn_match
+        Match expression of the instructions.
+    priority
+        Of two instructions that could be next, the one with the higher priority is; the others have 0.
+
+    Raises
+    ------
+    TransformError
+        ``syntax``, ``unknown-instruction``, ``bad-value``, ``illegal-order``.
+
+    Notes
+    -----
+    Instructions keep their order where both access a variable and one writes it, and where ``dep=`` or a barrier says
+    so.  Source: Loopy's transform of the same name.
+    """
+    return SetInstructionPriority(insn_match, priority)(kernel)
+
+
+@dataclass(frozen=True)
+class RemoveInstructions(Transform):
+    """Take instructions out of the program."""
+
+    name: ClassVar[str] = "remove_instructions"
+    changes_meaning: ClassVar[bool] = True
+    insn_ids: tuple[str, ...]
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        by_id = {instruction.id: instruction for instruction in kernel.instructions}
+        for name in self.insn_ids:
+            if name not in by_id:
+                yield unknown_name("instruction", name, by_id)
+                return
+            if not isinstance(by_id[name].origin, Copy):
+                yield Diagnostic(
+                    "bad-instructions",
+                    f"'{name}' was made by a transform, for other instructions that need it",
+                    hints=("remove instructions of the program, before it is transformed",),
+                    sites=(by_id[name].site(),),
+                )
+                return
+        gone = {reference_id(by_id[name]) for name in self.insn_ids}
+        for instruction in kernel.instructions:
+            if reference_id(instruction) in gone and instruction.id not in self.insn_ids:
+                yield Diagnostic(
+                    "bad-instructions",
+                    f"'{instruction.id}' runs other instances of an instruction that is to be removed",
+                    hints=(f"remove '{instruction.id}' as well",),
+                    sites=(instruction.site(),),
+                )
+                return
+        if len(self.insn_ids) == len(kernel.instructions):
+            yield Diagnostic("no-instructions", "no instruction would be left", hints=("keep one",))
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        assert kernel.reference is not None, "a kernel has its reference program"
+        gone = {reference_id(i) for i in kernel.instructions if i.id in self.insn_ids}
+        base = _without(kernel.reference.kernel, gone)
+        open_ended = [replace(a, is_output=False) if isinstance(a, ArrayArg) else a for a in base.arguments]
+        base = replace(base, arguments=tuple(open_ended))
+        try:
+            base = complete_kernel(base, None)
+        except KernelError as error:
+            raise TransformError(self.name, kernel.name, error.found) from error
+        left = _without(kernel, {*self.insn_ids})
+        return replace(left, arguments=base.arguments, conditions=base.conditions, reference=base.reference)
+
+
+def _without(kernel: LoopKernel, gone: set[str]) -> LoopKernel:
+    """Return *kernel* without instructions; what depended on them depends on what they depended on."""
+    by_id = {instruction.id: instruction for instruction in kernel.instructions}
+
+    def behind(names: frozenset[str], seen: frozenset[str] = frozenset()) -> frozenset[str]:
+        passed = (names & gone) - seen
+        more = (behind(by_id[name].depends_on, seen | passed) for name in passed if name in by_id)
+        return (names - gone).union(*more)
+
+    left = [
+        replace(instruction, depends_on=behind(instruction.depends_on))
+        for instruction in kernel.instructions
+        if instruction.id not in gone
+    ]
+    barriers = tuple(replace(barrier, before=barrier.before - gone) for barrier in kernel.barriers)
+    return replace(kernel, instructions=tuple(left), barriers=barriers)
+
+
+def remove_instructions(kernel: LoopKernel, insn_ids: str | Sequence[str]) -> LoopKernel:
+    """Take instructions out of the program.
+
+    ::
+
+        a[i] = 1  {id=one}
+        b[i] = 2  {id=two}   with "one"   ->   b[i] = 2  {id=two}
+
+    Parameters
+    ----------
+    insn_ids
+        ``"one, two"`` or a sequence.  What depended on them now depends on what they depended on.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-instruction``, ``bad-instructions``, ``no-instructions``, and what :func:`polyloop.make_kernel`
+        raises for the program that is left: ``read-before-write``, ``output-not-written``.
+
+    Notes
+    -----
+    Changes the meaning on purpose: the kernel stands for the program without them.  Source: Loopy's transform of the
+    same name.
+    """
+    return RemoveInstructions(names_of(insn_ids))(kernel)

@@ -1,0 +1,400 @@
+"""``replace_instruction_ids``, ``map_instructions``: other names of instructions, and other things to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
+
+import pymbolic.primitives as p
+
+from polyloop.creation.create import complete_kernel
+from polyloop.edge.callbacks import asked
+from polyloop.errors import Diagnostic, KernelError, TransformError, unknown_name
+from polyloop.expr.foreign import ForeignName
+from polyloop.expr.names import check_identifier
+from polyloop.expr.nodes import Expression, Operation, function_name
+from polyloop.expr.operations import OPERATIONS
+from polyloop.expr.printer import show
+from polyloop.expr.rewrite import calls, map_nodes, reductions, substitute, variables
+from polyloop.expr.rules import expand_rules
+from polyloop.expr.source import Source
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.instruction import Copy, Instruction
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.objects import Assignment
+from polyloop.kernel.text.statements import RuleText, parse_assignment
+from polyloop.poly.affine import affine_of, to_expression
+from polyloop.transform.base import Transform
+from polyloop.transform.instructions.matching import match_violations, meant, reference_id
+from polyloop.verification.bounds import bounds_violations
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
+
+__all__ = ["MapInstructions", "ReplaceInstructionIds", "map_instructions", "replace_instruction_ids"]
+
+# {{{ names
+
+
+@dataclass(frozen=True)
+class ReplaceInstructionIds(Transform):
+    """Give instructions other ids."""
+
+    name: ClassVar[str] = "replace_instruction_ids"
+    replacements: tuple[tuple[str, str], ...]
+
+    def given(self) -> dict[str, object]:
+        return {"replacements": dict(self.replacements)}
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        known = [instruction.id for instruction in kernel.instructions]
+        kept = {*known} - {old for old, _ in self.replacements} | {barrier.id for barrier in kernel.barriers}
+        for old, new in self.replacements:
+            if old not in known:
+                yield unknown_name("instruction", old, known)
+                continue
+            problem = check_identifier(new, "id")
+            if problem is not None:
+                yield problem
+            elif new in kept:
+                hint = "one id for each; add_dependency lets what waits for an instruction wait for others, too"
+                yield Diagnostic("name-taken", f"there is an instruction with the id '{new}' already", hints=(hint,))
+            kept.add(new)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        names = dict(self.replacements)
+
+        def renamed(ids: Iterable[str]) -> frozenset[str]:
+            return frozenset(names.get(name, name) for name in ids)
+
+        return replace(
+            kernel,
+            instructions=tuple(
+                replace(i, id=names.get(i.id, i.id), depends_on=renamed(i.depends_on)) for i in kernel.instructions
+            ),
+            evaluations={name: names.get(filler, filler) for name, filler in kernel.evaluations.items()},
+        )
+
+
+def replace_instruction_ids(kernel: LoopKernel, replacements: Mapping[str, str | Sequence[str]]) -> LoopKernel:
+    """Give instructions other ids; what depends on them still does.
+
+    ::
+
+        t = a[i]   {id=insn}                                   t = a[i]   {id=load}
+        b[i] = t   {dep=insn}   with {"insn": "load"}   ->     b[i] = t   {dep=load}
+
+    Parameters
+    ----------
+    replacements
+        Old id -> new id, all at once: two instructions can swap theirs.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-instruction``, ``bad-identifier``, ``reserved-name``, ``name-taken``; ``bad-value`` where an
+        instruction is to have several ids.
+
+    Notes
+    -----
+    ``print(knl.reference)`` shows the program under the ids that it was written with.  Source: Loopy's transform of the
+    same name, which redirects dependences only.
+    """
+    pairs = []
+    for old, new in replacements.items():
+        ids = [new] if isinstance(new, str) else list(new)
+        if len(ids) != 1:
+            hints = ("give it one id; add_dependency lets what waits for it wait for others, too",)
+            problem = Diagnostic("bad-value", f"'{old}' cannot have {len(ids)} ids", hints=hints)
+            raise TransformError("replace_instruction_ids", kernel.name, [problem])
+        pairs.append((str(old), str(ids[0])))
+    return ReplaceInstructionIds(tuple(pairs))(kernel)
+
+
+# }}}
+
+# {{{ what instructions do
+
+Answer: TypeAlias = Instruction | Assignment | str
+
+
+@dataclass(frozen=True)
+class MapInstructions(Transform):
+    """Let instructions assign something else."""
+
+    name: ClassVar[str] = "map_instructions"
+    changes_meaning: ClassVar[bool] = True
+    instructions: tuple[tuple[str, str], ...]
+
+    def given(self) -> dict[str, object]:
+        return {"instructions": dict(self.instructions)}
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        assert kernel.reference is not None, "a kernel has its reference program"
+        written = {instruction.id: instruction for instruction in kernel.reference.kernel.instructions}
+        for name, text in self.instructions:
+            if name not in written:
+                yield unknown_name("instruction", name, written)
+                continue
+            try:
+                assignee, expression = _parsed(kernel.reference.kernel, text)
+            except KernelError as error:
+                yield from error.found
+                continue
+            yield from _statement_violations(kernel.reference.kernel, written[name], assignee, expression)
+            for instruction in kernel.instructions:
+                if isinstance(instruction.origin, Copy) and instruction.origin.instruction == name:
+                    yield from _rewritten_violations(written[name], instruction)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        assert kernel.reference is not None, "a kernel has its reference program"
+        base = kernel.reference.kernel
+        new = {name: _parsed(base, text) for name, text in self.instructions}
+
+        def written(old: Instruction) -> Instruction:
+            return _assigning(base, old, *new[old.id]) if old.id in new else old
+
+        open_ended = [replace(a, is_output=False) if isinstance(a, ArrayArg) else a for a in base.arguments]
+        changed = replace(base, arguments=tuple(open_ended), instructions=tuple(map(written, base.instructions)))
+        try:
+            changed = complete_kernel(changed, None)
+        except KernelError as error:
+            raise TransformError(self.name, kernel.name, error.found) from error
+
+        def present(old: Instruction) -> Instruction:
+            if not (isinstance(old.origin, Copy) and old.origin.instruction in new):
+                return old
+            source = base.instruction(old.origin.instruction)
+            assignee, expression = new[source.id]
+            return _assigning(kernel, old, _moved(assignee, source, old), _moved(expression, source, old))
+
+        return replace(
+            kernel,
+            instructions=tuple(map(present, kernel.instructions)),
+            arguments=changed.arguments,
+            conditions=changed.conditions,
+            reference=changed.reference,
+        )
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        yield from bounds_violations(after)
+        yield from value_violations(after)
+        yield from order_violations(after)
+
+
+def _parsed(kernel: LoopKernel, text: str) -> tuple[Expression, Expression]:
+    """Return both sides of an assignment in the text of a kernel.
+
+    Raises
+    ------
+    KernelError
+        ``syntax`` and the other codes of the parser.
+    """
+    known: dict[str, Operation] = dict(OPERATIONS)
+    functions: dict[str, ForeignName] = {}
+    for instruction in kernel.instructions:
+        for reduction in reductions(expand_rules(instruction.expression, kernel.substitutions)):
+            if not reduction.operation.text:
+                known.setdefault(reduction.operation.name, reduction.operation)
+        for call in calls(instruction.expression):
+            if isinstance(call.function, ForeignName):
+                functions[function_name(call)] = call.function
+    found = parse_assignment(Source.of(text), frozenset(kernel.inames), known)
+    if isinstance(found, RuleText) or len(found) != 1 or found[0].declared:
+        hints = ("write target = expression",)
+        problem = Diagnostic("syntax", f"'{text}' is not one assignment", hints=hints)
+        raise KernelError("map_instructions", kernel.name, [problem])
+
+    def bound(node: Expression) -> Expression:
+        name = functions.get(function_name(node)) if type(node) is p.Call else None
+        return node if name is None else p.Call(name, node.parameters)
+
+    return map_nodes(found[0].assignee, bound), map_nodes(found[0].expression, bound)
+
+
+def _over(kernel: LoopKernel, expression: Expression) -> list[tuple[str, ...]]:
+    return [reduction.inames for reduction in reductions(expand_rules(expression, kernel.substitutions))]
+
+
+def _statement_violations(
+    base: LoopKernel, old: Instruction, assignee: Expression, expression: Expression
+) -> Iterator[Diagnostic]:
+    """Yield what keeps *old* from assigning so."""
+    if old.is_c:
+        message = f"'{old.id}' is C text"
+        yield Diagnostic("staged-by-c", message, hints=("make the kernel with other text",), sites=(old.site(),))
+        return
+    reduced, before = _over(base, expression), _over(base, old.expression)
+    if reduced != before:
+        yield Diagnostic(
+            "bad-instructions",
+            f"'{old.id}' would have other reductions than it has",
+            (f"over {_lists(before)} before, over {_lists(reduced)} now",),
+            ("keep its reductions, or make the kernel with the new instruction",),
+            sites=(old.site(),),
+        )
+        return
+    used = variables(assignee) | variables(expand_rules(expression, base.substitutions))
+    known = {*old.inames, *(iname for inames in before for iname in inames)}
+    known |= {*base.names()} - {*base.inames}
+    if unknown := sorted(used - known):
+        what = f"has no loop over '{unknown[0]}'" if unknown[0] in base.inames else f"knows no '{unknown[0]}'"
+        hints = (f"its loops: {', '.join(old.inames) or 'none'}",)
+        yield Diagnostic("undeclared-name", f"'{old.id}' {what}", hints=hints, sites=(old.site(),))
+
+
+def _lists(inames: Sequence[Sequence[str]]) -> str:
+    return " and ".join(", ".join(entry) for entry in inames) or "nothing"
+
+
+def _rewritten_violations(source: Instruction, present: Instruction) -> Iterator[Diagnostic]:
+    """Yield that earlier transforms changed more of an instruction than its inames."""
+    same = (
+        _normal(_moved(source.assignee, source, present)) == _normal(present.assignee)
+        and _normal(_moved(source.expression, source, present)) == _normal(present.expression)
+    )
+    if not same:
+        yield Diagnostic(
+            "bad-instructions",
+            f"an earlier step rewrote '{present.id}', which is {present} now",
+            (f"it was written as {source}",),
+            ("map instructions before they are rewritten: before prefetches, for example",),
+            sites=(source.site(),),
+        )
+
+
+def _normal(expr: Expression) -> Expression:
+    """Return *expr* with its affine parts in one form, for a comparison."""
+
+    def change(node: Expression) -> Expression:
+        form = affine_of(node) if isinstance(node, p.Sum | p.Product) else None
+        return node if form is None else to_expression(form)
+
+    return map_nodes(expr, change)
+
+
+def _moved(expr: Expression, source: Instruction, present: Instruction) -> Expression:
+    """Return *expr*, over the inames of *source*, over those of *present*, which executes its instances."""
+    assert isinstance(present.origin, Copy), "it executes instances of the program"
+    forms = present.origin.forms
+    inner = [iname for term in present.terms for iname in term.inames if iname not in present.inames]
+    reduced = {
+        iname: tuple(dict.fromkeys(x for x in inner if x in form.names()))
+        for iname, form in forms.items()
+        if iname not in source.inames
+    }
+    return substitute(expr, {iname: to_expression(form) for iname, form in forms.items()}, reduced)
+
+
+def _assigning(
+    kernel: LoopKernel, old: Instruction, assignee: Expression, expression: Expression
+) -> Instruction:
+    """Return *old* with another assignment."""
+
+    def used(instruction: Instruction) -> frozenset[str]:
+        expanded = expand_rules(instruction.expression, kernel.substitutions)
+        bound = {iname for reduction in reductions(expanded) for iname in reduction.inames}
+        index = variables(instruction.assignee) - {*instruction.writes}
+        return (variables(expanded) - bound | index) - {*instruction.inames}
+
+    new = replace(old, assignee=assignee, expression=expression, text="", line=None)
+    other = old.reads - used(old) | frozenset(_conditions(old))
+    return replace(new, reads=other | used(new))
+
+
+def _conditions(instruction: Instruction) -> Collection[str]:
+    names = frozenset[str]().union(*map(variables, instruction.predicates))
+    return names - {*instruction.inames}
+
+
+def map_instructions(
+    kernel: LoopKernel,
+    insn_match: str | None = None,
+    f: Callable[[Instruction], Answer] | None = None,
+    *,
+    instructions: Mapping[str, str] | None = None,
+) -> LoopKernel:
+    """Let instructions assign something else.
+
+    ::
+
+        b[i] = a[i]   {id=copy}   with "copy", lambda insn: "b[i] = 2*a[i]"   ->   b[i] = 2*a[i]   {id=copy}
+
+    Parameters
+    ----------
+    insn_match
+        Match expression of the instructions; by default all.
+    f
+        Is given each of them as it was written, with the inames that it had before any transform, and returns what it
+        becomes: text such as ``"b[i] = 2*a[i]"``, a :class:`polyloop.Assignment`, or the instruction with another
+        ``assignee`` or ``expression`` (``insn.copy(expression=..)``).
+    instructions
+        What each becomes, by id, in place of *insn_match* and *f*.  So the trace records it: it holds no function.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-instruction``, ``syntax`` and the other codes of the parser, ``undeclared-name``;
+        ``bad-instructions`` where other parts than the assignment change, reductions come or go, or an earlier
+        transform rewrote the instruction; what :func:`polyloop.make_kernel` raises for the program that results.
+
+    Notes
+    -----
+    Changes the meaning on purpose.  Source: Loopy's transform of the same name.
+    """
+    if instructions is None:
+        instructions = _answers(kernel, "*" if insn_match is None else insn_match, f)
+    return MapInstructions(tuple((str(name), str(text)) for name, text in instructions.items()))(kernel)
+
+
+def _answers(
+    kernel: LoopKernel, insn_match: str, f: Callable[[Instruction], Answer] | None
+) -> Mapping[str, str]:
+    """Return what *f* makes of the instructions that are meant, as text."""
+    found = [*match_violations(kernel, [insn_match], "map_instructions")]
+    if f is None:
+        hints = ("pass f, or instructions={id: text}",)
+        found.append(Diagnostic("bad-value", "nothing says what the instructions become", hints=hints))
+    if found or f is None:
+        raise TransformError("map_instructions", kernel.name, found)
+    assert kernel.reference is not None, "a kernel has its reference program"
+    base = kernel.reference.kernel
+    texts = {}
+    for name in dict.fromkeys(reference_id(i) for i in meant(kernel, insn_match, "map_instructions")):
+        old = next((instruction for instruction in base.instructions if instruction.id == name), None)
+        if old is None:
+            hints = ("match instructions of the program: those that it was written with",)
+            problem = Diagnostic("bad-instructions", f"'{name}' was made by a transform", hints=hints)
+            raise TransformError("map_instructions", kernel.name, [problem])
+        texts[name] = _text(kernel, old, asked(partial(_refused, kernel), "f", f, old))
+    return texts
+
+
+def _refused(kernel: LoopKernel, finding: Diagnostic) -> TransformError:
+    return TransformError("map_instructions", kernel.name, [finding])
+
+
+def _text(kernel: LoopKernel, old: Instruction, answer: Answer) -> str:
+    """Return an answer of the user's function as the text of an assignment."""
+    if isinstance(answer, str):
+        return answer
+    what = f"'{old.id}' can become another assignment, and nothing else"
+    if isinstance(answer, Assignment):
+        plain = Assignment(answer.assignee, answer.expression)
+        if replace(answer, id=None) == plain:
+            return str(plain)
+    elif isinstance(answer, Instruction):
+        kept: dict[str, Any] = {"assignee": old.assignee, "expression": old.expression}
+        other = [e.name for e in fields(old) if getattr(replace(answer, **kept), e.name) is not getattr(old, e.name)]
+        if not other:
+            return f"{show(answer.assignee)} = {show(answer.expression)}"
+        what += f": not its {other[0]}"
+    else:
+        what += f": the function returned {answer!r}"
+    hints = ("return text, or insn.copy(expression=..); other transforms tag, order, remove instructions",)
+    raise TransformError("map_instructions", kernel.name, [Diagnostic("bad-instructions", what, hints=hints)])
+
+
+# }}}

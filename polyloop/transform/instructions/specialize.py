@@ -1,0 +1,338 @@
+"""``assume``, ``fix_parameters``, ``add_dtypes``, ``set_temporary_address_space``: say more about a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
+
+import islpy as isl
+
+from polyloop.edge.checks import EXPLAINED
+from polyloop.errors import Diagnostic, KernelError, unknown_name
+from polyloop.expr.dtypes import dtype_name, find_dtype, to_dtype, type_spelling, type_words
+from polyloop.expr.rewrite import substitute
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.build.declare import fixed_argument, fixed_extents
+from polyloop.kernel.build.shared_domains import fixed_domains
+from polyloop.kernel.domains import align, fixed_set, parameters_of
+from polyloop.kernel.instruction import Instruction, Origin, Term
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.text.domain_text import parse_domain
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import parameter_space
+from polyloop.program.infer_types import bound_violations, infer_dtypes, type_violations
+from polyloop.transform.base import Transform
+from polyloop.transform.staging.staged import names_of
+from polyloop.verification.bounds import bounds_conditions, bounds_violations
+
+__all__ = [
+    "AddDtypes",
+    "Assume",
+    "FixParameters",
+    "SetTemporaryAddressSpace",
+    "add_dtypes",
+    "assume",
+    "fix_parameters",
+    "set_temporary_address_space",
+]
+
+_PARAM = isl.dim_type.param
+
+
+@dataclass(frozen=True)
+class Assume(Transform):
+    """Add a condition on the parameters that every caller fulfils."""
+
+    name: ClassVar[str] = "assume"
+    changes_meaning: ClassVar[bool] = True
+    assumptions: str
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        try:
+            condition = parse_domain(f"{{ : {self.assumptions} }}")
+        except KernelError as error:
+            yield from error.found
+            return
+        for name in parameters_of(condition):
+            if name not in kernel.parameters:
+                yield unknown_name("parameter", name, kernel.parameters)
+                return
+        if self._together(kernel).is_empty():
+            yield Diagnostic(
+                "contradiction",
+                f"no parameters fulfil '{self.assumptions}' together with the earlier assumptions",
+                (f"assumed so far: {kernel.assumptions}",),
+                ("leave one of the two out",),
+            )
+
+    def _together(self, kernel: LoopKernel) -> isl.Set:
+        condition = parse_domain(f"{{ : {self.assumptions} }}")
+        condition = condition if condition.is_params() else condition.params()
+        return kernel.assumptions.intersect(align(condition, kernel.assumptions)).coalesce()
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        together = self._together(kernel)
+        conditions = tuple(c for c in kernel.conditions if c.inside is not None or not together.is_subset(c.set))
+        result = replace(kernel, assumptions=together, conditions=conditions)
+        if kernel.reference is None:
+            return result
+        base = replace(kernel.reference.kernel, assumptions=together, conditions=conditions)
+        return replace(result, reference=replace(kernel.reference, kernel=base))
+
+
+def assume(kernel: LoopKernel, assumptions: str) -> LoopKernel:
+    """Add a condition on the parameters that every caller fulfils; it is checked at launch.
+
+    ::
+
+        if (16*i + j < n) S   with "n mod 16 = 0"   ->   S
+
+    Parameters
+    ----------
+    assumptions
+        In ISL's syntax: ``"n >= 1 and n mod 16 = 0"``.
+
+    Raises
+    ------
+    TransformError
+        ``syntax-domain``, ``unknown-parameter``, ``contradiction``.
+
+    Notes
+    -----
+    Changes the meaning on purpose: the kernel stands for the program on fewer sizes.
+    """
+    return Assume(assumptions)(kernel)
+
+
+@dataclass(frozen=True)
+class FixParameters(Transform):
+    """Replace integer parameters by numbers."""
+
+    name: ClassVar[str] = "fix_parameters"
+    changes_meaning: ClassVar[bool] = True
+    values: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> FixParameters:
+        return cls(tuple(given.items()))
+
+    def given(self) -> dict[str, object]:
+        return dict(self.values)
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        for name, value in self.values:
+            if name not in kernel.parameters:
+                yield unknown_name("parameter", name, kernel.parameters)
+            elif type(value) is not int:
+                yield Diagnostic("bad-value", f"parameter '{name}' cannot be {value!r}", hints=("give an integer",))
+            elif fixed_set(kernel.assumptions, {name: int(value)}).is_empty():
+                yield Diagnostic(
+                    "contradiction",
+                    f"{name} = {value} contradicts the assumptions",
+                    (f"assumed: {kernel.assumptions}",),
+                    ("give a value that the kernel was made for, or make it with other assumptions",),
+                )
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        values = {name: int(value) for name, value in self.values}
+        result = _fixed_kernel(kernel, values)
+        if kernel.reference is None:
+            return result
+        base = _fixed_kernel(kernel.reference.kernel, values)
+        conditions = bounds_conditions(base)
+        base, result = replace(base, conditions=conditions), replace(result, conditions=conditions)
+        return replace(result, reference=replace(kernel.reference, kernel=base))
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        return bounds_violations(after)
+
+
+def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
+    parameters = tuple(name for name in kernel.parameters if name not in values)
+    space = parameter_space(parameters)
+
+    def fixed(domain: isl.Set) -> isl.Set:
+        return align(fixed_set(domain, values), space)
+
+    numbers = {name: Affine((), value) for name, value in values.items()}
+
+    def instruction(old: Instruction) -> Instruction:
+        return replace(
+            old,
+            origin=_fixed_origin(old.origin, numbers),
+            domain=fixed(old.domain),
+            terms=tuple(Term(term.inames, fixed(term.domain)) for term in old.terms),
+            assignee=substitute(old.assignee, values),
+            expression=substitute(old.expression, values),
+            predicates=tuple(substitute(predicate, values) for predicate in old.predicates),
+            reads=old.reads - values.keys(),
+        )
+
+    arguments = tuple(new for old in kernel.arguments if (new := fixed_argument(old, values)) is not None)
+    rules = {
+        name: rule.mapped(lambda value: substitute(value, values))
+        for name, rule in kernel.substitutions.items()
+    }
+    return replace(
+        kernel,
+        parameters=parameters,
+        assumptions=fixed(kernel.assumptions),
+        domains=tuple(new for piece in kernel.domains for new in fixed_domains(piece, values)),
+        instructions=tuple(instruction(old) for old in kernel.instructions),
+        arguments=arguments,
+        temporaries={
+            name: replace(temporary, shape=fixed_extents(temporary.shape, values))
+            for name, temporary in kernel.temporaries.items()
+        },
+        substitutions=rules,
+        fixed={**kernel.fixed, **values},
+    )
+
+
+def _fixed_origin(origin: Origin, numbers: Mapping[str, Affine]) -> Origin:
+    """Return *origin* with numbers in the place of parameters, which a reversal or a shift may have put there."""
+    return replace(origin, forms={iname: form.substitute(numbers) for iname, form in origin.forms.items()})
+
+
+def fix_parameters(kernel: LoopKernel, /, **values: Annotated[int, EXPLAINED]) -> LoopKernel:
+    """Replace integer parameters by numbers; they are no arguments any more.
+
+    ::
+
+        for i in [0, n): S   with n=1000   ->   for i in [0, 1000): S
+
+    Raises
+    ------
+    TransformError
+        ``unknown-parameter``, ``bad-value``, ``contradiction``, ``out-of-bounds``.
+
+    Notes
+    -----
+    Changes the meaning on purpose.  Source: Loopy's transform of the same name.
+    """
+    return FixParameters(tuple(values.items()))(kernel)
+
+
+@dataclass(frozen=True)
+class AddDtypes(Transform):
+    """State the element types of arrays, scalars and temporaries."""
+
+    name: ClassVar[str] = "add_dtypes"
+    changes_meaning: ClassVar[bool] = True
+    dtypes: tuple[tuple[str, str], ...]
+
+    def given(self) -> dict[str, object]:
+        return {"dtypes": dict(self.dtypes)}
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        known = {argument.name: argument.dtype for argument in kernel.arguments}
+        known.update((name, temporary.dtype) for name, temporary in kernel.temporaries.items())
+        for name, dtype in self.dtypes:
+            if name not in known:
+                yield unknown_name("variable", name, known)
+                continue
+            try:
+                wanted = to_dtype(dtype)
+            except KernelError as error:
+                yield from error.found
+                continue
+            old = known[name]
+            if old is not None and old != wanted:
+                yield Diagnostic(
+                    "type-conflict",
+                    f"'{name}' is {dtype_name(old)} already and cannot become {dtype_name(wanted)}",
+                    hints=("state the type in kernel_data",),
+                )
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        return (*type_violations(after), *bound_violations(after))
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        wanted = {name: to_dtype(dtype) for name, dtype in self.dtypes}
+
+        def stated(old: LoopKernel) -> LoopKernel:
+            arguments = tuple(replace(a, dtype=wanted.get(a.name, a.dtype)) for a in old.arguments)
+            temporaries = {
+                name: replace(t, dtype=wanted.get(name, t.dtype)) for name, t in old.temporaries.items()
+            }
+            return infer_dtypes(replace(old, arguments=arguments, temporaries=temporaries))
+
+        result = stated(kernel)
+        if kernel.reference is None:
+            return result
+        return replace(result, reference=replace(kernel.reference, kernel=stated(kernel.reference.kernel)))
+
+
+def add_dtypes(kernel: LoopKernel, dtypes: Mapping[str, object]) -> LoopKernel:
+    """State the element types of arrays, scalars and temporaries; the rest is inferred anew.
+
+    ::
+
+        a: <unknown>   with {"a": np.float32}   ->   a: float32
+
+    Raises
+    ------
+    TransformError
+        ``unknown-variable``, ``unknown-dtype``, ``type-conflict``.
+    """
+    names: list[tuple[str, str]] = []
+    for key, dtype in dtypes.items():
+        found = find_dtype(dtype)
+        # what is no type is refused by the checks
+        spelling = type_words(dtype) if found is None else type_spelling(found)
+        names.extend((name, spelling) for name in names_of(key))
+    return AddDtypes(tuple(names))(kernel)
+
+
+@dataclass(frozen=True)
+class SetTemporaryAddressSpace(Transform):
+    """Say where temporaries live."""
+
+    name: ClassVar[str] = "set_temporary_address_space"
+    temp_var_names: tuple[str, ...]
+    address_space: str
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        for name in self.temp_var_names:
+            if name not in kernel.temporaries:
+                yield unknown_name("temporary", name, kernel.temporaries)
+        if self.address_space not in {space.value for space in AddressSpace}:
+            yield Diagnostic(
+                "bad-address-space",
+                f"no address space '{self.address_space}'",
+                hints=("one of auto, private, local, global",),
+            )
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        space = AddressSpace(self.address_space)
+        temporaries = {
+            name: replace(t, address_space=space) if name in self.temp_var_names else t
+            for name, t in kernel.temporaries.items()
+        }
+        return replace(kernel, temporaries=temporaries)
+
+
+def set_temporary_address_space(
+    kernel: LoopKernel, temp_var_names: str | Sequence[str], address_space: AddressSpace | str
+) -> LoopKernel:
+    """Say where temporaries live: ``"private"`` to a thread, ``"local"`` (shared by a block), ``"global"``, ``"auto"``.
+
+    ::
+
+        float t;   with "local"   ->   __shared__ float t;
+
+    Raises
+    ------
+    TransformError
+        ``unknown-temporary``, ``bad-address-space``.
+
+    Notes
+    -----
+    That every reader still finds the value is proven when the schedule is made.
+    """
+    space = address_space.value if isinstance(address_space, AddressSpace) else address_space
+    return SetTemporaryAddressSpace(names_of(temp_var_names), space)(kernel)
+

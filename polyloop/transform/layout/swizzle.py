@@ -1,0 +1,194 @@
+"""``swizzle``: the elements of each row of a shared array change places, so that columns lie in different banks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from polyloop.cost.bank_conflicts import BankConflicts, bank_conflicts
+from polyloop.dataflow.address_spaces import place
+from polyloop.errors import Diagnostic, unknown_name
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.kernel.swizzle import Swizzle as Layout
+from polyloop.kernel.swizzle import swizzle_problem
+from polyloop.program.expand_lanes import with_lanes
+from polyloop.transform.base import Transform
+from polyloop.transform.loops.auto_local import assign_auto
+
+__all__ = ["Swizzle", "get_bank_conflicts", "swizzle"]
+
+_FASTEST_BYTES = 128
+"""A row of all banks [bytes]."""
+
+
+def get_bank_conflicts(kernel: LoopKernel, array: str | None = None) -> tuple[BankConflicts, ...]:
+    """Return what each access of shared arrays costs, exactly: the turns that shared memory takes for a warp.
+
+    Parameters
+    ----------
+    array
+        A shared array; by default all are looked at.
+
+    Raises
+    ------
+    VerificationError
+        Where the kernel's threads cannot be told, as when its schedule is made.
+
+    Notes
+    -----
+    Threads are counted one by one, in full tiles.  An access of which data decides about a subscript says so in
+    ``unknown``.
+    """
+    known = _known_conflicts(kernel)
+    if array not in known:
+        known[array] = bank_conflicts(with_lanes(assign_auto(kernel)), array)
+    return known[array]
+
+
+@memoised
+def _known_conflicts(kernel: LoopKernel) -> dict[str | None, tuple[BankConflicts, ...]]:
+    del kernel
+    return {}
+
+
+@dataclass(frozen=True)
+class Swizzle(Transform):
+    """Let the elements of each row of a shared array change places."""
+
+    name: ClassVar[str] = "swizzle"
+    ary_name: str
+    bits: int | None = None
+    base: int | None = None
+    shift: int | None = None
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if self.ary_name not in kernel.temporaries:
+            yield unknown_name("temporary", self.ary_name, kernel.temporaries)
+            return
+        temporary = kernel.temporaries[self.ary_name]
+        for name, value in (("bits", self.bits), ("base", self.base), ("shift", self.shift)):
+            least = 0 if name == "base" else 1
+            if value is not None and (type(value) is not int or not least <= value <= _MOST):
+                yield _bad(f"{name} cannot be {value!r}", hint=f"give a number from {least} to {_MOST}")
+                return
+        space = place(assign_auto(kernel)).spaces[self.ary_name]
+        if space is not AddressSpace.LOCAL:
+            yield _bad(
+                f"'{self.ary_name}' is {space}: only shared memory has banks",
+                hint="swizzle an array that threads of a block share",
+            )
+            return
+        nesting = temporary.nesting()
+        row = temporary.row()
+        if self.bits is None and isinstance(row, int) and row & (row - 1):
+            yield _bad(f"'{self.ary_name}' cannot be swizzled", _not_a_power(row), hint=_PAD)
+            return
+        if problem := swizzle_problem(self.layout(kernel), row, nesting):
+            hint = _FIT if isinstance(row, int) and not row & (row - 1) else _PAD
+            yield _bad(f"'{self.ary_name}' cannot be swizzled", problem, hint=hint)
+
+    def layout(self, kernel: LoopKernel) -> Layout:
+        """Return the layout, with what was left open chosen."""
+        temporary = kernel.temporaries[self.ary_name]
+        row = temporary.row()
+        length = row.bit_length() - 1 if isinstance(row, int) else 0
+        size = 4 if temporary.dtype is None else temporary.dtype.itemsize
+        base = self.base
+        if base is None:
+            widest = max((entry.nbytes for entry in self._counted(kernel)), default=size)
+            base = max(0, (widest // size).bit_length() - 1)
+        bits = self.bits
+        if bits is None:
+            bits = max(1, min(length, (_FASTEST_BYTES // size).bit_length() - 1) - base)
+        return Layout(bits, base, length - base if self.shift is None else self.shift)
+
+    def _counted(self, kernel: LoopKernel) -> tuple[BankConflicts, ...]:
+        return get_bank_conflicts(kernel, self.ary_name)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        new = replace(kernel.temporaries[self.ary_name], swizzle=self.layout(kernel))
+        return replace(kernel, temporaries={**kernel.temporaries, self.ary_name: new})
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        old = {_key(entry): entry for entry in self._counted(before)}
+        for entry in self._counted(after):
+            known = old.get(_key(entry))
+            if known is not None and entry.nbytes < known.nbytes:
+                temporary = after.temporaries[self.ary_name]
+                size = 4 if temporary.dtype is None else temporary.dtype.itemsize
+                keeps = 1 if temporary.swizzle is None else 2**temporary.swizzle.base
+                yield Diagnostic(
+                    "bad-swizzle",
+                    f"the swizzle would tear apart the vectors of {known.nbytes} bytes in '{entry.access}'",
+                    (f"{temporary.swizzle} keeps groups of {keeps} together",),
+                    (f"give base={(known.nbytes // size).bit_length() - 1} or more",),
+                    sites=(after.instruction(entry.instruction).site(),),
+                )
+                return
+
+    def note(self, before: LoopKernel, after: LoopKernel) -> str:
+        old = {_key(entry): entry for entry in self._counted(before)}
+        parts = [str(after.temporaries[self.ary_name].swizzle)]
+        for entry in self._counted(after):
+            was = old.get(_key(entry))
+            if was is not None and not (was.unknown or entry.unknown) and (was.conflicts or entry.conflicts):
+                verb = "writes" if entry.is_write else "reads"
+                parts.append(
+                    f"{entry.instruction} {verb} {entry.access} in {was.turns:.3g} times the turns it needs before, "
+                    f"{entry.turns:.3g} after"
+                )
+        return "; ".join(parts)
+
+
+_MOST = 16
+
+
+def _key(entry: BankConflicts) -> tuple[str, str, bool]:
+    return entry.instruction, entry.access, entry.is_write
+
+
+def _not_a_power(row: int) -> str:
+    return f"its rows have {row} elements, which is no power of two"
+
+
+_FIT = "of rows of 2**k elements, base + bits can be at most k, and base + shift must be at least k"
+_PAD = "pad the rows instead (pl.add_padding), or choose tiles whose rows have 2**k elements"
+
+
+def _bad(message: str, *notes: str, hint: str) -> Diagnostic:
+    return Diagnostic("bad-swizzle", message, notes, (hint,))
+
+
+def swizzle(
+    kernel: LoopKernel, ary_name: str, bits: int | None = None, base: int | None = None, shift: int | None = None
+) -> LoopKernel:
+    """Let the elements of each row of a shared array change places, so that columns lie in different banks.
+
+    ::
+
+        __shared__ float t[32][32];   t[x][y]   ->   t[x][y ^ (x & 31)]        (bits=5, base=0)
+
+    Parameters
+    ----------
+    ary_name
+        A temporary in shared memory, of which the rows (the axis that is stored contiguously) have ``2**k`` elements.
+    bits, base, shift
+        Bits ``base + shift`` and up of an element's number, ``bits`` of them, are XORed into bits ``base`` and up.
+        By default ``base`` keeps together what the widest access moves, ``shift`` takes the lowest bits of the number
+        of the row, and ``bits`` are as many as spread a column over all banks.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-temporary``, ``bad-swizzle``: rows that are no power of two, padded or with strides; an array that is
+        not shared; vectors that would be torn apart.
+
+    Notes
+    -----
+    A layout of the array: the program and its analysis keep the subscripts.  The line in the trace counts the turns
+    that shared memory takes for the accesses of a warp before and after (:func:`get_bank_conflicts`).  Source: the
+    parameters are those of CUTLASS's ``Swizzle<B, M, S>``.
+    """
+    return Swizzle(ary_name, bits, base, shift)(kernel)

@@ -1,0 +1,135 @@
+"""Inames tagged ``l.auto``: spread over the threads of the block, once its size is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import pymbolic.primitives as p
+
+from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.instruction import Evaluation, Instruction, Move
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import AutoLocal, InameTag, LocalAxis, ThreadDigit, Unroll, is_thread
+from polyloop.mapping.mixed_radix import threads_combine
+from polyloop.mapping.thread_mapping import axes_of
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import Row, constant_bounds
+from polyloop.program.digits_to_axes import with_digit_axes
+from polyloop.transform.loops.inames import Replacement, replace_iname
+
+__all__ = ["assign_auto", "split_off"]
+
+
+def assign_auto(kernel: LoopKernel) -> LoopKernel:
+    """Return *kernel* with its ``l.auto`` inames spread over the threads of the block, where its size is known.
+
+    The inames of one instruction are taken from the last (contiguous) to the first, thread axes from ``l.0`` up.
+    An iname longer than its axis is split; what is left over goes to the next axis or is unrolled.  Where the
+    values depend on the thread already, each thread computes its own, and nothing is spread.
+    """
+    kernel = with_digit_axes(kernel)
+    sizes = axes_of(kernel).extents
+    if not sizes or any(extent is None for extent in sizes.values()):
+        return kernel
+    for instruction in kernel.instructions:
+        waiting = [x for x in instruction.inames if isinstance(kernel.iname_tags.get(x), AutoLocal)]
+        if waiting:
+            own_thread = any(is_thread(kernel.tag(x)) for x in instruction.inames)
+            axes = {} if own_thread else {axis: extent for axis, extent in sizes.items() if extent is not None}
+            kernel = _spread(kernel, instruction, waiting, axes)
+    return kernel
+
+
+def _spread(
+    kernel: LoopKernel, instruction: Instruction, waiting: list[str], sizes: Mapping[str, int]
+) -> LoopKernel:
+    tags = dict(kernel.iname_tags)
+    match instruction.origin:
+        case Evaluation(name) | Move(name):
+            array = kernel.arrays().get(name)
+        case _:
+            array = None
+    if not (isinstance(array, ArrayArg) and array.order == "F"):
+        waiting = waiting[::-1]
+    extents = {x: _extent(kernel, instruction, x) for x in waiting}
+    for name in waiting:
+        tags.pop(name)
+    kernel = replace(kernel, iname_tags=tags)
+    waiting = [x for x in waiting if extents[x] > 1]
+    for tag, size in _shares(kernel, [extents[x] for x in waiting], sizes):
+        iname = waiting.pop(0)
+        extent = extents[iname]
+        if extent > size:
+            outer, iname, kernel = split_off(kernel, iname, size)
+            extents[outer] = -(-extent // size)
+            waiting.append(outer)
+        kernel = replace(kernel, iname_tags={**kernel.iname_tags, iname: tag})
+    left = dict(kernel.iname_tags)
+    for iname in waiting:
+        if iname in kernel.inames and extents[iname] <= _UNROLLED:
+            left[iname] = Unroll()
+    return replace(kernel, iname_tags=left)
+
+
+def split_off(kernel: LoopKernel, iname: str, size: int, suffix: str = "inner") -> tuple[str, str, LoopKernel]:
+    """Return an iname divided by *size*: the names of the outer and the inner one, and the kernel."""
+    outer, inner = kernel.fresh(f"{iname}_outer"), kernel.fresh(f"{iname}_{suffix}")
+    box = (Row(Affine.variable(inner)), Row(Affine(((inner, -1),), size - 1)))
+    text = p.Sum((p.Product((size, p.Variable(outer))), p.Variable(inner)))
+    change = Replacement(iname, (outer, inner), Affine.make([(outer, size), (inner, 1)]), box, text)
+    return outer, inner, replace_iname(kernel, change)
+
+
+def _shares(kernel: LoopKernel, extents: Sequence[int], sizes: Mapping[str, int]) -> list[tuple[InameTag, int]]:
+    """Return the tag of each of the first inames, of these *extents*, and how many of its values are on threads.
+
+    An iname gets a thread axis; or, where that would leave more threads idle, a digit of the number of the thread.
+    """
+    by_axis = [(LocalAxis(int(axis[2:])), size) for axis, size in sizes.items()][: len(extents)]
+    if not sizes or threads_combine(kernel) is not None:
+        return list(by_axis)
+    forced = any(isinstance(tag, ThreadDigit) for tag in kernel.iname_tags.values())
+    digits: list[tuple[InameTag, int]] = []
+    threads = prod(sizes.values())
+    stride, even = 1, True
+    for extent in extents:
+        left = threads // stride
+        if left <= 1:
+            break
+        size = min(extent, left)
+        even = even and threads % (stride * size) == 0
+        whole = stride * size == threads
+        digits.append((ThreadDigit(stride, None if whole else size), size))
+        stride *= size
+    if forced or (even and _passes(extents, digits) < _passes(extents, by_axis)):
+        return digits
+    return list(by_axis)
+
+
+def _passes(extents: Sequence[int], shares: Sequence[tuple[InameTag, int]]) -> int:
+    """Return how often each thread has a turn."""
+    sizes = [size for _, size in shares] + [1] * (len(extents) - len(shares))
+    return prod(-(-extent // size) for extent, size in zip(extents, sizes, strict=True))
+
+
+_UNROLLED = 16
+"""Copy loops of at most this many iterations are unrolled, so that their loads are in flight together."""
+
+
+def _extent(kernel: LoopKernel, instruction: Instruction, iname: str) -> int:
+    if isinstance(instruction.origin, Move):
+        most = constant_bounds(instruction.domain, instruction.inames.index(iname))[1]
+        return 1 if most is None else most + 1  # None where no element is moved at all
+    temporary = kernel.temporaries[instruction.target]
+    form = instruction.assignee.index_tuple
+    position = next((i for i, index in enumerate(form) if variables(index) == {iname}), None)
+    if position is None:  # a part of a subscript: it was split
+        most = constant_bounds(instruction.domain, instruction.inames.index(iname))[1]
+        return 1 if most is None else most + 1
+    assert temporary.shape is not None
+    extent = temporary.shape[position]
+    assert isinstance(extent, int)
+    return extent

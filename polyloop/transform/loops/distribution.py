@@ -1,0 +1,113 @@
+"""``distribute_loops``: one loop becomes several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from polyloop.errors import Diagnostic
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import axis_name
+from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.instructions.selection import selected, selection_violations
+from polyloop.transform.loops.fusion import between
+from polyloop.transform.loops.merge import fresh_block, in_block, open_loops
+from polyloop.transform.loops.nests import explained, nest_violations
+
+__all__ = ["DistributeLoops", "distribute_loops"]
+
+
+@dataclass(frozen=True)
+class DistributeLoops(Transform):
+    """Give groups of instructions of one loop a loop each."""
+
+    name: ClassVar[str] = "distribute_loops"
+    iname: str
+    groups: tuple[str, ...]
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if found := tuple(iname_violations(kernel, self.iname)):
+            yield from found
+            return
+        if axis_name(kernel.tag(self.iname)) is not None:
+            yield Diagnostic(
+                "iname-tagged",
+                f"iname '{self.iname}' is tagged '{kernel.tag(self.iname)}', so there is no loop",
+                hints=("threads need no loop to be distributed: barriers are placed between the instructions",),
+            )
+        seen: dict[str, str] = {}
+        for group in self.groups:
+            problems = tuple(selection_violations(kernel, group, self.name, [self.iname]))
+            yield from problems
+            for name in () if problems else self._members(kernel, group):
+                if name in seen:
+                    message = f"'{name}' fits both '{seen[name]}' and '{group}'"
+                    yield Diagnostic("bad-groups", message, hints=("each instruction goes into one loop",))
+                    return
+                seen[name] = group
+        if not self.groups:
+            yield Diagnostic("bad-groups", "no group is given", hints=('distribute_loops(knl, "i", "id:b*")',))
+
+    def _members(self, kernel: LoopKernel, group: str) -> list[str]:
+        return [name for name in selected(kernel, group, self.name) if self.iname in kernel.instruction(name).inames]
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        start = fresh_block(kernel)
+        numbers = {
+            name: start + n for n, group in enumerate(self.groups) for name in self._members(kernel, group)
+        }
+        instructions = tuple(
+            in_block(i, self.iname, numbers[i.id]) if i.id in numbers else i for i in kernel.instructions
+        )
+        return replace(kernel, instructions=instructions)
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        for group in self.groups:
+            loops = open_loops(after, self.iname, self._members(before, group))
+            if len(loops) > 1:
+                names = between(after, loops)
+                yield Diagnostic(
+                    "cannot-distribute",
+                    f"the instructions of '{group}' do not fit into one loop over '{self.iname}'",
+                    (f"{' and '.join(map(repr, names))} has to stand between them",),
+                    ("put what stands between into the group too, or make two groups",),
+                    sites=(after.instruction(names[0]).site(),),
+                )
+                return
+        for finding in nest_violations(after):
+            hints = ("keep them in one loop, or give the temporary between them an axis for the loop",)
+            yield explained(finding, f"loop '{self.iname}' cannot be distributed", hints)
+            return
+
+
+def distribute_loops(kernel: LoopKernel, iname: str, groups: str | Sequence[str]) -> LoopKernel:
+    """Give groups of instructions of one loop a loop each (distribution, fission).
+
+    ::
+
+        for i:  S(i);  T(i)       with  iname="i", groups="id:T"
+        ->
+        for i:  S(i)
+        for i:  T(i)
+
+    Parameters
+    ----------
+    iname
+        The loop; loops around it stay shared.
+    groups
+        Match expressions.  The instructions of each get a loop of their own; those of none keep the one that they have.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``iname-tagged``, ``unknown-instruction``, ``no-match``, ``bad-groups``;
+        ``cannot-distribute``, where something has to stand between instructions of one group; ``illegal-order``, with
+        two instances, where a value would be overwritten before it is read, as that of a scalar is.
+
+    Notes
+    -----
+    Source: Kuck, Kuhn, Padua, Leasure and Wolfe, "Dependence graphs and compiler optimizations", POPL 1981,
+    https://doi.org/10.1145/567532.567555.
+    """
+    return DistributeLoops(iname, (groups,) if isinstance(groups, str) else tuple(groups))(kernel)

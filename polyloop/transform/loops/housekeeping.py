@@ -1,0 +1,384 @@
+"""Inames added to instructions, taken out of the domains, or made unique to their reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import islpy as isl
+
+from polyloop.errors import Diagnostic
+from polyloop.frozen import replace
+from polyloop.kernel.domains import domain_for, outer_inames
+from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import axis_name
+from polyloop.poly.sets import insert_dims, parameter_space, project_onto, reorder, sample_set
+from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.instructions.matching import match_violations
+from polyloop.transform.instructions.selection import selected, selection_violations
+from polyloop.transform.loops.merge import renaming
+from polyloop.transform.loops.nests import data_violations, nest_violations
+from polyloop.transform.loops.remap import remap_inames
+from polyloop.transform.staging.staged import names_of
+
+__all__ = [
+    "AddInamesForUnusedHwAxes",
+    "AddInamesToInsn",
+    "MakeReductionInamesUnique",
+    "RemoveUnusedInames",
+    "add_inames_for_unused_hw_axes",
+    "add_inames_to_insn",
+    "make_reduction_inames_unique",
+    "remove_unused_inames",
+]
+
+
+def _used(kernel: LoopKernel) -> set[str]:
+    """Return the inames that some instruction has, or that bounds of another iname use."""
+    found = {x for i in kernel.instructions for x in (*i.inames, *(x for term in i.terms for x in term.inames))}
+    return found.union(*outer_inames(kernel.domains).values())
+
+
+@dataclass(frozen=True)
+class RemoveUnusedInames(Transform):
+    """Take inames out of the domains that nothing uses."""
+
+    name: ClassVar[str] = "remove_unused_inames"
+    inames: tuple[str, ...] | None = None
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        used = _used(kernel)
+        for iname in self.inames or ():
+            yield from iname_violations(kernel, iname)
+            if iname in used:
+                yield Diagnostic(
+                    "iname-in-use",
+                    f"iname '{iname}' is in use",
+                    hints=("without inames=, all that are not in use go",),
+                )
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        used = _used(kernel)
+        gone = [x for x in kernel.inames if x not in used and (self.inames is None or x in self.inames)]
+        domains = []
+        for piece in kernel.domains:
+            left = tuple(x for x in piece.inames if x not in gone)
+            if left == piece.inames:
+                domains.append(piece)
+            elif left:
+                domains.append(replace(piece, inames=left, set=project_onto(piece.set, piece.inames, left)))
+        return replace(
+            kernel,
+            domains=tuple(domains) or kernel.domains,
+            iname_tags={x: tag for x, tag in kernel.iname_tags.items() if x not in gone},
+            slabs={x: slab for x, slab in kernel.slabs.items() if x not in gone},
+            tile_inames=kernel.tile_inames - set(gone),
+            loop_priority=tuple(
+                left for chain in kernel.loop_priority if len(left := tuple(x for x in chain if x not in gone)) > 1
+            ),
+        )
+
+
+def remove_unused_inames(kernel: LoopKernel, inames: str | Sequence[str] | None = None) -> LoopKernel:
+    """Take inames out of the domains that no instruction and no bound uses.
+
+    ::
+
+        {[i, j]: 0 <= i, j < n},  a[i] = 0     ->     {[i]: 0 <= i < n},  a[i] = 0
+
+    Parameters
+    ----------
+    inames
+        Which; by default all that are not in use.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``iname-in-use``.
+
+    Notes
+    -----
+    Always legal.  Source: Loopy's transform of the same name.
+    """
+    return RemoveUnusedInames(None if inames is None else names_of(inames))(kernel)
+
+
+@dataclass(frozen=True)
+class AddInamesToInsn(Transform):
+    """Let instructions run for every value of further inames."""
+
+    name: ClassVar[str] = "add_inames_to_insn"
+    inames: tuple[str, ...]
+    insn_match: str
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if found := [finding for iname in self.inames for finding in iname_violations(kernel, iname)]:
+            yield from found
+            return
+        if found := [*match_violations(kernel, [self.insn_match], self.name)]:
+            yield from found
+            return
+        for finding in data_violations(kernel, self.inames):
+            yield finding
+            return
+        for name in selected(kernel, self.insn_match, self.name):
+            instruction = kernel.instruction(name)
+            yield from _addition_violations(kernel, instruction, self.inames)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        ids = selected(kernel, self.insn_match, self.name)
+        return replace(
+            kernel,
+            instructions=tuple(
+                _with_inames(kernel, i, self.inames) if i.id in ids else i for i in kernel.instructions
+            ),
+        )
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        return nest_violations(after)
+
+
+def _addition_violations(
+    kernel: LoopKernel, instruction: Instruction, inames: Sequence[str]
+) -> Iterator[Diagnostic]:
+    """Yield that an instruction has one of *inames* for a reduction, or would not run where they have no values."""
+    for term in instruction.terms:
+        for iname in term.inames:
+            if iname in inames and iname not in instruction.inames:
+                copy = f"duplicate_inames(knl, '{iname}', within=\"id:{instruction.id}\")"
+                yield Diagnostic(
+                    "same-nest",
+                    f"'{instruction.id}' already reduces over '{iname}'",
+                    ("an iname is either a loop around an instruction or that of its reduction",),
+                    (f"rename the reduction's first: {copy}",),
+                    sites=(instruction.site(),),
+                )
+                return
+    if instruction.atomic:
+        yield Diagnostic(
+            "instance-lost",
+            f"'{instruction.id}' is an atomic update, which has to happen once, not for each value of other inames",
+            hints=("leave it as it is",),
+            sites=(instruction.site(),),
+        )
+        return
+    after = _with_inames(kernel, instruction, inames)
+    kept = project_onto(after.domain, after.inames, instruction.inames)
+    lost = instruction.domain.subtract(kept).intersect_params(kernel.assumptions)
+    values = sample_set(lost, instruction.inames)
+    if values is not None:
+        shown = ", ".join(f"{name}={value}" for name, value in values.items())
+        yield Diagnostic(
+            "instance-lost",
+            f"'{instruction.id}' would not run where {' and '.join(map(repr, inames))} has no value",
+            (f"for example with {shown}",),
+            ("state with assumptions= that the loop is not empty",),
+            sites=(instruction.site(),),
+        )
+
+
+def _with_inames(kernel: LoopKernel, instruction: Instruction, inames: Sequence[str]) -> Instruction:
+    """Return *instruction* inside of loops over *inames* too, which come innermost."""
+    new = [x for x in inames if x not in instruction.inames]
+    if not new:
+        return instruction
+    nest = (*instruction.inames, *new)
+    space = parameter_space(kernel.parameters)
+    allowed = domain_for(kernel.domains, nest, space)
+
+    def widened(domain: isl.Set, dims: tuple[str, ...], order: tuple[str, ...]) -> isl.Set:
+        wide = reorder(insert_dims(domain, len(dims), new), (*dims, *new), order)
+        others = [x for x in order if x not in nest]
+        limit = reorder(insert_dims(allowed, len(nest), others), (*nest, *others), order)
+        return wide.intersect(limit.align_params(wide.get_space()))
+
+    terms = tuple(
+        Term(order, widened(t.domain, t.inames, order))
+        for t in instruction.terms
+        for order in ((*nest, *t.inames[len(instruction.inames) :]),)
+    )
+    domain = widened(instruction.domain, instruction.inames, nest)
+    return replace(instruction, inames=nest, domain=domain, terms=terms)
+
+
+def add_inames_to_insn(kernel: LoopKernel, inames: str | Sequence[str], insn_match: str) -> LoopKernel:
+    """Let instructions run for every value of further inames: the same work again, where it does no harm.
+
+    ::
+
+        for i: S(i)     with  inames="j"
+        ->
+        for i: for j: S(i)
+
+    Parameters
+    ----------
+    inames
+        The inames to add; they come innermost.
+    insn_match
+        The instructions concerned.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``unknown-instruction``, ``data-decides``, ``same-nest``; ``instance-lost``, where the inames
+        may have no value; ``illegal-order``, with two instances, where running twice would change a value.
+
+    Notes
+    -----
+    Source: Loopy's transform of the same name.
+    """
+    return AddInamesToInsn(names_of(inames), insn_match)(kernel)
+
+
+@dataclass(frozen=True)
+class AddInamesForUnusedHwAxes(Transform):
+    """Let all threads run instructions that lack an iname on some of their axes."""
+
+    name: ClassVar[str] = "add_inames_for_unused_hw_axes"
+    within: str | None = None
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if found := tuple(selection_violations(kernel, self.within, self.name)):
+            yield from found
+            return
+        for name in selected(kernel, self.within, self.name):
+            instruction = kernel.instruction(name)
+            for axis, inames in _axes(kernel).items():
+                if len(inames) > 1 and not _has_axis(kernel, instruction, axis):
+                    yield Diagnostic(
+                        "axis-ambiguous",
+                        f"several inames are '{axis}': {', '.join(inames)}",
+                        (f"'{name}' has none, and which it is to get is not clear",),
+                        ("choose with add_inames_to_insn, or leave the instructions out with within=",),
+                        sites=(instruction.site(),),
+                    )
+                    return
+            yield from _addition_violations(kernel, instruction, _missing(kernel, instruction))
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        ids = selected(kernel, self.within, self.name)
+        return replace(
+            kernel,
+            instructions=tuple(
+                _with_inames(kernel, i, _missing(kernel, i)) if i.id in ids else i for i in kernel.instructions
+            ),
+        )
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        return nest_violations(after)
+
+
+def _axes(kernel: LoopKernel) -> dict[str, list[str]]:
+    """Return the inames on each axis that instructions use."""
+    found: dict[str, list[str]] = {}
+    for iname in dict.fromkeys(x for i in kernel.instructions for x in i.inames):
+        axis = axis_name(kernel.tag(iname))
+        if axis is not None:
+            found.setdefault(axis, []).append(iname)
+    return found
+
+
+def _has_axis(kernel: LoopKernel, instruction: Instruction, axis: str) -> bool:
+    return any(axis_name(kernel.tag(iname)) == axis for iname in instruction.inames)
+
+
+def _missing(kernel: LoopKernel, instruction: Instruction) -> tuple[str, ...]:
+    axes = _axes(kernel).items()
+    return tuple(inames[0] for axis, inames in axes if not _has_axis(kernel, instruction, axis))
+
+
+def add_inames_for_unused_hw_axes(kernel: LoopKernel, within: str | None = None) -> LoopKernel:
+    """Let all threads run instructions that lack an iname on some axis, each for itself.
+
+    ::
+
+        S, on the first thread of l.0     with i tagged l.0 elsewhere
+        ->
+        S, on every thread i
+
+    Where nothing is added, an instruction without an iname on an axis runs on the first thread of it if it writes what
+    others see, and on each thread if it writes what is private.
+
+    Parameters
+    ----------
+    within
+        The instructions concerned; all by default.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-instruction``, ``axis-ambiguous``, ``same-nest``, ``instance-lost``; ``illegal-parallel`` and
+        ``write-race``, with two instances.
+
+    Notes
+    -----
+    Source: Loopy's transform of the same name.
+    """
+    return AddInamesForUnusedHwAxes(within)(kernel)
+
+
+@dataclass(frozen=True)
+class MakeReductionInamesUnique(Transform):
+    """Give the reductions of each instruction inames of their own."""
+
+    name: ClassVar[str] = "make_reduction_inames_unique"
+    inames: tuple[str, ...] | None = None
+    within: str | None = None
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        for iname in self.inames or ():
+            yield from iname_violations(kernel, iname)
+        yield from selection_violations(kernel, self.within, self.name)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        ids = selected(kernel, self.within, self.name)
+        seen: set[str] = set()
+        for instruction in kernel.instructions:
+            own = [x for term in instruction.terms for x in term.inames if x not in instruction.inames]
+            shared = [x for x in dict.fromkeys(own) if x in seen and (self.inames is None or x in self.inames)]
+            if shared and instruction.id in ids:
+                names: dict[str, str] = {}
+                for iname in shared:
+                    names[iname] = kernel.fresh(iname, names.values())
+                kernel = remap_inames(kernel, renaming(kernel, names), [instruction.id])
+                own = [names.get(x, x) for x in own]
+            seen.update(own)
+        return kernel
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        return nest_violations(after)
+
+
+def make_reduction_inames_unique(
+    kernel: LoopKernel, inames: str | Sequence[str] | None = None, within: str | None = None
+) -> LoopKernel:
+    """Give the reductions of each instruction inames that no other instruction reduces over.
+
+    ::
+
+        a[i] = sum(k, ...);  b[i] = sum(k, ...)     ->     a[i] = sum(k, ...);  b[i] = sum(k_0, ...)
+
+    Parameters
+    ----------
+    inames
+        Which inames; all by default.
+    within
+        The instructions concerned; all by default.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``unknown-instruction``, ``copy-wrong-element``.
+
+    Notes
+    -----
+    Legal unless a value that is fetched ahead depends on the iname.  Two reductions over one iname in one instruction
+    keep sharing it.  Substitution rules with reductions are expanded where a name changes.  Source: Loopy's transform
+    of the same name.
+    """
+    return MakeReductionInamesUnique(None if inames is None else names_of(inames), within)(kernel)

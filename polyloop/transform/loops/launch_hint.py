@@ -1,0 +1,36 @@
+"""The distribution of loops that lets blocks run in two launches what one forbids: looked for to say it in a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from polyloop.errors import Site
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import Sequential
+from polyloop.transform.loops.merge import fresh_block, in_block
+
+__all__ = ["launch_hint"]
+
+
+def launch_hint(
+    kernel: LoopKernel, sites: Sequence[Site], is_legal: Callable[[LoopKernel], bool]
+) -> tuple[str, ...]:
+    """Return the hint that names a loop to be distributed so that *is_legal* holds, nothing if there is none.
+
+    *sites* are two instructions in one loop, of which blocks must not run the second before the first: what they cannot
+    wait for inside of a launch, an earlier launch has done.
+    """
+    known = {instruction.id: instruction for instruction in kernel.instructions}
+    pair = [known[site.instruction] for site in sites if site.instruction in known]
+    if len(pair) != 2 or kernel.waivers:  # without proofs, whatever one tries seems to help
+        return ()
+    first, second = pair
+    for iname in first.inames:
+        if iname in second.inames and isinstance(kernel.tag(iname), Sequential):
+            apart = in_block(second, iname, fresh_block(kernel))
+            after = replace(kernel, instructions=tuple(apart if i is second else i for i in kernel.instructions))
+            if is_legal(after):
+                call = f'pl.distribute_loops(knl, "{iname}", "id:{second.id}")'
+                return (f"give '{second.id}' a loop of its own first, and so a launch: {call}",)
+    return ()

@@ -1,0 +1,255 @@
+"""``map_domain``, ``shift``, ``reverse``: the inames of a nest become affine functions of others."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import islpy as isl
+
+from polyloop.errors import Diagnostic
+from polyloop.expr.printer import show
+from polyloop.kernel.kernel import LoopKernel, memoised
+from polyloop.poly.affine import Affine, to_expression
+from polyloop.poly.sets import parametric_interval
+from polyloop.transform.base import Transform
+from polyloop.transform.loops.maptext import read_map
+from polyloop.transform.loops.nests import data_violations, nest_violations, one_to_one, tagged_violations
+from polyloop.transform.loops.remap import Remap, alone, remap_inames, remap_violations
+from polyloop.transform.staging.staged import names_of
+
+__all__ = [
+    "AffineMapInames",
+    "MapDomain",
+    "Reverse",
+    "Shift",
+    "affine_map_inames",
+    "map_domain",
+    "reverse",
+    "shift",
+]
+
+
+@dataclass(frozen=True)
+class _Mapping(Transform):
+    """A transform that replaces inames as a map says."""
+
+    @abstractmethod
+    def text(self, kernel: LoopKernel) -> str:
+        """Return the map."""
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        change = self._change(kernel)
+        if isinstance(change, Diagnostic):
+            yield change
+            return
+        yield from tagged_violations(kernel, change.moved, "mapped")
+        yield from data_violations(kernel, change.old)
+        yield from remap_violations(kernel, change)
+
+    def _change(self, kernel: LoopKernel) -> Remap | Diagnostic:
+        text = self.text(kernel)
+        known = _changes(kernel)
+        if text not in known:
+            given = read_map(kernel, text)
+            known[text] = given if isinstance(given, Diagnostic) else one_to_one(kernel, given)
+        return known[text]
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        change = self._change(kernel)
+        assert isinstance(change, Remap), "violations come first"
+        return remap_inames(kernel, change)
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        return nest_violations(after)
+
+
+@memoised
+def _changes(kernel: LoopKernel) -> dict[str, Remap | Diagnostic]:
+    """Return what maps of the inames of *kernel* stand for, as far as somebody asked."""
+    del kernel
+    return {}
+
+
+@dataclass(frozen=True)
+class MapDomain(_Mapping):
+    """Replace inames by affine functions of them, one to one."""
+
+    name: ClassVar[str] = "map_domain"
+    transform_map: str
+
+    def text(self, kernel: LoopKernel) -> str:
+        del kernel
+        return self.transform_map
+
+
+@dataclass(frozen=True)
+class AffineMapInames(_Mapping):
+    """Replace inames by others that equations relate to them."""
+
+    name: ClassVar[str] = "affine_map_inames"
+    old_inames: tuple[str, ...]
+    new_inames: tuple[str, ...]
+    equations: tuple[str, ...]
+
+    def text(self, kernel: LoopKernel) -> str:
+        del kernel
+        conditions = " and ".join(self.equations)
+        return f"{{[{', '.join(self.old_inames)}] -> [{', '.join(self.new_inames)}]: {conditions}}}"
+
+
+@dataclass(frozen=True)
+class Shift(_Mapping):
+    """Add an amount to every value of an iname."""
+
+    name: ClassVar[str] = "shift"
+    iname: str
+    amount: int | str
+
+    def text(self, kernel: LoopKernel) -> str:
+        del kernel
+        return f"{{[{self.iname}] -> [{self.iname} + ({self.amount})]}}"
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before, after
+        return ()  # iterations keep their order
+
+
+@dataclass(frozen=True)
+class Reverse(_Mapping):
+    """Run a loop from its last iteration to its first."""
+
+    name: ClassVar[str] = "reverse"
+    iname: str
+
+    def text(self, kernel: LoopKernel) -> str:
+        piece = next((piece for piece in kernel.domains if self.iname in piece.inames), None)
+        if piece is None:
+            return f"{{[{self.iname}] -> [-{self.iname}]}}"
+        own = alone(piece, (self.iname,))
+        found = parametric_interval(own.set.intersect_params(kernel.assumptions), 0, own.inames)
+        names = set() if found is None else found[0].names() | found[1].names()
+        if found is None or not names <= set(kernel.parameters):
+            return f"{{[{self.iname}] -> [-{self.iname}]}}"
+        ends = found[0].scale(2).add(found[1]).add(Affine((), -1))
+        return f"{{[{self.iname}] -> [{show(to_expression(ends))} - {self.iname}]}}"
+
+
+def map_domain(kernel: LoopKernel, transform_map: str | isl.BasicMap | isl.Map) -> LoopKernel:
+    """Replace inames by affine functions of them: skew, rotate, reverse, shift or tile a nest.
+
+    ::
+
+        for i in [0, n):  for j in [0, m):  S(i, j)          with  "{[i, j] -> [t, j]: t = i + j}"
+        ->
+        for t in [0, n + m - 1):  for j in [max(0, t - n + 1), min(m, t + 1)):  S(t - j, j)
+
+    Parameters
+    ----------
+    transform_map
+        From the inames to replace to the new ones, one to one on their domain.  A name that stands on both sides stays
+        the iname that it is.  An entry on the right may be an expression: in ``"{[i, j] -> [i, j + i]}"`` the new
+        iname takes the name of the first old one in it that does not stay, here ``j``.  Parameters of the kernel need
+        no declaration.  The new inames are nested in the order in which the map lists them, in the places of the old.
+
+    Raises
+    ------
+    TransformError
+        ``bad-map``, ``unknown-iname``, ``name-taken``, ``bad-identifier``, ``reserved-name``; ``map-not-bijective``,
+        with two instances; ``map-not-affine``; ``partly-mapped``, where an instruction lacks one of the inames;
+        ``iname-tagged``, ``data-decides``; ``illegal-order`` and ``illegal-parallel``, with two instances, where the
+        new order would change a value.
+
+    Notes
+    -----
+    Everything that is known of an iname that does not stay is forgotten: ``slabs``, and which loops are tiles.  The
+    terms of a reduction come in the new order, which is refused for an ``ordered`` one.  Source: Wolf and Lam, "A loop
+    transformation theory and an algorithm to maximize parallelism", IEEE TPDS 2(4), 1991,
+    https://doi.org/10.1109/71.97902; the name is Loopy's.
+    """
+    return MapDomain(transform_map if isinstance(transform_map, str) else str(transform_map))(kernel)
+
+
+def affine_map_inames(
+    kernel: LoopKernel,
+    old_inames: str | Sequence[str],
+    new_inames: str | Sequence[str],
+    equations: str | Sequence[str | tuple[str, str]],
+) -> LoopKernel:
+    """Replace inames by others that equations relate to them.
+
+    ::
+
+        for i:  for j:  S(i, j)     with  "i, j", "t, u", ["t = i + j", "u = j"]
+        ->
+        for t:  for u:  S(t - u, u)
+
+    Parameters
+    ----------
+    equations
+        ``"t = i + j"``, or pairs of sides ``("t", "i + j")``.
+
+    Raises
+    ------
+    TransformError
+        What :func:`map_domain` raises.
+
+    Notes
+    -----
+    Source: Loopy's transform of the same name; :func:`map_domain` is the general form.
+    """
+    given = [equations] if isinstance(equations, str) else equations
+    texts = tuple(entry if isinstance(entry, str) else f"{entry[0]} = {entry[1]}" for entry in given)
+    return AffineMapInames(names_of(old_inames), names_of(new_inames), texts)(kernel)
+
+
+def shift(kernel: LoopKernel, iname: str, amount: int | str) -> LoopKernel:
+    """Add an amount to every value of an iname, which keeps its name.
+
+    ::
+
+        for i in [0, n):  S(i)     with  amount=2
+        ->
+        for i in [2, n + 2):  S(i - 2)
+
+    Parameters
+    ----------
+    amount
+        A number, or text with parameters of the kernel: ``"n - 1"``.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-map``, ``iname-tagged``, ``data-decides``.
+
+    Notes
+    -----
+    Always legal.  It prepares loops for :func:`fuse_loops`, where one runs ahead of the other.
+    """
+    return Shift(iname, amount)(kernel)
+
+
+def reverse(kernel: LoopKernel, iname: str) -> LoopKernel:
+    """Run a loop from its last iteration to its first.
+
+    ::
+
+        for i in [0, n):  S(i)
+        ->
+        for i in [0, n):  S(n - 1 - i)
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``iname-tagged``, ``data-decides``; ``illegal-order``, with two instances, where an iteration
+        needs another.
+
+    Notes
+    -----
+    Source: Wedel, "Fortran for the Texas Instruments ASC system", SIGPLAN Notices 10(3), 1975,
+    https://doi.org/10.1145/390015.808396.
+    """
+    return Reverse(iname)(kernel)

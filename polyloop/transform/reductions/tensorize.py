@@ -1,0 +1,288 @@
+"""``tensorize``: whole warps carry out a product of small matrices by one instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import ClassVar
+
+import pymbolic.primitives as p
+
+from polyloop.dataflow.address_spaces import place
+from polyloop.errors import Diagnostic, unknown_name
+from polyloop.expr.rewrite import reductions, variables
+from polyloop.expr.rules import expand_rules
+from polyloop.kernel.domains import iname_range
+from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.intrinsic import INTRINSICS, Matrix, MatrixIntrinsic, Part, declare_intrinsic
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.tags import Sequential, Unroll
+from polyloop.poly.affine import affine_of
+from polyloop.program.expand_lanes import with_lanes
+from polyloop.program.lower import loop_order
+from polyloop.transform.base import Transform
+from polyloop.transform.instructions.matching import match_violations, meant
+from polyloop.transform.loops.auto_local import assign_auto
+from polyloop.transform.loops.reorder import PrioritizeLoops
+from polyloop.transform.loops.split import SplitIname
+from polyloop.transform.loops.tag import TagInames, parallel_violations
+from polyloop.verification.matrix_instructions import matrix_problems
+
+__all__ = ["Tensorize", "tensorize"]
+
+
+@dataclass(frozen=True)
+class Tensorize(Transform):
+    """Let whole warps carry out a product of small matrices by one instruction."""
+
+    name: ClassVar[str] = "tensorize"
+    insns: str
+    intrinsic: str
+    inames: tuple[tuple[str, str], ...] = ()
+    ahead: bool = False
+
+    def given(self) -> dict[str, object]:
+        return {name: dict(value) if isinstance(value, tuple) else value for name, value in super().given().items()}
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if self.intrinsic not in INTRINSICS:
+            yield unknown_name("intrinsic", self.intrinsic, INTRINSICS)
+            return
+        if found := tuple(match_violations(kernel, [self.insns], self.name)):
+            yield from found
+            return
+        for instruction in meant(kernel, self.insns, self.name):
+            chosen = self._axes(kernel, instruction)
+            if isinstance(chosen, Diagnostic):
+                yield chosen
+                return
+        for split in self._splits(kernel):
+            yield from split.violations(kernel)
+        divided = self._divided(kernel)
+        for order in self._orders(kernel, divided):
+            if found := tuple(order.violations(divided)):
+                yield found[0]
+                return
+
+    def _value(self) -> MatrixIntrinsic:
+        return INTRINSICS[self.intrinsic]
+
+    def _axes(self, kernel: LoopKernel, instruction: Instruction) -> dict[str, str] | Diagnostic:
+        """Return the inames that the subscripts i, j and k are, or why there are none."""
+        found = reductions(expand_rules(instruction.expression, kernel.substitutions))
+        term = found[0].expr if len(found) == 1 else None
+        if instruction.matrix is not None or not isinstance(term, p.Product) or len(term.children) != 2:
+            has = "is carried out by one already" if instruction.matrix else "is no sum of products of two elements"
+            return self._refused(instruction, f"it {has}", "leave one sum(k, a[i, k]*b[k, j]) in the instruction")
+        left, right = term.children
+        if not isinstance(left, p.Subscript) or not isinstance(right, p.Subscript):
+            return self._refused(instruction, "its factors are no elements", "compute the factors beforehand")
+        orders = ((left, right), (right, left))
+        tried = [self._matched(kernel, instruction, found[0].inames, a, b) for a, b in orders]
+        return next((entry for entry in tried if not isinstance(entry, Diagnostic)), tried[0])
+
+    def _matched(
+        self, kernel: LoopKernel, instruction: Instruction, own: Sequence[str], a: p.Subscript, b: p.Subscript
+    ) -> dict[str, str] | Diagnostic:
+        left, right = variables(a), variables(b)
+        roles = {
+            "i": [x for x in instruction.inames if x in left - right],
+            "j": [x for x in instruction.inames if x in right - left],
+            "k": [x for x in own if x in left & right],
+        }
+        chosen: dict[str, str] = {}
+        for axis, candidates in roles.items():
+            extent = self._value().extents[axis]
+            wish = dict(self.inames).get(axis)
+            fits = [x for x in candidates if _is_free(kernel, x) and _extent(kernel, x) == extent]
+            fits = [x for x in fits if x == wish] if wish else _innermost(fits, b if axis == "j" else a)
+            if len(fits) != 1:
+                what = {"i": "a, and not b,", "j": "b, and not a,", "k": "a and b"}[axis]
+                listed = ", ".join(f"'{x}' of {_extent(kernel, x) or 'unknown length'}" for x in candidates) or "none"
+                has = "several inames" if fits else "no iname"
+                text = f"{has} of {extent} values, from 0 on and on no axis, by which {what} is subscripted: {listed}"
+                hint = f"split one by {extent}: the inner iname is {axis} of the intrinsic"
+                return self._refused(instruction, text, f"say which: inames={{'{axis}': ..}}" if fits else hint)
+            chosen[axis] = fits[0]
+        return chosen
+
+    def _refused(self, instruction: Instruction, note: str, hint: str) -> Diagnostic:
+        title = f"'{instruction.id}' cannot be carried out by {self.intrinsic}"
+        return Diagnostic("bad-tensorize", title, (note,), (hint,), sites=(instruction.site(),))
+
+    def _chosen(self, kernel: LoopKernel) -> dict[str, dict[str, str]]:
+        """Return the inames of each instruction that is meant."""
+        found = {}
+        for instruction in meant(kernel, self.insns, self.name):
+            axes = self._axes(kernel, instruction)
+            assert not isinstance(axes, Diagnostic), "violations were looked at"
+            found[instruction.id] = axes
+        return found
+
+    def _parts(self, kernel: LoopKernel) -> dict[str, list[tuple[str, Part]]]:
+        """Return the inames that an iname is divided into, from the lowest part on; of inames that are divided."""
+        found: dict[str, list[tuple[str, Part]]] = {}
+        for axes in self._chosen(kernel).values():
+            for axis in "ij":
+                parts = [part for part in self._value().layout("d") if part.axis == axis]
+                names = [f"{axes[axis]}_{'lane' if part.in_lane else 'reg'}" for part in parts]
+                numbered = [name if names.count(name) == 1 else f"{name}_{n}" for n, name in enumerate(names)]
+                if len(parts) > 1:
+                    found[axes[axis]] = list(zip(numbered, parts, strict=True))
+                else:
+                    found[axes[axis]] = [(axes[axis], parts[0])]
+        return found
+
+    def _splits(self, kernel: LoopKernel) -> Iterator[SplitIname]:
+        for iname, parts in self._parts(kernel).items():
+            left = iname
+            for number, (name, part) in enumerate(parts[:-1]):
+                rest = parts[-1][0] if number == len(parts) - 2 else f"{iname}_rest_{number}"
+                yield SplitIname(left, part.extent, rest, name, do_tagged_check=False)
+                left = rest
+
+    def _tags(self, kernel: LoopKernel) -> tuple[tuple[str, str], ...]:
+        tags = []
+        wide = self._wide(kernel)
+        for iname, parts in self._parts(kernel).items():
+            for name, part in parts:
+                digit = f"l/{part.place}%{part.extent}" if part.place > 1 else f"l%{part.extent}"
+                register = "vec" if part.stride == 1 and iname in wide else "unr"
+                tags.append((name, digit if part.in_lane else register))
+        return tuple(tags)
+
+    def _wide(self, kernel: LoopKernel) -> set[str]:
+        """Return the inames along which neighbouring results may be neighbours in memory; j where rows are stored."""
+        found = set()
+        for name, axes in self._chosen(kernel).items():
+            target = kernel.instruction(name).assignee
+            last = variables(target.index_tuple[-1]) if isinstance(target, p.Subscript) else frozenset()
+            found.add(axes["i"] if axes["i"] in last and axes["j"] not in last else axes["j"])
+        return found
+
+    def _divided(self, kernel: LoopKernel) -> LoopKernel:
+        tags = TagInames(self._tags(kernel), force=True)
+        for split in self._splits(kernel):
+            kernel = split.rewrite(kernel)
+        return tags.rewrite(kernel)
+
+    def _orders(self, kernel: LoopKernel, divided: LoopKernel) -> Iterator[PrioritizeLoops]:
+        """Yield that the loops over registers and over k lie inside of the other ones, that over k first."""
+        made = {axes["k"] for axes in self._chosen(kernel).values()}
+        made |= {name for name, _ in self._tags(kernel) if isinstance(divided.tag(name), Unroll)}
+        for instruction in meant(divided, self.insns, self.name):
+            for term in instruction.terms:
+                inner = [x for x in term.inames if x in made]
+                for x in loop_order(term.inames, divided.loop_priority):
+                    if x not in inner and isinstance(divided.tag(x), Sequential | Unroll):
+                        yield from (PrioritizeLoops((x, y)) for y in inner)
+                k = [x for x in inner if x not in instruction.inames]
+                yield from (PrioritizeLoops((*k, x)) for x in inner if x not in k)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        chosen, parts = self._chosen(kernel), self._parts(kernel)
+        result = self._divided(kernel)
+        for order in self._orders(kernel, result):
+            result = order.rewrite(result)
+        matrices = {
+            name: Matrix(
+                self._value(),
+                (
+                    *((axis, tuple((x, part.stride) for x, part in parts[axes[axis]])) for axis in "ij"),
+                    ("k", ((axes["k"], 1),)),
+                ),
+                self.ahead,
+            )
+            for name, axes in chosen.items()
+        }
+        instructions = tuple(replace(i, matrix=matrices.get(i.id, i.matrix)) for i in result.instructions)
+        return replace(result, instructions=instructions)
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        if found := tuple(parallel_violations(after, self._tags(before))):
+            return found
+        placement = place(with_lanes(assign_auto(after)))
+        return chain.from_iterable(
+            matrix_problems(placement, instruction)
+            for instruction in placement.program.kernel.instructions
+            if instruction.id in self._chosen(before)
+        )
+
+    def note(self, before: LoopKernel, after: LoopKernel) -> str:
+        return "; ".join(f"'{name}': {after.instruction(name).matrix}" for name in self._chosen(before))
+
+
+def _is_free(kernel: LoopKernel, iname: str) -> bool:
+    return isinstance(kernel.tag(iname), Sequential | Unroll)
+
+
+def _innermost(inames: Sequence[str], element: p.Subscript) -> list[str]:
+    """Return those of *inames* of which one step is one element along an axis, all if there are none."""
+    forms = [form for index in element.index_tuple if (form := affine_of(index)) is not None]
+    return [x for x in inames if any(form.coefficient(x) == 1 for form in forms)] or list(inames)
+
+
+def _extent(kernel: LoopKernel, iname: str) -> int | None:
+    """Return how many values an iname has, if they begin at 0 and are constant."""
+    low, high = iname_range(kernel, iname)
+    return high + 1 if low == 0 and high is not None else None
+
+
+def tensorize(
+    kernel: LoopKernel,
+    insns: str,
+    intrinsic: str | MatrixIntrinsic,
+    *,
+    inames: Mapping[str, str] | None = None,
+    ahead: bool = False,
+) -> LoopKernel:
+    """Let whole warps add up products of small matrices by one instruction: tensor cores.
+
+    ::
+
+        for i in [0, 16): for j in [0, 8):
+            c[i, j] = sum(k, a[i, k]*b[k, j])       k in [0, 16)
+        ->
+        lane (4*(i % 8) + j/2) of a warp has c[i, j] in register 2*(i/8) + j%2, and adds to its registers by
+        mma.sync.aligned.m16n8k16, for which the lanes load a and b as it wants them: by ldmatrix, if a tile in
+        shared memory has rows of whole, aligned pieces of 16 bytes, otherwise element by element
+
+    Parameters
+    ----------
+    insns
+        Instructions with one sum of products of two elements, as a match expression.
+    intrinsic
+        Name in the table of intrinsics (``mma_m16n8k16_f16``, ``mma_m16n8k16_bf16``, ``mma_m16n8k8_tf32``,
+        ``mma_m16n8k8_f64``, ..), or an intrinsic, which comes into the table.
+    inames
+        Subscript ``i``, ``j`` or ``k`` of the intrinsic -> the iname that it is, where several have its extent.
+    ahead
+        Whether the operands of one step are loaded while the products of the step before are added up, across barriers
+        too.  It takes twice the registers for operands, and an even number of steps: iterations of the one unrolled
+        loop that both operands depend on.
+
+    Returns
+    -------
+    LoopKernel
+        The inames ``i`` and ``j`` are split into ``.._lane``, on digits of the thread number, and ``.._reg``; warps
+        and tiles are a matter of the loops around them.  Where sizes are no multiples, zeros are loaded.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-intrinsic``, ``unknown-instruction``; ``bad-tensorize``: no iname with the right number of values,
+        other types than the intrinsic has, operands in private memory, a sum whose terms depend on i, j and k together,
+        terms that are ordered; ``priority-conflict``, and what :func:`tag_inames` raises.
+
+    Notes
+    -----
+    The order in which terms are added is that of the intrinsic; ``mma_m16n8k8_tf32`` rounds its operands to 11 bits.
+    Targets without the instruction add up as the kernel says, and an older device than the intrinsic asks for is
+    refused.  What later transforms make of the loops is checked when code is generated.  Source: PTX ISA,
+    "Warp Level Matrix Multiply-Accumulate Instructions".
+    """
+    if isinstance(intrinsic, MatrixIntrinsic):
+        declare_intrinsic(intrinsic)
+        intrinsic = intrinsic.name
+    return Tensorize(insns, intrinsic, tuple((inames or {}).items()), ahead)(kernel)

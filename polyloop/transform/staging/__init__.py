@@ -1,0 +1,1 @@
+"""Transforms of staging: values computed, fetched or kept ahead of their use, in shared memory, registers or lanes."""

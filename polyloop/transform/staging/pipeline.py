@@ -1,0 +1,352 @@
+"""``pipeline``: copies for later iterations while the present one computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
+
+import pymbolic.primitives as p
+
+from polyloop.dataflow.address_spaces import place
+from polyloop.errors import Diagnostic, unknown_name
+from polyloop.expr.nodes import array_name
+from polyloop.expr.rewrite import variables
+from polyloop.expr.rules import expand_rules
+from polyloop.kernel.arrays import AddressSpace, ArrayArg
+from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.layout import Nested
+from polyloop.kernel.tags import AutoLocal, Sequential, Unroll, UnrollHint, Vectorize
+from polyloop.poly.sets import constant_bounds
+from polyloop.proof.obligation import findings
+from polyloop.sync.async_copy import copy_obligations
+from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.staging.pipelining import Rotation, Via, copied_inames, piped, sliding
+from polyloop.transform.staging.staged import names_of
+from polyloop.verification.order import order_violations
+from polyloop.verification.values import value_violations
+
+__all__ = ["Pipeline", "pipeline"]
+
+_COPIED_BYTES: Final = (4, 8, 16)
+"""What one asynchronous copy moves."""
+
+
+@dataclass(frozen=True)
+class Pipeline(Transform):
+    """Fetch what later iterations of a loop use while the present one computes."""
+
+    name: ClassVar[str] = "pipeline"
+    iname: str
+    stages: int = 2
+    producers: tuple[str, ...] | None = None
+    via: str = "shared"
+    window: int | None = None
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        wrong = [*self._argument_violations(), *iname_violations(kernel, self.iname)]
+        wrong = wrong or [*_loop_violations(kernel, self.iname)] or [*self._producer_violations(kernel)]
+        if wrong:
+            yield from wrong
+            return
+        for rotation in self._rotations(kernel):
+            found = [*_rotation_violations(kernel, rotation), *_via_violations(kernel, rotation, Via(self.via))]
+            if found:
+                yield found[0]
+                return
+
+    def _argument_violations(self) -> Iterator[Diagnostic]:
+        known = [via.value for via in Via]
+        if self.via not in known:
+            yield unknown_name("way", self.via, known)
+        elif self.window is not None and type(self.window) is not int:
+            message = f"window={self.window!r} is not the number of an axis"
+            yield Diagnostic("not-sliding", message, hints=("window=0 for the first axis of the buffers",))
+        elif type(self.stages) is not int or self.stages < (2 if self.window is None or self.via != "shared" else 1):
+            yield Diagnostic(
+                "bad-stages",
+                f"{self.stages!r} stages are no pipeline",
+                ("each iteration uses one stage while the others are filled",),
+                ("stages=2 fetches one iteration ahead, stages=3 two",),
+            )
+        elif self.via == Via.REGISTERS.value and self.stages > 2:
+            yield Diagnostic(
+                "bad-stages",
+                f"registers hold the values of one iteration ahead, and not of {self.stages - 1}",
+                hints=("stages=2, or via='cp.async' for copies that need no registers",),
+            )
+
+    def _producer_violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if self.producers is None:
+            if not self._rotations(kernel):
+                yield Diagnostic(
+                    "no-producer",
+                    f"nothing is fetched ahead of its use in each iteration of '{self.iname}'",
+                    hints=("fetch a tile in this loop first: pl.add_prefetch, pl.precompute",),
+                )
+            return
+        known = {name: _buffer_of(kernel, name) for name in (*kernel.evaluations, *kernel.evaluations.values())}
+        for name in self.producers:
+            buffer = known.get(name)
+            if buffer is None:
+                finding = unknown_name("producer", name, known)
+                yield replace(finding, notes=("a producer is a temporary that a transform fills ahead of its use",))
+            elif self.iname not in (inames := kernel.instruction(kernel.evaluations[buffer]).inames):
+                yield Diagnostic(
+                    "not-in-loop",
+                    f"'{kernel.evaluations[buffer]}', which fills '{buffer}', is not in loop '{self.iname}'",
+                    (f"it is in {', '.join(map(repr, inames)) or 'no loop'}",),
+                    ("leave it out of the producers",),
+                    sites=(kernel.instruction(kernel.evaluations[buffer]).site(),),
+                )
+
+    def _rotations(self, kernel: LoopKernel) -> list[Rotation]:
+        """Return the buffers that are filled ahead."""
+        if self.producers is None:
+            chosen = [name for name, filler in kernel.evaluations.items()
+                      if _is_producer(kernel, kernel.instruction(filler), self.iname)]  # fmt: skip
+        else:
+            named = [_buffer_of(kernel, name) for name in dict.fromkeys(self.producers)]
+            chosen = [name for name in dict.fromkeys(named) if name is not None]
+        order = {instruction.id: number for number, instruction in enumerate(kernel.instructions)}
+        chosen.sort(key=lambda name: order[kernel.evaluations[name]])
+        return [Rotation(name, kernel.evaluations[name], self.iname, self.stages, self.window) for name in chosen]
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        rotations = self._rotations(kernel)
+        slides = (sliding(kernel, rotation) for rotation in rotations)
+        more = max((found[1] - 1 for found in slides if found is not None), default=0)
+        kernel = piped(kernel, rotations, Via(self.via))
+        _, back = kernel.slabs.get(self.iname, (0, 0))
+        slabs = {**kernel.slabs, self.iname: (self.stages - 1 + more, back)}
+        return replace(kernel, slabs=slabs, tile_inames=kernel.tile_inames | {self.iname})
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        yield from value_violations(after)
+        yield from order_violations(after)
+        yield from findings(after, copy_obligations(place(after)))
+
+    def note(self, before: LoopKernel, after: LoopKernel) -> str:
+        del after
+        if self.producers is not None:
+            return ""
+        return f"fetched ahead: {', '.join(rotation.buffer for rotation in self._rotations(before))}"
+
+
+def _buffer_of(kernel: LoopKernel, name: str) -> str | None:
+    """Return the temporary that *name*, or the instruction of that name, fills."""
+    if name in kernel.evaluations:
+        return name
+    return next((buffer for buffer, filler in kernel.evaluations.items() if filler == name), None)
+
+
+def _is_producer(kernel: LoopKernel, filler: Instruction, iname: str) -> bool:
+    """Return whether an instruction fetches something from global memory once in each iteration of *iname*."""
+    if iname not in filler.inames or filler.step is not None or _is_ahead(filler, iname):
+        return False
+    arrays, spaces = kernel.arrays(), place(kernel).spaces
+    fetches = any(name in arrays and spaces.get(name) is AddressSpace.GLOBAL for name in filler.reads)
+    return fetches and not _repeated(kernel, filler, iname)
+
+
+def _repeated(kernel: LoopKernel, filler: Instruction, iname: str) -> list[str]:
+    """Return the loops inside of *iname* in which *filler* fills the same elements again."""
+    inside = copied_inames(kernel, filler, iname)
+    bounds = {x: constant_bounds(filler.domain, filler.inames.index(x)) for x in inside}
+    once = {x for x, (low, high) in bounds.items() if low is not None and low == high}
+    return [x for x in inside if x not in once and x not in variables(filler.assignee)]
+
+
+def _is_ahead(filler: Instruction, iname: str) -> bool:
+    """Return whether an earlier pipeline of loop *iname* has given what *filler* fills places for its stages."""
+    indices = filler.assignee.index_tuple if isinstance(filler.assignee, p.Subscript) else ()
+    return any(isinstance(index, p.Remainder) and iname in variables(index) for index in indices)
+
+
+def _loop_violations(kernel: LoopKernel, iname: str) -> Iterator[Diagnostic]:
+    tag = kernel.tag(iname)
+    if not isinstance(tag, Sequential | Unroll | UnrollHint):
+        yield Diagnostic(
+            "iname-tagged",
+            f"iname '{iname}' is tagged '{tag}', and a pipeline needs iterations one after the other",
+            hints=("choose a loop that runs in order, such as the outer one of a split of a reduction",),
+        )
+
+
+def _rotation_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Diagnostic]:
+    """Yield why a buffer cannot have a place for each stage."""
+    buffer, filler = kernel.temporaries[rotation.buffer], kernel.instruction(rotation.producer)
+    for instruction in kernel.instructions:
+        around = frozenset(instruction.inames).union(*(term.inames for term in instruction.terms))
+        if rotation.buffer in instruction.reads and rotation.iname not in around:
+            yield Diagnostic(
+                "uses-apart",
+                f"'{rotation.buffer}' is filled inside loop '{rotation.iname}' and also read outside of it",
+                (f"'{instruction.id}' would not know which of its stages is meant",),
+                ("leave it out of the producers",),
+                sites=(instruction.site(),),
+            )
+    often = _repeated(kernel, filler, rotation.iname)
+    if often:
+        yield Diagnostic(
+            "filled-often",
+            f"'{filler.id}' fills '{rotation.buffer}' anew in each iteration of '{often[0]}'",
+            (f"the values of an iteration of '{rotation.iname}' are never there together",),
+            (f"pipeline loop '{often[-1]}'",),
+            sites=(filler.site(),),
+        )
+    others = [other for other in kernel.instructions if rotation.buffer in other.writes and other is not filler]
+    if others or _is_ahead(filler, rotation.iname):
+        yield Diagnostic(
+            "already-staged",
+            f"'{rotation.buffer}' is filled ahead already",
+            hints=("pipeline a loop once, with as many stages as it is to have",),
+            sites=(filler.site(),),
+        )
+    if buffer.dim_tags is not None and not all(isinstance(tag, Nested) for tag in buffer.dim_tags):
+        yield Diagnostic(
+            "bad-layout",
+            f"'{rotation.buffer}' says with strides how its axes are stored, and not how one for the stages would be",
+            hints=("use the tags N0, N1, ..",),
+        )
+    if rotation.window is not None:
+        yield from _window_violations(kernel, rotation)
+    if filler.predicates:
+        yield Diagnostic(
+            "data-decides",
+            f"data decides whether '{filler.id}' fills '{rotation.buffer}'",
+            ("iterations earlier it may decide otherwise",),
+            ("leave it out of the producers",),
+            sites=(filler.site(),),
+        )
+
+
+def _window_violations(kernel: LoopKernel, rotation: Rotation) -> Iterator[Diagnostic]:
+    """Yield why a buffer does not slide along its axis, or why its places cannot be used in turns."""
+    filler = kernel.instruction(rotation.producer)
+    if sliding(kernel, rotation) is None:
+        yield Diagnostic(
+            "not-sliding",
+            f"'{rotation.buffer}' does not slide by one along axis {rotation.window} with each iteration of "
+            f"'{rotation.iname}'",
+            ("what one iteration has at one place of that axis, the one before must have had at the next",),
+            ("fetch elements whose subscript is the loop's iname plus that of the axis, or leave window out",),
+            sites=(filler.site(),),
+        )
+
+
+def _via_violations(kernel: LoopKernel, rotation: Rotation, via: Via) -> Iterator[Diagnostic]:
+    if via is Via.SHARED:
+        return
+    filler = kernel.instruction(rotation.producer)
+    site = (filler.site(),)
+    waiting = [x for x in filler.inames if isinstance(kernel.iname_tags.get(x), AutoLocal)]
+    if waiting:
+        yield Diagnostic(
+            "threads-unknown",
+            f"which threads copy '{rotation.buffer}' is not known yet: '{waiting[0]}' is tagged 'l.auto'",
+            hints=("tag the threads of the block first: pl.tag_inames, inner_tag=\"l.0\"",),
+            sites=site,
+        )
+    elif via is Via.REGISTERS:
+        for iname in copied_inames(kernel, filler, rotation.iname):
+            if None in constant_bounds(filler.domain, filler.inames.index(iname)):
+                yield Diagnostic(
+                    "footprint-not-constant",
+                    f"loop '{iname}' of '{filler.id}' has no constant bounds",
+                    ("registers have a constant number",),
+                    ("split the loop, or leave it out of the producers",),
+                    sites=site,
+                )
+    else:
+        yield from _copy_violations(kernel, rotation, filler)
+
+
+def _copy_violations(kernel: LoopKernel, rotation: Rotation, filler: Instruction) -> Iterator[Diagnostic]:
+    """Yield why an instruction cannot be an asynchronous copy."""
+    site = (filler.site(),)
+    value = expand_rules(filler.expression, kernel.substitutions)
+    source = kernel.arrays().get(array_name(value)) if isinstance(value, p.Subscript | p.Variable) else None
+    dtype = kernel.temporaries[rotation.buffer].dtype
+    space = place(kernel).spaces[rotation.buffer]
+    if not isinstance(source, ArrayArg) or source.dtype != dtype:
+        yield Diagnostic(
+            "not-a-copy",
+            f"'{filler.id}' does more than to copy elements of an array in global memory",
+            ("an asynchronous copy computes nothing and converts nothing",),
+            ("use via='registers' for it",),
+            sites=site,
+        )
+    elif space is not AddressSpace.LOCAL:
+        yield Diagnostic(
+            "copy-not-shared",
+            f"asynchronous copies go to shared memory, and '{rotation.buffer}' is {space}",
+            hints=("use via='registers', or let threads of the block share what they fetch",),
+            sites=site,
+        )
+    elif dtype is not None and dtype.itemsize not in _COPIED_BYTES:
+        lanes = any(isinstance(kernel.tag(x), Vectorize) for x in filler.inames)
+        if not lanes or dtype.itemsize > max(_COPIED_BYTES):
+            yield Diagnostic(
+                "not-a-copy",
+                f"an element of '{rotation.buffer}' has {dtype.itemsize} bytes, and asynchronous copies 4, 8 or 16",
+                hints=("let each thread copy several neighbours, as vectors, or use via='registers'",),
+                sites=site,
+            )
+
+
+def pipeline(
+    kernel: LoopKernel,
+    iname: str,
+    stages: int = 2,
+    producers: str | Sequence[str] | None = None,
+    *,
+    via: str = "shared",
+    window: int | None = None,
+) -> LoopKernel:
+    """Fetch what later iterations of a loop use while the present one computes (software pipelining).
+
+    ::
+
+        for k:                               t[..] = a[.. k ..];                         use(k, t[..])
+        ->                                   (stages=2)
+        t[0, ..] = a[.. 0 ..]
+        for k:  if there is an iteration k + 1:  t[(k + 1) % 2, ..] = a[.. k + 1 ..];    use(k, t[k % 2, ..])
+
+    Parameters
+    ----------
+    iname
+        The loop, which runs in order: the outer one of a split of a reduction, say.
+    stages
+        How many iterations have a place in the buffers: one is used, the others are on their way.
+    producers
+        Which temporaries are filled ahead, by their names or those of the instructions that fill them.  By default all
+        that :func:`add_prefetch` or :func:`precompute` fill from global memory, once in each iteration.
+    via
+        How values get there.  ``"shared"``: as before, but earlier.  ``"registers"``: they are read at the beginning of
+        an iteration, held in registers while it computes, and stored at the beginning of the next one, so that nothing
+        waits for global memory.  ``"cp.async"``: by the asynchronous copies of sm_80 and later, of which as many
+        iterations as there are stages can be under way; other targets copy where they would have arrived.
+
+    window
+        An axis of the buffers along which they slide with the loop, as the planes around a point of a stencil do: each
+        iteration then fetches only what none before it had, and the buffers have a place for each of the stages more
+        along that axis.  With ``stages=1`` nothing is fetched ahead.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``iname-tagged``, ``bad-stages``, ``unknown-way``, ``unknown-producer``, ``no-producer``,
+        ``not-in-loop``, ``filled-often``, ``uses-apart``, ``already-staged``, ``bad-layout``, ``not-sliding``,
+        ``data-decides``, ``threads-unknown``, ``footprint-not-constant``, ``not-a-copy``, ``copy-not-shared``; where a
+        producer needs what an iteration in between computes, ``illegal-order`` with two instances.
+
+    Notes
+    -----
+    The iterations of the loop begin earlier by one less than *stages*, with nothing but producers; those are apart from
+    the loop in the generated code.  Barriers and waits are derived from the result: with two stages there is one
+    barrier in each iteration.  Source: Lam, "Software pipelining", PLDI 1988, https://doi.org/10.1145/53990.54022.
+    """
+    return Pipeline(iname, stages, None if producers is None else names_of(producers), via, window)(kernel)

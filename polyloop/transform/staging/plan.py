@@ -1,0 +1,210 @@
+"""What ``precompute`` and ``add_prefetch`` are to do, and which uses they concern."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from polyloop.errors import Diagnostic
+from polyloop.frozen import replace
+from polyloop.kernel.arrays import ArrayArg, TemporaryVariable
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.layout import Nested, order_tags
+from polyloop.kernel.tags import axis_name, is_thread
+from polyloop.poly.affine import Affine
+from polyloop.program.lower import loop_order
+from polyloop.transform.base import iname_violations
+from polyloop.transform.instructions.matching import meant
+from polyloop.transform.staging.uses import Use, find_uses, free_inames
+
+__all__ = ["Place", "Plan", "Target", "contiguous_axis", "fresh_id", "target_of", "uses_of"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to stage, and where.
+
+    Attributes
+    ----------
+    outer
+        Loops around the new instruction; None leaves them to the transform.
+    inames
+        Names of the new inames.
+    bounding_box
+        Whether the box around the elements is staged, not only those that are used; None where it may be.
+    operation
+        What the user called, for messages.
+    within
+        Which instructions use what is staged, as a match expression; all of them if it is empty.
+    storage
+        Swept inames, of which each is an axis of the temporary; None for an axis for each subscript or argument.
+    vec
+        How many neighbours in memory the new instruction moves at once.
+    dim_tags, pad
+        How the axes of the temporary are stored, and how many elements are appended to each row.
+    subscripts
+        Forms of the subscripts that make the footprint; empty for those of all uses.
+    may_reuse
+        Whether ``inames`` may name inames that exist.
+    """
+
+    source: str
+    is_rule: bool
+    sweep: tuple[str, ...]
+    outer: tuple[str, ...] | None
+    temporary: str
+    inames: tuple[str, ...] | None
+    instruction: str
+    address_space: str
+    tag: str | None
+    bounding_box: bool | None = None
+    operation: str = ""
+    within: str = ""
+    storage: tuple[str, ...] | None = None
+    vec: int | None = None
+    dim_tags: str = ""
+    pad: int = 0
+    subscripts: tuple[tuple[Affine, ...], ...] = ()
+    may_reuse: bool = False
+
+    def reused(self, kernel: LoopKernel) -> bool:
+        """Return whether the new instruction runs in loops that exist."""
+        return self.may_reuse and bool(self.inames) and all(iname in kernel.inames for iname in self.inames or ())
+
+    @property
+    def caller(self) -> str:
+        """Name of the transform that the user called."""
+        return self.operation or ("precompute" if self.is_rule else "add_prefetch")
+
+
+def uses_of(kernel: LoopKernel, plan: Plan) -> Iterator[Use | Diagnostic]:
+    """Yield the uses that *plan* concerns, or why one of them cannot be staged."""
+    if plan.within:
+        kernel = replace(kernel, instructions=meant(kernel, plan.within, plan.caller))
+    for use in find_uses(kernel, plan.source, plan.is_rule):
+        if isinstance(use, Diagnostic) or set(plan.sweep) <= set(use.inames):
+            yield use
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What is kept: the uses with their position in the temporary as arguments, and the element at a position.
+
+    ``elements`` are the subscripts or arguments as forms of ``names`` (the positions) and of the inames ``free``.
+    """
+
+    uses: tuple[Use, ...]
+    names: tuple[str, ...]
+    elements: tuple[Affine, ...]
+    free: frozenset[str]
+
+
+def target_of(kernel: LoopKernel, plan: Plan, uses: Sequence[Use]) -> Target | Diagnostic:
+    """Return what *plan* keeps of what *uses* see."""
+    free = free_inames(kernel, plan.source) if plan.is_rule else frozenset[str]()
+    if plan.storage is None:
+        names = tuple(f"x{number}'" for number in range(len(uses[0].arguments)))
+        return Target(tuple(uses), names, tuple(map(Affine.variable, names)), free)
+    first = uses[0].arguments
+    for use in uses:
+        if use.arguments != first:
+            return Diagnostic(
+                "uses-differ",
+                f"'{plan.source}' is read with several subscripts, of which one iteration needs more than one element",
+                hints=("leave out storage_axes: then the temporary has an axis for each subscript",),
+                sites=(use.instruction.site(),),
+            )
+    needed = frozenset[str]().union(*(form.names() for form in first)) - set(kernel.parameters)
+    if left := (needed & set(plan.sweep)) - set(plan.storage):
+        return Diagnostic(
+            "outer-missing",
+            f"the elements depend on the swept iname '{min(left)}', for which the temporary has no axis",
+            hints=(f"add '{min(left)}' to storage_axes, or leave it out of the sweep",),
+            sites=(uses[0].instruction.site(),),
+        )
+    forms = tuple(map(Affine.variable, plan.storage))
+    by_iname = tuple(replace(use, arguments=forms) for use in uses)
+    return Target(by_iname, plan.storage, first, free | (needed - set(plan.storage)))
+
+
+def contiguous_axis(array: ArrayArg | TemporaryVariable) -> int | None:
+    """Return the axis along which neighbours are neighbours in memory, None if there is none that is known."""
+    rank = len(array.shape or ())
+    if not rank:
+        return None
+    tags = array.dim_tags
+    if tags is None:
+        if isinstance(array, ArrayArg) and not array.is_packed:
+            return next((n for n, step in enumerate(array.strides or ()) if type(step) is int and step == 1), None)
+        tags = order_tags(rank, array.order if isinstance(array, ArrayArg) else "C")
+    if not isinstance(tags, tuple):
+        return None
+    return next((n for n, tag in enumerate(tags) if isinstance(tag, Nested) and tag.level == 0), None)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the nest something is computed: the inames to sweep and the loops around.
+
+    ``at`` names the innermost loop around it instead, ``"root"`` for none; ``problem`` says why that cannot be.
+    """
+
+    sweep: tuple[str, ...]
+    outer: tuple[str, ...] | None
+    at: str | None = None
+    problem: Diagnostic | None = None
+
+    def found(self, kernel: LoopKernel, source: str, is_rule: bool, is_private: bool) -> Place:
+        """Return the place with ``at`` turned into loops."""
+        if self.at is None:
+            return self
+        if self.sweep or self.outer is not None:
+            hint = "leave out the sweep and the outer inames: they follow from compute_at"
+            problem = Diagnostic("bad-value", "compute_at stands beside inames to sweep or outer inames", hints=(hint,))
+            return replace(self, problem=problem)
+        if self.at != "root":
+            for finding in iname_violations(kernel, self.at):
+                return replace(self, problem=finding)
+        free = free_inames(kernel, source) if is_rule else frozenset[str]()
+        found = [
+            _loops_of(kernel, use, self.at, is_private, free)
+            for use in find_uses(kernel, source, is_rule)
+            if isinstance(use, Use) and (self.at == "root" or self.at in use.inames)
+        ]
+        if not found:
+            message = f"iname '{self.at}' is not around any use of {'rule' if is_rule else 'array'} '{source}'"
+            hints = ("name a loop around the uses, or 'root'",)
+            return replace(self, problem=Diagnostic("sweep-unused", message, hints=hints))
+        return Place(tuple(dict.fromkeys(name for swept, _ in found for name in swept)), found[0][1])
+
+
+def fresh_id(kernel: LoopKernel, wish: str) -> str:
+    """Return *wish*, or *wish* with the first number that makes it no id of an instruction."""
+    taken = {instruction.id for instruction in kernel.instructions}
+    if wish not in taken:
+        return wish
+    return next(name for number in range(len(taken) + 1) if (name := f"{wish}_{number}") not in taken)
+
+
+def _loops_of(
+    kernel: LoopKernel, use: Use, iname: str, is_private: bool, free: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    needed = {name for form in use.arguments for name in form.names()} | {*free}
+    order = loop_order(use.inames, kernel.loop_priority)
+    blocks = [x for x in order if (axis_name(kernel.tag(x)) or "l")[0] == "g"]
+    threads = [x for x in order if is_thread(kernel.tag(x))]
+    loops = [x for x in order if x not in blocks and x not in threads]
+    if iname == "root":
+        outer: list[str] = []
+    elif iname in blocks:
+        outer = blocks
+    elif iname in threads:
+        outer = blocks + threads
+    else:
+        outer = blocks + loops[: loops.index(iname) + 1]
+    if is_private and iname != "root":
+        outer += [x for x in threads if x in needed and x not in outer]
+    kept = [x for x in order if x in outer]
+    return tuple(x for x in order if x in needed and x not in outer), tuple(kept)
+
+

@@ -1,0 +1,230 @@
+"""``precompute``: the values of a substitution rule, computed ahead of their use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from polyloop.dataflow.address_spaces import place
+from polyloop.errors import Diagnostic, unknown_name
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.proof.obligation import findings
+from polyloop.sync.storage_aliasing import pool_obligations
+from polyloop.transform.staging.plan import Place, Plan, fresh_id
+from polyloop.transform.staging.staged import Staging, names_of
+
+__all__ = ["Precompute", "precompute"]
+
+
+@dataclass(frozen=True)
+class Precompute(Staging):
+    """Compute the values of a substitution rule into a temporary."""
+
+    name: ClassVar[str] = "precompute"
+    subst_use: str
+    sweep_inames: tuple[str, ...] = ()
+    precompute_inames: tuple[str, ...] | None = None
+    precompute_outer_inames: tuple[str, ...] | None = None
+    default_tag: str | None = "l.auto"
+    temporary_name: str | None = None
+    temporary_address_space: str = "auto"
+    compute_insn_id: str | None = None
+    within: str | None = None
+    storage_axes: tuple[str, ...] | None = None
+    fetch_bounding_box: bool | None = None
+    dim_tags: str | None = None
+    pad: int = 0
+    compute_at: str | None = None
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if self.subst_use not in kernel.substitutions:
+            yield unknown_name("substitution rule", self.subst_use, kernel.substitutions)
+            return
+        problem = self.place(kernel).problem
+        if problem is not None:
+            yield problem
+            return
+        arguments = kernel.substitutions[self.subst_use].arguments
+        if self._names_arguments(kernel):
+            if sorted(self._positions(kernel)) != list(range(len(arguments))):
+                yield Diagnostic(
+                    "wrong-rank",
+                    f"storage_axes {', '.join(self.storage_axes or ())} do not name each argument of "
+                    f"'{self.subst_use}' once",
+                    (f"its arguments are {', '.join(arguments)}",),
+                    ("name all of them, from the one that varies slowest in memory to the fastest",),
+                )
+                return
+            if self.dim_tags is not None:
+                message = "both storage_axes and dim_tags say how the axes are stored"
+                yield Diagnostic("bad-layout", message, hints=("give one of them",))
+        yield from self.plan_violations(kernel)
+        by_iname = self.storage_axes is not None and not self._names_arguments(kernel)
+        count = len(self.storage_axes or ()) if by_iname else len(arguments)
+        if self.precompute_inames is not None and len(self.precompute_inames) != count:
+            yield Diagnostic(
+                "wrong-rank",
+                f"rule '{self.subst_use}' has {count} arguments, and {len(self.precompute_inames)} inames were given",
+                hints=("give one iname for each argument",),
+            )
+
+    def _names_arguments(self, kernel: LoopKernel) -> bool:
+        """Return whether the storage axes are arguments of the rule, by name or number, and not inames."""
+        known = kernel.substitutions[self.subst_use].arguments
+        return bool(self.storage_axes) and all(x in known or x.isdecimal() for x in self.storage_axes or ())
+
+    def _positions(self, kernel: LoopKernel) -> list[int]:
+        known = kernel.substitutions[self.subst_use].arguments
+        return [known.index(x) if x in known else int(x) for x in self.storage_axes or ()]
+
+    def place(self, kernel: LoopKernel) -> Place:
+        """Return the loops that are swept, and those around the new instruction."""
+        given = Place(self.sweep_inames, self.precompute_outer_inames, self.compute_at)
+        return given.found(kernel, self.subst_use, True, self.temporary_address_space == "private")
+
+    def shares(self, kernel: LoopKernel) -> bool:
+        """Return whether the values go where those of an older temporary are."""
+        return self.temporary_name in kernel.temporaries
+
+    def plan(self, kernel: LoopKernel) -> Plan:
+        place_ = self.place(kernel)
+        storage, dim_tags = self.storage_axes, self.dim_tags or ""
+        if self._names_arguments(kernel):
+            positions = self._positions(kernel)
+            storage, count = None, len(positions)
+            if sorted(positions) == list(range(count)):
+                dim_tags = ",".join(f"N{count - 1 - positions.index(number)}" for number in range(count))
+        name = self.temporary_name or f"{self.subst_use}_value"
+        return Plan(
+            self.subst_use,
+            True,
+            place_.sweep,
+            place_.outer,
+            kernel.fresh(name) if self.temporary_name is None or self.shares(kernel) else name,
+            self.precompute_inames,
+            self.compute_insn_id or fresh_id(kernel, f"compute_{self.subst_use}"),
+            self.temporary_address_space,
+            self.default_tag,
+            self.fetch_bounding_box,
+            within=self.within or "",
+            storage=storage,
+            dim_tags=dim_tags,
+            pad=self.pad,
+            may_reuse=True,
+        )
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        result = super().rewrite(kernel)
+        new = self.plan(kernel).temporary
+        if not self.shares(kernel) or self.temporary_name is None:
+            return result
+        spaces = place(result).spaces
+        if any(spaces[name] is not AddressSpace.LOCAL for name in (new, self.temporary_name)):
+            return result  # registers are shared without being told
+        old = result.temporaries[self.temporary_name]
+        taken = [t.base_storage for t in result.temporaries.values() if t.base_storage is not None]
+        pool = old.base_storage or result.fresh(f"{self.temporary_name}_storage", taken)
+        both = {old.name: replace(old, base_storage=pool), new: replace(result.temporaries[new], base_storage=pool)}
+        return replace(result, temporaries={**result.temporaries, **both})
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        yield from super().consequences(before, after)
+        if self.shares(before):
+            yield from findings(after, pool_obligations(place(after)))
+
+
+def precompute(
+    kernel: LoopKernel,
+    subst_use: str,
+    sweep_inames: str | Sequence[str] = (),
+    *,
+    precompute_inames: str | Sequence[str] | None = None,
+    precompute_outer_inames: str | Sequence[str] | None = None,
+    default_tag: str | None = "l.auto",
+    temporary_name: str | None = None,
+    temporary_address_space: AddressSpace | str = AddressSpace.AUTO,
+    compute_insn_id: str | None = None,
+    within: str | None = None,
+    storage_axes: str | Sequence[str | int] | None = None,
+    fetch_bounding_box: bool | None = None,
+    dim_tags: str | Sequence[str] | None = None,
+    pad: int = 0,
+    compute_at: str | None = None,
+) -> LoopKernel:
+    """Compute the values of a substitution rule ahead of their use, into a temporary.
+
+    ::
+
+        f(x) := g(a[x])
+        for io: for ii: out[16*io + ii] = f(16*io + ii) + f(16*io + ii + 1)
+        ->                                                     (sweeping ii)
+        for io:
+            for f_dim_0 in [0, 17): f_value[f_dim_0] = g(a[16*io + f_dim_0])
+            for ii: out[16*io + ii] = f_value[ii] + f_value[ii + 1]
+
+    Parameters
+    ----------
+    subst_use
+        Name of the rule.
+    sweep_inames
+        The values for all values of these inames are kept at once; together they span the temporary.
+    precompute_inames
+        Names for the new inames, one for each argument of the rule; by default ``{rule}_dim_0``, ...  They may be
+        inames that exist and have the values that are needed: then these loops compute, as they are tagged.
+    precompute_outer_inames
+        Loops around the new instruction.  By default every iname around the uses that is not swept; threads
+        of the block only where the values depend on them.
+    default_tag
+        Tag of the new inames; ``"l.auto"`` spreads them over the threads of the block.
+    temporary_name, temporary_address_space, compute_insn_id
+        Name of the temporary, where it lives (``"auto"``: the narrowest that its readers allow), id of the instruction.
+        The name of an older temporary in shared memory stands for its storage: the values go there, which is proven to
+        be free.
+        In ``"global"`` memory the temporary may have extents that depend on parameters; then ``"l.auto"`` leaves the
+        new inames sequential: split and tag them.
+    within
+        Instructions whose uses are redirected, as a match expression; by default all.
+    storage_axes
+        The arguments of the rule, by name or number, from the slowest to the fastest in memory; or swept inames, of
+        which each becomes an axis of the temporary.
+    fetch_bounding_box
+        Whether to compute the smallest box around the values used (True), or those alone (False).  By default the box,
+        where all that it reads exists.
+    dim_tags, pad
+        How the axes of the temporary are stored, and how many elements are appended to each row.
+    compute_at
+        The innermost loop around the computation, or ``"root"`` for none: the sweep and the outer inames follow from
+        it.  Halide's ``compute_at``.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-substitution-rule``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``,
+        ``outer-missing``, ``footprint-not-constant``, ``name-taken``, ``inames-too-short``, ``storage-in-use``,
+        ``bad-layout``, ``copy-incomplete``, ``copy-wrong-element``, ``illegal-order``.
+
+    Notes
+    -----
+    Each value is proven to be the one that the original use would have had.  Source: Loopy's transform of the same
+    name; Kloeckner, ARRAY 2014, https://doi.org/10.1145/2627373.2627387.
+    """
+    space = temporary_address_space
+    axes = storage_axes if isinstance(storage_axes, str | None) else [str(axis) for axis in storage_axes]
+    return Precompute(
+        subst_use,
+        names_of(sweep_inames),
+        None if precompute_inames is None else names_of(precompute_inames),
+        None if precompute_outer_inames is None else names_of(precompute_outer_inames),
+        default_tag,
+        temporary_name,
+        space.value if isinstance(space, AddressSpace) else space,
+        compute_insn_id,
+        within,
+        None if axes is None else names_of(axes),
+        fetch_bounding_box,
+        dim_tags if dim_tags is None or isinstance(dim_tags, str) else ",".join(map(str, dim_tags)),
+        pad,
+        compute_at,
+    )(kernel)

@@ -1,0 +1,71 @@
+"""``read_once``: what caches need not keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from polyloop.errors import Diagnostic, unknown_name
+from polyloop.expr.nodes import array_name
+from polyloop.kernel.arrays import ArrayArg
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.transform.base import Transform
+from polyloop.transform.staging.staged import names_of
+
+__all__ = ["ReadOnce", "read_once"]
+
+
+@dataclass(frozen=True)
+class ReadOnce(Transform):
+    """Let caches drop the elements of arrays first."""
+
+    name: ClassVar[str] = "read_once"
+    ary_names: tuple[str, ...]
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        arrays = {argument.name: argument for argument in kernel.arguments if isinstance(argument, ArrayArg)}
+        written = {array_name(target) for i in kernel.instructions for target in i.assignees}
+        for name in self.ary_names:
+            if name in kernel.temporaries:
+                message = f"'{name}' is a temporary: only what is passed can be read once and for all"
+                yield Diagnostic("bad-read-once", message, hints=("name an argument",))
+            elif name not in arrays:
+                yield unknown_name("array", name, arrays)
+            elif name in written:
+                message = f"'{name}' is written by the kernel, so that its elements are used again"
+                yield Diagnostic("bad-read-once", message, hints=("name an array that is only read",))
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        arguments = (
+            replace(argument, is_read_once=True)
+            if isinstance(argument, ArrayArg) and argument.name in self.ary_names
+            else argument
+            for argument in kernel.arguments
+        )
+        return replace(kernel, arguments=tuple(arguments))
+
+
+def read_once(kernel: LoopKernel, ary_names: str | tuple[str, ...]) -> LoopKernel:
+    """Say that the elements of arguments are read about once, so that caches need not keep them.
+
+    ::
+
+        const float4 a_v = *(const float4 *)&a[..];   ->   const float4 a_v = __ldcs((const float4 *)&a[..]);
+
+    Parameters
+    ----------
+    ary_names
+        Arrays that the kernel does not write: ``"a, b"`` or a sequence.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-array``, ``bad-read-once``.
+
+    Notes
+    -----
+    Only speed changes, and that either way: sums of rows became 2 % faster on an H200, softmax 1 to 6 % slower.  Types
+    of fewer than 32 bits are loaded as before, and so is everything where a target has no such loads.
+    """
+    return ReadOnce(names_of(ary_names))(kernel)
