@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import subprocess
@@ -15,6 +16,7 @@ from polyloop.runtime.nvrtc import nvrtc_available
 
 ROOT = Path(__file__).parents[1]
 MAX_LINES = 600
+MAX_MODULES = 30
 MAX_IMPORT_SECONDS = 0.25
 DEPENDENCIES_SECONDS = 0.15
 
@@ -52,6 +54,18 @@ def test_no_file_has_more_than_600_lines(folder: str) -> None:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in ROOT.joinpath(folder).rglob("*.py")}
     assert lengths
     assert {str(path.relative_to(ROOT)): n for path, n in lengths.items() if n > MAX_LINES} == {}
+
+
+def test_no_folder_has_more_than_30_modules() -> None:
+    folders = [path.parent for path in ROOT.joinpath("polyloop").rglob("__init__.py")]
+    counts = {str(f.relative_to(ROOT)): len([*f.glob("*.py")]) - 1 for f in folders}
+    assert counts
+    assert {folder: n for folder, n in counts.items() if n > MAX_MODULES} == {}
+
+
+def test_each_package_says_what_it_holds() -> None:
+    for path in ROOT.joinpath("polyloop").rglob("__init__.py"):
+        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
 
 
 def seconds_to_import(modules: str, byte_code: Path) -> float:

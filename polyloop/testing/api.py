@@ -35,7 +35,7 @@ import polyloop
 from polyloop.edge.words import shown
 from polyloop.errors import PolyloopError
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.testing.api_values import kernels, odd_values, recipes_as_json, texts_for
+from polyloop.testing.drawing.api_values import kernels, odd_values, recipes_as_json, texts_for
 
 __all__ = ["Mode", "Outcome", "Report", "call", "fuzz_calls", "main", "mutated", "public_names"]
 

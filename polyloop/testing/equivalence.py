@@ -25,11 +25,11 @@ from polyloop.target.cuda import CudaTarget
 from polyloop.target.interpreter import interpret
 from polyloop.target.source import generate_code
 from polyloop.testing.closeness import Measured, Tolerance, default_tolerance, measure
+from polyloop.testing.drawing.words import NoIntegersError
 from polyloop.testing.inputs import Given, Values, arguments_of, check_given, random_values
 from polyloop.testing.modular import has_real_numbers, with_integers
 from polyloop.testing.report import Comparison, Equivalence, Mode, shown_sizes
 from polyloop.testing.sizes import choose_sizes
-from polyloop.testing.words import NoIntegersError
 
 __all__ = ["check_equivalence", "output_names"]
 

@@ -28,8 +28,8 @@ from polyloop.target.c import CTarget
 from polyloop.target.cuda import CudaTarget
 from polyloop.target.interpreter import interpret
 from polyloop.target.source import generate_code
+from polyloop.testing.drawing.typed_drawers import draw
 from polyloop.testing.typed import COUNT, DATA, TABLES, WEAK, Drawn, dtype_of
-from polyloop.testing.typed_drawers import draw
 from polyloop.transform.loops.split import split_iname
 
 __all__ = ["TARGETS", "Fault", "check_expressions", "main"]

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from polyloop.testing.draws import drawn_source
+from polyloop.testing.drawing.draws import drawn_source
 from polyloop.testing.pairs import Failure, Pair, Tally, check_pairs
 from polyloop.testing.reduce import reduced
 

@@ -19,13 +19,13 @@ from polyloop.kernel.arrays import Table, TemporaryVariable
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.program.infer_types import dtype_table, require_dtypes
+from polyloop.testing.drawing.words import Mapper, NoIntegersError, holds_real
 from polyloop.testing.integers import (
     hash_function,
     integer_dtype,
     integers_of,
 )
 from polyloop.testing.sources import steered_by
-from polyloop.testing.words import Mapper, NoIntegersError, holds_real
 
 __all__ = ["has_real_numbers", "with_integers"]
 

@@ -40,13 +40,13 @@ from polyloop.target.interpreter import interpret
 from polyloop.target.source import generate_code
 from polyloop.testing.agreement import Programs, compile_c, compile_fibres, difference, disagreement
 from polyloop.testing.brute import Data, Run, Violation, execute, reference_run
-from polyloop.testing.drawers import DRAWERS
-from polyloop.testing.draws import AnySource, drawn_source
-from polyloop.testing.random_chains import Step, random_recipe, random_step
-from polyloop.testing.random_kernels import random_arguments
-from polyloop.testing.random_tiles import TILES, tile_recipe
+from polyloop.testing.drawing.drawers import DRAWERS
+from polyloop.testing.drawing.draws import AnySource, drawn_source
+from polyloop.testing.drawing.random_chains import Step, random_recipe, random_step
+from polyloop.testing.drawing.random_kernels import random_arguments
+from polyloop.testing.drawing.random_tiles import TILES, tile_recipe
+from polyloop.testing.drawing.twists import FAR
 from polyloop.testing.symbols import UnsupportedError
-from polyloop.testing.twists import FAR
 from polyloop.testing.waived import is_waived
 from polyloop.testing.witnesses import Verdict, check_witness
 from polyloop.transform.base import Transform

@@ -11,10 +11,10 @@ from polyloop.errors import PolyloopError
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import children
+from polyloop.testing.drawing.random_chains import Step
+from polyloop.testing.drawing.random_functions import PythonSource
+from polyloop.testing.drawing.random_kernels import Source
 from polyloop.testing.pairs import SIZES, Failure, Pair, check_pair
-from polyloop.testing.random_chains import Step
-from polyloop.testing.random_functions import PythonSource
-from polyloop.testing.random_kernels import Source
 
 __all__ = ["reduced"]
 

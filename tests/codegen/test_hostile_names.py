@@ -20,7 +20,7 @@ from polyloop.runtime.nvrtc import compile_cuda, nvrtc_available
 from polyloop.schedule.build import build_schedule
 from polyloop.target.c import C_LANGUAGE
 from polyloop.target.cuda import CUDA_LANGUAGE
-from polyloop.testing.hostile import HOSTILE
+from polyloop.testing.drawing.hostile import HOSTILE
 from tests.gallery import GALLERY, Example
 
 N: Final = 6

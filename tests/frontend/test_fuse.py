@@ -15,7 +15,7 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.text.match import Glob, Subject
 from polyloop.poly.sets import SET, parameter_space
-from polyloop.testing.random_kernels import random_arguments, random_source
+from polyloop.testing.drawing.random_kernels import random_arguments, random_source
 
 F = np.float32
 

@@ -10,8 +10,8 @@ import pytest
 
 import polyloop as pl
 from polyloop.cli.kernels import DEMO_KERNELS
-from polyloop.testing.random_chains import random_recipe
-from polyloop.testing.random_kernels import random_source
+from polyloop.testing.drawing.random_chains import random_recipe
+from polyloop.testing.drawing.random_kernels import random_source
 from tests.gallery import GALLERY
 
 

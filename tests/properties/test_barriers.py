@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.testing.random_barriers import DIVIDED, barrier_sources
-from polyloop.testing.random_kernels import Source
+from polyloop.testing.drawing.random_barriers import DIVIDED, barrier_sources
+from polyloop.testing.drawing.random_kernels import Source
 
 F = np.float64
 KINDS = ("... gbarrier", "... lbarrier")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import polyloop as pl
 from polyloop.runtime.fibres import run_on_fibres
 from polyloop.runtime.nvrtc import compile_cuda
-from polyloop.testing.typed_drawers import BITS, PLAIN
+from polyloop.testing.drawing.typed_drawers import BITS, PLAIN
 
 N: Final = 16
 INTEGERS: Final = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

@@ -10,7 +10,7 @@ import pytest
 
 import polyloop as pl
 from polyloop.runtime.fibres import run_on_fibres
-from polyloop.testing.random_tiles import tile_recipe, tile_source
+from polyloop.testing.drawing.random_tiles import tile_recipe, tile_source
 
 REFUSED = {
     "bad-lanes", "bad-layout", "bad-swizzle", "bad-value", "block-too-large", "overlapping-elements",

@@ -16,9 +16,9 @@ from polyloop.errors import ArgumentError, CompilerError
 from polyloop.runtime.ccompile import find_compiler
 from polyloop.runtime.gpu import gpu_available
 from polyloop.testing.agreement import difference
+from polyloop.testing.drawing.random_kernels import random_arguments
 from polyloop.testing.fuzz import report
 from polyloop.testing.pairs import Tally, check_pairs, draw
-from polyloop.testing.random_kernels import random_arguments
 
 
 def _has_compilers() -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 import polyloop as pl
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.testing.random_functions import MARGIN, PythonSource, UndefinedError, random_function
+from polyloop.testing.drawing.random_functions import MARGIN, PythonSource, UndefinedError, random_function
 
 SIZES = (0, 1, 2, 5)
 LEGAL_ELSEWHERE = {"read-before-write", "condition-changed"}

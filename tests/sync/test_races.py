@@ -16,8 +16,8 @@ from polyloop.kernel.tree import Scope
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.sync import races as race
 from polyloop.sync.races import Need, needs, races, shared_arrays
-from polyloop.testing.drawers import DRAWERS
-from polyloop.testing.random_kernels import random_source
+from polyloop.testing.drawing.drawers import DRAWERS
+from polyloop.testing.drawing.random_kernels import random_source
 from polyloop.transform.loops import tag
 from tests.verification.kernels import exchange, on_threads
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from polyloop.testing.api import Mode, Outcome, Report, call, fuzz_calls, main, mutated, public_names
-from polyloop.testing.api_values import recipes_as_json
+from polyloop.testing.drawing.api_values import recipes_as_json
 
 
 @pytest.mark.parametrize("mode", Mode)

@@ -24,12 +24,12 @@ from polyloop.frontend.statements import _UPDATE
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.waivers import Waiver
 from polyloop.testing.brute import Violation
-from polyloop.testing.drawers import DRAWERS
-from polyloop.testing.draws import AnySource, drawn_source
+from polyloop.testing.drawing.drawers import DRAWERS
+from polyloop.testing.drawing.draws import AnySource, drawn_source
+from polyloop.testing.drawing.random_functions import random_function
+from polyloop.testing.drawing.random_kernels import random_arguments, random_source
+from polyloop.testing.drawing.twists import FAR, TWISTS, far, hostile
 from polyloop.testing.pairs import check_pairs
-from polyloop.testing.random_functions import random_function
-from polyloop.testing.random_kernels import random_arguments, random_source
-from polyloop.testing.twists import FAR, TWISTS, far, hostile
 from polyloop.testing.waived import is_waived
 
 BEGIN = 500_000

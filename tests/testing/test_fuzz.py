@@ -13,11 +13,11 @@ import pytest
 import polyloop as pl
 from polyloop.schedule import build
 from polyloop.testing import pairs
-from polyloop.testing.drawers import DRAWERS, NOT_DRAWN
+from polyloop.testing.drawing.drawers import DRAWERS, NOT_DRAWN
+from polyloop.testing.drawing.random_chains import Step, random_step
+from polyloop.testing.drawing.random_kernels import Source, random_source
 from polyloop.testing.fuzz import main, report
 from polyloop.testing.pairs import Failure, Pair, Tally, check_pair, draw
-from polyloop.testing.random_chains import Step, random_step
-from polyloop.testing.random_kernels import Source, random_source
 from polyloop.testing.reduce import reduced
 from polyloop.transform.registry import FUNCTIONS
 
@@ -31,7 +31,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def test_every_transform_is_drawn() -> None:
     missing = FUNCTIONS.keys() - DRAWERS.keys() - NOT_DRAWN.keys()
-    assert not missing, "give each transform a drawer in polyloop/testing/drawers.py"
+    assert not missing, "give each transform a drawer in polyloop/testing/drawing/drawers.py"
     knl = random_source(8).make()
     rng = random.Random(0)
     names = {random_step(rng, knl).name for _ in range(1500)}

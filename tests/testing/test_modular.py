@@ -9,9 +9,9 @@ import pytest
 
 import polyloop as pl
 from polyloop.expr.printer import show
+from polyloop.testing.drawing.words import NoIntegersError
 from polyloop.testing.integers import integer_dtype, integer_of, integers_of
 from polyloop.testing.modular import has_real_numbers, with_integers
-from polyloop.testing.words import NoIntegersError
 
 F = np.float32
 ADD = pl.ReductionOperation("add", "a + b", 0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
-from polyloop.testing.random_kernels import Source, random_arguments, ruled_sources
+from polyloop.testing.drawing.random_kernels import Source, random_arguments, ruled_sources
 
 
 def made(source: Source) -> pl.LoopKernel | tuple[str, ...]:

@@ -10,7 +10,7 @@ import pytest
 import polyloop as pl
 from polyloop.dataflow.last_writes import Accesses
 from polyloop.testing.agreement import Programs, compile_c, compile_fibres, disagreement
-from polyloop.testing.random_kernels import random_arguments
+from polyloop.testing.drawing.random_kernels import random_arguments
 
 
 @pytest.fixture(autouse=True, scope="module")

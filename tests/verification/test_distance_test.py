@@ -22,8 +22,8 @@ from polyloop.errors import PolyloopError
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
 from polyloop.program.lower import Access
-from polyloop.testing.drawers import DRAWERS
-from polyloop.testing.random_kernels import random_source
+from polyloop.testing.drawing.drawers import DRAWERS
+from polyloop.testing.drawing.random_kernels import random_source
 from polyloop.verification import distance_test as kept
 from polyloop.verification import order as legality
 from polyloop.verification.correspondence import Comparison

@@ -24,8 +24,8 @@ from polyloop.program import loop_sharing as sharing
 from polyloop.program import lower as lowering
 from polyloop.program.lower import Program, lower
 from polyloop.schedule.build import build_schedule
-from polyloop.testing.random_chains import Step, random_step
-from polyloop.testing.random_kernels import random_source
+from polyloop.testing.drawing.random_chains import Step, random_step
+from polyloop.testing.drawing.random_kernels import random_source
 from polyloop.verification import bounds, scan_terms
 from polyloop.verification import order as legality
 from polyloop.verification.correspondence import Comparison

@@ -32,7 +32,7 @@ _HEAVY: Final = 2**20
 
 
 class Wrapping(Operands):
-    """The part of :class:`~polyloop.codegen.expressions.expressions.Expressions` that decides how integers are computed."""
+    """The part of :class:`~polyloop.codegen.expressions.expressions.Expressions` that decides how integers go."""
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)

@@ -17,8 +17,8 @@ import numpy as np
 from polyloop.expr.functions import FUNCTIONS
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.text.specs import GlobalArg, TemporaryVariable, ValueArg
-from polyloop.testing.hostile import HOSTILE
-from polyloop.testing.random_kernels import EXTENT, Source
+from polyloop.testing.drawing.hostile import HOSTILE
+from polyloop.testing.drawing.random_kernels import EXTENT, Source
 
 __all__ = ["FAR", "TWISTS", "twisted"]
 

@@ -26,8 +26,8 @@ from polyloop.kernel.text.specs import GlobalArg, TemporaryVariable
 from polyloop.runtime.evaluate import evaluate
 from polyloop.runtime.views import empty_numpy
 from polyloop.target.interpreter import interpret
+from polyloop.testing.drawing.random_rules import with_rules
 from polyloop.testing.inputs import array_strides
-from polyloop.testing.random_rules import with_rules
 
 __all__ = ["Source", "random_arguments", "random_source", "ruled_sources"]
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from polyloop.kernel.text.specs import GlobalArg
-from polyloop.testing.random_kernels import Source
+from polyloop.testing.drawing.random_kernels import Source
 
 __all__ = ["DIVIDED", "barrier_sources"]
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from polyloop.kernel.text.specs import GlobalArg
-from polyloop.testing.random_chains import Step
-from polyloop.testing.random_kernels import Source
+from polyloop.testing.drawing.random_chains import Step
+from polyloop.testing.drawing.random_kernels import Source
 
 __all__ = ["TILES", "layout_step", "tile_recipe", "tile_source"]
 

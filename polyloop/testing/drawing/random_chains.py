@@ -12,7 +12,7 @@ import pymbolic.primitives as p
 from polyloop.expr.rewrite import accesses, variables
 from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
-from polyloop.testing.drawers import DRAWERS
+from polyloop.testing.drawing.drawers import DRAWERS
 from polyloop.transform.registry import FUNCTIONS
 
 __all__ = ["Step", "random_recipe", "random_step"]

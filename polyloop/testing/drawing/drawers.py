@@ -12,7 +12,7 @@ from polyloop.expr.printer import show
 from polyloop.kernel.intrinsic import INTRINSICS
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.proof.obligation import WAIVABLE
-from polyloop.testing.hostile import HOSTILE
+from polyloop.testing.drawing.hostile import HOSTILE
 
 __all__ = ["DRAWERS", "NOT_DRAWN", "Drawer"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from typing import Final, TypeAlias
 
-from polyloop.testing.random_barriers import barrier_sources
-from polyloop.testing.random_functions import PythonSource, random_function
-from polyloop.testing.random_kernels import Source, random_source
-from polyloop.testing.random_tiles import tile_source
-from polyloop.testing.twists import twisted
+from polyloop.testing.drawing.random_barriers import barrier_sources
+from polyloop.testing.drawing.random_functions import PythonSource, random_function
+from polyloop.testing.drawing.random_kernels import Source, random_source
+from polyloop.testing.drawing.random_tiles import tile_source
+from polyloop.testing.drawing.twists import twisted
 
 __all__ = ["AnySource", "drawn_source"]
 
