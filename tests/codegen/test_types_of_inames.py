@@ -131,22 +131,24 @@ def test_a_temporary_made_of_a_rule_is_as_wide() -> None:
     agree(ahead, np.arange(50000) ** 2, None, 64, n=50000)
 
 
-@pytest.mark.parametrize(("value", "function"), [
+NUMBERS: list[tuple[str, Callable[[int], int]]] = [
     ("i // 3", lambda i: i // 3), ("i % 3", lambda i: i % 3), ("-i", operator.neg), ("2*i", lambda i: 2 * i),
     ("abs(i)", abs), ("min(i, 7)", lambda i: min(i, 7)), ("max(i, 7)", lambda i: max(i, 7)), ("~i", operator.invert),
     ("i >> 1", lambda i: i >> 1), ("i & 7", lambda i: i & 7), ("(i // 3)*5", lambda i: i // 3 * 5), ("i", int),
     ("(i + 7) // 4", lambda i: (i + 7) // 4), ("i ^ 1", lambda i: i ^ 1), ("(i | 6) // 5", lambda i: (i | 6) // 5),
     ("if(i > 0, i // 2, i // 3)", lambda i: i // 2 if i > 0 else i // 3),
-])  # fmt: skip
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("begin", [-(2**31) - 2, 2**31 + 1, 2**32 - 1])
-def test_inames_beyond_32_bits(value: str, function: Callable[[int], int], begin: int) -> None:
+def test_inames_beyond_32_bits(begin: int) -> None:
     """Seed 46601743: the number that is written for the iname of one iteration is no operand of 32-bit arithmetic."""
-    domain = f"{{[i]: {begin} <= i < {begin} + n}}"
-    knl = made(domain, f"y[i - ({begin})] = {value}", G("y", np.float64, shape="n"))
+    text = "\n".join(f"y[{k}, i - ({begin})] = {value}" for k, (value, _) in enumerate(NUMBERS))
+    knl = made(f"{{[i]: {begin} <= i < {begin} + n}}", text, G("y", np.float64, shape=f"{len(NUMBERS)}, n"))
     one = pl.fix_parameters(knl, n=1)
     assert "int32(" not in pl.generate_code(one, target=pl.CTarget()).device_code
-    agree(one, np.array([function(begin)], np.float64))
-    agree(knl, np.array([function(begin), function(begin + 1)], np.float64), n=2)
+    agree(one, np.array([[function(begin)] for _, function in NUMBERS], np.float64))
+    agree(knl, np.array([[function(begin), function(begin + 1)] for _, function in NUMBERS], np.float64), n=2)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int64])

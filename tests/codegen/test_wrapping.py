@@ -220,34 +220,32 @@ def test_an_atomic_minimum_has_the_type_of_its_element() -> None:
     assert caught.value.codes == ("type-conflict",)
 
 
+OPPOSITES: list[tuple[str, Callable[[Array, Array], Array]]] = [
+    ("w[i] + (-u[i])", lambda w, u: w + (-u)),
+    ("w[i] - (-u[i])", lambda w, u: w - (-u)),
+    ("w[i] + -u[i]*u[i]", lambda w, u: w + -u * u),
+    ("w[i] + -(2*u[i])", lambda w, u: w + -(2 * u)),
+    ("-u[i]*w[i]", lambda w, u: -u * w),
+    ("-(u[i]*w[i])", lambda w, u: -(u * w)),
+    ("w[i] - (-u[i])*w[i]", lambda w, u: w - (-u) * w),
+    ("w[i] - u[i]", lambda w, u: w - u),
+    ("w[i] + opposite(u[i])", lambda w, u: w + (-u)),
+    ("less(-u[i])", lambda w, u: w - (-u)),
+]
+
+
 @pytest.mark.parametrize("narrow", [np.uint8, np.int8, np.uint32, np.int32])
 @pytest.mark.parametrize("wide", [np.int64, np.float64])
-@pytest.mark.parametrize(
-    ("text", "meaning"),
-    [
-        ("w[i] + (-u[i])", lambda w, u: w + (-u)),
-        ("w[i] - (-u[i])", lambda w, u: w - (-u)),
-        ("w[i] + -u[i]*u[i]", lambda w, u: w + -u * u),
-        ("w[i] + -(2*u[i])", lambda w, u: w + -(2 * u)),
-        ("-u[i]*w[i]", lambda w, u: -u * w),
-        ("-(u[i]*w[i])", lambda w, u: -(u * w)),
-        ("w[i] - (-u[i])*w[i]", lambda w, u: w - (-u) * w),
-        ("w[i] - u[i]", lambda w, u: w - u),
-        ("w[i] + opposite(u[i])", lambda w, u: w + (-u)),
-        ("less(-u[i])", lambda w, u: w - (-u)),
-    ],
-)
-def test_an_opposite_has_the_type_of_what_it_is_of(
-    text: str, meaning: Callable[[Array, Array], Array], wide: Any, narrow: Any
-) -> None:
+def test_an_opposite_has_the_type_of_what_it_is_of(wide: Any, narrow: Any) -> None:
     """``w + (-u)`` is no difference: of an unsigned ``u``, the opposite is a large number, which is added."""
     u = np.array([np.iinfo(narrow).min, np.iinfo(narrow).max, 0, 1, 2, 100], narrow)
     w = np.arange(6).astype(wide)
     with np.errstate(all="ignore"):
-        wanted = meaning(w, u)
-    rules = "opposite(q) := -q\nless(q) := w[i] - q\n"
-    data = G("w, y", wide, shape="n"), G("u", narrow, shape="n")
-    agree(made("{[i]: 0 <= i < n}", f"{rules}y[i] = {text}", *data), wanted, w=w, u=u)
+        wanted = np.stack([meaning(w, u) for _, meaning in OPPOSITES])
+    rules = ["opposite(q) := -q", "less(q) := w[i] - q"]
+    texts = [f"y[{k}, i] = {text}" for k, (text, _) in enumerate(OPPOSITES)]
+    data = G("w", wide, shape="n"), G("y", wide, shape=f"{len(OPPOSITES)}, n"), G("u", narrow, shape="n")
+    agree(made("{[i]: 0 <= i < n}", "\n".join([*rules, *texts]), *data), wanted, w=w, u=u)
 
 
 def test_an_update_adds_an_opposite_in_its_type() -> None:
