@@ -20,6 +20,9 @@ from polyloop.runtime.nvrtc import compile_cuda
 
 FOLDER = Path(__file__).parents[1] / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
+UNROLLED = {"matmul_float64", "matmul_float64_mma", "matmul_large_tiles", "matmul_mma_any_size", "matmul_vectors"}
+"""Programs whose C text is so long that compilers take more than 9 s for it; the CUDA C of each runs on fibres."""
+IN_C = [pytest.param(name, marks=pytest.mark.slow) if name in UNROLLED else name for name in NAMES]
 Run = Callable[..., Mapping[str, Any]]
 
 
@@ -73,7 +76,7 @@ def test_the_interpreter_agrees_with_numpy(name: str) -> None:
     check(name, lambda **arrays: dict(pl.interpret(knl, **arrays).items()), "SMALL")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", IN_C)
 def test_the_c_target_agrees_with_numpy(name: str) -> None:
     check(name, compiled(example(name).transformed(), pl.CTarget()))
 
