@@ -21,8 +21,8 @@ from tests.transform.kernels import blur
 
 
 def transforms() -> Iterator[type[Transform]]:
-    for module in pkgutil.iter_modules(polyloop.transform.__path__):
-        found = vars(importlib.import_module(f"polyloop.transform.{module.name}")).values()
+    for module in pkgutil.walk_packages(polyloop.transform.__path__, "polyloop.transform."):
+        found = vars(importlib.import_module(module.name)).values()
         yield from (kind for kind in found if inspect.isclass(kind) and issubclass(kind, Transform))
 
 
