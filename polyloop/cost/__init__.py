@@ -1,1 +1,1 @@
-"""What a kernel costs, counted for all sizes at once: operations, bytes, sectors, bank conflicts, occupancy."""
+"""Costs of a kernel, counted for all sizes at once: operations, bytes, sectors, bank conflicts, occupancy."""

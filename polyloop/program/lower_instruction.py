@@ -48,7 +48,7 @@ NESTED_DIGITS: Final = (
     "threads combine along up to three digits that follow each other, each with all of its values and nothing beside "
     "them: l%8, l/8%4, l/32; or along the axes l.0 to l.2"
 )
-"""What digits have to be like for threads to combine along them."""
+"""The digits along which threads combine, as a hint says it."""
 
 
 _NUMBERS: Final = frozenset((int, float))

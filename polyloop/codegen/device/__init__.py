@@ -1,1 +1,1 @@
-"""What threads do together, and what only devices have: shuffles, scans, atomics, asynchronous copies, matrices."""
+"""Operations of threads together, and of devices alone: shuffles, scans, atomics, asynchronous copies, matrices."""

@@ -238,8 +238,8 @@ class Expressions(Addresses):
         chain = self.scope.chain()
         texts = self._wrapping_operands(parts, dtype) if wraps else self._operands(parts, dtype)
         for part, text, difference in zip(parts, texts, taken, strict=True):
-            is_negative = difference is None and bool(out) and text.text.startswith("-") and self._is_signed(part)
-            is_negative = is_negative and self._has_sign_in(part, dtype)
+            has_sign = text.text.startswith("-") and self._is_signed(part) and self._has_sign_in(part, dtype)
+            is_negative = difference is None and bool(out) and has_sign
             chain.add("-" if is_negative or difference is not None else "+", self._seen(part, dtype))
             if not out:
                 out = text.within(SUM)

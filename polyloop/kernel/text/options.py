@@ -43,7 +43,7 @@ class NoSync:
 
 @dataclass(frozen=True)
 class Options:
-    """What the braces after an instruction say; see :class:`polyloop.kernel.text.parser.ParsedInstruction`.
+    """Options, as the braces after an instruction say them; see :class:`polyloop.kernel.text.parser.ParsedInstruction`.
 
     ``queries`` are the match expressions of ``dep_query=``, ``duplicates`` the pairs of an iname and its wished new
     name (None: any) of ``dup=``.
