@@ -361,6 +361,9 @@ class _Program:
             self.magnitudes.define(name, ((Affine((), size),),), 0)
         walker = Walker(scope, self.schedule, (*launch.group_axes, *extents), extents)
         body = walker.run(tree, context)
+        for axis in axes:
+            if axis.name in scope.used and not axis.starts_at_zero:
+                self.magnitudes.record(Affine.variable(axis.name))
         body = shared_shuffles(body, scope)
         refuse_divergent(body, scope, digits_of(statements).values())
         return _Function(launch, scope, *declare_temporaries(body, launch, scope), axes)

@@ -7,14 +7,14 @@ from typing import Final
 
 import pymbolic.primitives as p
 
-from polyloop.expr.nodes import Expression
-from polyloop.expr.rewrite import children
+from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.rewrite import children, variables
 from polyloop.poly.affine import affine_of
 
 __all__ = ["COMMUTATIVE", "EXCHANGE", "NEUTRAL", "Update", "update_of"]
 
 EXCHANGE: Final = "exchange"
-"""The operation of ``a = x``, where x does not read the element that it replaces."""
+"""The operation of ``a[i] = x``, where x does not read the array of the element that it replaces."""
 
 _OPERATIONS: Final[dict[type, str]] = {
     p.Sum: "sum",
@@ -40,14 +40,21 @@ class Update:
 
 
 def update_of(assignee: Expression, expression: Expression) -> Update | None:
-    """Return what ``assignee = expression`` does to the assignee, None if it is no single operation on it."""
+    """Return what ``assignee = expression`` does to the assignee, None if it is no single operation on it.
+
+    ::
+
+        a[i] = a[i] + x          sum of x
+        a[i] = x                 exchange with x
+        a[i] = a[i + 1] + x      None: to read another element of the array is no part of one operation
+    """
     operation = _OPERATIONS.get(type(expression))
     if operation is not None:
         rest = tuple(child for child in expression.children if not _is_element(assignee, child))
         count = len(expression.children) - len(rest)
         if count == 1 and rest and not any(_occurs(assignee, child) for child in rest):
             return Update(operation, rest[0] if len(rest) == 1 else type(expression)(rest))
-    return None if _occurs(assignee, expression) else Update(EXCHANGE, expression)
+    return None if array_name(assignee) in variables(expression) else Update(EXCHANGE, expression)
 
 
 def _occurs(element: Expression, whole: Expression) -> bool:

@@ -454,7 +454,10 @@ def _no_atomic_update(kernel: LoopKernel, instruction: Instruction) -> Verificat
     problem = Diagnostic(
         "no-atomic-update",
         f"'{show(instruction.expression)}' is no operation that can update '{target}' in one step",
-        (f"an atomic instruction combines one value with '{target}', by +, *, min, max, &, | or ^, or replaces it",),
+        (
+            f"an atomic instruction combines one value with '{target}', by +, *, min, max, &, | or ^, or replaces it "
+            f"by a value that does not read '{array_name(instruction.assignee)}'",
+        ),
         (f"write {target} = {target} + x, with x in a temporary if it is a longer expression",),
         sites=(instruction.site(),),
     )

@@ -68,6 +68,31 @@ def test_an_element_is_updated_however_its_subscript_is_written(target: str, ele
         np.testing.assert_array_equal(result.h, expected)
 
 
+@pytest.mark.parametrize("step", [
+    lambda k: pl.precompute(k, "at", []), lambda k: pl.precompute(k, "at", "i"), lambda k: pl.add_prefetch(k, "p"),
+])  # fmt: skip
+def test_an_update_stays_one_or_is_refused(step: Any) -> None:
+    """Seed 63000082: the read of the element that is updated became one of another, and the update an exchange."""
+    data = [pl.GlobalArg("h", np.float64, shape="n"), pl.GlobalArg("p", np.int32, shape="n"), ...]
+    text = "at(k) := p[k]\n<> j = p[i] {inames=i}\nh[p[i]] = h[at(i)] + p[p[i]] {atomic}"
+    knl = pl.make_kernel("{[i]: 0 <= i < n}", text, data, silenced_warnings="*")
+    given = {"h": np.arange(9.0), "p": np.array([0, 3, 3, 5, 2, 1, 3, 0, 8], np.int32)}
+    wanted = pl.interpret(knl, **{name: value.copy() for name, value in given.items()})["h"]
+    try:
+        knl = step(knl)
+    except pl.TransformError as error:
+        assert set(error.codes) <= {"no-atomic-update", "not-affine", "not-used"}  # noqa: PT017 - or it is right
+        return
+    assert pl.interpret(knl, **given)["h"].tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("text", ["h[i] = h[n - 1 - i] + 1 {atomic}", "<> j = i\nh[i] = h[j] + 1 {atomic}"])
+def test_an_atomic_instruction_that_reads_other_elements_is_refused(text: str) -> None:
+    with pytest.raises(pl.PolyloopError) as refused:
+        pl.generate_code(pl.make_kernel("{[i]: 0 <= i < n}", text, [pl.GlobalArg("h", np.float64, shape="n"), ...]))
+    assert refused.value.codes == ("no-atomic-update",)
+
+
 @pytest.mark.nvrtc
 @pytest.mark.parametrize(("operation", "dtype"), CASES)
 def test_nvrtc_takes_every_update(operation: str, dtype: str) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.runtime.fibres import run_on_fibres
 from tests.codegen.running import needs_compiler
 from tests.codegen.test_wrapping import agree
 
@@ -165,3 +166,22 @@ def test_a_choice_between_numbers_of_inames_is_exact(value: str, function: Calla
     knl = made(f"{{[i]: {begin} <= i < {begin} + n}}", text, *data)
     given: dict[str, Any] = {"x": np.full(2, 3, np.float32)} if "x[" in value else {}
     agree(knl, np.array([function(begin), function(begin + 1)], dtype), n=2, **given)
+
+
+@pytest.mark.parametrize("tag", ["g.0", "g.1", "unr", "ilp", "vec", "unr_hint", "for"])
+@pytest.mark.parametrize("begin", [2**31 - 3, -(2**31) - 3])
+def test_inames_from_either_side_of_32_bits(begin: int, tag: str) -> None:
+    """Seed 61101015: the number of a block, added to where its iname begins, was computed in 32 bits."""
+    domain = f"{{[i, k]: {begin} <= i < {begin} + 4 and 0 <= k < 4}}"
+    knl = made(domain, f"<> t = i\ny[k, i - ({begin})] = t", G("y", np.int64, shape="4, 4"))
+    tagged = pl.tag_inames(knl, {"i": tag, "k": "l.0"})
+    agree(tagged, np.repeat(np.arange(begin, begin + 4)[None, :], 4, axis=0), None, 64)
+    agree(tagged, np.repeat(np.arange(begin, begin + 4)[None, :], 4, axis=0))
+
+
+@pytest.mark.parametrize("begin", [2**31 - 3, -(2**31) - 3])
+def test_the_first_block_of_an_iname_beyond_32_bits(begin: int) -> None:
+    knl = made(f"{{[i]: {begin} <= i < {begin} + 6}}", "<> t = i\n<> u = t + 1")
+    program = pl.generate_code(pl.tag_inames(knl, {"i": "g.0"}), target=pl.CudaTarget())
+    assert begin < 0 or f"const long long bx = (long long)blockIdx.x + {begin}" in program.device_code
+    run_on_fibres(program, {})  # where arithmetic that overflows is an error

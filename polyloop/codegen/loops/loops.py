@@ -277,6 +277,8 @@ class Loops(ABC):
             step = bounds.stride.step
             low += (bounds.stride.offset.const - low) % step
             rows.append(bounds.stride.row(name))
+        for end in (low, high + 1):
+            self.scope.magnitudes.record(Affine((), end))
         count = (high - low) // step + 1
         pragma = self.scope.language.unroll.format(count=count)
         return self._for(node, str(low), self._below(name, high + 1), context.add(rows), inner, pragma, step)
