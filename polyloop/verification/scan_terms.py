@@ -78,7 +78,7 @@ def _is_ordered(reference: Placed) -> bool:
 
 
 def _problems(comparison: Comparison, reference: Placed) -> Iterator[Diagnostic]:
-    if found := next(_invariance(comparison, reference), None):
+    if found := next(_invariance(comparison, reference, _free(comparison, reference)), None):
         yield found
         return
     users = list(_results(comparison, reference))
@@ -88,7 +88,7 @@ def _problems(comparison: Comparison, reference: Placed) -> Iterator[Diagnostic]
     for user, access in users:
         looking_at(user, access, reference)
         try:
-            yield from _compared(comparison, reference, user, terms.of(user, access))
+            yield from _compared(comparison, reference, terms.named, user, terms.of(user, access))
         except _NotShown as error:
             yield error.found
             return
@@ -117,10 +117,9 @@ def _not_shown(reference: Placed, why: str) -> Diagnostic:
     )
 
 
-def _invariance(comparison: Comparison, reference: Placed) -> Iterator[Diagnostic]:
-    """Yield why one term may have different values for different results."""
+def _invariance(comparison: Comparison, reference: Placed, free: frozenset[str]) -> Iterator[Diagnostic]:
+    """Yield why one term may have different values along the loops *free*, for different results."""
     lowered = reference.lowered
-    free = _free(comparison, reference)
     if used := free.intersection(variables(lowered.rhs)):
         yield _not_shown(reference, f"its terms depend on {', '.join(sorted(used))}")
         return
@@ -154,7 +153,7 @@ def _invariance(comparison: Comparison, reference: Placed) -> Iterator[Diagnosti
                 return
 
 
-def _free(comparison: Comparison, reference: Placed) -> set[str]:
+def _free(comparison: Comparison, reference: Placed) -> frozenset[str]:
     """Return the loops of the reference program along which results share terms."""
     free: set[str] = set()
     for statement in comparison.new.statements.values():
@@ -164,7 +163,16 @@ def _free(comparison: Comparison, reference: Placed) -> set[str]:
             continue
         if lowered.role not in ("plain", "init") and comparison.counterpart(statement) is reference:
             free |= free_inames(statement, reference)
-    return free.difference(reference.lowered.own)
+    return frozenset(free.difference(reference.lowered.own))
+
+
+def _named(comparison: Comparison, reference: Placed) -> tuple[str, ...]:
+    """Return the loops of the reference program that tell terms of different values apart."""
+    shared = _free(comparison, reference)
+    for name in reference.dims:
+        if name not in reference.lowered.own and not any(_invariance(comparison, reference, shared | {name})):
+            shared |= {name}
+    return tuple(name for name in reference.dims if name not in shared)
 
 
 class _NotShown(Exception):  # noqa: N818  # a signal within this module
@@ -236,6 +244,8 @@ def _known_terms(reader: Placed) -> dict[tuple[Hashable, ...], _Known]:
 class _Terms:
     """The terms of one reduction of the reference program that values of the transformed program are made of.
 
+    A term is known by its instance of the reduction, apart from loops along which it is the same: by ``named``.
+
     A step changes few statements of a scan: what a value consists of is looked up where the statements that write it
     are the same as in a program before, in the same loops and order, and what they combine consists of the same.
     """
@@ -247,6 +257,7 @@ class _Terms:
         operation = reference.lowered.operation
         assert operation is not None, "an update has an operation"
         self.operation = operation
+        self.named = _named(comparison, reference)
         self.depth = max(len(place) for place in self.new.program.places.values())
         self.trails = [_Trail()]
 
@@ -272,7 +283,7 @@ class _Terms:
         """Return what decides about a value besides what its parts are: who writes it, in which loops and order."""
         everyone = (reader, *writers)
         order = tuple(common_loops(self.new, one, other) for one in everyone for other in everyone)
-        return (id(access), self.reference, self.new.spaces[access.array], *writers, order)
+        return (id(access), self.reference, self.named, self.new.spaces[access.array], *writers, order)
 
     def _holds(self, known: _Known) -> bool:
         """Return whether what showed what a value consists of is so here, too."""
@@ -379,7 +390,7 @@ class _Terms:
         origin = lowered.instruction.origin
         if not isinstance(origin, Copy | Partial) or not self._role(statement):
             raise self._refused(f"'{lowered.instruction.id}' combines other terms")
-        forms = [origin.forms[iname].substitute(statement.forms) for iname in self.reference.lowered.own]
+        forms = [origin.forms[iname].substitute(statement.forms) for iname in self.named]
         known = {*statement.dims, *parameters_of(statement.domain)}
         if any(not form.names() <= known for form in forms):
             raise self._refused(f"which terms '{lowered.instruction.id}' combines is not seen")
@@ -410,7 +421,7 @@ class _Terms:
         return result.coalesce()
 
     def _space(self) -> isl.Space:
-        forms = [Affine.variable(name) for name in self.reference.lowered.own]
+        forms = [Affine.variable(name) for name in self.named]
         return map_from_forms(self.reference.domain, self.reference.dims, forms).range().get_space()
 
     def _twice(self, part: _Part) -> isl.Map:
@@ -422,7 +433,7 @@ class _Terms:
         return owners.intersect(owners.apply_range(other)).domain().unwrap()
 
     def _counted_twice(self, reader: Placed, part: _Part, twice: isl.Map) -> Diagnostic:
-        found = sample_pair(twice, reader.dims, self.reference.lowered.own)
+        found = sample_pair(twice, reader.dims, self.named)
         assert found is not None, "a term was found twice"
         parameters, at, term = found
         return Diagnostic(
@@ -448,8 +459,7 @@ class _Terms:
                     continue
                 wrong = first.terms.reverse().apply_range(together).apply_range(second.terms).subtract(earlier)
                 if not wrong.is_empty():
-                    own = self.reference.lowered.own
-                    found = sample_pair(wrong, own, own)
+                    found = sample_pair(wrong, self.named, self.named)
                     assert found is not None, "terms were found in another order"
                     raise _NotShown(self._disordered(reader, found[1], found[2]))
 
@@ -467,18 +477,19 @@ def _shown(values: dict[str, int]) -> str:
     return f"({', '.join(f'{name}={value}' for name, value in values.items())})"
 
 
-def _compared(comparison: Comparison, reference: Placed, user: Placed, found: isl.Map) -> Iterator[Diagnostic]:
+def _compared(
+    comparison: Comparison, reference: Placed, named: Sequence[str], user: Placed, found: isl.Map
+) -> Iterator[Diagnostic]:
     """Yield where the terms *found* are not those of the reference program."""
     plain = comparison.counterpart(user)
-    own = reference.lowered.own
     results = map_from_forms(reference.domain, reference.dims, [Affine.variable(name) for name in plain.dims])
-    terms = map_from_forms(reference.domain, reference.dims, [Affine.variable(name) for name in own])
+    terms = map_from_forms(reference.domain, reference.dims, [Affine.variable(name) for name in named])
     wanted = reference_map(user, plain).apply_range(results.reverse().apply_range(terms))
     for some, all_of, what in ((wanted, found, "not be"), (found, wanted, "be")):
         if some.is_subset(all_of):
             continue
         wrong = some.subtract(all_of)
-        values = sample_pair(wrong, user.dims, own)
+        values = sample_pair(wrong, user.dims, named)
         assert values is not None, "a term was found wrong"
         parameters, at, term = values
         yield Diagnostic(

@@ -68,3 +68,13 @@ def test_axes_that_are_not_there() -> None:
     bare = pl.make_kernel("{[i]: 0 <= i < n}", "x[i] = 1", data)
     assert "set_array_axis_names" in refused(bare, lambda k: pl.split_array_axis(k, "x", "i", 4), "unknown-axis")
     refused(knl, lambda k: pl.add_padding(k, "c", "row", 64), "unknown-array")
+
+
+def test_an_array_with_an_axis_of_its_own_is_no_part_of_another() -> None:
+    """Seed 71001992: the program's array has no such axis."""
+    data = [pl.GlobalArg("y", np.float32, shape="8"), pl.TemporaryVariable("t", np.float32, shape="8"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < 8}", "<> s = y[i]\nz[i] = s", data, silenced_warnings="*")
+    knl = pl.privatize_temporaries_with_inames(knl, "i", ["s"])
+    with pytest.raises(pl.TransformError) as refused:
+        pl.concatenate_arrays(knl, ["s", "t"])
+    assert refused.value.codes == ("bad-layout",)

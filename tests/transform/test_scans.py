@@ -421,3 +421,30 @@ def test_a_scan_beside_another_reduction() -> None:
         wanted = [6 + max(0, 2 * int(np.argmax(c[:i]))) if i else None for i in range(n)]
         got = pl.interpret(knl, a=a, c=c, b=np.zeros(n, np.float32))
         assert [*map(float, got["b"][1:])] == wanted[1:]
+
+
+ROWS = ["{[i, j]: 0 <= i, j < n}", "{[k]: 0 <= k <= i}"]
+
+
+def of_rows(term: str) -> pl.LoopKernel:
+    data = [pl.GlobalArg("a", np.float64, shape="n, n"), pl.GlobalArg("b", np.float64, shape="n"), ...]
+    knl = pl.make_kernel(ROWS, f"o[i, j] = {term}", data, silenced_warnings="*")
+    return pl.split_scan(knl, "i", 2)
+
+
+@pytest.mark.parametrize(
+    "term", ["sum(k, a[j, k])", "sum(k, j)", "max(k, b[k] + j)", "argmax(k, a[j, k], k).index", "sum(k, a[j, k]) + j"]
+)
+def test_partial_sums_of_another_loop_are_no_parts(term: str) -> None:
+    """Seed 71500246: the terms of a sum were told apart along its own loops alone."""
+    message = refused(of_rows(term), lambda k: pl.unprivatize_temporaries_with_inames(k, ["j"]), "scan-terms")
+    assert "would not combine just its own terms" in message
+
+
+@pytest.mark.parametrize("term", ["sum(k, b[k])", "sum(k, k)*j", "max(k, a[k, k]) + j"])
+def test_partial_sums_that_no_loop_changes_are_shared(term: str) -> None:
+    knl = pl.unprivatize_temporaries_with_inames(of_rows(term), ["j"])
+    rng = np.random.default_rng(3)
+    given = {"a": rng.integers(0, 9, (5, 5)).astype(np.float64), "b": rng.integers(0, 9, 5).astype(np.float64), "n": 5}
+    expected = pl.interpret(knl, **given)["o"]
+    np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(**given)["o"], expected)

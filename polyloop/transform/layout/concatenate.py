@@ -129,7 +129,8 @@ def _own_violations(kernel: LoopKernel, name: str) -> Iterator[Diagnostic]:
     carried = {i.origin.temporary for i in kernel.instructions if isinstance(i.origin, Carry)}
     written = kernel if kernel.reference is None else kernel.reference.kernel
     made = {*kernel.evaluations, *kernel.partials, *kernel.buffers, *kernel.buffers.values(), *carried}
-    if name not in written.arrays() or name in made:
+    own = written.arrays().get(name)
+    if own is None or name in made or len(own.shape or ()) != len(array.shape or ()):
         message = f"'{name}' was made, or is worked on, by an earlier transform"
         yield Diagnostic("bad-layout", message, hints=("concatenate arrays first",))
     elif isinstance(array, ArrayArg) and not (array.is_packed and array.dim_tags is None and array.offset == 0):
