@@ -1,46 +1,64 @@
-"""Accumulators of reductions: each collects the terms of one instance, on all threads that have some, before a read.
+"""Accumulators of reductions: which updates a read of one sees.
 
-Where the terms are spread over threads, each thread has a partial result of its own, and they are combined.
+A read sees the last write that set the accumulator anew, and the updates since then:
+
+    since(read) = last reset(read) . last reset(update)^-1, restricted to updates that run before the read
+
+An accumulator is set (*init*), collects terms (*update*), is combined with those of other threads (*combine*), and is
+read.  Mostly the loop tree shows that all of this happens inside of one iteration of the loops around the reduction
+(:func:`is_nested`); then a read sees the updates that agree with it in these loops.
+
+Where a transform has made two reductions of one, ``sum(k_outer, sum(k_inner, a[..]))``, the outer one combines *partial
+results*, and its operation is ``of_states``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 import islpy as isl
 
+from polyloop.dataflow.conflicts import conflicts
 from polyloop.dataflow.uniformity import divergent_reductions
 from polyloop.dataflow.value_flow import flow_of, readers_of, writers_of
 from polyloop.errors import Diagnostic
-from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.kernel.instruction import Copy
+from polyloop.mapping.thread_mapping import Placed, Placement, storage_map
+from polyloop.poly.affine import Affine
 from polyloop.poly.budget import looking_at
+from polyloop.poly.sets import map_from_forms
+from polyloop.program.lower import Access, Lowered
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.verification.correspondence import Comparison
 
-__all__ = ["PARTIAL_RESULTS", "accumulator_obligations", "same_instance"]
+__all__ = [
+    "PARTIAL_RESULTS",
+    "accumulator_obligations",
+    "bare_reduction",
+    "bare_updates",
+    "collected",
+    "combiner",
+    "evaluated",
+    "identity",
+    "outermost",
+    "result_of",
+]
+
+_IN = isl.dim_type.in_
+_OUT = isl.dim_type.out
 
 PARTIAL_RESULTS: Final = (
     "let each block have a partial result with stage_reduction or reduce_atomically, or keep the loop sequential"
 )
 """Hint for terms that are not added to one accumulator."""
 
-_IN = isl.dim_type.in_
-_OUT = isl.dim_type.out
 
-
-def accumulator_obligations(comparison: Comparison) -> Iterator[Obligation]:
-    """Yield, for each reduction, that its accumulator collects the terms of one instance; scans are proven apart."""
-    for name, accumulator in comparison.new.program.accumulators.items():
-        if any(s.lowered.along for s in writers_of(comparison.new, name)):
-            continue
-        says = f"the reduction of '{accumulator.instruction}' in '{name}' collects the terms of one instance"
-        across = _across(comparison.new, name)
-        if across:
-            says += f", partial results of the threads along {', '.join(across)}, and all of these combine them once"
-        by = "loops that initialization, terms and readers share, or their dataflow"
-        yield Obligation(Claim.REDUCTION, f"'{name}'", says, by, partial(_accumulator, comparison, name))
+def identity(statement: Placed) -> isl.Map:
+    """Return ``{ instance -> the same instance }``."""
+    forms = [Affine.variable(name) for name in statement.dims]
+    return map_from_forms(statement.domain, statement.dims, forms)
 
 
 def same_instance(outer: Placed, inner: Placed) -> isl.Map:
@@ -53,44 +71,135 @@ def same_instance(outer: Placed, inner: Placed) -> isl.Map:
     return whole
 
 
-def _accumulator(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
-    """Yield that a reduction would not collect its own terms.
+def evaluated(whole: Placed, part: Placed) -> isl.Map:
+    """Return ``{ instance of an instruction -> instances that the value of its reductions comes from }``.
 
-    No other instance may reset the accumulator in between.
+    Where a reduction is spread over threads, the value that one of them assigns comes from all of them.
     """
+    inside = {x for x in part.lowered.inames if x not in part.lowered.instruction.inames}
+    spread = {name for x in inside if x in part.forms for name in part.forms[x].names()}
+    if not spread:
+        return same_instance(whole, part)
+    common = [name for name in whole.dims if name in part.dims and name not in spread]
+    shared = [x for x in whole.lowered.inames if x in whole.forms and not spread.isdisjoint(whole.forms[x].names())]
+    left = [*map(Affine.variable, common), *(whole.forms[x] for x in shared)]
+    right = [*map(Affine.variable, common), *(part.forms[x] for x in shared)]
+    there = map_from_forms(whole.domain, whole.dims, left)
+    return there.apply_range(map_from_forms(part.domain, part.dims, right).reverse())
+
+
+_STAGES: Final = {"init": 0, "update": 1, "combine": 2}
+_USE: Final = 3
+
+
+def is_nested(placement: Placement, accumulator: str) -> bool:
+    """Return whether the loop tree shows that an accumulator has the terms of one instance wherever it is read.
+
+    Inside of the loops that two of its statements share, the earlier stage stands first.  It is set, and combined, once
+    for each of its elements: other loops than those that index it would do so again.
+    """
+    places = placement.program.places
+    users = dict.fromkeys([*writers_of(placement, accumulator), *(s for s, _ in readers_of(placement, accumulator))])
+    stages = [(s, _STAGES[s.lowered.role] if s.lowered.writes_to(accumulator) else _USE) for s in users]
+    init = next(s for s, stage in stages if stage == 0)
+    indexing = {name for form in init.lowered.write.indices if form is not None for name in form.names()}
+    for first, early in stages:
+        for second, late in stages:
+            if early >= late:
+                continue
+            a, b = places[first.name], places[second.name]
+            depth = next(n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+            own = [x for place, stage in ((a, early), (b, late)) if stage in (0, 2) for x in place[depth:]]
+            if not a[depth] < b[depth] or not {x for x in own if isinstance(x, str)} <= indexing:  # type: ignore[operator]
+                return False
+    return True
+
+
+# {{{ what a read of an accumulator sees
+
+
+def collected(placement: Placement, reader: Placed, access: Access) -> tuple[dict[Placed, isl.Map], isl.Set]:
+    """Return ``{ read -> instances }`` of each statement that a value is combined of, and the reads of no value.
+
+    Those statements are the ones that set the value last, and updates since then.
+    """
+    array = access.array
+    writers = writers_of(placement, array)
+    if array in placement.program.accumulators and not writers[0].lowered.along and is_nested(placement, array):
+        nothing = isl.Set.empty(reader.domain.get_space())
+        return {s: same_instance(reader, s) for s in _collected_by(writers, reader)}, nothing
+    flow = flow_of(placement, array, [(reader, access)], [s for s in writers if s.lowered.role != "update"])
+    links = dict(flow.sources[0])
+    for reset, link in flow.sources[0]:
+        for update in (s for s in writers if s.lowered.role == "update"):
+            between = _between(placement, (reset, link), update, (reader, access))
+            if not between.is_empty():
+                links[update] = links[update].union(between) if update in links else between
+    return links, flow.initial[0]
+
+
+def _collected_by(group: Sequence[Placed], reader: Placed) -> list[Placed]:
+    """Return which of the *group* that write an accumulator a read sees: all before, or what combined the threads'."""
+    before = [s for s in group if s is not reader]
+    return [s for s in before if s.lowered.role == "combine"] or before
+
+
+def _between(
+    placement: Placement, reset: tuple[Placed, isl.Map], update: Placed, read: tuple[Placed, Access]
+) -> isl.Map:
+    """Return ``{ read -> update }``: updates after the write to which *reset* leads, and before the read."""
+    (base, link), (reader, access) = reset, read
+    (write,) = base.lowered.writes_to(access.array)
+    space = placement.spaces[access.array]
+    cells = storage_map(placement, update, update.lowered.write, space).reverse()
+    added = storage_map(placement, base, write, space).apply_range(cells)
+    seen = storage_map(placement, reader, access, space).apply_range(cells)
+    after, before = _earlier(placement, base, update, added), _earlier(placement, update, reader, seen.reverse())
+    return link.apply_range(after).intersect(before.reverse()).coalesce()
+
+
+def _earlier(placement: Placement, first: Placed, second: Placed, pairs: isl.Map) -> isl.Map:
+    """Return those of *pairs* of which the first instance runs before the second."""
+    found = isl.Map.empty(pairs.get_space())
+    for conflict in conflicts(placement, first, second, pairs):
+        found = found if conflict.simultaneous else found.union(conflict.relation)
+    return found
+
+
+def accumulator_obligations(comparison: Comparison) -> Iterator[Obligation]:
+    """Yield, for each reduction, that its accumulator has the terms of one instance; scans are proven apart."""
     new = comparison.new
-    group = [s for s in new.statements.values() if s.lowered.writes_to(name)]
+    for name, accumulator in new.program.accumulators.items():
+        if any(s.lowered.along for s in writers_of(new, name)):
+            continue
+        says = f"the reduction of '{accumulator.instruction}' in '{name}' collects the terms of one instance"
+        if across := next((s.lowered.across for s in writers_of(new, name) if s.lowered.role == "init"), ()):
+            says += f", partial results of the threads along {', '.join(across)}, and all of these combine them once"
+        by = "loops that initialization, terms and readers share, or their dataflow"
+        yield Obligation(Claim.REDUCTION, f"'{name}'", says, by, partial(_of_other_instances, comparison, name))
+
+
+def _of_other_instances(comparison: Comparison, name: str) -> Iterator[Diagnostic]:
+    """Yield that an accumulator would not have the terms of one instance, all and no others, where it is read."""
+    new = comparison.new
+    group = writers_of(new, name)
     init = next(s for s in group if s.lowered.role == "init")
-    users = readers_of(new, name)
-    if apart := _axes_apart(init, group):
+    if apart := frozenset[str]().union(*map(_axes_of, group)) - _axes_of(init) - {*init.lowered.across}:
         yield _not_combined(comparison, name, init, apart)
         return
     yield from divergent_reductions(new, name)
-    if _is_nested(new, init, [s for s, _ in users]):
+    if is_nested(new, name):
         return
-    if init.lowered.across:
-        yield _clobbered(comparison, name, init)
-        return
-    flow = flow_of(new, name, users, [init])
-    for (user, access), sources, initial in zip(flow.reads, flow.sources, flow.initial, strict=True):
-        looking_at(user, access)
-        bad = not initial.is_empty()
-        for source, link in sources:
-            same = same_instance(user, source)
-            bad = bad or not link.is_subset(same)
-        if bad or not _precedes(new, group, user):
-            yield _clobbered(comparison, name, user)
+    for reader, access in readers_of(new, name):
+        if reader.lowered.role == "update" and reader in group:
+            continue
+        looking_at(reader, access)
+        found, unset = collected(new, reader, access)
+        wanted = {s: same_instance(reader, s) for s in _collected_by(group, reader)}
+        others = any(s not in wanted or not link.is_equal(wanted[s]) for s, link in found.items())
+        if not unset.is_empty() or others or any(s not in found and not wanted[s].is_empty() for s in wanted):
+            yield _clobbered(comparison, name, reader)
             return
-
-
-def _across(placement: Placement, name: str) -> tuple[str, ...]:
-    """Return the thread axes over which the partial results of the accumulator *name* lie."""
-    return next((s.lowered.across for s in writers_of(placement, name) if s.lowered.role == "init"), ())
-
-
-def _axes_apart(init: Placed, group: Sequence[Placed]) -> frozenset[str]:
-    """Return the axes along which terms are in accumulators that are not combined."""
-    return frozenset[str]().union(*map(_axes_of, group)) - _axes_of(init) - {*init.lowered.across}
 
 
 def _axes_of(statement: Placed) -> frozenset[str]:
@@ -122,39 +231,78 @@ def _clobbered(comparison: Comparison, name: str, user: Placed) -> Diagnostic:
     )
 
 
-def _precedes(placement: Placement, group: Sequence[Placed], user: Placed) -> bool:
-    places = placement.program.places
-    return all(places[s.name] <= places[user.name] for s in group if s.lowered.role == "init")
+# }}}
+# {{{ reductions of partial results
 
 
-def _is_nested(placement: Placement, init: Placed, users: Sequence[Placed]) -> bool:
-    """Return whether *init* and its users share every loop of *init* that does not index the accumulator."""
-    places = placement.program.places
-    indexing = {name for form in init.lowered.write.indices if form is not None for name in form.names()}
-    mine = places[init.name]
-    for user in users:
-        theirs = places[user.name]
-        depth = 0
-        while depth < min(len(mine), len(theirs)) and mine[depth] == theirs[depth]:
-            depth += 1
-        own = [x for x in mine[depth:] if isinstance(x, str)]
-        if not set(own) <= indexing or not mine[depth] < theirs[depth]:  # type: ignore[operator]
-            return False
-    across = init.lowered.across
-    array = init.lowered.write.array
-    updates = [s for s in users if s.lowered.role == "update" and (not across or s.lowered.writes_to(array))]
-    combines = [s for s in users if s.lowered.role == "combine" and s.lowered.writes_to(array)]
-    rest = [s for s in users if s not in (*updates, *combines)]
-    stages = [(a, b) for a in updates for b in (*combines, *rest)] + [(a, b) for a in combines for b in rest]
-    for update, reader in stages:
-        a, b = places[update.name], places[reader.name]
-        depth = 0
-        while depth < min(len(a), len(b)) and a[depth] == b[depth]:
-            depth += 1
-        if not a[depth] < b[depth]:  # type: ignore[operator]
-            return False
-        loops = [x for x in b[depth:] if isinstance(x, str)]
-        repeats = across and reader in rest  # that something is read several times does no harm
-        if not set(loops) <= indexing and not repeats:
-            return False
-    return True
+def combiner(placement: Placement, part: Lowered) -> Lowered:
+    """Return the statement that does for the reduction of partial results what *part* does for a partial one."""
+    return next(
+        s.lowered
+        for s in placement.statements.values()
+        if s.lowered.instruction is part.instruction
+        and s.lowered.role == part.role
+        and s.lowered.number == part.partial_of
+    )
+
+
+def _stages(comparison: Comparison, statement: Placed) -> Iterator[Placed]:
+    """Yield the statements that combine the partial results of *statement*, the results of these, and so on.
+
+    They are of one instruction.  Reductions of partial results that the program has itself are not among them.
+    """
+    while statement.lowered.partial_of is not None:
+        statement = comparison.new.statements[combiner(comparison.new, statement.lowered).name]
+        if isinstance(statement.lowered.instruction.origin, Copy) and not comparison.combines(statement):
+            return
+        yield statement
+
+
+def outermost(comparison: Comparison, statement: Placed) -> Placed:
+    """Return the statement that does for the whole reduction of the program what *statement* does for a part of it."""
+    return [statement, *_stages(comparison, statement)][-1]
+
+
+def result_of(comparison: Comparison, statement: Placed) -> isl.Map:
+    """Return ``{ instance that combines a partial result -> result }``: the loops around the stages it is part of."""
+    own = {name for stage in (statement, *_stages(comparison, statement)) for name in stage.lowered.own}
+    return map_from_forms(statement.domain, statement.dims, _forms_besides(statement, own))
+
+
+def _forms_besides(statement: Placed, inames: Collection[str]) -> list[Affine]:
+    """Return the forms that name an instance apart from *inames*: the other loops, threads, and digits of these."""
+    forms = {x: statement.forms.get(x) or Affine.variable(x) for x in statement.lowered.inames}
+    spread = {name for x in inames for name in forms[x].names()}
+    keep = [Affine.variable(name) for name in statement.dims if name not in spread]
+    return keep + [form for x, form in forms.items() if x not in inames and not spread.isdisjoint(form.names())]
+
+
+# }}}
+# {{{ terms that read no array
+
+
+def bare_updates(comparison: Comparison, array: str) -> list[Placed]:
+    """Return the statements that collect terms which read no array, for a temporary that a transform made."""
+    filler = comparison.kernel.evaluations.get(array)
+    return [s for s in comparison.new.statements.values() if s.lowered.instruction.id == filler and _is_bare(s)]
+
+
+def bare_reduction(comparison: Comparison, statement: Placed, access: Access) -> Placed | None:
+    """Return the one reduction of the program, of terms that read no array, whose results *statement* reads.
+
+    Other reads say by themselves what they stand for.  None where there are several reductions, or none.
+    """
+    origin = statement.lowered.instruction.origin
+    if not isinstance(origin, Copy) or len(bare_updates(comparison, access.array)) != 1:
+        return None
+    old = [s for s in comparison.old.statements.values() if s.lowered.instruction.id == origin.instruction]
+    updates = [s for s in old if s.lowered.role == "update"]
+    return updates[0] if len(updates) == 1 and _is_bare(updates[0]) else None
+
+
+def _is_bare(statement: Placed) -> bool:
+    reads = (read for read in statement.lowered.reads if not statement.lowered.is_write(read))
+    return statement.lowered.role == "update" and not any(read.leaf is not None or read.is_bound for read in reads)
+
+
+# }}}

@@ -25,8 +25,8 @@ from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms
 from polyloop.program.lower import Access
 from polyloop.proof.witness import instance, pair
+from polyloop.verification.accumulators import evaluated, identity
 from polyloop.verification.correspondence import Comparison
-from polyloop.verification.partials import evaluated, identity
 
 __all__ = ["number_violations"]
 

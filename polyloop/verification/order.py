@@ -32,7 +32,7 @@ from polyloop.proof.witness import element, instance, pair, point_set, witness
 from polyloop.verification.correspondence import Comparison, copies, original_read, reference_flow
 from polyloop.verification.distance_test import keeps_order
 from polyloop.verification.lockstep import lockstep_obligations
-from polyloop.verification.term_order import term_order_obligations
+from polyloop.verification.reduction_terms import term_order_obligations
 
 __all__ = ["compare", "order_obligations", "order_violations"]
 

@@ -53,8 +53,8 @@ from polyloop.poly.sets import map_from_forms
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation, findings
 from polyloop.proof.witness import instance, pair
+from polyloop.verification.accumulators import evaluated
 from polyloop.verification.correspondence import Comparison
-from polyloop.verification.partials import evaluated
 
 __all__ = ["expression_obligations", "expression_violations"]
 

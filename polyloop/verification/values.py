@@ -29,22 +29,20 @@ from polyloop.program.ir import leaf_count
 from polyloop.program.lower import Access, Lowered
 from polyloop.proof.obligation import Claim, Obligation, findings
 from polyloop.proof.witness import element, instance, pair, point_set, witness
-from polyloop.verification.accumulators import accumulator_obligations
-from polyloop.verification.buffers import buffer_obligations
-from polyloop.verification.correspondence import Comparison, copies, original_leaves, reference_flow
-from polyloop.verification.index_operands import number_violations
-from polyloop.verification.order import compare
-from polyloop.verification.partials import (
+from polyloop.verification.accumulators import (
     bare_reduction,
     bare_updates,
     combiner,
     evaluated,
     identity,
     outermost,
-    partial_obligations,
     result_of,
 )
-from polyloop.verification.scan_terms import reduction_of, reductions_in_parts, scan_obligations
+from polyloop.verification.buffers import buffer_obligations
+from polyloop.verification.correspondence import Comparison, copies, original_leaves, reference_flow
+from polyloop.verification.index_operands import number_violations
+from polyloop.verification.order import compare
+from polyloop.verification.reduction_terms import reduction_obligations, reduction_of, reductions_in_parts
 
 __all__ = ["value_obligations", "value_violations"]
 
@@ -89,9 +87,7 @@ def value_obligations(comparison: Comparison) -> Iterator[Obligation]:
         says = f"each read of '{name}' sees the element, and the write, of the read that it stands for"
         by = "dataflow through the temporary, against the program's reads"
         yield Obligation(Claim.VALUES, f"'{name}'", says, by, partial(_evaluations, comparison, reads))
-    yield from accumulator_obligations(comparison)
-    yield from partial_obligations(comparison)
-    yield from scan_obligations(comparison)
+    yield from reduction_obligations(comparison)
     yield from buffer_obligations(comparison)
 
 
@@ -185,7 +181,7 @@ class _Staged:
 
 
 def _is_of_parts(comparison: Comparison, array: str) -> bool:
-    """Return whether a temporary holds sums that a scan passes on, which :mod:`.scan_terms` follows."""
+    """Return whether a temporary holds sums that a scan passes on, which :mod:`.reduction_terms` follows."""
     filler = comparison.kernel.evaluations.get(array)
     if filler is None:
         return array in comparison.kernel.partials

@@ -26,9 +26,8 @@ from polyloop.program.lower import Program, lower
 from polyloop.schedule.build import build_schedule
 from polyloop.testing.drawing.random_chains import Step, random_step
 from polyloop.testing.drawing.random_kernels import random_source
-from polyloop.verification import bounds, scan_terms
+from polyloop.verification import bounds
 from polyloop.verification import order as legality
-from polyloop.verification.correspondence import Comparison
 
 PROGRAMS = ("matmul_tiled", "prefix_sum", "segmented_scan", "row_scan", "stencil_2d", "softmax", "matmul_registers")
 
@@ -52,7 +51,6 @@ def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "_known_meant", lambda _: {})
     monkeypatch.setattr(sharing, "_known", lambda _: {})
     monkeypatch.setattr(bounds, "_inside", lambda _: {})
-    monkeypatch.setattr(scan_terms, "_known_terms", lambda _: {})
     lowering._recent.clear()
     monkeypatch.setattr(bounds, "_known_outside", lambda _: {})
     monkeypatch.setattr(dataflow, "_known_exact", lambda _: {})
@@ -156,24 +154,3 @@ def test_what_statements_share(seed: int, monkeypatch: pytest.MonkeyPatch) -> No
             kernel = step(kernel)
         except PolyloopError:
             continue
-
-
-def _terms(kernel: pl.LoopKernel) -> list[isl.Map]:
-    comparison = Comparison(kernel)
-    found = []
-    for reference in comparison.old.statements.values():
-        if reference.lowered.role == "update":
-            terms = scan_terms._Terms(comparison, reference)
-            found += [terms.of(*user) for user in scan_terms._results(comparison, reference)]
-    return found
-
-
-@pytest.mark.parametrize("name", ["prefix_sum", "segmented_scan", "row_scan"])
-def test_terms_of_scans(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = importlib.import_module(f"examples.{name}").transformed()
-    shared = _terms(kernel)
-    assert len(shared) == 1
-    with monkeypatch.context() as patch:
-        _forget(patch)
-        (fresh,) = _terms(replace(kernel))
-    assert shared[0].is_equal(fresh)

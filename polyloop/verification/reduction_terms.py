@@ -1,0 +1,531 @@
+"""The terms of a reduction: which ones a result holds, how often, and in which order.
+
+A *term* is an instance of the update of the reference program.  A read of an accumulator sees updates
+(:mod:`.accumulators`), and each adds its own term, or the terms of a value that is made of terms itself: a partial
+result, a running total, the sum of a thread.  So ``{ read -> update }`` and ``{ update -> term }`` are composed until
+only terms are left, and a result is right if
+
+* the image is the terms that it has in the program: none is lost, and none belongs to another result,
+* ``{ update -> (read, term) }`` is injective: each term is combined once,
+* time is monotone in the terms: they are combined in their order, where that matters.
+
+Scans, and reductions in parts of these, are held to all three.  For any other reduction the first two follow from less.
+Its updates are copies that execute each term once, which coverage shows; its accumulator has the updates of one
+instance; and if it is a reduction of partial results, it combines each of them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import islpy as isl
+import pymbolic.primitives as p
+
+from polyloop.dataflow.conflicts import conflicts, equal_on
+from polyloop.dataflow.value_flow import is_exact, readers_of, time_forms, writers_of
+from polyloop.errors import Diagnostic, WitnessKind
+from polyloop.expr.nodes import Operation, array_name
+from polyloop.expr.printer import show
+from polyloop.expr.rewrite import variables
+from polyloop.frozen import replace
+from polyloop.kernel.domains import parameters_of
+from polyloop.kernel.instruction import Copy, Partial
+from polyloop.kernel.kernel import memoised
+from polyloop.mapping.thread_mapping import Placed, free_inames, reference_map
+from polyloop.poly.affine import Affine
+from polyloop.poly.budget import looking_at
+from polyloop.poly.sets import lex_relation, map_from_forms, project_onto, sample_pair
+from polyloop.program.lower import Access
+from polyloop.proof.obligation import Claim, Obligation
+from polyloop.proof.witness import element, instance, pair, witness
+from polyloop.verification.accumulators import accumulator_obligations, collected, result_of
+from polyloop.verification.correspondence import Comparison, copies, reference_flow
+
+__all__ = ["reduction_obligations", "reduction_of", "reductions_in_parts", "term_order_obligations"]
+
+_IDEMPOTENT: Final = frozenset({"max", "min", "any", "all"})
+
+
+def reduction_of(statement: Placed) -> tuple[str, int]:
+    """Return what names the reduction of the reference program that *statement* belongs to."""
+    number = statement.lowered.number
+    assert number is not None, f"{statement.name} belongs to no reduction"
+    return statement.lowered.instruction.id, number
+
+
+@memoised
+def reductions_in_parts(comparison: Comparison) -> frozenset[tuple[str, int]]:
+    """Return the reductions of the reference program that are scans, or parts of scans, in the transformed one."""
+    found: set[tuple[str, int]] = set()
+    for statement in comparison.new.statements.values():
+        lowered = statement.lowered
+        match lowered.instruction.origin:
+            case Partial() as origin:
+                found.add((origin.instruction, origin.number))
+            case Copy() if lowered.along or any(read.is_start for read in lowered.reads):
+                found.add(reduction_of(comparison.counterpart(statement)))
+            case _:
+                pass
+    return frozenset(found)
+
+
+def reduction_obligations(comparison: Comparison) -> Iterator[Obligation]:
+    """Yield, for each reduction, that its results combine their own terms, each once."""
+    yield from accumulator_obligations(comparison)
+    for statement in comparison.new.statements.values():
+        lowered = statement.lowered
+        if isinstance(lowered.instruction.origin, Partial) or lowered.along or comparison.part_of(lowered.rhs):
+            continue  # the terms of each result are found
+        if lowered.role == "update" and lowered.operation is not None and lowered.operation.of_states:
+            name = lowered.write.array
+            says = f"the reduction of '{lowered.instruction.id}' in '{name}' combines each partial result exactly once"
+            by = "instances that combine, against those that begin a partial result"
+            yield Obligation(Claim.REDUCTION, f"partial results of '{name}'", says, by,
+                             partial(_partials_twice, comparison, statement))  # fmt: skip
+    for reference in _updates_in_parts(comparison):
+        says = f"each result of '{reference.lowered.instruction.id}' combines each of its terms once"
+        if _operation(reference).ordered:
+            says += ", in their order"
+        by = "terms that reach a result, through running totals and parts"
+        yield Obligation(Claim.REDUCTION, f"'{reference.name}'", says, by, partial(_other_terms, comparison, reference))
+
+
+def _updates_in_parts(comparison: Comparison) -> Iterator[Placed]:
+    in_parts = reductions_in_parts(comparison)
+    for reference in comparison.old.statements.values():
+        if reference.lowered.role == "update" and reduction_of(reference) in in_parts:
+            yield reference
+
+
+def _operation(update: Placed) -> Operation:
+    operation = update.lowered.operation
+    assert operation is not None, f"{update.name} belongs to no reduction"
+    return operation
+
+
+# {{{ partial results
+
+
+def _partials_twice(comparison: Comparison, statement: Placed) -> Iterator[Diagnostic]:
+    """Yield that *statement*, which combines partial results, would not combine each of them once."""
+    new, lowered = comparison.new, statement.lowered
+    site = (lowered.instruction.site(),)
+    if not _holds_states(comparison, _operation(statement), lowered.rhs):
+        yield Diagnostic(
+            "not-proven",
+            f"'{show(lowered.rhs)}', which '{lowered.operation}' combines, is not seen to be a partial result",
+            hints=("leave the results of the inner reduction as they are",),
+            sites=site,
+        )
+        return
+    name = array_name(lowered.rhs)
+    access = next(read for read in lowered.reads if read.array == name)
+    if name in new.program.accumulators:
+        inner = next(s for s in writers_of(new, name) if s.lowered.role == "update")
+        looking_at(statement, inner)
+        once = bool(project_onto(inner.exact, inner.dims, statement.dims).is_subset(statement.exact))
+    else:
+        looking_at(statement, access)
+        sources, _ = comparison.flow(name).of(statement, access)
+        result = result_of(comparison, statement)
+        once = all(link.range_product(result).is_injective() for _, link in sources)
+    if not once:
+        yield Diagnostic(
+            "term-twice",
+            f"the reduction in '{lowered.instruction.id}' would not count each of its terms once",
+            (f"its partial results '{show(lowered.rhs)}' would not be combined once each",),
+            sites=site,
+        )
+
+
+def _holds_states(comparison: Comparison, operation: Operation, value: object) -> bool:
+    """Return whether *value* is what a reduction by *operation* has collected, in an accumulator or a temporary."""
+    if not isinstance(value, p.Variable | p.Subscript):
+        return False
+    name = array_name(value)
+    accumulator = comparison.new.program.accumulators.get(name)
+    if accumulator is not None:
+        return replace(accumulator.reduction.operation, of_states=operation.of_states) == operation
+    filler = comparison.kernel.evaluations.get(name)
+    written = (s.lowered for s in writers_of(comparison.new, name) if s.lowered.instruction.id == filler)
+    return filler is not None and all(_holds_states(comparison, operation, s.rhs) for s in written)
+
+
+# }}}
+# {{{ results that are combined of parts
+
+
+class _NotShown(Exception):  # noqa: N818  # a signal within this module
+    def __init__(self, found: Diagnostic) -> None:
+        super().__init__(found.message)
+        self.found = found
+
+
+def _not_shown(reference: Placed, why: str) -> Diagnostic:
+    return Diagnostic(
+        "not-proven",
+        f"not proven: each result of '{reference.lowered.instruction.id}' combines each of its terms once",
+        (why,),
+        ("realize the scan as the last step, when its loops are split and tagged",),
+        sites=(reference.lowered.instruction.site(),),
+    )
+
+
+def _other_terms(comparison: Comparison, reference: Placed) -> Iterator[Diagnostic]:
+    """Yield that a result of *reference* would not combine its own terms, each once and in their order."""
+    shared = _free(comparison, reference)
+    if found := next(_changing(comparison, reference, shared), None):
+        yield found
+        return
+    users = list(_results(comparison, reference))
+    if not users:
+        yield _not_shown(reference, "no instruction is seen to use its results")
+    terms = _Terms(comparison, reference)
+    for user, access in users:
+        looking_at(user, access, reference)
+        try:
+            yield from terms.differences(user, terms.of(user, access))
+        except _NotShown as error:
+            yield error.found
+            return
+
+
+def _results(comparison: Comparison, reference: Placed) -> Iterator[tuple[Placed, Access]]:
+    """Yield the reads of the results of a reduction by the copies of its instruction."""
+    new = comparison.new
+    for name in new.program.accumulators:
+        own = next(s for s in writers_of(new, name) if s.lowered.role != "init")
+        if isinstance(own.lowered.instruction.origin, Copy) and comparison.counterpart(own) is reference:
+            for statement, access in readers_of(new, name):
+                if statement.lowered.instruction is own.lowered.instruction and statement.lowered.role == "plain":
+                    yield statement, access
+
+
+def _changing(comparison: Comparison, reference: Placed, free: frozenset[str]) -> Iterator[Diagnostic]:
+    """Yield why one term may have different values along the loops *free*, for different results."""
+    lowered, old = reference.lowered, comparison.old
+    if used := free.intersection(variables(lowered.rhs)):
+        yield _not_shown(reference, f"its terms depend on {', '.join(sorted(used))}")
+        return
+    if lowered.bounds or any(a.array in old.program.accumulators for a in lowered.reads[:-1]):
+        yield _not_shown(reference, "its terms depend on other reductions, or data decides which they are")
+        return
+    equal = [(n, n) for n, name in enumerate(reference.dims) if name not in free]
+    same = lex_relation(reference.domain.get_space().map_from_set(), equal, None)
+    same = same.intersect_domain(reference.domain).intersect_range(reference.domain)
+    for read in lowered.reads:
+        if read.leaf is None or not writers_of(old, read.array):
+            continue
+        if not is_exact(old, read.array) or not is_exact(comparison.new, read.array):
+            yield _not_shown(reference, f"'{read.array}', which its terms read, is written where data decides")
+            return
+        for writer, link in reference_flow(old, read.array).of(reference, read)[0]:
+            changed = same.apply_range(link).subtract(link)
+            if not changed.is_empty():
+                at, _ = pair(changed, reference, writer)
+                yield Diagnostic(
+                    "scan-changing-term",
+                    f"a term of '{lowered.instruction.id}' changes from result to result",
+                    (
+                        f"instance {instance(reference, at)} reads {element(reference, read, at)}, which is written "
+                        "between that result and another one with the same term",
+                    ),
+                    ("compute the terms before the scan, in a loop of their own",),
+                    sites=(lowered.instruction.site(),),
+                )
+                return
+
+
+def _free(comparison: Comparison, reference: Placed) -> frozenset[str]:
+    """Return the loops of the reference program along which results share terms."""
+    free = frozenset[str]()
+    for statement in comparison.new.statements.values():
+        lowered = statement.lowered
+        origin = lowered.instruction.origin
+        if not isinstance(origin, Copy | Partial) or origin.instruction != reference.lowered.instruction.id:
+            continue
+        if lowered.role not in ("plain", "init") and comparison.counterpart(statement) is reference:
+            free |= free_inames(statement, reference)
+    return free.difference(reference.lowered.own)
+
+
+def _names(comparison: Comparison, reference: Placed) -> tuple[str, ...]:
+    """Return the inames that tell terms of different values apart: loops that change none are not among them."""
+    shared = _free(comparison, reference)
+    for name in reference.dims:
+        if name not in reference.lowered.own and not any(_changing(comparison, reference, shared | {name})):
+            shared |= {name}
+    return tuple(name for name in reference.dims if name not in shared)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Instances of ``statement`` that contribute to a value, each with the terms ``{ instance -> term }``.
+
+    ``relation`` leads from the instances that read the value.  ``time`` orders the instances.  A part without is the
+    value that the others are added to: one instance for each read, before all others.
+    """
+
+    statement: Placed
+    relation: isl.Map
+    terms: isl.Map
+    time: isl.Map | None = None
+
+    @property
+    def reached(self) -> isl.Map:
+        """The terms that each read gets."""
+        return self.relation.apply_range(self.terms)
+
+    @property
+    def owners(self) -> isl.Map:
+        """From each instance to a read and a term that it contributes to that."""
+        return self.relation.reverse().range_product(self.terms)
+
+
+class _Terms:
+    """The terms of one reduction of the reference program that values of the transformed program are made of.
+
+    A term is an instance of the reference update, apart from loops that several results share it along, or that do not
+    change it: it is known by ``names``, and ``whole`` leads to it from the instance.
+    """
+
+    def __init__(self, comparison: Comparison, reference: Placed) -> None:
+        self.comparison = comparison
+        self.new = comparison.new
+        self.reference = reference
+        self.operation = _operation(reference)
+        self.names = _names(comparison, reference)
+        self.whole = map_from_forms(reference.domain, reference.dims, [Affine.variable(x) for x in self.names])
+        self.depth = max(len(place) for place in self.new.program.places.values())
+
+    def of(self, reader: Placed, access: Access) -> isl.Map:
+        """Return ``{ instance of reader -> term }`` of a value that is read."""
+        looking_at(reader, access)
+        writers = writers_of(self.new, access.array)
+        if not is_exact(self.new, access.array) or any(writer.lowered.is_conditional for writer in writers):
+            raise self.refused(f"data decides what is in '{access.array}'")
+        found, unset = collected(self.new, reader, access)
+        if not unset.is_empty():
+            raise self.refused(f"'{access.array}' would be read before it is set")
+        return self.together(reader, [part for s, link in found.items() for part in self.parts(s, link)])
+
+    def refused(self, why: str) -> _NotShown:
+        """Return the exception that says why the terms are not seen."""
+        return _NotShown(_not_shown(self.reference, why))
+
+    def parts(self, statement: Placed, link: isl.Map) -> Iterator[_Part]:
+        """Yield the part of a value that *statement*, to which *link* leads, contributes; none if it has no terms."""
+        lowered = statement.lowered
+        read: Access | None
+        match lowered.role:
+            case "update":
+                time = map_from_forms(statement.domain, statement.dims, time_forms(self.new, statement, self.depth))
+                yield _Part(statement, link, self.added(statement), time)
+                return
+            case "combine":
+                read = next(read for read in lowered.reads if read.array == lowered.write.array)
+                numbers = [Affine.variable(axis) for axis in reversed(lowered.across)]
+                time = map_from_forms(statement.domain, statement.dims, numbers)
+                yield _Part(statement, link.apply_range(_threads(statement)), self.of(statement, read), time)
+                return
+            case "init":
+                read = next((read for read in lowered.reads if read.is_start), None)
+            case _:
+                if not isinstance(lowered.rhs, p.Variable | p.Subscript):
+                    raise self.refused(f"'{lowered.instruction.id}' does more than to pass on a value")
+                read = next(read for read in lowered.reads if read.array == array_name(lowered.rhs))
+        if read is not None:
+            yield _Part(statement, link, self.of(statement, read))
+
+    def added(self, update: Placed) -> isl.Map:
+        """Return ``{ instance -> term }`` of a statement that adds one term, or one value made of terms."""
+        lowered, origin = update.lowered, update.lowered.instruction.origin
+        if isinstance(lowered.rhs, p.Variable | p.Subscript) and self.holds_parts(array_name(lowered.rhs)):
+            return self.of(update, next(read for read in lowered.reads if read.array == array_name(lowered.rhs)))
+        if not isinstance(origin, Copy | Partial) or self.comparison.counterpart(update) is not self.reference:
+            raise self.refused(f"'{lowered.instruction.id}' combines other terms")
+        known = {*update.lowered.inames, *update.lowered.fixed, *parameters_of(update.domain)}
+        forms = [form for x in self.names if (form := origin.forms.get(x)) is not None and form.names() <= known]
+        if len(forms) < len(self.names):
+            raise self.refused(f"which terms '{lowered.instruction.id}' combines is not seen")
+        return map_from_forms(update.domain, update.dims, [form.substitute(update.forms) for form in forms])
+
+    def holds_parts(self, name: str) -> bool:
+        """Return whether a variable holds a value that other statements have combined."""
+        kernel = self.comparison.kernel
+        if name in kernel.evaluations:
+            filler = kernel.instruction(kernel.evaluations[name]).expression
+            return isinstance(filler, p.Variable | p.Subscript) and self.holds_parts(array_name(filler))
+        return name in kernel.partials or name in self.new.program.accumulators
+
+    def together(self, reader: Placed, parts: Sequence[_Part]) -> isl.Map:
+        """Return all terms of *parts*, which must be disjoint, and in their order if that matters."""
+        result = isl.Map.empty(reader.domain.get_space().map_from_domain_and_range(self.whole.range().get_space()))
+        once = self.operation.name not in _IDEMPOTENT or self.operation.ordered
+        for part in parts:
+            reached = part.reached
+            if once and part.time is not None and not part.owners.is_injective():
+                raise _NotShown(self.counted_twice(reader, part, _repeated(part)))
+            if once and not result.is_disjoint(reached):
+                raise _NotShown(self.counted_twice(reader, part, result.intersect(reached)))
+            result = result.union(reached)
+        if self.operation.ordered:
+            self.check_order(reader, parts)
+        return result.coalesce()
+
+    def check_order(self, reader: Placed, parts: Sequence[_Part]) -> None:
+        """Check that what is combined first are earlier terms."""
+        order = _order(self.comparison, self.reference)
+        later = self.whole.reverse().apply_range(order.reverse()).apply_range(self.whole)
+        for first in parts:
+            for second in parts:
+                if second.time is None:
+                    continue
+                together = first.relation.reverse().apply_range(second.relation)
+                if first.time is not None:
+                    before = isl.Map.lex_lt(first.time.range().get_space())
+                    together = together.intersect(first.time.apply_range(before).apply_range(second.time.reverse()))
+                wrong = first.terms.reverse().apply_range(together).apply_range(second.terms).intersect(later)
+                if not wrong.is_empty():
+                    found = sample_pair(wrong, self.names, self.names)
+                    assert found is not None, "terms were found in another order"
+                    raise _NotShown(self.disordered(reader, found[1], found[2]))
+
+    def differences(self, user: Placed, found: isl.Map) -> Iterator[Diagnostic]:
+        """Yield where the terms *found* of a result that *user* reads are not those of the reference program."""
+        plain = self.comparison.counterpart(user)
+        around = map_from_forms(self.reference.domain, self.reference.dims, [Affine.variable(x) for x in plain.dims])
+        wanted = reference_map(user, plain).apply_range(around.reverse().apply_range(self.whole))
+        for some, all_of, what in ((wanted, found, "not be"), (found, wanted, "be")):
+            if some.is_subset(all_of):
+                continue
+            values = sample_pair(some.subtract(all_of), user.dims, self.names)
+            assert values is not None, "a term was found wrong"
+            parameters, at, term = values
+            yield Diagnostic(
+                "scan-terms",
+                f"a result of '{self.reference.lowered.instruction.id}' would not combine just its own terms",
+                (f"the term {_shown(term)} would {what} part of instance {instance(user, {**parameters, **at})}",),
+                ("keep the loops of the scan in the order of the program",),
+                sites=(user.lowered.instruction.site(),),
+            )
+            return
+
+    def counted_twice(self, reader: Placed, part: _Part, twice: isl.Map) -> Diagnostic:
+        """Return that a term reaches a value more than once."""
+        found = sample_pair(twice, reader.dims, self.names)
+        assert found is not None, "a term was found twice"
+        parameters, at, term = found
+        return Diagnostic(
+            "term-twice",
+            f"a term of the reduction in '{self.reference.lowered.instruction.id}' would be counted twice",
+            (f"the term {_shown(term)} reaches instance {instance(reader, {**parameters, **at})} more than once",),
+            ("let each loop add its own terms, and no others",),
+            sites=(part.statement.lowered.instruction.site(),),
+        )
+
+    def disordered(self, reader: Placed, early: dict[str, int], late: dict[str, int]) -> Diagnostic:
+        """Return that two terms are combined in another order."""
+        return Diagnostic(
+            "illegal-order",
+            f"terms of '{self.operation}' would be combined in another order",
+            (f"the term {_shown(early)} would be combined before the term {_shown(late)}",),
+            ("keep the order of the scan's loops",),
+            sites=(reader.lowered.instruction.site(),),
+        )
+
+
+def _threads(combine: Placed) -> isl.Map:
+    """Return ``{ instance -> instances }``: the threads whose values one of them gets."""
+    lowered = combine.lowered
+    space = combine.domain.get_space().map_from_set()
+    others = [(n, n) for n, name in enumerate(combine.dims) if name not in lowered.across]
+    if not lowered.along:
+        whole = lex_relation(space, others, None)
+    else:
+        (axis,) = lowered.across
+        position = combine.dims.index(axis)
+        whole = lex_relation(space, others, (position, position)).reverse()
+        if not lowered.after:
+            whole = whole.union(lex_relation(space, [(n, n) for n in range(len(combine.dims))], None))
+    return whole.intersect_domain(combine.domain).intersect_range(combine.domain)
+
+
+def _repeated(part: _Part) -> isl.Map:
+    """Return the terms that several instances of a part contribute to one value."""
+    owners = part.owners.reverse()
+    space = part.statement.domain.get_space().map_from_set()
+    same = lex_relation(space, [(n, n) for n in range(len(part.statement.dims))], None)
+    other = isl.Map.universe(space).subtract(same)
+    return owners.intersect(owners.apply_range(other)).domain().unwrap()
+
+
+def _shown(values: dict[str, int]) -> str:
+    return f"({', '.join(f'{name}={value}' for name, value in values.items())})"
+
+
+# }}}
+# {{{ the order of terms
+
+
+def term_order_obligations(comparison: Comparison) -> Iterator[Obligation]:
+    """Yield the reductions with an ordered operation, whose terms must be combined in the order of the program."""
+    in_parts = reductions_in_parts(comparison)
+    for reference in comparison.old.statements.values():
+        operation = reference.lowered.operation
+        if reference.lowered.role != "update" or operation is None or not operation.ordered:
+            continue
+        if reduction_of(reference) not in in_parts:
+            says = f"the terms of '{operation}' in '{reference.lowered.instruction.id}' are combined in their order"
+            by = "pairs of terms of one result, against the program's"
+            yield Obligation(Claim.TERMS, f"'{reference.name}'", says, by, partial(_reordered, comparison, reference))
+
+
+def _reordered(comparison: Comparison, reference: Placed) -> tuple[Diagnostic, ...]:
+    wanted = _order(comparison, reference)
+    new = comparison.new
+    statements = list(copies(comparison, reference))
+    for first in statements:
+        for second in statements:
+            back, there = reference_map(first, reference), reference_map(second, reference)
+            pairs = back.apply_range(wanted).apply_range(there.reverse())
+            pairs = equal_on(pairs, first, second, tuple(first.repeated & second.repeated))
+            for backward in conflicts(new, second, first, pairs.reverse()):
+                late, early = pair(backward.relation, second, first)
+                what = "at the same time" if backward.simultaneous else "in another order"
+                before, after = instance(first, early), instance(second, late)
+                finding = Diagnostic(
+                    "illegal-order",
+                    f"terms of '{reference.lowered.operation}' would be combined {what}",
+                    (f"the term of instance {before} comes before that of instance {after} in the program",),
+                    ("keep the order of the reduction's loops, or reduce without 'ordered' if any order will do",),
+                    sites=(first.lowered.instruction.site(),),
+                    witness=witness(WitnessKind.REORDERED, (first, first.lowered.write, early), (first, early),
+                                    (second, late)),
+                )
+                return (finding,)
+    return ()
+
+
+def _order(comparison: Comparison, reference: Placed) -> isl.Map:
+    """Return the pairs of instances whose terms belong to one result, the earlier term first."""
+    lowered = reference.lowered
+    around = [n for n, name in enumerate(reference.dims) if name not in lowered.own]
+    own = [reference.dims.index(name) for name in lowered.own]
+    space = reference.domain.get_space().map_from_set()
+    together = [(n, n) for n in around]
+    result = isl.Map.empty(space)
+    if lowered.joined:
+        for conflict in conflicts(comparison.old, reference, reference, lex_relation(space, together, None)):
+            result = result.union(conflict.relation)
+    else:
+        for position, dim in enumerate(own):
+            equal = [*together, *((n, n) for n in own[:position])]
+            result = result.union(lex_relation(space, equal, (dim, dim)))
+    return result.intersect_domain(reference.domain).intersect_range(reference.domain)
+
+
+# }}}

@@ -1,0 +1,196 @@
+"""The terms of results: each once, of its own result, in order; the loop tree and the dataflow find the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import islpy as isl
+import numpy as np
+import pymbolic.primitives as p
+import pytest
+
+import polyloop as pl
+from polyloop.expr.nodes import array_name
+from polyloop.expr.rewrite import map_nodes
+from polyloop.frozen import replace
+from polyloop.kernel.instruction import Instruction, Term
+from polyloop.poly.affine import Affine
+from polyloop.poly.sets import Row, add_rows, universe
+from polyloop.program.lower import lower
+from polyloop.proof.obligation import findings
+from polyloop.testing.brute import judge
+from polyloop.transform.staging.staging import assign_auto
+from polyloop.verification import accumulators
+from polyloop.verification.correspondence import Comparison
+from polyloop.verification.reduction_terms import reduction_obligations, term_order_obligations
+from tests.gallery import GALLERY
+from tests.verification.broken import broken
+
+F = np.float32
+UP_TO = "{[i, j]: 0 <= i < n and 0 <= j <= i}"
+REDUCING = sorted(n for n, e in GALLERY.items() if not e.refused and any(i.terms for i in e.build().instructions))
+
+
+def codes(knl: pl.LoopKernel) -> list[str]:
+    comparison = Comparison(knl)
+    obligations = (*reduction_obligations(comparison), *term_order_obligations(comparison))
+    return [finding.code for finding in findings(knl, obligations)]
+
+
+def wrong(knl: pl.LoopKernel) -> set[str]:
+    """Return what brute force finds wrong."""
+    return {entry.kind for n in (1, 4, 5, 9) for entry in judge(assign_auto(knl), {"n": n}, {})}
+
+
+def changed(knl: pl.LoopKernel, name: str, change: Callable[[Instruction], Instruction]) -> pl.LoopKernel:
+    return replace(knl, instructions=tuple(change(old) if old.id == name else old for old in knl.instructions))
+
+
+def prefix(operation: str = "sum(j, a[j])") -> pl.LoopKernel:
+    return pl.make_kernel(UP_TO, f"b[i] = {operation}", [pl.GlobalArg("a, b", F, shape="n"), ...], name="prefix")
+
+
+# {{{ each term once
+
+
+def with_terms(low: int, high: int) -> Callable[[Instruction], Instruction]:
+    """Return a change of a scan's instruction: in each iteration it adds the terms from i + *low* to i + *high*."""
+
+    def change(old: Instruction) -> Instruction:
+        (term,) = old.terms
+        i, j = (Affine.variable(name) for name in term.inames)
+        ends = (j.add(i, -1).add(Affine((), -low)), i.add(j, -1).add(Affine((), high)), j, i)
+        domain = add_rows(universe(term.domain.params(), term.inames), term.inames, [Row(end) for end in ends])
+        inside = old.domain.insert_dims(isl.dim_type.set, 1, 1)
+        return replace(old, terms=(Term(term.inames, domain.intersect(inside)),))
+
+    return change
+
+
+def test_a_term_that_two_iterations_add_is_counted_twice() -> None:
+    """All results have the terms of the program, and no others, but all except the last one twice."""
+    scanned = pl.realize_scan(prefix())
+    assert not codes(changed(scanned, "insn", with_terms(0, 0)))
+    twice = changed(scanned, "insn", with_terms(-1, 0))
+    assert codes(twice) == ["term-twice"]
+    assert "value" in wrong(twice)
+
+
+def test_a_maximum_may_have_a_term_twice() -> None:
+    twice = changed(pl.realize_scan(prefix("max(j, a[j])")), "insn", with_terms(-1, 0))
+    assert not codes(twice)
+    assert not wrong(twice)
+
+
+def test_a_term_that_the_total_has_already_is_counted_twice() -> None:
+    """Each tile begins with the sum of those before it, and with itself."""
+    knl = pl.realize_scan(pl.split_scan(prefix(), "i", 4))
+    carried = changed(knl, "b_carry", lambda old: replace(old, expression=replace(old.expression, after=False)))
+    assert codes(carried) == ["term-twice"]
+    assert "value" in wrong(carried)
+
+
+# }}}
+# {{{ the terms of a result are its own
+
+
+def rows() -> pl.LoopKernel:
+    """Sums of the tiles of four rows, totals of these, and tiles, each in a loop over rows of its own."""
+    domains = ["{[r]: 0 <= r < 4}", UP_TO]
+    knl = pl.make_kernel(domains, "b[r, i] = sum(j, a[r, j])", [pl.GlobalArg("a, b", F, shape="4, n"), ...])
+    knl = pl.realize_scan(pl.split_scan(knl, "i", 4, carry_iname="tile"))
+
+    def of_row(expr: Any) -> Any:
+        if isinstance(expr, p.Subscript) and array_name(expr) in ("b_sum", "b_carry"):
+            indices: tuple[Any, ...] = expr.index_tuple
+            return p.Subscript(expr.aggregate, (p.Variable("r"), *indices))
+        return expr
+
+    def change(old: Instruction) -> Instruction:
+        return replace(old, assignee=map_nodes(old.assignee, of_row), expression=map_nodes(old.expression, of_row))
+
+    temporaries = {name: replace(old, shape=(4, *(old.shape or ()))) for name, old in knl.temporaries.items()}
+    knl = replace(knl, instructions=tuple(map(change, knl.instructions)), temporaries=temporaries)
+    knl = pl.duplicate_inames(knl, "r", within="id:b_sum", new_inames="sum_row")
+    return pl.duplicate_inames(knl, "r", within="id:b_carry", new_inames="carry_row")
+
+
+def of_other_rows(knl: pl.LoopKernel) -> Iterator[pl.LoopKernel]:
+    """Yield *knl* with the sums of another row in place of those of its own."""
+
+    def swapped(expr: Any) -> Any:
+        if isinstance(expr, p.Subscript) and array_name(expr) in ("b_sum", "b_carry"):
+            indices: tuple[Any, ...] = expr.index_tuple
+            return p.Subscript(expr.aggregate, (3 - indices[0], *indices[1:]))
+        return expr
+
+    for name in ("b_carry", "insn"):
+        yield changed(knl, name, lambda old: replace(old, expression=map_nodes(old.expression, swapped)))
+
+
+def test_sums_of_another_row_are_no_parts() -> None:
+    knl = rows()
+    assert not codes(knl)
+    assert not wrong(knl)
+    for other in of_other_rows(knl):
+        assert codes(other) == ["scan-terms"]
+        assert "value" in wrong(other)
+
+
+# }}}
+# {{{ their order
+
+
+def backwards(old: Instruction) -> Instruction:
+    """Add the sums of the tiles from the last to the first."""
+    (outer,), (iname,) = old.inames, old.terms[0].inames[1:]
+
+    def last_first(expr: Any) -> Any:
+        if isinstance(expr, p.Subscript):
+            return p.Subscript(expr.aggregate, p.Variable(outer) - 1 - p.Variable(iname))
+        return expr
+
+    return replace(old, expression=map_nodes(old.expression, last_first))
+
+
+def test_tiles_that_are_added_backwards_are_out_of_order() -> None:
+    """That is fine for a sum, but not for segments."""
+    given = [pl.GlobalArg("a, b", F, shape="n"), pl.GlobalArg("f", np.bool_, shape="n"), ...]
+    segments = pl.make_kernel(UP_TO, "b[i] = reduce(segmented(sum), j, a[j], f[j]).value", given)
+    for knl, expected in ((prefix(), []), (segments, ["illegal-order"])):
+        split = pl.split_scan(knl, "i", 4, carry_iname="c")
+        assert not codes(split)
+        assert codes(changed(split, "b_carry", backwards)) == expected
+
+
+# }}}
+# {{{ the loop tree and the dataflow
+
+
+def by_dataflow(monkeypatch: pytest.MonkeyPatch, knl: pl.LoopKernel) -> list[str]:
+    with monkeypatch.context() as patch:
+        patch.setattr(accumulators, "is_nested", lambda *_: False)
+        return codes(replace(knl))
+
+
+@pytest.mark.parametrize("name", REDUCING)
+def test_dataflow_finds_what_the_loop_tree_shows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    knl = GALLERY[name].build()
+    assert codes(replace(knl)) == by_dataflow(monkeypatch, knl) == []
+
+
+@pytest.mark.parametrize("name", REDUCING[::6])
+def test_dataflow_finds_wrong_what_the_loop_tree_does_not_show(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    variants = [*broken(GALLERY[name].build())]
+    for label, knl in random.Random(name).sample(variants, min(6, len(variants))):
+        try:
+            lower(knl)
+            found = codes(knl)
+        except pl.PolyloopError:
+            continue
+        assert by_dataflow(monkeypatch, knl) == found, label
+
+
+# }}}
