@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from polyloop.frontend.script import kernel_to_python
     from polyloop.kernel.build.function import Function
     from polyloop.kernel.cinstruction import CInstruction
+    from polyloop.kernel.intrinsic import MatrixIntrinsic, declare_intrinsic
     from polyloop.kernel.limits import DeviceLimits
+    from polyloop.kernel.methods import *  # noqa: F403 - the functions of transforms, of which _FUNCTIONS has the names
     from polyloop.kernel.objects import Assignment, BarrierInstruction, NoOpInstruction
     from polyloop.kernel.reductions import ReductionOperation
     from polyloop.kernel.text.specs import ConstantArg, GlobalArg, TemporaryVariable, ValueArg, auto
@@ -66,88 +68,20 @@ if TYPE_CHECKING:
     from polyloop.target.verify import verify
     from polyloop.testing.auto_test import auto_test_vs_ref
     from polyloop.testing.equivalence import check_equivalence
-    from polyloop.transform.instructions.assignment import assignment_to_subst
-    from polyloop.transform.instructions.barrier import add_barrier
-    from polyloop.transform.instructions.dependencies import add_dependency, add_nosync
-    from polyloop.transform.instructions.instructions import (
-        find_instructions,
-        remove_instructions,
-        set_instruction_priority,
-        tag_instructions,
-    )
-    from polyloop.transform.instructions.replacing import map_instructions, replace_instruction_ids
-    from polyloop.transform.instructions.rules import expand_subst, extract_subst, find_rules_matching
-    from polyloop.transform.instructions.simplify import fold_constants, simplify_indices
-    from polyloop.transform.instructions.specialize import (
-        add_dtypes,
-        assume,
-        fix_parameters,
-        set_temporary_address_space,
-    )
-    from polyloop.transform.layout.arguments import remove_unused_arguments, rename_argument, set_argument_order
-    from polyloop.transform.layout.array_axes import (
-        add_padding,
-        find_padding_multiple,
-        split_array_axis,
-        tag_array_axes,
-    )
-    from polyloop.transform.layout.axis_names import set_array_axis_names
-    from polyloop.transform.layout.batched import to_batched
-    from polyloop.transform.layout.concatenate import concatenate_arrays
-    from polyloop.transform.layout.privatize import (
-        privatize_temporaries_with_inames,
-        unprivatize_temporaries_with_inames,
-    )
-    from polyloop.transform.layout.swizzle import get_bank_conflicts, swizzle
-    from polyloop.transform.loops.distribution import distribute_loops
-    from polyloop.transform.loops.duplicate import duplicate_inames
-    from polyloop.transform.loops.fusion import (
-        fuse_loops,
-        get_kennedy_unweighted_fusion_candidates,
-        rename_inames_in_batch,
-    )
-    from polyloop.transform.loops.housekeeping import (
-        add_inames_for_unused_hw_axes,
-        add_inames_to_insn,
-        make_reduction_inames_unique,
-        remove_unused_inames,
-    )
-    from polyloop.transform.loops.join import chunk_iname, join_inames
-    from polyloop.transform.loops.map_domain import affine_map_inames, map_domain, reverse, shift
-    from polyloop.transform.loops.peel import peel, untag_inames
-    from polyloop.transform.loops.rename import rename_iname, rename_inames
-    from polyloop.transform.loops.reorder import interchange, prioritize_loops
-    from polyloop.transform.loops.split import split_iname
-    from polyloop.transform.loops.tag import tag_inames
-    from polyloop.transform.loops.tile import tile
-    from polyloop.transform.loops.vectorize import vectorize
+    from polyloop.transform.instructions.instructions import find_instructions
+    from polyloop.transform.instructions.rules import find_rules_matching
+    from polyloop.transform.layout.array_axes import find_padding_multiple
+    from polyloop.transform.layout.swizzle import get_bank_conflicts
+    from polyloop.transform.loops.fusion import get_kennedy_unweighted_fusion_candidates
     from polyloop.transform.recipe import Recipe
-    from polyloop.transform.reductions.atomic_reduction import reduce_atomically
-    from polyloop.transform.reductions.factors import collect_common_factors_on_increment
-    from polyloop.transform.reductions.hoist import hoist_reduction_factors
-    from polyloop.transform.reductions.realize import realize_reduction
-    from polyloop.transform.reductions.reduction import split_reduction_inward, split_reduction_outward
-    from polyloop.transform.reductions.scan import realize_scan
-    from polyloop.transform.reductions.split_scan import split_scan
-    from polyloop.transform.reductions.stage_reduction import stage_reduction
-    from polyloop.transform.reductions.tensorize import tensorize
-    from polyloop.transform.staging.alias import alias_temporaries
-    from polyloop.transform.staging.buffer import buffer_array
-    from polyloop.transform.staging.exchange import exchange_by_shuffle
-    from polyloop.transform.staging.pipeline import pipeline
-    from polyloop.transform.staging.precompute import precompute
-    from polyloop.transform.staging.prefetch import add_prefetch
-    from polyloop.transform.staging.read_once import read_once
-    from polyloop.transform.staging.save import save_and_reload_temporaries
     from polyloop.transform.stored import replay, trace_from_json
-    from polyloop.transform.unchecked import unchecked
     from polyloop.tuning.report import Tuned
     from polyloop.tuning.tune import tune
     from polyloop.verification.dependences import Dependence, DependenceKind, Dependences, dependences
 
 __version__ = "0.1.0"
 
-__all__ = [
+__all__ = [  # noqa: PLE0604 - the names of all transforms come last
     "AddressSpace",
     "ArgumentError",
     "Array",
@@ -195,46 +129,22 @@ __all__ = [
     "ValueArg",
     "VerificationError",
     "add_and_infer_dtypes",
-    "add_barrier",
-    "add_dependency",
-    "add_dtypes",
-    "add_inames_for_unused_hw_axes",
-    "add_inames_to_insn",
-    "add_nosync",
-    "add_padding",
-    "add_prefetch",
-    "affine_map_inames",
-    "alias_temporaries",
-    "assignment_to_subst",
-    "assume",
     "auto",
     "auto_test_vs_ref",
-    "buffer_array",
     "cast",
     "check_equivalence",
-    "chunk_iname",
-    "collect_common_factors_on_increment",
     "compile",
-    "concatenate_arrays",
     "declare_intrinsic",
     "dependences",
-    "distribute_loops",
     "domain",
-    "duplicate_inames",
-    "exchange_by_shuffle",
-    "expand_subst",
     "explain",
-    "extract_subst",
     "find_instructions",
     "find_padding_multiple",
     "find_rules_matching",
-    "fix_parameters",
     "float16",
     "float32",
     "float64",
-    "fold_constants",
     "fuse_kernels",
-    "fuse_loops",
     "gather_access_footprint_bytes",
     "gather_access_footprints",
     "generate_code",
@@ -244,81 +154,34 @@ __all__ = [
     "get_mem_access_map",
     "get_op_map",
     "get_synchronization_map",
-    "hoist_reduction_factors",
     "int8",
     "int16",
     "int32",
     "int64",
-    "interchange",
     "interpret",
-    "join_inames",
     "kernel",
     "kernel_to_python",
     "make_copy_kernel",
     "make_einsum",
     "make_function",
     "make_kernel",
-    "make_reduction_inames_unique",
-    "map_domain",
-    "map_instructions",
     "merge",
     "operation_budget",
     "options",
-    "peel",
-    "pipeline",
-    "precompute",
-    "prioritize_loops",
-    "privatize_temporaries_with_inames",
     "product",
-    "read_once",
-    "realize_reduction",
-    "realize_scan",
     "record",
     "reduce",
-    "reduce_atomically",
-    "remove_instructions",
-    "remove_unused_arguments",
-    "remove_unused_inames",
-    "rename_argument",
-    "rename_iname",
-    "rename_inames",
-    "rename_inames_in_batch",
-    "replace_instruction_ids",
     "replay",
-    "reverse",
-    "save_and_reload_temporaries",
-    "set_argument_order",
-    "set_array_axis_names",
-    "set_instruction_priority",
-    "set_temporary_address_space",
-    "shift",
-    "simplify_indices",
-    "split_array_axis",
-    "split_iname",
-    "split_reduction_inward",
-    "split_reduction_outward",
-    "split_scan",
-    "stage_reduction",
-    "swizzle",
-    "tag_array_axes",
-    "tag_inames",
-    "tag_instructions",
-    "tensorize",
-    "tile",
     "time_budget",
-    "to_batched",
     "trace_from_json",
     "tune",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
-    "unchecked",
-    "unprivatize_temporaries_with_inames",
-    "untag_inames",
     "vec",
-    "vectorize",
     "verify",
+    *_FUNCTIONS,
 ]
 
 install_methods()
@@ -404,20 +267,22 @@ _LATER = {
 globals().pop("kernel", None)  # the package of that name: for users it is the decorator
 
 
-def __getattr__(name: str) -> _Any:  # noqa: ANN401 - whatever the name stands for
-    value: _Any
-    if name in _FUNCTIONS:
-        value = _FUNCTIONS[name]
-    elif name == "compile":
-        value = _edge.public(_import_module("polyloop.runtime.compile").compile_kernel, name)
-    elif name == "vec":
-        value = _import_module("polyloop.expr.vec")
-    elif name in _LATER:
-        value = _edge.entrance(getattr(_import_module(f"polyloop.{_LATER[name]}"), name))
-    else:
-        raise AttributeError(f"module 'polyloop' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any:  # noqa: ANN401 - whatever the name stands for
+        value: _Any
+        if name in _FUNCTIONS:
+            value = _FUNCTIONS[name]
+        elif name == "compile":
+            value = _edge.public(_import_module("polyloop.runtime.compile").compile_kernel, name)
+        elif name == "vec":
+            value = _import_module("polyloop.expr.vec")
+        elif name in _LATER:
+            value = _edge.entrance(getattr(_import_module(f"polyloop.{_LATER[name]}"), name))
+        else:
+            raise AttributeError(f"module 'polyloop' has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

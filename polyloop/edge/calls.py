@@ -209,7 +209,7 @@ def entrance(value: _R) -> _R:
 
 @cache
 def _annotations(kind: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a class
-    return get_type_hints(kind, include_extras=True)
+    return get_type_hints(kind)
 
 
 def field_misfits(value: Any) -> Iterator[Diagnostic]:  # noqa: ANN401 - any dataclass

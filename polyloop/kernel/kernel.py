@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from types import MappingProxyType
-from typing import Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import islpy as isl
 import numpy as np
@@ -24,6 +24,11 @@ from polyloop.kernel.trace import Trace
 from polyloop.kernel.tree import Tree, show_tree
 from polyloop.kernel.waivers import Waiver
 from polyloop.poly.sets import set_text
+
+if TYPE_CHECKING:
+    from polyloop.kernel.methods import Methods
+else:
+    Methods = object  # the transforms become methods when the package is imported: transform/registry.py
 
 __all__ = ["Condition", "Domain", "LoopKernel", "Reference", "memoised"]
 
@@ -124,7 +129,7 @@ class Reference:
 
 @quick
 @dataclass(frozen=True, eq=False)
-class LoopKernel:
+class LoopKernel(Methods):
     """What is computed and how; a transform returns a new one and never changes this one.
 
     Create one with :func:`polyloop.make_kernel`.

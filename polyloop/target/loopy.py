@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.target.source import generate_code
-from polyloop.transform.instructions.specialize import add_dtypes
 
 __all__ = ["GeneratedCode", "add_and_infer_dtypes", "generate_code_v2"]
 
@@ -46,4 +45,4 @@ def add_and_infer_dtypes(
         Accepted so that Loopy scripts run: what has no type in the end is refused when code is generated.
     """
     del expect_completion
-    return add_dtypes(kernel, dtype_dict)
+    return kernel.add_dtypes(dtype_dict)

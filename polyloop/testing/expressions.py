@@ -30,7 +30,6 @@ from polyloop.target.interpreter import interpret
 from polyloop.target.source import generate_code
 from polyloop.testing.drawing.typed_drawers import draw
 from polyloop.testing.typed import COUNT, DATA, TABLES, WEAK, Drawn, dtype_of
-from polyloop.transform.loops.split import split_iname
 
 __all__ = ["TARGETS", "Fault", "check_expressions", "main"]
 
@@ -73,7 +72,7 @@ def _by_c(knl: LoopKernel) -> Mapping[str, Any]:
 
 
 def _by_cuda(knl: LoopKernel) -> Mapping[str, Any]:
-    threads = split_iname(knl, "i", 8, outer_tag="g.0", inner_tag="l.0")
+    threads = knl.split_iname("i", 8, outer_tag="g.0", inner_tag="l.0")
     program = generate_code(threads, target=CudaTarget())
     return dict(run_on_fibres(program, _arguments(knl), orders=("forward",))["forward"].items())
 

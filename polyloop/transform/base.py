@@ -1,10 +1,11 @@
-"""What a transform is: a value that checks, rewrites, and leaves a line in the trace."""
+"""Transforms: values that check, rewrite, and leave a line in the trace."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import islpy as isl
@@ -16,6 +17,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.made import differs
 from polyloop.kernel.trace import Change
 from polyloop.proof.obligation import findings, public_call, share_proofs
+from polyloop.transform.declare import fields_of
 from polyloop.transform.history import changes_of, with_history
 from polyloop.verification.correspondence import Comparison
 from polyloop.verification.provenance import expression_obligations
@@ -70,15 +72,23 @@ def _literal(value: object) -> str:
 
 @dataclass(frozen=True)
 class Transform(ABC):
-    """A named rewrite of a kernel; its fields are its arguments.
+    """A named rewrite of a kernel: one class declares all of it.
+
+    The public function and method are called as the class (``SplitIname``: ``split_iname``); the fields are their
+    parameters (:mod:`polyloop.transform.declare`) and the docstring is theirs.  Where a call is more than its fields
+    (it takes a function, or several steps), the class has a static method ``call``, which is the public function.
 
     ``violations`` says why it is illegal and never raises; ``rewrite`` makes the new kernel and is called
     only when legal; ``consequences`` looks at the result, for what is easier to see there.
     """
 
     name: ClassVar[str]
+    """The name of the public function."""
     changes_meaning: ClassVar[bool] = False
     """Whether the result stands for another program on purpose (it gets a new reference)."""
+
+    def __init_subclass__(cls) -> None:
+        cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     @abstractmethod
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -98,6 +108,11 @@ class Transform(ABC):
         del before, after
         return ""
 
+    def resolved(self, kernel: LoopKernel) -> Transform:
+        """Return the transform with what only the kernel can explain (the name of an axis) in its final form."""
+        del kernel
+        return self
+
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Transform:
         """Return the transform with these arguments, as :meth:`given` names them."""
@@ -106,10 +121,10 @@ class Transform(ABC):
     def given(self) -> dict[str, object]:
         """Return the arguments that differ from their defaults, by name."""
         found = {}
-        for entry in fields(self):
+        for entry in fields_of(type(self)).values():
             value = getattr(self, entry.name)
             if differs(value, entry.default):
-                found[entry.name] = value
+                found[entry.name] = value if entry.keyed is None else dict(value)
         return found
 
     @final
@@ -122,9 +137,11 @@ class Transform(ABC):
             With everything that :meth:`violations` or :meth:`consequences` found; ``out-of-time``.
         """
         with public_call(self.name, kernel.name, TransformError):
-            return self._applied(kernel)
+            return self.resolved(kernel).applied(kernel)
 
-    def _applied(self, kernel: LoopKernel) -> LoopKernel:
+    @final
+    def applied(self, kernel: LoopKernel) -> LoopKernel:
+        """Return the transformed kernel, for :meth:`__call__`; everything is resolved."""
         if found := tuple(self.violations(kernel)):
             raise self._refusal(kernel, found)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.frozen import replace
@@ -12,43 +12,14 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.waivers import Waiver
 from polyloop.proof.obligation import WAIVABLE
 from polyloop.transform.base import Transform
+from polyloop.transform.declare import Names, Takes
+from polyloop.transform.parameters import Word
 
-__all__ = ["Unchecked", "unchecked"]
+__all__ = ["Unchecked"]
 
 
 @dataclass(frozen=True)
 class Unchecked(Transform):
-    """Do not insist on some proofs of this kernel and of what is made from it."""
-
-    name: ClassVar[str] = "unchecked"
-    reason: str
-    claims: tuple[str, ...] = ()
-    arrays: tuple[str, ...] = ()
-
-    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        given: object = self.reason
-        if not isinstance(given, str) or not given.strip():
-            yield Diagnostic(
-                "no-reason",
-                "a kernel can go without proofs only for a reason",
-                hints=('say why it is right all the same: pl.unchecked(knl, "rows never share an element")',),
-            )
-        for claim in self.claims:
-            if claim not in WAIVABLE:
-                hints = (f"what can be: {', '.join(WAIVABLE)}",)
-                yield Diagnostic("not-waivable", f"'{claim}' is nothing that goes without a proof", hints=hints)
-        for name in self.arrays:
-            if name not in kernel.arrays():
-                yield unknown_name("array", name, kernel.arrays())
-
-    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        waiver = Waiver(" ".join(self.reason.split()), self.claims, self.arrays)
-        return replace(kernel, waivers=(*kernel.waivers, waiver))
-
-
-def unchecked(
-    kernel: LoopKernel, reason: str, claims: str | Sequence[str] = (), arrays: str | Sequence[str] = ()
-) -> LoopKernel:
     """Go on without proofs of legality and of the absence of races, in all that follows.
 
     ::
@@ -82,7 +53,30 @@ def unchecked(
     -----
     A wrong result is then the caller's. Try ``nosync=`` first, which denies one conflict.
     """
-    return Unchecked(reason, _names(claims), _names(arrays))(kernel)
+
+    reason: Word
+    claims: Annotated[tuple[str, ...], Takes(str | Sequence[str], _names), Names.NOTHING] = ()
+    arrays: Annotated[tuple[str, ...], Takes(str | Sequence[str], _names), Names.ARRAY] = ()
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        given: object = self.reason
+        if not isinstance(given, str) or not given.strip():
+            yield Diagnostic(
+                "no-reason",
+                "a kernel can go without proofs only for a reason",
+                hints=('say why it is right all the same: pl.unchecked(knl, "rows never share an element")',),
+            )
+        for claim in self.claims:
+            if claim not in WAIVABLE:
+                hints = (f"what can be: {', '.join(WAIVABLE)}",)
+                yield Diagnostic("not-waivable", f"'{claim}' is nothing that goes without a proof", hints=hints)
+        for name in self.arrays:
+            if name not in kernel.arrays():
+                yield unknown_name("array", name, kernel.arrays())
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        waiver = Waiver(" ".join(self.reason.split()), self.claims, self.arrays)
+        return replace(kernel, waivers=(*kernel.waivers, waiver))
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

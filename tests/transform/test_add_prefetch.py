@@ -39,7 +39,7 @@ def test_a_tile_with_its_halo(golden: Golden) -> None:
     golden("golden/prefetch_halo.cu", cuda(knl))
     same_after_replay(base, knl)
     assert "a_fetch[18] filled for each block (i_outer)" in str(knl.trace)
-    assert cuda(spread(base).add_prefetch("a", ["i_inner"])) == cuda(knl)  # type: ignore[attr-defined]
+    assert cuda(spread(base).add_prefetch("a", ["i_inner"])) == cuda(knl)
 
 
 def test_a_block_smaller_than_its_tile(golden: Golden) -> None:

@@ -40,7 +40,7 @@ def test_a_sum_in_a_register(golden: Golden) -> None:
     golden("golden/buffer_register.cu", cuda(knl))
     same_after_replay(base, knl)
     assert "# c_buf[]; loaded in i_outer, i_inner; stored in i_outer, i_inner" in str(knl.trace)
-    assert cuda(spread(base).buffer_array("c", ["k"])) == cuda(knl)  # type: ignore[attr-defined]
+    assert cuda(spread(base).buffer_array("c", ["k"])) == cuda(knl)
 
 
 def test_what_is_collected_is_added_back(golden: Golden) -> None:

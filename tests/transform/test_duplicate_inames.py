@@ -31,7 +31,7 @@ def test_a_loop_of_their_own_for_some() -> None:
     (a,) = vectors(6, 1)
     check(changed, {"a": a}, {"b": 2 * a + 1})
     same_after_replay(shared(), changed)
-    named = knl.duplicate_inames("i", within="writes:b", new_inames="k", tags={"i": "l.0"})  # type: ignore[attr-defined]
+    named = knl.duplicate_inames("i", within="writes:b", new_inames="k", tags={"i": "l.0"})
     assert str(named.iname_tags["k"]) == "l.0"
     check(named, {"a": a}, {"b": 2 * a + 1})
     same_after_replay(shared(), named)

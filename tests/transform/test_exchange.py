@@ -49,7 +49,7 @@ def test_neighbours_and_a_broadcast(golden: Golden) -> None:
         a = numbers(n)
         check(knl, {"a": a}, {"o": a[:, ::-1] + 2 * a + a[:, 5:6]})
     same_after_replay(rows("t[31 - x] + 2*t[x] + t[5]", ""), knl)
-    assert cuda(base.exchange_by_shuffle("t")) == cuda(knl)  # type: ignore[attr-defined]
+    assert cuda(base.exchange_by_shuffle("t")) == cuda(knl)
     assert "whole warps read" in str(pl.verify(knl))
 
 

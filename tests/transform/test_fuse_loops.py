@@ -43,7 +43,7 @@ def test_two_loops_become_one(golden: Golden) -> None:
     check_pointwise(knl)
     golden("golden/fused.cu", cuda(knl))
     same_after_replay(pointwise(), knl)
-    assert cuda(pointwise().fuse_loops(["i", "j"])) == cuda(knl)  # type: ignore[attr-defined]
+    assert cuda(pointwise().fuse_loops(["i", "j"])) == cuda(knl)
     named = pl.fuse_loops(pointwise(), "i, j", new_iname="x")
     assert named.instructions[0].inames == named.instructions[1].inames == ("x",)
     check_pointwise(named)
@@ -195,7 +195,7 @@ def test_one_loop_becomes_several(golden: Golden) -> None:
     check_chain(knl)
     golden("golden/distributed.cu", cuda(knl))
     same_after_replay(chain(), knl)
-    every = chain().distribute_loops("i", ["id:first", "id:second", "id:third"])  # type: ignore[attr-defined]
+    every = chain().distribute_loops("i", ["id:first", "id:second", "id:third"])
     assert cuda(every).count("for (") == 3
     check_chain(every)
     check_chain(pl.split_iname(every, "i", 4))

@@ -30,7 +30,7 @@ def test_reductions_get_inames_of_their_own() -> None:
     check_sums(pl.split_iname(knl, "k_0", 4))
     same_after_replay(two_sums(), knl)
     assert pl.make_reduction_inames_unique(two_sums(), within="id:first").inames == ("i", "k")
-    assert two_sums().make_reduction_inames_unique("i").inames == ("i", "k")  # type: ignore[attr-defined]
+    assert two_sums().make_reduction_inames_unique("i").inames == ("i", "k")
     refused(two_sums(), lambda knl: pl.make_reduction_inames_unique(knl, "z"), "unknown-iname")
     refused(two_sums(), lambda knl: pl.make_reduction_inames_unique(knl, within="id:x"), "unknown-instruction")
 
@@ -43,7 +43,7 @@ def test_unused_inames_go() -> None:
     check_sums(knl)
     same_after_replay(two_sums(), knl)
     assert pl.remove_unused_inames(two_sums()).inames == ("i", "k")
-    assert knl.remove_unused_inames().inames == ("i", "k_0")  # type: ignore[attr-defined]
+    assert knl.remove_unused_inames().inames == ("i", "k_0")
     refused(two_sums(), lambda knl: pl.remove_unused_inames(knl, "k"), "iname-in-use")
     refused(knl, lambda knl: pl.remove_unused_inames(knl, "k"), "unknown-iname")
 
@@ -64,7 +64,7 @@ def test_work_may_be_done_again() -> None:
         (a,) = vectors(n, 1)
         check(knl, {"a": a, "m": m}, {"b": 2 * a, "c": a[:, None] + np.arange(m, dtype=F)})
     same_after_replay(hoisted(), knl)
-    assert cuda(hoisted().add_inames_to_insn("j", "id:first")) == cuda(knl)  # type: ignore[attr-defined]
+    assert cuda(hoisted().add_inames_to_insn("j", "id:first")) == cuda(knl)
 
 
 Case = tuple[Callable[[], pl.LoopKernel], Callable[[pl.LoopKernel], pl.LoopKernel], str]
@@ -105,7 +105,7 @@ def test_every_thread_does_it() -> None:
     same_after_replay(base, knl)
     shown = pl.tag_inames(pl.fix_parameters(hoisted(), m=4), "j:l.0")
     refused(shown, pl.add_inames_for_unused_hw_axes, "write-race")
-    assert knl.add_inames_for_unused_hw_axes(within="id:first") is not None  # type: ignore[attr-defined]
+    assert knl.add_inames_for_unused_hw_axes(within="id:first") is not None
     text = "b[i] = 2*a[i]\nc[j] = 3*a[j]\nd[k] = a[k] {id=third}"
     data = [pl.GlobalArg("a, b, c, d", F, shape="4"), ...]
     knl = pl.make_kernel("{[i, j, k]: 0 <= i, j, k < 4}", text, data, name="three")
@@ -121,7 +121,7 @@ def test_untagged_loops_are_loops_again(golden: Golden) -> None:
     assert "threadIdx" in cuda(base)
     assert "threadIdx" not in cuda(knl)
     same_after_replay(blur(), knl)
-    assert not base.untag_inames("i_*").iname_tags  # type: ignore[attr-defined]
+    assert not base.untag_inames("i_*").iname_tags
     assert set(pl.untag_inames(base, "*", "g.0").iname_tags) == {"i_inner"}
     golden("messages/untag_inames_unknown.txt", refused(base, lambda knl: pl.untag_inames(knl, "j"), "unknown-iname"))
     refused(base, lambda knl: pl.untag_inames(knl, "j*"), "unknown-iname")
@@ -150,7 +150,7 @@ def test_peeled_iterations() -> None:
     bulk = cuda(knl)[cuda(knl).rindex("for (") :]
     assert "if" in cuda(fused)
     assert "if" not in bulk
-    for changed in (knl, pl.peel(fused, "i", 2, 3), fused.peel("i", front=0, back=1)):  # type: ignore[attr-defined]
+    for changed in (knl, pl.peel(fused, "i", 2, 3), fused.peel("i", front=0, back=1)):
         for n in (1, 2, 3, 4, 5, 6, 9):
             a, c = vectors(n, 2)
             want = c.copy()

@@ -47,7 +47,7 @@ def test_one_loop_of_two(golden: Golden) -> None:
     golden("golden/joined.cu", cuda(knl))
     check_table(knl)
     same_after_replay(table(), knl)
-    knl = table().join_inames(["i", "j"], new_iname="x")  # type: ignore[attr-defined]
+    knl = table().join_inames(["i", "j"], new_iname="x")
     check_table(pl.split_iname(knl, "x", 8, outer_tag="g.0", inner_tag="l.0"))
     check_table(pl.join_inames(table(5, 2), "i, j"), 5, 2)
     check_table(pl.join_inames(pl.join_inames(pl.split_iname(table(), "i", 3), "i_inner, j"), "i_outer, i_inner_and_j"))
@@ -88,7 +88,7 @@ def test_chunks() -> None:
             knl = pl.chunk_iname(ten(low), "i", count)
             want = np.where(np.arange(10) >= low, 2 * a, 0)
             check(knl, {"a": a, "b": np.zeros(10, F)}, {"b": want}, fibres=count == 4)
-    knl = ten().chunk_iname("i", 4, outer_tag="g.0", inner_tag="l.0", slabs=(0, 1))  # type: ignore[attr-defined]
+    knl = ten().chunk_iname("i", 4, outer_tag="g.0", inner_tag="l.0", slabs=(0, 1))
     check(knl, {"a": a}, {"b": 2 * a})
     same_after_replay(ten(), knl)
     named = pl.chunk_iname(ten(), "i", 3, "part", "x", within="writes:b")
@@ -114,7 +114,7 @@ def test_names_of_other_loops() -> None:
     base = pl.make_kernel("{[i, j]: 0 <= i, j < n}", text, data, name="names", assumptions="n >= 1")
     shared = pl.rename_inames(base, "j", "i", existing_ok=True)
     assert shared.inames == ("i",)
-    named = base.rename_inames(["i", "j"], "x")  # type: ignore[attr-defined]
+    named = base.rename_inames(["i", "j"], "x")
     assert named.inames == ("x",)
     apart = pl.rename_iname(pl.fuse_loops(base, "i, j"), "i", "q", within="id:second")
     assert [i.inames for i in apart.instructions] == [("i",), ("q",)]
@@ -134,7 +134,7 @@ def test_interchange(golden: Golden) -> None:
     assert knl.instructions[0].inames == ("j", "i")
     check_table(knl)
     same_after_replay(table(), knl)
-    again = knl.interchange("i", "j")  # type: ignore[attr-defined]
+    again = knl.interchange("i", "j")
     assert again.instructions[0].inames == ("i", "j")
     stated = pl.interchange(pl.prioritize_loops(matmul(), "i, j"), "i", "j")
     assert stated.instructions[0].inames == ("j", "i")
@@ -150,7 +150,7 @@ def test_equations_between_inames() -> None:
     assert knl.instructions[0].inames == ("t", "u")
     check_table(knl)
     same_after_replay(table(), knl)
-    assert cuda(table().affine_map_inames("i", "k", "k == i + 1")).count("for (") == 2  # type: ignore[attr-defined]
+    assert cuda(table().affine_map_inames("i", "k", "k == i + 1")).count("for (") == 2
     refused(table(), lambda knl: pl.affine_map_inames(knl, "i", "k", "k = 2*z"), "bad-map")
 
 

@@ -91,7 +91,7 @@ def test_the_new_inames_nest_as_the_map_lists_them() -> None:
     ],
 )
 def test_legal_maps_of_a_wavefront(text: str) -> None:
-    check_wavefront(wavefront().map_domain(text))  # type: ignore[attr-defined]
+    check_wavefront(wavefront().map_domain(text))
 
 
 def test_isl_maps_and_their_replay() -> None:
@@ -387,7 +387,7 @@ def test_shift() -> None:
         knl = pl.shift(blur(), "i", amount)
         check_blur(knl)
         same_after_replay(blur(), knl)
-    check_matmul(matmul().shift("k", "-n"))  # type: ignore[attr-defined]
+    check_matmul(matmul().shift("k", "-n"))
     check_wavefront(pl.shift(wavefront(), "j", -1), (1, 4))
 
 
@@ -396,7 +396,7 @@ def test_reverse(golden: Golden) -> None:
     check_blur(knl)
     same_after_replay(blur(), knl)
     assert "for (int i = 1; i < n - 1; ++i)" in cuda(knl)
-    check_matmul(matmul().reverse("k"))  # type: ignore[attr-defined]
+    check_matmul(matmul().reverse("k"))
     check_triangle(pl.reverse(pl.reverse(triangle(), "j"), "i"))
     golden("messages/reverse_wavefront.txt", refused(wavefront(), lambda knl: pl.reverse(knl, "i"), "illegal-order"))
     refused(wavefront(), lambda knl: pl.reverse(knl, "z"), "unknown-iname")

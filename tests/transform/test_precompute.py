@@ -62,7 +62,7 @@ def test_values_used_at_two_offsets(golden: Golden) -> None:
     golden("golden/precompute.cu", cuda(knl))
     same_after_replay(base, knl)
     assert "f_value[18] filled for each block (i_outer)" in str(knl.trace)
-    assert cuda(spread(base).precompute("f", ["i_inner"])) == cuda(knl)  # type: ignore[attr-defined]
+    assert cuda(spread(base).precompute("f", ["i_inner"])) == cuda(knl)
 
 
 def test_without_threads() -> None:

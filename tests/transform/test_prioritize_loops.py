@@ -35,7 +35,7 @@ def test_interchange() -> None:
     for n, m in ((1, 1), (3, 7)):
         check(knl, {"n": n, "m": m}, {"a": 10 * np.arange(n, dtype=F)[:, None] + np.arange(m, dtype=F)})
     same_after_replay(base, knl)
-    assert cuda(base.prioritize_loops(["j", "i"])) == text  # type: ignore[attr-defined]
+    assert cuda(base.prioritize_loops(["j", "i"])) == text
 
 
 def test_a_bound_is_rewritten_with_the_order() -> None:

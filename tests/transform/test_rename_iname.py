@@ -27,7 +27,7 @@ def test_tags_stay() -> None:
 
 
 def test_a_reduction_iname_has_a_name_as_well() -> None:
-    check_matmul(matmul().rename_iname("k", "term"), (1, 5))  # type: ignore[attr-defined]
+    check_matmul(matmul().rename_iname("k", "term"), (1, 5))
 
 
 @pytest.mark.parametrize("name", ["x", "insn", "tx", "acc", "min_int32", "blockDim_x"])

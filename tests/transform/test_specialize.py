@@ -38,7 +38,7 @@ def test_divisible_sizes_need_no_guard(golden: Golden) -> None:
     check_rule(knl, (18, 34))
     same_after_replay(base, knl)
     assert str(knl.trace).splitlines()[-1] == "knl = pl.assume(knl, assumptions='n mod 16 = 2')"
-    assert cuda(spread(base).assume("n mod 16 = 2")) == cuda(knl)  # type: ignore[attr-defined]
+    assert cuda(spread(base).assume("n mod 16 = 2")) == cuda(knl)
 
 
 def test_an_assumption_is_checked_at_the_call(golden: Golden) -> None:
@@ -71,7 +71,7 @@ def test_a_parameter_becomes_a_number(n: Any, golden: Golden) -> None:
     golden("golden/fix_parameters.cu", cuda(knl))
     same_after_replay(base, knl)
     assert str(knl.trace).splitlines()[-1] == "knl = pl.fix_parameters(knl, n=20)"
-    assert cuda(spread(base).fix_parameters(n=20)) == cuda(knl)  # type: ignore[attr-defined]
+    assert cuda(spread(base).fix_parameters(n=20)) == cuda(knl)
 
 
 def test_one_of_two_parameters() -> None:
@@ -91,7 +91,7 @@ def test_stated_types_fix_the_others(dtypes: dict[str, object]) -> None:
         check(knl, {"a": a, "b": b}, {"c": a + b})
     same_after_replay(base, knl)
     assert str(knl.trace) == "knl = pl.add_dtypes(knl, dtypes={'a': 'float32', 'b': 'float32'})"
-    assert cuda(base.add_dtypes(dtypes)) == cuda(knl)  # type: ignore[attr-defined]
+    assert cuda(base.add_dtypes(dtypes)) == cuda(knl)
 
 
 def test_double_precision_comes_through() -> None:
@@ -107,7 +107,7 @@ def test_a_tile_in_shared_memory(golden: Golden) -> None:
     check_transposed(knl)
     assert cuda(knl).count("__syncthreads") == 1
     golden("golden/transposed.cu", cuda(knl))
-    assert cuda(base.set_temporary_address_space("t", pl.AddressSpace.LOCAL)) == cuda(knl)  # type: ignore[attr-defined]
+    assert cuda(base.set_temporary_address_space("t", pl.AddressSpace.LOCAL)) == cuda(knl)
     assert pl.trace_from_json(knl.trace.to_json()).to_json() == knl.trace.to_json()
     assert str(knl.trace).splitlines()[-1] == (
         "knl = pl.set_temporary_address_space(knl, temp_var_names=['t'], address_space='local')"

@@ -54,7 +54,7 @@ def test_slabs_take_the_conditionals_out_of_the_bulk(golden: Golden) -> None:
 
 
 def test_the_method_is_the_function() -> None:
-    knl = blur().split_iname("i", 16, inner_tag="l.0")  # type: ignore[attr-defined]
+    knl = blur().split_iname("i", 16, inner_tag="l.0")
     assert cuda(knl) == cuda(pl.split_iname(blur(), "i", 16, inner_tag="l.0"))
 
 

@@ -29,7 +29,7 @@ def test_columns_without_conflicts(golden: Golden) -> None:
     check_transpose(knl)
     golden("golden/swizzle.cu", cuda(knl))
     assert "32 times the turns it needs before, 1 after" in str(knl.trace)
-    assert cuda(base.swizzle("a_fetch")) == cuda(knl)  # type: ignore[attr-defined]
+    assert cuda(base.swizzle("a_fetch")) == cuda(knl)
 
 
 def test_a_swizzle_replays() -> None:

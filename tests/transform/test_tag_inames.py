@@ -55,7 +55,7 @@ def test_tags_are_text_a_mapping_or_pairs(tags: object) -> None:
 
 def test_the_method_is_the_function() -> None:
     base = pl.split_iname(blur(), "i", 16)
-    assert cuda(base.tag_inames("i_outer:g.0")) == cuda(pl.tag_inames(base, "i_outer:g.0"))  # type: ignore[attr-defined]
+    assert cuda(base.tag_inames("i_outer:g.0")) == cuda(pl.tag_inames(base, "i_outer:g.0"))
 
 
 @pytest.mark.parametrize("tag", ["for", "ord", "unr_hint", "unr_hint.3"])

@@ -200,7 +200,7 @@ def test_the_text(golden: Golden) -> None:
     knl = product()
     assert "# 'insn': mma_m16n8k16_bf16(i = ii_lane + 8*ii_reg; j = jj_reg + 2*jj_lane; k = ki)" in str(knl.trace)
     same_after_replay(program(), knl)
-    method = tiles().tensorize("writes:c", "mma_m16n8k16_bf16")  # type: ignore[attr-defined]
+    method = tiles().tensorize("writes:c", "mma_m16n8k16_bf16")
     assert cuda(method) == cuda(pl.tensorize(tiles(), "writes:c", "mma_m16n8k16_bf16"))
     assert "on whole warps" in str(pl.verify(knl))
 

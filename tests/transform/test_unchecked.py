@@ -59,7 +59,7 @@ def test_the_trace_holds_the_reason_and_replays() -> None:
 
 def test_a_needless_unchecked_changes_nothing_but_the_comment() -> None:
     plain = pl.generate_code(product(), target=pl.CudaTarget()).device_code
-    knl = product().unchecked("habit")  # type: ignore[attr-defined]
+    knl = product().unchecked("habit")
     assert pl.verify(knl).is_proven
     assert pl.generate_code(knl, target=pl.CudaTarget()).device_code == f"// unchecked: habit\n\n{plain}"
 

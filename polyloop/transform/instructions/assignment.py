@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 import islpy as isl
@@ -32,22 +31,55 @@ from polyloop.proof.witness import element, instance, pair
 from polyloop.transform.base import Transform
 from polyloop.transform.instructions.instructions import find_instructions
 from polyloop.transform.instructions.matching import match_violations, reference_id
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import Inames, InsnMatch, TemporaryName
 from polyloop.transform.staging.uses import expanded_to
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["AssignmentToSubst", "assignment_to_subst"]
+__all__ = ["AssignmentToSubst"]
 
 
 @dataclass(frozen=True)
 class AssignmentToSubst(Transform):
-    """Turn the assignment of a temporary into a substitution rule."""
+    """Turn the assignment of a variable into a substitution rule, computed anew wherever it is used.
 
-    name: ClassVar[str] = "assignment_to_subst"
-    lhs_name: str
-    extra_arguments: tuple[str, ...] = ()
-    within: str | None = None
+    ::
+
+        t[i] = f(a[i])                        t_subst(i_) := f(a[i_])
+        out[i] = t[i] + t[i + 1]     ->       out[i] = t_subst(i) + t_subst(i + 1)
+
+    The rule can then be computed ahead in another place (:func:`precompute`), or not at all.
+
+    Parameters
+    ----------
+    lhs_name
+        The variable.  It has one assignment, whose subscripts are inames; they become the arguments of the rule.
+    extra_arguments
+        Other inames of the assignment that become arguments too.
+    within
+        Match expression for the instructions that use the rule; by default all.  The assignment and the temporary stay
+        if something else still needs them.
+    force_retain_argument
+        There for Loopy's sake: an argument always stays, as its callers expect its values.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-variable``, ``bad-instructions`` (several assignments, a condition, a reduction in the value),
+        ``not-used``, ``uses-apart``, ``already-staged``, ``not-proven``; ``illegal-order``, with two instances, where
+        the variable or what it is computed from has another value at the use.
+
+    Notes
+    -----
+    That each use sees exactly the value of the assignment is proven with the reference program's dataflow; the
+    program with the rule then takes its place.  A conversion to the type of the variable stays in the rule.  Source:
+    Loopy's transform of the same name; forward substitution, Allen and Kennedy, TOPLAS 1987,
+    https://doi.org/10.1145/29873.29875.
+    """
+
+    lhs_name: TemporaryName
+    extra_arguments: Inames = ()
+    within: InsnMatch | None = None
     force_retain_argument: bool = False
 
     @property
@@ -434,48 +466,3 @@ def _not_from(name: str, reader: Placed) -> Diagnostic:
         hints=("keep the assignment, or choose other uses with within=",),
         sites=(reader.lowered.instruction.site(),),
     )
-
-
-def assignment_to_subst(
-    kernel: LoopKernel,
-    lhs_name: str,
-    extra_arguments: str | Sequence[str] = (),
-    within: str | None = None,
-    force_retain_argument: bool = False,
-) -> LoopKernel:
-    """Turn the assignment of a variable into a substitution rule, computed anew wherever it is used.
-
-    ::
-
-        t[i] = f(a[i])                        t_subst(i_) := f(a[i_])
-        out[i] = t[i] + t[i + 1]     ->       out[i] = t_subst(i) + t_subst(i + 1)
-
-    The rule can then be computed ahead in another place (:func:`precompute`), or not at all.
-
-    Parameters
-    ----------
-    lhs_name
-        The variable.  It has one assignment, whose subscripts are inames; they become the arguments of the rule.
-    extra_arguments
-        Other inames of the assignment that become arguments too.
-    within
-        Match expression for the instructions that use the rule; by default all.  The assignment and the temporary stay
-        if something else still needs them.
-    force_retain_argument
-        There for Loopy's sake: an argument always stays, as its callers expect its values.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-variable``, ``bad-instructions`` (several assignments, a condition, a reduction in the value),
-        ``not-used``, ``uses-apart``, ``already-staged``, ``not-proven``; ``illegal-order``, with two instances, where
-        the variable or what it is computed from has another value at the use.
-
-    Notes
-    -----
-    That each use sees exactly the value of the assignment is proven with the reference program's dataflow; the
-    program with the rule then takes its place.  A conversion to the type of the variable stays in the rule.  Source:
-    Loopy's transform of the same name; forward substitution, Allen and Kennedy, TOPLAS 1987,
-    https://doi.org/10.1145/29873.29875.
-    """
-    return AssignmentToSubst(lhs_name, names_of(extra_arguments), within, force_retain_argument)(kernel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Copy, ExplicitBarrier, Instruction
@@ -15,27 +15,60 @@ from polyloop.kernel.tree import Scope
 from polyloop.program.lower import lower
 from polyloop.program.reference import reference_of
 from polyloop.transform.base import Transform
+from polyloop.transform.declare import Names, Takes
 from polyloop.transform.instructions.matching import match_violations, meant, reference_id
+from polyloop.transform.parameters import InsnId, NewName, Word, words_of
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["AddBarrier", "add_barrier"]
+__all__ = ["AddBarrier"]
 
 _SCOPES: Final = {"local": Scope.BLOCK, "global": Scope.GRID}
 
 
 @dataclass(frozen=True)
 class AddBarrier(Transform):
-    """Let all threads of a block, or all blocks, meet between two instructions."""
+    """Let all threads meet between two instructions: of a block (``"local"``), or of all blocks (``"global"``).
 
-    name: ClassVar[str] = "add_barrier"
+    ::
+
+        t[i] = a[i]                  t[i] = a[i]
+        b[i] = t[n - 1 - i]    ->    ... gbarrier
+                                     b[i] = t[n - 1 - i]
+
+    Parameters
+    ----------
+    insn_before, insn_after
+        Match expressions, such as an id, or ``"writes:t"``.  The barrier stands behind all of the former, just before
+        the first of the latter, inside the loops that all of them share.
+    id_based_on
+        Its id, or what that begins with; by default ``"barrier"``.
+    tags
+        Kept in the trace.
+    synchronization_kind
+        ``"global"`` ends the launch where blocks run; ``"local"`` is a barrier of the block.
+    mem_kind
+        The same word, or nothing: a barrier orders accesses to shared and to global memory alike.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-instruction``, ``syntax``, ``bad-value``, ``barrier-memory``, ``barrier-nowhere``; ``grid-barrier``
+        for a global barrier inside a loop; ``illegal-order`` and others where the loops around it cannot be divided.
+
+    Notes
+    -----
+    Barriers that the program needs are derived, and this adds to them.  The reference program gets the barrier too,
+    and no value changes.  ``idle-barrier`` warns, when code is generated, where no threads have to meet.
+    """
+
     changes_meaning: ClassVar[bool] = True
-    insn_before: str
-    insn_after: str
-    id_based_on: str | None = None
-    tags: tuple[str, ...] = ()
-    synchronization_kind: str = "global"
-    mem_kind: str | None = None
+    insn_before: InsnId
+    insn_after: InsnId
+    id_based_on: NewName | None = None
+    tags: Annotated[tuple[str, ...], Takes(str | Sequence[str] | None, words_of), Names.NOTHING] = ()
+    synchronization_kind: Word = "global"
+    mem_kind: Word | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if self.synchronization_kind not in _SCOPES:
@@ -161,49 +194,3 @@ def _common(places: Sequence[tuple[int | str, ...]]) -> tuple[int | str, ...]:
     while all(len(place) > depth + 1 and place[: depth + 2] == places[0][: depth + 2] for place in places):
         depth += 2
     return places[0][:depth]
-
-
-def add_barrier(
-    kernel: LoopKernel,
-    insn_before: str,
-    insn_after: str,
-    id_based_on: str | None = None,
-    tags: str | Sequence[str] | None = None,
-    synchronization_kind: str = "global",
-    mem_kind: str | None = None,
-) -> LoopKernel:
-    """Let all threads meet between two instructions: of a block (``"local"``), or of all blocks (``"global"``).
-
-    ::
-
-        t[i] = a[i]                  t[i] = a[i]
-        b[i] = t[n - 1 - i]    ->    ... gbarrier
-                                     b[i] = t[n - 1 - i]
-
-    Parameters
-    ----------
-    insn_before, insn_after
-        Match expressions, such as an id, or ``"writes:t"``.  The barrier stands behind all of the former, just before
-        the first of the latter, inside the loops that all of them share.
-    id_based_on
-        Its id, or what that begins with; by default ``"barrier"``.
-    tags
-        Kept in the trace.
-    synchronization_kind
-        ``"global"`` ends the launch where blocks run; ``"local"`` is a barrier of the block.
-    mem_kind
-        The same word, or nothing: a barrier orders accesses to shared and to global memory alike.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-instruction``, ``syntax``, ``bad-value``, ``barrier-memory``, ``barrier-nowhere``; ``grid-barrier``
-        for a global barrier inside a loop; ``illegal-order`` and others where the loops around it cannot be divided.
-
-    Notes
-    -----
-    Barriers that the program needs are derived, and this adds to them.  The reference program gets the barrier too,
-    and no value changes.  ``idle-barrier`` warns, when code is generated, where no threads have to meet.
-    """
-    words = (tags,) if isinstance(tags, str) else tuple(tags or ())
-    return AddBarrier(insn_before, insn_after, id_based_on, words, synchronization_kind, mem_kind)(kernel)

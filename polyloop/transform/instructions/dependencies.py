@@ -17,20 +17,44 @@ from polyloop.kernel.text.match import Glob, Subject
 from polyloop.kernel.text.options import NoSync, SyncScope
 from polyloop.transform.base import Transform
 from polyloop.transform.instructions.matching import match_violations, meant, reference_id
+from polyloop.transform.parameters import InsnMatch, Word
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["AddDependency", "AddNosync", "add_dependency", "add_nosync", "must_precede"]
+__all__ = ["AddDependency", "AddNosync", "must_precede"]
 
 
 
 @dataclass(frozen=True)
 class AddDependency(Transform):
-    """Let instructions run after others."""
+    """Let instructions run after others, as ``dep=`` does.
 
-    name: ClassVar[str] = "add_dependency"
-    insn_match: str
-    depends_on: str
+    ::
+
+        b[i] = 2                     a[i] = 1
+        a[i] = 1               ->    b[i] = 2    {dep=first}
+            {id=first}
+
+    Parameters
+    ----------
+    insn_match
+        Match expression of the instructions that wait, such as an id, or ``"reads:a"``.
+    depends_on
+        Match expression of those that they wait for.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-instruction``, ``syntax``, ``dependency-cycle`` (with the cycle), ``illegal-order``.
+
+    Notes
+    -----
+    The meaning stays: what depends on each other by its variables keeps its order, which a new dependency cannot
+    contradict.
+    """
+
+    insn_match: InsnMatch
+    depends_on: InsnMatch
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         found = tuple(match_violations(kernel, (self.insn_match, self.depends_on), self.name))
@@ -108,46 +132,44 @@ def must_precede(kernel: LoopKernel, asked: Mapping[str, frozenset[str]]) -> dic
     return {name: mine & known for name, mine in before.items()}
 
 
-def add_dependency(kernel: LoopKernel, insn_match: str, depends_on: str) -> LoopKernel:
-    """Let instructions run after others, as ``dep=`` does.
+@dataclass(frozen=True)
+class AddNosync(Transform):
+    """Say that instructions touch no common element on different threads, where that can only be supposed.
 
     ::
 
-        b[i] = 2                     a[i] = 1
-        a[i] = 1               ->    b[i] = 2    {dep=first}
-            {id=first}
+        a[idx[i]] = b[i]   {id=w}          a[idx[i]] = b[i]   {id=w}
+        <barrier>                    ->
+        c[i] = a[idx[i]]   {id=r}          c[i] = a[idx[i]]   {id=r, nosync=w}
 
     Parameters
     ----------
-    insn_match
-        Match expression of the instructions that wait, such as an id, or ``"reads:a"``.
-    depends_on
-        Match expression of those that they wait for.
+    scope
+        Of the threads: ``"local"`` (one block), ``"global"`` (different blocks) or ``"any"``.
+    source, sink
+        Match expressions, such as an id, or ``"writes:a"``.
+    bidirectional
+        Say it of both sides; it has the same effect.
+    force
+        Say it also of instructions that are in no conflict.
+    empty_ok
+        Accept that there is no conflict at all.
 
     Raises
     ------
     TransformError
-        ``unknown-instruction``, ``syntax``, ``dependency-cycle`` (with the cycle), ``illegal-order``.
+        ``unknown-instruction``, ``syntax``, ``bad-value``; ``proven-conflict`` (with the instances) where the conflict
+        is known exactly; ``idle-nosync`` where there is none.
 
     Notes
     -----
-    The meaning stays: what depends on each other by its variables keeps its order, which a new dependency cannot
-    contradict.
+    Nobody checks what is said here.  It stands in the trace, and removes exactly the named conflict.
     """
-    return AddDependency(insn_match, depends_on)(kernel)
 
-
-
-
-@dataclass(frozen=True)
-class AddNosync(Transform):
-    """Say that instructions touch no common element, where that can only be supposed."""
-
-    name: ClassVar[str] = "add_nosync"
     changes_meaning: ClassVar[bool] = True
-    scope: str
-    source: str
-    sink: str
+    scope: Word
+    source: InsnMatch
+    sink: InsnMatch
     bidirectional: bool = False
     force: bool = False
     empty_ok: bool = False
@@ -210,48 +232,3 @@ class AddNosync(Transform):
         assert kernel.reference is not None, "a created kernel has a reference program"
         reference = replace(kernel.reference, kernel=said(kernel.reference.kernel))
         return replace(said(kernel), reference=reference)
-
-
-def add_nosync(
-    kernel: LoopKernel,
-    scope: str,
-    source: str,
-    sink: str,
-    bidirectional: bool = False,
-    force: bool = False,
-    empty_ok: bool = False,
-) -> LoopKernel:
-    """Say that instructions touch no common element on different threads, where that can only be supposed.
-
-    ::
-
-        a[idx[i]] = b[i]   {id=w}          a[idx[i]] = b[i]   {id=w}
-        <barrier>                    ->
-        c[i] = a[idx[i]]   {id=r}          c[i] = a[idx[i]]   {id=r, nosync=w}
-
-    Parameters
-    ----------
-    scope
-        Of the threads: ``"local"`` (one block), ``"global"`` (different blocks) or ``"any"``.
-    source, sink
-        Match expressions, such as an id, or ``"writes:a"``.
-    bidirectional
-        Say it of both sides; it has the same effect.
-    force
-        Say it also of instructions that are in no conflict.
-    empty_ok
-        Accept that there is no conflict at all.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-instruction``, ``syntax``, ``bad-value``; ``proven-conflict`` (with the instances) where the conflict
-        is known exactly; ``idle-nosync`` where there is none.
-
-    Notes
-    -----
-    Nobody checks what is said here.  It stands in the trace, and removes exactly the named conflict.
-    """
-    return AddNosync(scope, source, sink, bidirectional, force, empty_ok)(kernel)
-
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -17,19 +17,11 @@ from polyloop.kernel.text.match import matches, parse_match
 from polyloop.transform.base import Transform
 from polyloop.transform.instructions.dependencies import must_precede
 from polyloop.transform.instructions.matching import match_violations, reference_id
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import InsnIds, InsnMatch, Word
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = [
-    "RemoveInstructions",
-    "SetInstructionPriority",
-    "TagInstructions",
-    "find_instructions",
-    "remove_instructions",
-    "set_instruction_priority",
-    "tag_instructions",
-]
+__all__ = ["RemoveInstructions", "SetInstructionPriority", "TagInstructions", "find_instructions"]
 
 
 def find_instructions(kernel: LoopKernel, insn_match: str | None = None) -> tuple[Instruction, ...]:
@@ -54,30 +46,6 @@ def find_instructions(kernel: LoopKernel, insn_match: str | None = None) -> tupl
 
 @dataclass(frozen=True)
 class TagInstructions(Transform):
-    """Give instructions a tag."""
-
-    name: ClassVar[str] = "tag_instructions"
-    new_tag: str
-    within: str | None = None
-
-    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        problem = check_identifier(self.new_tag, "tag")
-        if problem is not None:
-            yield problem
-        if self.within is not None:
-            yield from match_violations(kernel, (self.within,), self.name)
-
-    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        chosen = {instruction.id for instruction in find_instructions(kernel, self.within)}
-        return replace(
-            kernel,
-            instructions=tuple(
-                replace(i, tags=i.tags | {self.new_tag}) if i.id in chosen else i for i in kernel.instructions
-            ),
-        )
-
-
-def tag_instructions(kernel: LoopKernel, new_tag: str, within: str | None = None) -> LoopKernel:
     """Give instructions a tag, by which match expressions find them: ``tag:name``.
 
     ::
@@ -100,38 +68,29 @@ def tag_instructions(kernel: LoopKernel, new_tag: str, within: str | None = None
     -----
     Source: Loopy's transform of the same name.
     """
-    return TagInstructions(new_tag, within)(kernel)
+
+    new_tag: Word
+    within: InsnMatch | None = None
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        problem = check_identifier(self.new_tag, "tag")
+        if problem is not None:
+            yield problem
+        if self.within is not None:
+            yield from match_violations(kernel, (self.within,), self.name)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        chosen = {instruction.id for instruction in find_instructions(kernel, self.within)}
+        return replace(
+            kernel,
+            instructions=tuple(
+                replace(i, tags=i.tags | {self.new_tag}) if i.id in chosen else i for i in kernel.instructions
+            ),
+        )
 
 
 @dataclass(frozen=True)
 class SetInstructionPriority(Transform):
-    """Let instructions run earlier, or later, among those whose order is free."""
-
-    name: ClassVar[str] = "set_instruction_priority"
-    insn_match: str
-    priority: int
-
-    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        yield from match_violations(kernel, (self.insn_match,), self.name)
-        priority: object = self.priority
-        if type(priority) is not int:
-            yield Diagnostic("bad-value", f"a priority cannot be {priority!r}", hints=("give an integer",))
-
-    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        by_id = {instruction.id: instruction for instruction in kernel.instructions}
-        before = must_precede(kernel, {})
-        priority = {instruction.id: self.priority for instruction in find_instructions(kernel, self.insn_match)}
-        order = stable_order([*by_id], before, priority, lambda earlier, later: earlier in before[later])
-        assert isinstance(order, list), "the instructions have an order"
-        return replace(kernel, instructions=tuple(by_id[name] for name in order))
-
-    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
-        yield from value_violations(after)
-        yield from order_violations(after)
-
-
-def set_instruction_priority(kernel: LoopKernel, insn_match: str, priority: int) -> LoopKernel:
     """Let instructions run earlier (a positive priority) or later among those whose order is free.
 
     ::
@@ -156,16 +115,58 @@ def set_instruction_priority(kernel: LoopKernel, insn_match: str, priority: int)
     Instructions keep their order where both access a variable and one writes it, and where ``dep=`` or a barrier says
     so.  Source: Loopy's transform of the same name.
     """
-    return SetInstructionPriority(insn_match, priority)(kernel)
+
+    insn_match: InsnMatch
+    priority: int
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        yield from match_violations(kernel, (self.insn_match,), self.name)
+        priority: object = self.priority
+        if type(priority) is not int:
+            yield Diagnostic("bad-value", f"a priority cannot be {priority!r}", hints=("give an integer",))
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        by_id = {instruction.id: instruction for instruction in kernel.instructions}
+        before = must_precede(kernel, {})
+        priority = {instruction.id: self.priority for instruction in find_instructions(kernel, self.insn_match)}
+        order = stable_order([*by_id], before, priority, lambda earlier, later: earlier in before[later])
+        assert isinstance(order, list), "the instructions have an order"
+        return replace(kernel, instructions=tuple(by_id[name] for name in order))
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        yield from value_violations(after)
+        yield from order_violations(after)
 
 
 @dataclass(frozen=True)
 class RemoveInstructions(Transform):
-    """Take instructions out of the program."""
+    """Take instructions out of the program.
 
-    name: ClassVar[str] = "remove_instructions"
+    ::
+
+        a[i] = 1  {id=one}
+        b[i] = 2  {id=two}   with "one"   ->   b[i] = 2  {id=two}
+
+    Parameters
+    ----------
+    insn_ids
+        ``"one, two"`` or a sequence.  What depended on them now depends on what they depended on.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-instruction``, ``bad-instructions``, ``no-instructions``, and what :func:`polyloop.make_kernel`
+        raises for the program that is left: ``read-before-write``, ``output-not-written``.
+
+    Notes
+    -----
+    Changes the meaning on purpose: the kernel stands for the program without them.  Source: Loopy's transform of the
+    same name.
+    """
+
     changes_meaning: ClassVar[bool] = True
-    insn_ids: tuple[str, ...]
+    insn_ids: InsnIds
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         by_id = {instruction.id: instruction for instruction in kernel.instructions}
@@ -224,30 +225,3 @@ def _without(kernel: LoopKernel, gone: set[str]) -> LoopKernel:
     ]
     barriers = tuple(replace(barrier, before=barrier.before - gone) for barrier in kernel.barriers)
     return replace(kernel, instructions=tuple(left), barriers=barriers)
-
-
-def remove_instructions(kernel: LoopKernel, insn_ids: str | Sequence[str]) -> LoopKernel:
-    """Take instructions out of the program.
-
-    ::
-
-        a[i] = 1  {id=one}
-        b[i] = 2  {id=two}   with "one"   ->   b[i] = 2  {id=two}
-
-    Parameters
-    ----------
-    insn_ids
-        ``"one, two"`` or a sequence.  What depended on them now depends on what they depended on.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-instruction``, ``bad-instructions``, ``no-instructions``, and what :func:`polyloop.make_kernel`
-        raises for the program that is left: ``read-before-write``, ``output-not-written``.
-
-    Notes
-    -----
-    Changes the meaning on purpose: the kernel stands for the program without them.  Source: Loopy's transform of the
-    same name.
-    """
-    return RemoveInstructions(names_of(insn_ids))(kernel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import pymbolic.primitives as p
 
@@ -27,25 +27,56 @@ from polyloop.kernel.objects import Assignment
 from polyloop.kernel.text.statements import RuleText, parse_assignment
 from polyloop.poly.affine import affine_of, to_expression
 from polyloop.transform.base import Transform
+from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.instructions.matching import match_violations, meant, reference_id
+from polyloop.transform.parameters import Pairs, pairs, words_of
 from polyloop.verification.bounds import bounds_violations
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["MapInstructions", "ReplaceInstructionIds", "map_instructions", "replace_instruction_ids"]
+__all__ = ["MapInstructions", "ReplaceInstructionIds"]
 
 # {{{ names
 
 
 @dataclass(frozen=True)
 class ReplaceInstructionIds(Transform):
-    """Give instructions other ids."""
+    """Give instructions other ids; what depends on them still does.
 
-    name: ClassVar[str] = "replace_instruction_ids"
-    replacements: tuple[tuple[str, str], ...]
+    ::
 
-    def given(self) -> dict[str, object]:
-        return {"replacements": dict(self.replacements)}
+        t = a[i]   {id=insn}                                   t = a[i]   {id=load}
+        b[i] = t   {dep=insn}   with {"insn": "load"}   ->     b[i] = t   {dep=load}
+
+    Parameters
+    ----------
+    replacements
+        Old id -> new id, all at once: two instructions can swap theirs.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-instruction``, ``bad-identifier``, ``reserved-name``, ``name-taken``; ``bad-value`` where an
+        instruction is to have several ids.
+
+    Notes
+    -----
+    ``print(knl.reference)`` shows the program under the ids that it was written with.  Source: Loopy's transform of the
+    same name, which redirects dependences only.
+    """
+
+    replacements: Annotated[
+        Pairs, Takes(Mapping[str, str | Sequence[str]], pairs), Names.INSTRUCTION, Keyed(Names.NEW)
+    ]
+
+    def resolved(self, kernel: LoopKernel) -> ReplaceInstructionIds:
+        ids = {old: words_of(new) for old, new in self.replacements}
+        for old, given in ids.items():
+            if len(given) != 1:
+                hints = ("give it one id; add_dependency lets what waits for it wait for others, too",)
+                problem = Diagnostic("bad-value", f"'{old}' cannot have {len(given)} ids", hints=hints)
+                raise TransformError(self.name, kernel.name, [problem])
+        return ReplaceInstructionIds(tuple((str(old), str(new)) for old, (new,) in ids.items()))
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         known = [instruction.id for instruction in kernel.instructions]
@@ -77,41 +108,6 @@ class ReplaceInstructionIds(Transform):
         )
 
 
-def replace_instruction_ids(kernel: LoopKernel, replacements: Mapping[str, str | Sequence[str]]) -> LoopKernel:
-    """Give instructions other ids; what depends on them still does.
-
-    ::
-
-        t = a[i]   {id=insn}                                   t = a[i]   {id=load}
-        b[i] = t   {dep=insn}   with {"insn": "load"}   ->     b[i] = t   {dep=load}
-
-    Parameters
-    ----------
-    replacements
-        Old id -> new id, all at once: two instructions can swap theirs.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-instruction``, ``bad-identifier``, ``reserved-name``, ``name-taken``; ``bad-value`` where an
-        instruction is to have several ids.
-
-    Notes
-    -----
-    ``print(knl.reference)`` shows the program under the ids that it was written with.  Source: Loopy's transform of the
-    same name, which redirects dependences only.
-    """
-    pairs = []
-    for old, new in replacements.items():
-        ids = [new] if isinstance(new, str) else list(new)
-        if len(ids) != 1:
-            hints = ("give it one id; add_dependency lets what waits for it wait for others, too",)
-            problem = Diagnostic("bad-value", f"'{old}' cannot have {len(ids)} ids", hints=hints)
-            raise TransformError("replace_instruction_ids", kernel.name, [problem])
-        pairs.append((str(old), str(ids[0])))
-    return ReplaceInstructionIds(tuple(pairs))(kernel)
-
-
 # }}}
 
 # {{{ what instructions do
@@ -121,14 +117,37 @@ Answer: TypeAlias = Instruction | Assignment | str
 
 @dataclass(frozen=True)
 class MapInstructions(Transform):
-    """Let instructions assign something else."""
+    """Let instructions assign something else.
 
-    name: ClassVar[str] = "map_instructions"
+    ::
+
+        b[i] = a[i]   {id=copy}   with "copy", lambda insn: "b[i] = 2*a[i]"   ->   b[i] = 2*a[i]   {id=copy}
+
+    Parameters
+    ----------
+    insn_match
+        Match expression of the instructions; by default all.
+    f
+        Is given each of them as it was written, with the inames that it had before any transform, and returns what it
+        becomes: text such as ``"b[i] = 2*a[i]"``, a :class:`polyloop.Assignment`, or the instruction with another
+        ``assignee`` or ``expression`` (``insn.copy(expression=..)``).
+    instructions
+        What each becomes, by id, in place of *insn_match* and *f*.  So the trace records it: it holds no function.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-instruction``, ``syntax`` and the other codes of the parser, ``undeclared-name``;
+        ``bad-instructions`` where other parts than the assignment change, reductions come or go, or an earlier
+        transform rewrote the instruction; what :func:`polyloop.make_kernel` raises for the program that results.
+
+    Notes
+    -----
+    Changes the meaning on purpose.  Source: Loopy's transform of the same name.
+    """
+
     changes_meaning: ClassVar[bool] = True
-    instructions: tuple[tuple[str, str], ...]
-
-    def given(self) -> dict[str, object]:
-        return {"instructions": dict(self.instructions)}
+    instructions: Annotated[Pairs, Names.INSTRUCTION, Keyed()]
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         assert kernel.reference is not None, "a kernel has its reference program"
@@ -182,6 +201,18 @@ class MapInstructions(Transform):
         yield from bounds_violations(after)
         yield from value_violations(after)
         yield from order_violations(after)
+
+    @staticmethod
+    def call(
+        kernel: LoopKernel,
+        insn_match: str | None = None,
+        f: Callable[[Instruction], Answer] | None = None,
+        *,
+        instructions: Mapping[str, str] | None = None,
+    ) -> LoopKernel:
+        if instructions is None:
+            instructions = _answers(kernel, "*" if insn_match is None else insn_match, f)
+        return MapInstructions(tuple((str(name), str(text)) for name, text in instructions.items()))(kernel)
 
 
 def _parsed(kernel: LoopKernel, text: str) -> tuple[Expression, Expression]:
@@ -307,46 +338,6 @@ def _assigning(
 def _conditions(instruction: Instruction) -> Collection[str]:
     names = frozenset[str]().union(*map(variables, instruction.predicates))
     return names - {*instruction.inames}
-
-
-def map_instructions(
-    kernel: LoopKernel,
-    insn_match: str | None = None,
-    f: Callable[[Instruction], Answer] | None = None,
-    *,
-    instructions: Mapping[str, str] | None = None,
-) -> LoopKernel:
-    """Let instructions assign something else.
-
-    ::
-
-        b[i] = a[i]   {id=copy}   with "copy", lambda insn: "b[i] = 2*a[i]"   ->   b[i] = 2*a[i]   {id=copy}
-
-    Parameters
-    ----------
-    insn_match
-        Match expression of the instructions; by default all.
-    f
-        Is given each of them as it was written, with the inames that it had before any transform, and returns what it
-        becomes: text such as ``"b[i] = 2*a[i]"``, a :class:`polyloop.Assignment`, or the instruction with another
-        ``assignee`` or ``expression`` (``insn.copy(expression=..)``).
-    instructions
-        What each becomes, by id, in place of *insn_match* and *f*.  So the trace records it: it holds no function.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-instruction``, ``syntax`` and the other codes of the parser, ``undeclared-name``;
-        ``bad-instructions`` where other parts than the assignment change, reductions come or go, or an earlier
-        transform rewrote the instruction; what :func:`polyloop.make_kernel` raises for the program that results.
-
-    Notes
-    -----
-    Changes the meaning on purpose.  Source: Loopy's transform of the same name.
-    """
-    if instructions is None:
-        instructions = _answers(kernel, "*" if insn_match is None else insn_match, f)
-    return MapInstructions(tuple((str(name), str(text)) for name, text in instructions.items()))(kernel)
 
 
 def _answers(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import ClassVar
 
 import pymbolic.primitives as p
 
@@ -20,9 +19,9 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.transform.base import Transform, new_name_violations
 from polyloop.transform.instructions.instructions import find_instructions
 from polyloop.transform.instructions.matching import match_violations
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import InsnMatch, NewName, NewNames
 
-__all__ = ["ExpandSubst", "ExtractSubst", "expand_subst", "extract_subst", "find_rules_matching", "used_rules"]
+__all__ = ["ExpandSubst", "ExtractSubst", "find_rules_matching", "used_rules"]
 
 
 def find_rules_matching(kernel: LoopKernel, pattern: str) -> tuple[str, ...]:
@@ -32,13 +31,39 @@ def find_rules_matching(kernel: LoopKernel, pattern: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ExtractSubst(Transform):
-    """Make a rule of every expression that looks like a template."""
+    """Make a substitution rule of every expression that looks like a template.
 
-    name: ClassVar[str] = "extract_subst"
-    subst_name: str
+    ::
+
+        out[i] = a[i]*a[i + 1]   with "f", "a[x]", "x"   ->   f(x) := a[x]
+                                                              out[i] = f(i)*f(i + 1)
+
+    Parameters
+    ----------
+    subst_name
+        Name of the new rule.
+    template
+        An expression.  What it has besides the parameters must stand in the kernel as it is written here; the order
+        of terms and factors counts.
+    parameters
+        Names in the template that stand for any expression; the arguments of the rule.
+    within
+        Match expression for the instructions to look at; by default all.
+
+    Raises
+    ------
+    TransformError
+        ``syntax``, ``name-taken``, ``bad-rule-argument``, ``not-used``, ``unknown-instruction``.
+
+    Notes
+    -----
+    Rules are text: the program stays the same, to the letter.  Source: Loopy's transform of the same name.
+    """
+
+    subst_name: NewName
     template: str
-    parameters: tuple[str, ...] = ()
-    within: str | None = None
+    parameters: NewNames = ()
+    within: InsnMatch | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         problem = check_identifier(self.subst_name, "substitution rule")
@@ -127,50 +152,31 @@ def _captures(template: Expression, bound: dict[str, Expression]) -> bool:
     return any(not own.isdisjoint(variables(value)) for value in bound.values())
 
 
-def extract_subst(
-    kernel: LoopKernel,
-    subst_name: str,
-    template: str,
-    parameters: str | Sequence[str] = (),
-    within: str | None = None,
-) -> LoopKernel:
-    """Make a substitution rule of every expression that looks like a template.
+@dataclass(frozen=True)
+class ExpandSubst(Transform):
+    """Put the values of substitution rules in the place of their uses.
 
     ::
 
-        out[i] = a[i]*a[i + 1]   with "f", "a[x]", "x"   ->   f(x) := a[x]
-                                                              out[i] = f(i)*f(i + 1)
+        f(x) := 2*a[x]
+        out[i] = f(i) + 1   ->   out[i] = 2*a[i] + 1
 
     Parameters
     ----------
-    subst_name
-        Name of the new rule.
-    template
-        An expression.  What it has besides the parameters must stand in the kernel as it is written here; the order
-        of terms and factors counts.
-    parameters
-        Names in the template that stand for any expression; the arguments of the rule.
     within
-        Match expression for the instructions to look at; by default all.
+        Match expression for the instructions; by default all.  Rules that nothing uses any more are dropped.
 
     Raises
     ------
     TransformError
-        ``syntax``, ``name-taken``, ``bad-rule-argument``, ``not-used``, ``unknown-instruction``.
+        ``syntax``, ``unknown-instruction``.
 
     Notes
     -----
-    Rules are text: the program stays the same, to the letter.  Source: Loopy's transform of the same name.
+    Always legal.  Source: Loopy's transform of the same name.
     """
-    return ExtractSubst(subst_name, template, names_of(parameters), within)(kernel)
 
-
-@dataclass(frozen=True)
-class ExpandSubst(Transform):
-    """Put the values of rules in the place of their uses."""
-
-    name: ClassVar[str] = "expand_subst"
-    within: str | None = None
+    within: InsnMatch | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if self.within is not None:
@@ -211,28 +217,3 @@ def _names(expr: Expression) -> set[str]:
     for child in children(expr):
         found |= _names(child)
     return found
-
-
-def expand_subst(kernel: LoopKernel, within: str | None = None) -> LoopKernel:
-    """Put the values of substitution rules in the place of their uses.
-
-    ::
-
-        f(x) := 2*a[x]
-        out[i] = f(i) + 1   ->   out[i] = 2*a[i] + 1
-
-    Parameters
-    ----------
-    within
-        Match expression for the instructions; by default all.  Rules that nothing uses any more are dropped.
-
-    Raises
-    ------
-    TransformError
-        ``syntax``, ``unknown-instruction``.
-
-    Notes
-    -----
-    Always legal.  Source: Loopy's transform of the same name.
-    """
-    return ExpandSubst(within)(kernel)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import ClassVar, Final
+from typing import Final
 
 import pymbolic.primitives as p
 
@@ -18,7 +18,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import affine_of, to_expression
 from polyloop.transform.base import Transform
 
-__all__ = ["FoldConstants", "SimplifyIndices", "fold_constants", "simplify_indices"]
+__all__ = ["FoldConstants", "SimplifyIndices"]
 
 _EXACT: Final = 1 << 24
 """Integers up to this are exact in every type that a constant may take, but for half precision's."""
@@ -57,9 +57,22 @@ class _Rewriting(Transform):
 
 @dataclass(frozen=True)
 class FoldConstants(_Rewriting):
-    """Compute with the integers that stand in expressions."""
+    """Compute with the integers that stand in expressions.
 
-    name: ClassVar[str] = "fold_constants"
+    ::
+
+        out[i] = 2*3*a[i + 4 // 2]   ->   out[i] = 6*a[i + 2]
+
+    Raises
+    ------
+    TransformError
+        Never.
+
+    Notes
+    -----
+    Only integers are folded, and only where they come first in a sum or product: then the order of rounding stays.
+    Source: Loopy's transform of the same name.
+    """
 
     def node(self, node: Expression) -> Expression:
         match node:
@@ -85,41 +98,8 @@ def _folded(node: Expression, children: Sequence[Expression], combine: Callable[
     return value if leading == len(children) else type(node)((value, *children[leading:]))
 
 
-def fold_constants(kernel: LoopKernel) -> LoopKernel:
-    """Compute with the integers that stand in expressions.
-
-    ::
-
-        out[i] = 2*3*a[i + 4 // 2]   ->   out[i] = 6*a[i + 2]
-
-    Raises
-    ------
-    TransformError
-        Never.
-
-    Notes
-    -----
-    Only integers are folded, and only where they come first in a sum or product: then the order of rounding stays.
-    Source: Loopy's transform of the same name.
-    """
-    return FoldConstants()(kernel)
-
-
 @dataclass(frozen=True)
 class SimplifyIndices(_Rewriting):
-    """Write affine subscripts as sums of multiples."""
-
-    name: ClassVar[str] = "simplify_indices"
-
-    def node(self, node: Expression) -> Expression:
-        if not isinstance(node, p.Subscript):
-            return node
-        indices = tuple(index if (form := affine_of(index)) is None else to_expression(form)
-                        for index in node.index_tuple)  # fmt: skip
-        return p.Subscript(node.aggregate, indices[0] if len(indices) == 1 else indices)
-
-
-def simplify_indices(kernel: LoopKernel) -> LoopKernel:
     """Write affine subscripts as sums of multiples.
 
     ::
@@ -136,4 +116,10 @@ def simplify_indices(kernel: LoopKernel) -> LoopKernel:
     Generated code has simple subscripts anyway; this is for reading the kernel.  Source: Loopy's transform of the same
     name.
     """
-    return SimplifyIndices()(kernel)
+
+    def node(self, node: Expression) -> Expression:
+        if not isinstance(node, p.Subscript):
+            return node
+        indices = tuple(index if (form := affine_of(index)) is None else to_expression(form)
+                        for index in node.index_tuple)  # fmt: skip
+        return p.Subscript(node.aggregate, indices[0] if len(indices) == 1 else indices)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
@@ -23,28 +23,38 @@ from polyloop.poly.affine import Affine
 from polyloop.poly.sets import parameter_space
 from polyloop.program.infer_types import bound_violations, infer_dtypes, type_violations
 from polyloop.transform.base import Transform
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.declare import Keyed, Names, Takes
+from polyloop.transform.parameters import Pairs, Space, TemporaryNames, names_of
 from polyloop.verification.bounds import bounds_conditions, bounds_violations
 
-__all__ = [
-    "AddDtypes",
-    "Assume",
-    "FixParameters",
-    "SetTemporaryAddressSpace",
-    "add_dtypes",
-    "assume",
-    "fix_parameters",
-    "set_temporary_address_space",
-]
+__all__ = ["AddDtypes", "Assume", "FixParameters", "SetTemporaryAddressSpace"]
 
 _PARAM = isl.dim_type.param
 
 
 @dataclass(frozen=True)
 class Assume(Transform):
-    """Add a condition on the parameters that every caller fulfils."""
+    """Add a condition on the parameters that every caller fulfils; it is checked at launch.
 
-    name: ClassVar[str] = "assume"
+    ::
+
+        if (16*i + j < n) S   with "n mod 16 = 0"   ->   S
+
+    Parameters
+    ----------
+    assumptions
+        In ISL's syntax: ``"n >= 1 and n mod 16 = 0"``.
+
+    Raises
+    ------
+    TransformError
+        ``syntax-domain``, ``unknown-parameter``, ``contradiction``.
+
+    Notes
+    -----
+    Changes the meaning on purpose: the kernel stands for the program on fewer sizes.
+    """
+
     changes_meaning: ClassVar[bool] = True
     assumptions: str
 
@@ -81,35 +91,24 @@ class Assume(Transform):
         return replace(result, reference=replace(kernel.reference, kernel=base))
 
 
-def assume(kernel: LoopKernel, assumptions: str) -> LoopKernel:
-    """Add a condition on the parameters that every caller fulfils; it is checked at launch.
+@dataclass(frozen=True)
+class FixParameters(Transform):
+    """Replace integer parameters by numbers; they are no arguments any more.
 
     ::
 
-        if (16*i + j < n) S   with "n mod 16 = 0"   ->   S
-
-    Parameters
-    ----------
-    assumptions
-        In ISL's syntax: ``"n >= 1 and n mod 16 = 0"``.
+        for i in [0, n): S   with n=1000   ->   for i in [0, 1000): S
 
     Raises
     ------
     TransformError
-        ``syntax-domain``, ``unknown-parameter``, ``contradiction``.
+        ``unknown-parameter``, ``bad-value``, ``contradiction``, ``out-of-bounds``.
 
     Notes
     -----
-    Changes the meaning on purpose: the kernel stands for the program on fewer sizes.
+    Changes the meaning on purpose.  Source: Loopy's transform of the same name.
     """
-    return Assume(assumptions)(kernel)
 
-
-@dataclass(frozen=True)
-class FixParameters(Transform):
-    """Replace integer parameters by numbers."""
-
-    name: ClassVar[str] = "fix_parameters"
     changes_meaning: ClassVar[bool] = True
     values: tuple[tuple[str, int], ...]
 
@@ -147,6 +146,10 @@ class FixParameters(Transform):
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
         return bounds_violations(after)
+
+    @staticmethod
+    def call(kernel: LoopKernel, /, **values: Annotated[int, EXPLAINED]) -> LoopKernel:
+        return FixParameters(tuple(values.items()))(kernel)
 
 
 def _fixed_kernel(kernel: LoopKernel, values: Mapping[str, int]) -> LoopKernel:
@@ -196,35 +199,32 @@ def _fixed_origin(origin: Origin, numbers: Mapping[str, Affine]) -> Origin:
     return replace(origin, forms={iname: form.substitute(numbers) for iname, form in origin.forms.items()})
 
 
-def fix_parameters(kernel: LoopKernel, /, **values: Annotated[int, EXPLAINED]) -> LoopKernel:
-    """Replace integer parameters by numbers; they are no arguments any more.
-
-    ::
-
-        for i in [0, n): S   with n=1000   ->   for i in [0, 1000): S
-
-    Raises
-    ------
-    TransformError
-        ``unknown-parameter``, ``bad-value``, ``contradiction``, ``out-of-bounds``.
-
-    Notes
-    -----
-    Changes the meaning on purpose.  Source: Loopy's transform of the same name.
-    """
-    return FixParameters(tuple(values.items()))(kernel)
+def _spelt(dtypes: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """Return names and the spellings of their types; what is no type is refused by the checks."""
+    names: list[tuple[str, str]] = []
+    for key, dtype in dtypes.items():
+        found = find_dtype(dtype)
+        spelling = type_words(dtype) if found is None else type_spelling(found)
+        names.extend((name, spelling) for name in names_of(key))
+    return tuple(names)
 
 
 @dataclass(frozen=True)
 class AddDtypes(Transform):
-    """State the element types of arrays, scalars and temporaries."""
+    """State the element types of arrays, scalars and temporaries; the rest is inferred anew.
 
-    name: ClassVar[str] = "add_dtypes"
+    ::
+
+        a: <unknown>   with {"a": np.float32}   ->   a: float32
+
+    Raises
+    ------
+    TransformError
+        ``unknown-variable``, ``unknown-dtype``, ``type-conflict``.
+    """
+
     changes_meaning: ClassVar[bool] = True
-    dtypes: tuple[tuple[str, str], ...]
-
-    def given(self) -> dict[str, object]:
-        return {"dtypes": dict(self.dtypes)}
+    dtypes: Annotated[Pairs, Takes(Mapping[str, object], _spelt), Names.ARRAY, Keyed(Names.NOTHING)]
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         known = {argument.name: argument.dtype for argument in kernel.arguments}
@@ -266,34 +266,26 @@ class AddDtypes(Transform):
         return replace(result, reference=replace(kernel.reference, kernel=stated(kernel.reference.kernel)))
 
 
-def add_dtypes(kernel: LoopKernel, dtypes: Mapping[str, object]) -> LoopKernel:
-    """State the element types of arrays, scalars and temporaries; the rest is inferred anew.
+@dataclass(frozen=True)
+class SetTemporaryAddressSpace(Transform):
+    """Say where temporaries live: ``"private"`` to a thread, ``"local"`` (shared by a block), ``"global"``, ``"auto"``.
 
     ::
 
-        a: <unknown>   with {"a": np.float32}   ->   a: float32
+        float t;   with "local"   ->   __shared__ float t;
 
     Raises
     ------
     TransformError
-        ``unknown-variable``, ``unknown-dtype``, ``type-conflict``.
+        ``unknown-temporary``, ``bad-address-space``.
+
+    Notes
+    -----
+    That every reader still finds the value is proven when the schedule is made.
     """
-    names: list[tuple[str, str]] = []
-    for key, dtype in dtypes.items():
-        found = find_dtype(dtype)
-        # what is no type is refused by the checks
-        spelling = type_words(dtype) if found is None else type_spelling(found)
-        names.extend((name, spelling) for name in names_of(key))
-    return AddDtypes(tuple(names))(kernel)
 
-
-@dataclass(frozen=True)
-class SetTemporaryAddressSpace(Transform):
-    """Say where temporaries live."""
-
-    name: ClassVar[str] = "set_temporary_address_space"
-    temp_var_names: tuple[str, ...]
-    address_space: str
+    temp_var_names: TemporaryNames
+    address_space: Space
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         for name in self.temp_var_names:
@@ -313,26 +305,3 @@ class SetTemporaryAddressSpace(Transform):
             for name, t in kernel.temporaries.items()
         }
         return replace(kernel, temporaries=temporaries)
-
-
-def set_temporary_address_space(
-    kernel: LoopKernel, temp_var_names: str | Sequence[str], address_space: AddressSpace | str
-) -> LoopKernel:
-    """Say where temporaries live: ``"private"`` to a thread, ``"local"`` (shared by a block), ``"global"``, ``"auto"``.
-
-    ::
-
-        float t;   with "local"   ->   __shared__ float t;
-
-    Raises
-    ------
-    TransformError
-        ``unknown-temporary``, ``bad-address-space``.
-
-    Notes
-    -----
-    That every reader still finds the value is proven when the schedule is made.
-    """
-    space = address_space.value if isinstance(address_space, AddressSpace) else address_space
-    return SetTemporaryAddressSpace(names_of(temp_var_names), space)(kernel)
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -20,17 +20,10 @@ from polyloop.kernel.layout import Auto, Strided
 from polyloop.poly.affine import Affine
 from polyloop.program.reference import reference_of
 from polyloop.transform.base import Transform, new_name_violations
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import ArgumentName, ArgumentNames, NewName
 from polyloop.verification.bounds import bounds_conditions
 
-__all__ = [
-    "RemoveUnusedArguments",
-    "RenameArgument",
-    "SetArgumentOrder",
-    "remove_unused_arguments",
-    "rename_argument",
-    "set_argument_order",
-]
+__all__ = ["RemoveUnusedArguments", "RenameArgument", "SetArgumentOrder"]
 
 _PARAM = isl.dim_type.param
 
@@ -45,30 +38,6 @@ def _on_both(kernel: LoopKernel, change: Callable[[LoopKernel], LoopKernel]) -> 
 
 @dataclass(frozen=True)
 class SetArgumentOrder(Transform):
-    """Put the arguments of the generated function in an order."""
-
-    name: ClassVar[str] = "set_argument_order"
-    changes_meaning: ClassVar[bool] = True
-    arg_names: tuple[str, ...]
-
-    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        known = [argument.name for argument in kernel.arguments]
-        for name in dict.fromkeys(self.arg_names):
-            if name not in known:
-                yield unknown_name("argument", name, known)
-            elif self.arg_names.count(name) > 1:
-                yield Diagnostic("name-taken", f"argument '{name}' stands twice in the order", hints=("name it once",))
-
-    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        def ordered(old: LoopKernel) -> LoopKernel:
-            by_name = {argument.name: argument for argument in old.arguments}
-            rest = [name for name in by_name if name not in self.arg_names]
-            return replace(old, arguments=tuple(by_name[name] for name in (*self.arg_names, *rest)))
-
-        return _on_both(kernel, ordered)
-
-
-def set_argument_order(kernel: LoopKernel, arg_names: str | Sequence[str]) -> LoopKernel:
     """Put the arguments of the generated function in an order.
 
     ::
@@ -89,17 +58,48 @@ def set_argument_order(kernel: LoopKernel, arg_names: str | Sequence[str]) -> Lo
     -----
     Changes what a caller passes; a call with names stays as it is.  Source: Loopy's transform of the same name.
     """
-    return SetArgumentOrder(names_of(arg_names))(kernel)
+
+    changes_meaning: ClassVar[bool] = True
+    arg_names: ArgumentNames
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        known = [argument.name for argument in kernel.arguments]
+        for name in dict.fromkeys(self.arg_names):
+            if name not in known:
+                yield unknown_name("argument", name, known)
+            elif self.arg_names.count(name) > 1:
+                yield Diagnostic("name-taken", f"argument '{name}' stands twice in the order", hints=("name it once",))
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        def ordered(old: LoopKernel) -> LoopKernel:
+            by_name = {argument.name: argument for argument in old.arguments}
+            rest = [name for name in by_name if name not in self.arg_names]
+            return replace(old, arguments=tuple(by_name[name] for name in (*self.arg_names, *rest)))
+
+        return _on_both(kernel, ordered)
 
 
 @dataclass(frozen=True)
 class RenameArgument(Transform):
-    """Give an argument another name."""
+    """Give an argument another name: an array, a scalar or a size.
 
-    name: ClassVar[str] = "rename_argument"
+    ::
+
+        out[i] = 2*a[i]   with "a", "x"   ->   out[i] = 2*x[i]
+
+    Raises
+    ------
+    TransformError
+        ``unknown-argument``, ``bad-identifier``, ``reserved-name``, ``name-taken``, ``staged-by-c``.
+
+    Notes
+    -----
+    Changes what a caller passes.  Source: Loopy's transform of the same name.
+    """
+
     changes_meaning: ClassVar[bool] = True
-    old_name: str
-    new_name: str
+    old_name: ArgumentName
+    new_name: NewName
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         known = [argument.name for argument in kernel.arguments]
@@ -219,30 +219,24 @@ def _conditions(before: LoopKernel, after: LoopKernel) -> tuple[Condition, ...]:
     return bounds_conditions(after) if before.conditions else ()
 
 
-def rename_argument(kernel: LoopKernel, old_name: str, new_name: str) -> LoopKernel:
-    """Give an argument another name: an array, a scalar or a size.
+@dataclass(frozen=True)
+class RemoveUnusedArguments(Transform):
+    """Drop the arguments that no instruction, no loop bound and no used array mentions.
 
     ::
 
-        out[i] = 2*a[i]   with "a", "x"   ->   out[i] = 2*x[i]
+        f(a, unused, out, n)   ->   f(a, out, n)
 
     Raises
     ------
     TransformError
-        ``unknown-argument``, ``bad-identifier``, ``reserved-name``, ``name-taken``, ``staged-by-c``.
+        Never.
 
     Notes
     -----
     Changes what a caller passes.  Source: Loopy's transform of the same name.
     """
-    return RenameArgument(old_name, new_name)(kernel)
 
-
-@dataclass(frozen=True)
-class RemoveUnusedArguments(Transform):
-    """Drop the arguments that nothing uses."""
-
-    name: ClassVar[str] = "remove_unused_arguments"
     changes_meaning: ClassVar[bool] = True
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -317,22 +311,3 @@ def _without(kernel: LoopKernel, gone: Collection[str]) -> LoopKernel:
         conditions=(),
     )
     return replace(result, conditions=_conditions(kernel, result))
-
-
-def remove_unused_arguments(kernel: LoopKernel) -> LoopKernel:
-    """Drop the arguments that no instruction, no loop bound and no used array mentions.
-
-    ::
-
-        f(a, unused, out, n)   ->   f(a, out, n)
-
-    Raises
-    ------
-    TransformError
-        Never.
-
-    Notes
-    -----
-    Changes what a caller passes.  Source: Loopy's transform of the same name.
-    """
-    return RemoveUnusedArguments()(kernel)

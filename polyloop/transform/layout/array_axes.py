@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count as counted
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -23,6 +23,7 @@ from polyloop.kernel.layout import DimTag, Nested, Strided, apart_axes, order_ta
 from polyloop.poly.affine import Affine, Floor, affine_of, to_expression
 from polyloop.poly.sets import form_to_aff
 from polyloop.transform.base import Transform
+from polyloop.transform.declare import Names, Takes
 from polyloop.transform.layout.storage import (
     array_violations,
     axis_number,
@@ -32,30 +33,53 @@ from polyloop.transform.layout.storage import (
     tags_of,
     with_arrays,
 )
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import ArrayName, ArrayNames, Axis, Word, joined
 from polyloop.verification.bounds import bounds_conditions, bounds_violations
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = [
-    "AddPadding",
-    "SplitArrayAxis",
-    "TagArrayAxes",
-    "add_padding",
-    "find_padding_multiple",
-    "split_array_axis",
-    "tag_array_axes",
-]
+__all__ = ["AddPadding", "SplitArrayAxis", "TagArrayAxes", "find_padding_multiple"]
 
 
 @dataclass(frozen=True)
 class TagArrayAxes(Transform):
-    """Say how the axes of arrays are stored."""
+    """Say how the axes of arguments or temporaries are stored.
 
-    name: ClassVar[str] = "tag_array_axes"
+    ::
+
+        float t[8][4];   t[i][j]   with "N0,N1"   ->   float t[4][8];   t[j][i]
+
+    Parameters
+    ----------
+    ary_names
+        The arrays.
+    dim_tags
+        A tag for each axis, as for :class:`GlobalArg`: ``N0`` (contiguous), ``N1``, .., ``N0(pad=16)``,
+        ``stride:17``, ``sep``, ``vec``; ``"C"`` or ``"F"`` for all axes.  Axes that have names may stand in any order:
+        ``"row:N0, col:N1"``, or a mapping.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-array``, ``unknown-axis``, ``bad-dim-tags``, ``bad-layout``; ``overlapping-elements``, with two
+        elements that would have one address.
+
+    Notes
+    -----
+    The layout of an argument is part of the calling convention: callers then pass arrays that are stored so, which each
+    call checks.  Source: Loopy's transform of the same name.
+    """
+
     changes_meaning: ClassVar[bool] = True
-    ary_names: tuple[str, ...]
-    dim_tags: str
+    ary_names: ArrayNames
+    dim_tags: Annotated[str, Takes(str | Sequence[str] | Mapping[str, str], _as_text), Names.NOTHING]
+
+    def resolved(self, kernel: LoopKernel) -> TagArrayAxes:
+        given: str | Mapping[str, str] = self.dim_tags
+        named = given if isinstance(given, Mapping) else _named_tags(given)
+        if not named:
+            return self
+        return replace(self, dim_tags=",".join(axis_order(kernel, self.ary_names, named, self.name)))
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(array_violations(kernel, self.ary_names)):
@@ -108,42 +132,9 @@ class TagArrayAxes(Transform):
         return layout_violations(after)
 
 
-def tag_array_axes(
-    kernel: LoopKernel, ary_names: str | Sequence[str], dim_tags: str | Sequence[str] | Mapping[str, str]
-) -> LoopKernel:
-    """Say how the axes of arguments or temporaries are stored.
-
-    ::
-
-        float t[8][4];   t[i][j]   with "N0,N1"   ->   float t[4][8];   t[j][i]
-
-    Parameters
-    ----------
-    ary_names
-        The arrays.
-    dim_tags
-        A tag for each axis, as for :class:`GlobalArg`: ``N0`` (contiguous), ``N1``, .., ``N0(pad=16)``,
-        ``stride:17``, ``sep``, ``vec``; ``"C"`` or ``"F"`` for all axes.  Axes that have names may stand in any order:
-        ``"row:N0, col:N1"``, or a mapping.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-array``, ``unknown-axis``, ``bad-dim-tags``, ``bad-layout``; ``overlapping-elements``, with two
-        elements that would have one address.
-
-    Notes
-    -----
-    The layout of an argument is part of the calling convention: callers then pass arrays that are stored so, which each
-    call checks.  Source: Loopy's transform of the same name.
-    """
-    names = names_of(ary_names)
-    if isinstance(dim_tags, Mapping):
-        dim_tags = axis_order(kernel, names, dim_tags, "tag_array_axes")
-    text = dim_tags if isinstance(dim_tags, str) else ",".join(map(str, dim_tags))
-    if named := _named_tags(text):
-        text = ",".join(axis_order(kernel, names, named, "tag_array_axes"))
-    return TagArrayAxes(names, text)(kernel)
+def _as_text(given: str | Sequence[str] | Mapping[str, str]) -> str | Mapping[str, str]:
+    """Return tags in the order of the axes as one text; the order of axes that are named is the kernel's."""
+    return given if isinstance(given, Mapping) else joined(given)
 
 
 _NAMED = re.compile(r"\s*(?!stride\b)([A-Za-z_]\w*)\s*:\s*([^,()]+(?:\([^)]*\))?)\s*", re.ASCII)
@@ -157,13 +148,40 @@ def _named_tags(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class AddPadding(Transform):
-    """Let neighbours along an axis be a multiple of some bytes apart."""
+    """Let neighbours along an axis be a multiple of some bytes apart.
 
-    name: ClassVar[str] = "add_padding"
+    ::
+
+        __shared__ float t[16][16];   with axis 0, 68 bytes   ->   __shared__ float t[16][17];
+
+    Parameters
+    ----------
+    variable
+        An argument or a temporary.
+    axis
+        Its axis whose stride is rounded up, from 0, or its name; not the contiguous one.
+    align_bytes
+        The stride becomes the next multiple of this [bytes].
+
+    Raises
+    ------
+    TransformError
+        ``unknown-array``, ``wrong-rank``, ``bad-value``, ``bad-layout``.
+
+    Notes
+    -----
+    Padding changes addresses and no values.  For an argument it is part of the calling convention: callers then pass
+    arrays with these strides, which each call checks.  With a stride of an odd number of words, the columns of a shared
+    tile are read without bank conflicts.  Source: Loopy's transform of the same name.
+    """
+
     changes_meaning: ClassVar[bool] = True
-    variable: str
-    axis: int
+    variable: ArrayName
+    axis: Axis
     align_bytes: int
+
+    def resolved(self, kernel: LoopKernel) -> AddPadding:
+        return replace(self, axis=axis_number(kernel, (self.variable,), self.axis, self.name))
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(array_violations(kernel, (self.variable,))):
@@ -232,36 +250,6 @@ def _axis_violation(array: ArrayArg | TemporaryVariable, axis: object) -> Diagno
     return None
 
 
-def add_padding(kernel: LoopKernel, variable: str, axis: int | str, align_bytes: int) -> LoopKernel:
-    """Let neighbours along an axis be a multiple of some bytes apart.
-
-    ::
-
-        __shared__ float t[16][16];   with axis 0, 68 bytes   ->   __shared__ float t[16][17];
-
-    Parameters
-    ----------
-    variable
-        An argument or a temporary.
-    axis
-        Its axis whose stride is rounded up, from 0, or its name; not the contiguous one.
-    align_bytes
-        The stride becomes the next multiple of this [bytes].
-
-    Raises
-    ------
-    TransformError
-        ``unknown-array``, ``wrong-rank``, ``bad-value``, ``bad-layout``.
-
-    Notes
-    -----
-    Padding changes addresses and no values.  For an argument it is part of the calling convention: callers then pass
-    arrays with these strides, which each call checks.  With a stride of an odd number of words, the columns of a shared
-    tile are read without bank conflicts.  Source: Loopy's transform of the same name.
-    """
-    return AddPadding(variable, axis_number(kernel, (variable,), axis, "add_padding"), align_bytes)(kernel)
-
-
 def find_padding_multiple(
     kernel: LoopKernel, variable: str, axis: int, align_bytes: int, allowed_waste: float = 0.1
 ) -> int:
@@ -305,14 +293,44 @@ def find_padding_multiple(
 
 @dataclass(frozen=True)
 class SplitArrayAxis(Transform):
-    """Divide an axis of arrays into two."""
+    """Divide an axis of arrays into two.
 
-    name: ClassVar[str] = "split_array_axis"
+    ::
+
+        a[i], i in [0, n)   with count 4   ->   a[i // 4, i % 4], shape (ceil(n / 4), 4)
+
+    Parameters
+    ----------
+    array_names
+        Arguments or temporaries.
+    axis_nr
+        The axis, from 0, or its name.
+    count
+        Extent of the new inner axis.
+    order
+        ``"C"`` puts the outer axis first, ``"F"`` the inner one.  The elements keep their addresses either way; if the
+        axis is not a multiple of *count*, there is room for more behind it.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-array``, ``wrong-rank``, ``bad-factor``, ``bad-order``, ``bad-layout``, ``staged-by-c``.
+
+    Notes
+    -----
+    The map of subscripts is one to one.  The shape of an argument is part of the calling convention: callers then pass
+    arrays of the new shape.  Divisions disappear from subscripts such as ``4*i_outer + i_inner``.  Source: Loopy's
+    transform of the same name.
+    """
+
     changes_meaning: ClassVar[bool] = True
-    array_names: tuple[str, ...]
-    axis_nr: int
+    array_names: ArrayNames
+    axis_nr: Axis
     count: int
-    order: str = "C"
+    order: Word = "C"
+
+    def resolved(self, kernel: LoopKernel) -> SplitArrayAxis:
+        return replace(self, axis_nr=axis_number(kernel, self.array_names, self.axis_nr, self.name))
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(array_violations(kernel, self.array_names)):
@@ -499,39 +517,3 @@ class SplitArrayAxis(Transform):
 
 def _carries(origin: Origin, name: str) -> bool:
     return isinstance(origin, Move) and origin.array == name
-
-
-def split_array_axis(
-    kernel: LoopKernel, array_names: str | Sequence[str], axis_nr: int | str, count: int, order: str = "C"
-) -> LoopKernel:
-    """Divide an axis of arrays into two.
-
-    ::
-
-        a[i], i in [0, n)   with count 4   ->   a[i // 4, i % 4], shape (ceil(n / 4), 4)
-
-    Parameters
-    ----------
-    array_names
-        Arguments or temporaries.
-    axis_nr
-        The axis, from 0, or its name.
-    count
-        Extent of the new inner axis.
-    order
-        ``"C"`` puts the outer axis first, ``"F"`` the inner one.  The elements keep their addresses either way; if the
-        axis is not a multiple of *count*, there is room for more behind it.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-array``, ``wrong-rank``, ``bad-factor``, ``bad-order``, ``bad-layout``, ``staged-by-c``.
-
-    Notes
-    -----
-    The map of subscripts is one to one.  The shape of an argument is part of the calling convention: callers then pass
-    arrays of the new shape.  Divisions disappear from subscripts such as ``4*i_outer + i_inner``.  Source: Loopy's
-    transform of the same name.
-    """
-    names = names_of(array_names)
-    return SplitArrayAxis(names, axis_number(kernel, names, axis_nr, "split_array_axis"), count, order)(kernel)

@@ -4,25 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from polyloop.errors import Diagnostic, unknown_name
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.transform.base import Transform
 from polyloop.transform.layout.storage import on_both, with_arrays
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import ArrayNames, NewNames
 
-__all__ = ["SetArrayAxisNames", "set_array_axis_names"]
+__all__ = ["SetArrayAxisNames"]
 
 
 @dataclass(frozen=True)
 class SetArrayAxisNames(Transform):
-    """Give the axes of arrays names."""
+    """Give the axes of arrays names, which stand for their numbers in later transforms.
 
-    name: ClassVar[str] = "set_array_axis_names"
-    ary_names: tuple[str, ...]
-    dim_names: tuple[str, ...]
+    ::
+
+        tag_array_axes(knl, "a", "N0,N1")   with "row, col"   ->   tag_array_axes(knl, "a", "col:N1, row:N0")
+
+    Parameters
+    ----------
+    ary_names
+        Arguments or temporaries.
+    dim_names
+        A name for each axis: ``"row, col"`` or a sequence.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-array``, ``wrong-rank``, ``bad-identifier``, ``reserved-name``, ``name-taken``.
+
+    Notes
+    -----
+    The code stays as it is.  Source: Loopy's transform of the same name.
+    """
+
+    ary_names: ArrayNames
+    dim_names: NewNames
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         arrays = kernel.arrays()
@@ -47,31 +66,3 @@ class SetArrayAxisNames(Transform):
             return with_arrays(old, {name: replace(old.arrays()[name], dim_names=self.dim_names) for name in names})
 
         return on_both(kernel, self.ary_names, named)
-
-
-def set_array_axis_names(
-    kernel: LoopKernel, ary_names: str | Sequence[str], dim_names: str | Sequence[str]
-) -> LoopKernel:
-    """Give the axes of arrays names, which stand for their numbers in later transforms.
-
-    ::
-
-        tag_array_axes(knl, "a", "N0,N1")   with "row, col"   ->   tag_array_axes(knl, "a", "col:N1, row:N0")
-
-    Parameters
-    ----------
-    ary_names
-        Arguments or temporaries.
-    dim_names
-        A name for each axis: ``"row, col"`` or a sequence.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-array``, ``wrong-rank``, ``bad-identifier``, ``reserved-name``, ``name-taken``.
-
-    Notes
-    -----
-    The code stays as it is.  Source: Loopy's transform of the same name.
-    """
-    return SetArrayAxisNames(names_of(ary_names), names_of(dim_names))(kernel)

@@ -37,25 +37,54 @@ from polyloop.poly.sets import Row, add_rows, parameter_space
 from polyloop.transform.base import Transform
 from polyloop.transform.instructions.matching import reference_id
 from polyloop.transform.layout.storage import array_violations, tagged, tags_of
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import ArgumentNames, NewName
 from polyloop.verification.bounds import bounds_violations
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["ToBatched", "to_batched"]
+__all__ = ["ToBatched"]
 
 _SET = isl.dim_type.set
 
 
 @dataclass(frozen=True)
 class ToBatched(Transform):
-    """Run the program for each problem of a batch."""
+    """Run the program for each problem of a batch.
 
-    name: ClassVar[str] = "to_batched"
+    ::
+
+        for i: y[i] = a*x[i]   with "nb", "x, y"   ->   for ibatch in [0, nb): for i: y[ibatch, i] = a*x[ibatch, i]
+
+    Parameters
+    ----------
+    nbatches
+        The number of problems, or the name of the integer argument that says it, which is added if there is none.
+    batch_varying_args
+        Arguments that differ between problems: arrays get the batch as their first and slowest axis, scalars become
+        arrays.
+    batch_iname_prefix
+        Name of the loop over problems; numbered if it is in use.
+    sequential
+        Whether problems run one after the other in any case.  Otherwise temporaries that all problems would share, in
+        global memory, are kept once for each.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-argument``, ``bad-value``, ``bad-layout``, ``name-taken``, ``bad-identifier``, ``reserved-name``,
+        ``staged-by-c``, ``bad-instructions``.
+
+    Notes
+    -----
+    Changes the meaning on purpose: the loop over problems is the outermost one, and tags decide how it runs.  What a
+    thread or a block keeps for itself gets no axis; ``privatize_temporaries_with_inames`` gives one.  Source: Loopy's
+    transform of the same name.
+    """
+
     changes_meaning: ClassVar[bool] = True
     nbatches: int | str
-    batch_varying_args: tuple[str, ...]
-    batch_iname_prefix: str = "ibatch"
+    batch_varying_args: ArgumentNames
+    batch_iname_prefix: NewName = "ibatch"
     sequential: bool = False
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -308,44 +337,3 @@ class _Batch:
             substitutions=rules,
         )
         return with_layouts(result)
-
-
-def to_batched(
-    kernel: LoopKernel,
-    nbatches: int | str,
-    batch_varying_args: str | Sequence[str],
-    batch_iname_prefix: str = "ibatch",
-    sequential: bool = False,
-) -> LoopKernel:
-    """Run the program for each problem of a batch.
-
-    ::
-
-        for i: y[i] = a*x[i]   with "nb", "x, y"   ->   for ibatch in [0, nb): for i: y[ibatch, i] = a*x[ibatch, i]
-
-    Parameters
-    ----------
-    nbatches
-        The number of problems, or the name of the integer argument that says it, which is added if there is none.
-    batch_varying_args
-        Arguments that differ between problems: arrays get the batch as their first and slowest axis, scalars become
-        arrays.
-    batch_iname_prefix
-        Name of the loop over problems; numbered if it is in use.
-    sequential
-        Whether problems run one after the other in any case.  Otherwise temporaries that all problems would share, in
-        global memory, are kept once for each.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-argument``, ``bad-value``, ``bad-layout``, ``name-taken``, ``bad-identifier``, ``reserved-name``,
-        ``staged-by-c``, ``bad-instructions``.
-
-    Notes
-    -----
-    Changes the meaning on purpose: the loop over problems is the outermost one, and tags decide how it runs.  What a
-    thread or a block keeps for itself gets no axis; ``privatize_temporaries_with_inames`` gives one.  Source: Loopy's
-    transform of the same name.
-    """
-    return ToBatched(nbatches, names_of(batch_varying_args), batch_iname_prefix, sequential)(kernel)

@@ -23,23 +23,50 @@ from polyloop.poly.affine import affine_of, to_expression
 from polyloop.program.reference import reference_of
 from polyloop.transform.base import Transform, new_name_violations
 from polyloop.transform.layout.storage import array_violations, axis_number
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import ArrayNames, Axis, NewName
 from polyloop.verification.bounds import bounds_conditions, bounds_violations
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["ConcatenateArrays", "concatenate_arrays"]
+__all__ = ["ConcatenateArrays"]
 
 
 @dataclass(frozen=True)
 class ConcatenateArrays(Transform):
-    """Put several arrays behind each other, into one."""
+    """Put several arrays behind each other, into one array.
 
-    name: ClassVar[str] = "concatenate_arrays"
+    ::
+
+        a[i], b[j], shapes (n, 3) and (m, 3)   ->   a_b[i], a_b[n + j], shape (n + m, 3)
+
+    Parameters
+    ----------
+    array_names
+        Arguments, or temporaries, of one type, whose extents agree but for one axis.
+    new_name
+        Name of the new array; by default the names joined by ``_``.
+    axis_nr
+        The axis along which they lie behind each other, from 0, or its name.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-array``, ``bad-value``, ``wrong-rank``, ``bad-layout``, ``name-taken``, ``bad-identifier``,
+        ``reserved-name``, ``staged-by-c``.
+
+    Notes
+    -----
+    The program gets the new array, too.  Arguments are part of the calling convention: callers then pass one array,
+    with all of its elements even where parts of it are results only.  Source: Loopy's transform of the same name.
+    """
+
     changes_meaning: ClassVar[bool] = True
-    array_names: tuple[str, ...]
-    new_name: str | None = None
-    axis_nr: int = 0
+    array_names: ArrayNames
+    new_name: NewName | None = None
+    axis_nr: Axis = 0
+
+    def resolved(self, kernel: LoopKernel) -> ConcatenateArrays:
+        return replace(self, axis_nr=axis_number(kernel, self.array_names, self.axis_nr, self.name))
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(array_violations(kernel, self.array_names)):
@@ -239,36 +266,3 @@ class _Joining:
             reads=reads,
             text="",
         )
-
-
-def concatenate_arrays(
-    kernel: LoopKernel, array_names: str | Sequence[str], new_name: str | None = None, axis_nr: int | str = 0
-) -> LoopKernel:
-    """Put several arrays behind each other, into one array.
-
-    ::
-
-        a[i], b[j], shapes (n, 3) and (m, 3)   ->   a_b[i], a_b[n + j], shape (n + m, 3)
-
-    Parameters
-    ----------
-    array_names
-        Arguments, or temporaries, of one type, whose extents agree but for one axis.
-    new_name
-        Name of the new array; by default the names joined by ``_``.
-    axis_nr
-        The axis along which they lie behind each other, from 0, or its name.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-array``, ``bad-value``, ``wrong-rank``, ``bad-layout``, ``name-taken``, ``bad-identifier``,
-        ``reserved-name``, ``staged-by-c``.
-
-    Notes
-    -----
-    The program gets the new array, too.  Arguments are part of the calling convention: callers then pass one array,
-    with all of its elements even where parts of it are results only.  Source: Loopy's transform of the same name.
-    """
-    names = names_of(array_names)
-    return ConcatenateArrays(names, new_name, axis_number(kernel, names, axis_nr, "concatenate_arrays"))(kernel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import pymbolic.primitives as p
 
@@ -20,19 +20,12 @@ from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.proof.obligation import findings
 from polyloop.sync.storage_aliasing import pool_obligations
 from polyloop.transform.base import Transform, iname_violations
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import Inames, TemporaryNames
 from polyloop.transform.staging.uses import expanded_to
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = [
-    "PrivatizeTemporariesWithInames",
-    "UnprivatizeTemporariesWithInames",
-    "own_inames",
-    "privatize_temporaries_with_inames",
-    "unprivatize_temporaries_with_inames",
-    "with_indices",
-]
+__all__ = ["PrivatizeTemporariesWithInames", "UnprivatizeTemporariesWithInames", "own_inames", "with_indices"]
 
 _Indices: TypeAlias = tuple[Expression, ...]
 
@@ -124,11 +117,39 @@ def _bounds_of_loops(kernel: LoopKernel) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class PrivatizeTemporariesWithInames(Transform):
-    """Give temporaries an element for each iteration of loops in which they are set."""
+    """Give temporaries an element of its own for each iteration of loops in which they are set.
 
-    name: ClassVar[str] = "privatize_temporaries_with_inames"
-    privatizing_inames: tuple[str, ...]
-    only_var_names: tuple[str, ...] | None = None
+    ::
+
+        for i:                                  for i:
+            t = f(i)                    ->          t[i] = f(i)
+            out[i] = g(t)                           out[i] = g(t[i])
+
+    The iterations then no longer share the temporary, so the loop can be split in two, run on threads with a shared
+    temporary, or be interchanged.
+
+    Parameters
+    ----------
+    privatizing_inames
+        The loops; they have constant bounds.
+    only_var_names
+        The temporaries; by default all that are set inside one of the loops.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``unknown-temporary``, ``not-used``, ``uses-apart`` (a use outside of the loop),
+        ``temporary-not-constant``, ``bad-layout``, ``bad-bound``, ``staged-by-c``; ``illegal-order``, with two
+        instances, where a value would have come from another iteration.
+
+    Notes
+    -----
+    That each read still gets its value is proven.  Source: Loopy's transform of the same name; scalar and array
+    expansion, Padua and Wolfe, CACM 1986, https://doi.org/10.1145/7902.7904.
+    """
+
+    privatizing_inames: Inames
+    only_var_names: TemporaryNames | None = None
 
     def chosen(self, kernel: LoopKernel) -> dict[str, tuple[str, ...]]:
         """Return the inames of the new axes of each temporary concerned."""
@@ -233,45 +254,6 @@ def _bounds_a_loop(name: str) -> Diagnostic:
     )
 
 
-def privatize_temporaries_with_inames(
-    kernel: LoopKernel,
-    privatizing_inames: str | Sequence[str],
-    only_var_names: str | Sequence[str] | None = None,
-) -> LoopKernel:
-    """Give temporaries an element of its own for each iteration of loops in which they are set.
-
-    ::
-
-        for i:                                  for i:
-            t = f(i)                    ->          t[i] = f(i)
-            out[i] = g(t)                           out[i] = g(t[i])
-
-    The iterations then no longer share the temporary, so the loop can be split in two, run on threads with a shared
-    temporary, or be interchanged.
-
-    Parameters
-    ----------
-    privatizing_inames
-        The loops; they have constant bounds.
-    only_var_names
-        The temporaries; by default all that are set inside one of the loops.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``unknown-temporary``, ``not-used``, ``uses-apart`` (a use outside of the loop),
-        ``temporary-not-constant``, ``bad-layout``, ``bad-bound``, ``staged-by-c``; ``illegal-order``, with two
-        instances, where a value would have come from another iteration.
-
-    Notes
-    -----
-    That each read still gets its value is proven.  Source: Loopy's transform of the same name; scalar and array
-    expansion, Padua and Wolfe, CACM 1986, https://doi.org/10.1145/7902.7904.
-    """
-    only = None if only_var_names is None else names_of(only_var_names)
-    return PrivatizeTemporariesWithInames(names_of(privatizing_inames), only)(kernel)
-
-
 def own_inames(kernel: LoopKernel, name: str, inames: Iterable[str]) -> dict[str, list[int]]:
     """Return the axes of a temporary on which every use has the same subscript, one of *inames*, shifted: by inames."""
     uses = [indices for _, indices, _ in _all_uses(kernel, name)]
@@ -287,11 +269,35 @@ def own_inames(kernel: LoopKernel, name: str, inames: Iterable[str]) -> dict[str
 
 @dataclass(frozen=True)
 class UnprivatizeTemporariesWithInames(Transform):
-    """Let all iterations of loops share the elements of temporaries."""
+    """Let all iterations of loops share the elements of temporaries that had one for each of them.
 
-    name: ClassVar[str] = "unprivatize_temporaries_with_inames"
-    inames: tuple[str, ...]
-    only_var_names: tuple[str, ...] | None = None
+    ::
+
+        for i:                                  for i:
+            t[i] = f(i)                 ->          t = f(i)
+            out[i] = g(t[i])                        out[i] = g(t)
+
+    Parameters
+    ----------
+    inames
+        The loops.  Every axis that is subscripted with one of them alone, everywhere, is taken away.
+    only_var_names
+        The temporaries; by default all that have such an axis.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``unknown-temporary``, ``not-used``, ``bad-layout``, ``bad-initializer``, ``staged-by-c``;
+        ``illegal-order``, with two instances, where an iteration needs what another one has overwritten.
+
+    Notes
+    -----
+    Source: Loopy's transform of the same name; array contraction, Gao, Olsen, Sarkar and Thekkath, LCPC 1992,
+    https://doi.org/10.1007/3-540-57502-2_53.
+    """
+
+    inames: Inames
+    only_var_names: TemporaryNames | None = None
 
     def chosen(self, kernel: LoopKernel) -> dict[str, tuple[int, ...]]:
         """Return the axes of each temporary that are subscripted with one of the inames everywhere."""
@@ -347,36 +353,3 @@ class UnprivatizeTemporariesWithInames(Transform):
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
         return _consequences(after)
-
-
-def unprivatize_temporaries_with_inames(
-    kernel: LoopKernel, inames: str | Sequence[str], only_var_names: str | Sequence[str] | None = None
-) -> LoopKernel:
-    """Let all iterations of loops share the elements of temporaries that had one for each of them.
-
-    ::
-
-        for i:                                  for i:
-            t[i] = f(i)                 ->          t = f(i)
-            out[i] = g(t[i])                        out[i] = g(t)
-
-    Parameters
-    ----------
-    inames
-        The loops.  Every axis that is subscripted with one of them alone, everywhere, is taken away.
-    only_var_names
-        The temporaries; by default all that have such an axis.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``unknown-temporary``, ``not-used``, ``bad-layout``, ``bad-initializer``, ``staged-by-c``;
-        ``illegal-order``, with two instances, where an iteration needs what another one has overwritten.
-
-    Notes
-    -----
-    Source: Loopy's transform of the same name; array contraction, Gao, Olsen, Sarkar and Thekkath, LCPC 1992,
-    https://doi.org/10.1007/3-540-57502-2_53.
-    """
-    only = None if only_var_names is None else names_of(only_var_names)
-    return UnprivatizeTemporariesWithInames(names_of(inames), only)(kernel)

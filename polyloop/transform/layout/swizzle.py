@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from polyloop.cost.bank_conflicts import BankConflicts, bank_conflicts
 from polyloop.dataflow.address_spaces import place
@@ -16,8 +15,9 @@ from polyloop.kernel.swizzle import swizzle_problem
 from polyloop.program.expand_lanes import with_lanes
 from polyloop.transform.base import Transform
 from polyloop.transform.loops.auto_local import assign_auto
+from polyloop.transform.parameters import TemporaryName
 
-__all__ = ["Swizzle", "get_bank_conflicts", "swizzle"]
+__all__ = ["Swizzle", "get_bank_conflicts"]
 
 _FASTEST_BYTES = 128
 """A row of all banks [bytes]."""
@@ -55,10 +55,35 @@ def _known_conflicts(kernel: LoopKernel) -> dict[str | None, tuple[BankConflicts
 
 @dataclass(frozen=True)
 class Swizzle(Transform):
-    """Let the elements of each row of a shared array change places."""
+    """Let the elements of each row of a shared array change places, so that columns lie in different banks.
 
-    name: ClassVar[str] = "swizzle"
-    ary_name: str
+    ::
+
+        __shared__ float t[32][32];   t[x][y]   ->   t[x][y ^ (x & 31)]        (bits=5, base=0)
+
+    Parameters
+    ----------
+    ary_name
+        A temporary in shared memory, of which the rows (the axis that is stored contiguously) have ``2**k`` elements.
+    bits, base, shift
+        Bits ``base + shift`` and up of an element's number, ``bits`` of them, are XORed into bits ``base`` and up.
+        By default ``base`` keeps together what the widest access moves, ``shift`` takes the lowest bits of the number
+        of the row, and ``bits`` are as many as spread a column over all banks.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-temporary``, ``bad-swizzle``: rows that are no power of two, padded or with strides; an array that is
+        not shared; vectors that would be torn apart.
+
+    Notes
+    -----
+    A layout of the array: the program and its analysis keep the subscripts.  The line in the trace counts the turns
+    that shared memory takes for the accesses of a warp before and after (:func:`get_bank_conflicts`).  Source: the
+    parameters are those of CUTLASS's ``Swizzle<B, M, S>``.
+    """
+
+    ary_name: TemporaryName
     bits: int | None = None
     base: int | None = None
     shift: int | None = None
@@ -159,36 +184,3 @@ _PAD = "pad the rows instead (pl.add_padding), or choose tiles whose rows have 2
 
 def _bad(message: str, *notes: str, hint: str) -> Diagnostic:
     return Diagnostic("bad-swizzle", message, notes, (hint,))
-
-
-def swizzle(
-    kernel: LoopKernel, ary_name: str, bits: int | None = None, base: int | None = None, shift: int | None = None
-) -> LoopKernel:
-    """Let the elements of each row of a shared array change places, so that columns lie in different banks.
-
-    ::
-
-        __shared__ float t[32][32];   t[x][y]   ->   t[x][y ^ (x & 31)]        (bits=5, base=0)
-
-    Parameters
-    ----------
-    ary_name
-        A temporary in shared memory, of which the rows (the axis that is stored contiguously) have ``2**k`` elements.
-    bits, base, shift
-        Bits ``base + shift`` and up of an element's number, ``bits`` of them, are XORed into bits ``base`` and up.
-        By default ``base`` keeps together what the widest access moves, ``shift`` takes the lowest bits of the number
-        of the row, and ``bits`` are as many as spread a column over all banks.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-temporary``, ``bad-swizzle``: rows that are no power of two, padded or with strides; an array that is
-        not shared; vectors that would be torn apart.
-
-    Notes
-    -----
-    A layout of the array: the program and its analysis keep the subscripts.  The line in the trace counts the turns
-    that shared memory takes for the accesses of a warp before and after (:func:`get_bank_conflicts`).  Source: the
-    parameters are those of CUTLASS's ``Swizzle<B, M, S>``.
-    """
-    return Swizzle(ary_name, bits, base, shift)(kernel)

@@ -4,27 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import axis_name
 from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.declare import Names, Takes
 from polyloop.transform.instructions.selection import selected, selection_violations
 from polyloop.transform.loops.fusion import between
 from polyloop.transform.loops.merge import fresh_block, in_block, open_loops
 from polyloop.transform.loops.nests import explained, nest_violations
+from polyloop.transform.parameters import Iname, words_of
 
-__all__ = ["DistributeLoops", "distribute_loops"]
+__all__ = ["DistributeLoops"]
 
 
 @dataclass(frozen=True)
 class DistributeLoops(Transform):
-    """Give groups of instructions of one loop a loop each."""
+    """Give groups of instructions of one loop a loop each (distribution, fission).
 
-    name: ClassVar[str] = "distribute_loops"
-    iname: str
-    groups: tuple[str, ...]
+    ::
+
+        for i:  S(i);  T(i)       with  iname="i", groups="id:T"
+        ->
+        for i:  S(i)
+        for i:  T(i)
+
+    Parameters
+    ----------
+    iname
+        The loop; loops around it stay shared.
+    groups
+        Match expressions.  The instructions of each get a loop of their own; those of none keep the one that they have.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``iname-tagged``, ``unknown-instruction``, ``no-match``, ``bad-groups``;
+        ``cannot-distribute``, where something has to stand between instructions of one group; ``illegal-order``, with
+        two instances, where a value would be overwritten before it is read, as that of a scalar is.
+
+    Notes
+    -----
+    Source: Kuck, Kuhn, Padua, Leasure and Wolfe, "Dependence graphs and compiler optimizations", POPL 1981,
+    https://doi.org/10.1145/567532.567555.
+    """
+
+    iname: Iname
+    groups: Annotated[tuple[str, ...], Takes(str | Sequence[str], words_of), Names.MATCH]
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(iname_violations(kernel, self.iname)):
@@ -79,35 +107,3 @@ class DistributeLoops(Transform):
             hints = ("keep them in one loop, or give the temporary between them an axis for the loop",)
             yield explained(finding, f"loop '{self.iname}' cannot be distributed", hints)
             return
-
-
-def distribute_loops(kernel: LoopKernel, iname: str, groups: str | Sequence[str]) -> LoopKernel:
-    """Give groups of instructions of one loop a loop each (distribution, fission).
-
-    ::
-
-        for i:  S(i);  T(i)       with  iname="i", groups="id:T"
-        ->
-        for i:  S(i)
-        for i:  T(i)
-
-    Parameters
-    ----------
-    iname
-        The loop; loops around it stay shared.
-    groups
-        Match expressions.  The instructions of each get a loop of their own; those of none keep the one that they have.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``iname-tagged``, ``unknown-instruction``, ``no-match``, ``bad-groups``;
-        ``cannot-distribute``, where something has to stand between instructions of one group; ``illegal-order``, with
-        two instances, where a value would be overwritten before it is read, as that of a scalar is.
-
-    Notes
-    -----
-    Source: Kuck, Kuhn, Padua, Leasure and Wolfe, "Dependence graphs and compiler optimizations", POPL 1981,
-    https://doi.org/10.1145/567532.567555.
-    """
-    return DistributeLoops(iname, (groups,) if isinstance(groups, str) else tuple(groups))(kernel)

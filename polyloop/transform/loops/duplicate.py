@@ -2,38 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 from polyloop.errors import Diagnostic
 from polyloop.expr.names import check_identifier
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
+from polyloop.transform.declare import Names, Takes
 from polyloop.transform.instructions.selection import selected, selection_violations
 from polyloop.transform.loops.merge import renaming
 from polyloop.transform.loops.nests import nest_violations
 from polyloop.transform.loops.remap import remap_inames
-from polyloop.transform.loops.tag import TagInames, parse_tags, tag_violations
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.loops.tag import TagInames, tag_violations
+from polyloop.transform.parameters import Inames, InameTags, InsnMatch, Word, names_of
 
-__all__ = ["DuplicateInames", "duplicate_inames"]
+__all__ = ["DuplicateInames"]
 
 
 @dataclass(frozen=True)
 class DuplicateInames(Transform):
-    """Give some instructions loops of their own in the place of loops that they share."""
+    """Give some instructions loops of their own in the place of loops that they share.
 
-    name: ClassVar[str] = "duplicate_inames"
-    inames: tuple[str, ...]
-    within: str | None
-    new_inames: tuple[str, ...] = ()
-    suffix: str | None = None
-    tags: tuple[tuple[str, str], ...] = ()
+    ::
+
+        for i:  S(i);  T(i)          with  inames="i", within="id:T"
+        ->
+        for i:  S(i)
+        for i_0:  T(i_0)
+
+    Parameters
+    ----------
+    inames
+        The inames to duplicate: loops', or reductions'.
+    within
+        The instructions that get the copies; all by default.
+    new_inames
+        Names of the copies, in the same order; by default the old names with *suffix*, numbered where taken.
+    tags
+        Tag for the copy of an iname, by the name of the old one.  The copies are plain loops otherwise.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-inames``, ``unknown-instruction``, ``no-match``, ``name-taken``, ``bad-identifier``,
+        ``bad-tag``; ``illegal-order``, with two instances, where the instructions need to share the loop.
+
+    Notes
+    -----
+    In the instructions concerned, substitution rules that use the inames are expanded: they keep the old ones for
+    others.  Source: Loopy's transform of the same name.
+    """
+
+    inames: Inames
+    within: InsnMatch | None = None
+    new_inames: Annotated[tuple[str, ...], Takes(str | Sequence[str] | None, names_of), Names.NEW] = ()
+    suffix: Word | None = None
+    tags: InameTags = ()
 
     def given(self) -> dict[str, object]:
-        tags: dict[str, object] = {"tags": dict(self.tags)} if self.tags else {}
-        return {**super().given(), "within": self.within, **tags}
+        return {"inames": self.inames, "within": self.within, **super().given()}
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         found = [finding for iname in self.inames for finding in iname_violations(kernel, iname)]
@@ -86,46 +115,3 @@ class DuplicateInames(Transform):
         if self.new_inames:
             return ""
         return ", ".join(f"'{new}' for '{old}'" for old, new in self._names(before).items())
-
-
-def duplicate_inames(
-    kernel: LoopKernel,
-    inames: str | Sequence[str],
-    within: str | None = None,
-    new_inames: str | Sequence[str] | None = None,
-    suffix: str | None = None,
-    tags: Mapping[str, str] | None = None,
-) -> LoopKernel:
-    """Give some instructions loops of their own in the place of loops that they share.
-
-    ::
-
-        for i:  S(i);  T(i)          with  inames="i", within="id:T"
-        ->
-        for i:  S(i)
-        for i_0:  T(i_0)
-
-    Parameters
-    ----------
-    inames
-        The inames to duplicate: loops', or reductions'.
-    within
-        The instructions that get the copies; all by default.
-    new_inames
-        Names of the copies, in the same order; by default the old names with *suffix*, numbered where taken.
-    tags
-        Tag for the copy of an iname, by the name of the old one.  The copies are plain loops otherwise.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``bad-inames``, ``unknown-instruction``, ``no-match``, ``name-taken``, ``bad-identifier``,
-        ``bad-tag``; ``illegal-order``, with two instances, where the instructions need to share the loop.
-
-    Notes
-    -----
-    In the instructions concerned, substitution rules that use the inames are expanded: they keep the old ones for
-    others.  Source: Loopy's transform of the same name.
-    """
-    names = names_of(new_inames)
-    return DuplicateInames(names_of(inames), within, names, suffix, parse_tags(tags or {}))(kernel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated
 
 from polyloop.errors import Diagnostic, PolyloopError, TransformError
 from polyloop.expr.names import check_identifier
@@ -12,28 +12,53 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tree import Loop, Tree, runs
 from polyloop.program.lower import lower
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
+from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.loops.merge import fresh_block, in_block, merge_inames, merge_violations, open_loops
 from polyloop.transform.loops.nests import explained, nest_violations
 from polyloop.transform.loops.skew import shifted
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import Inames, NewName
 
-__all__ = [
-    "FuseLoops",
-    "RenameInamesInBatch",
-    "between",
-    "fuse_loops",
-    "get_kennedy_unweighted_fusion_candidates",
-    "rename_inames_in_batch",
-]
+__all__ = ["FuseLoops", "RenameInamesInBatch", "between", "get_kennedy_unweighted_fusion_candidates"]
 
 
 @dataclass(frozen=True)
 class FuseLoops(Transform):
-    """Make one loop of loops that follow each other."""
+    """Make one loop of loops that follow each other (fusion, jamming).
 
-    name: ClassVar[str] = "fuse_loops"
-    inames: tuple[str, ...]
-    new_iname: str | None = None
+    ::
+
+        for i:  S(i)
+        for j:  T(j)              with  inames="i, j"
+        ->
+        for i:  S(i);  T(i)
+
+    Parameters
+    ----------
+    inames
+        The loops, the first in the program first.  One iname: all loops over it become one.
+    new_iname
+        Name of the loop; by default the first of *inames*.
+
+    Returns
+    -------
+    LoopKernel
+        Its loop runs over the values of all of them; each instruction runs for those that it had.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-inames``, ``name-taken``, ``bad-identifier``, ``reserved-name``; ``same-nest``;
+        ``iname-tagged``; ``not-a-loop``; ``cannot-fuse``, where something has to stand between them;
+        ``illegal-order``, with two instances, where a value would be read too early or overwritten.
+
+    Notes
+    -----
+    Source: Allen and Cocke, "A catalogue of optimizing transformations", 1971; the condition is that of the value-based
+    dataflow, which is weaker than that no dependence is turned round.
+    """
+
+    inames: Inames
+    new_iname: NewName | None = None
 
     @property
     def target(self) -> str:
@@ -154,71 +179,12 @@ def _shift_hint(kernel: LoopKernel, inames: Sequence[str], new: str) -> tuple[st
     return ()
 
 
-def fuse_loops(kernel: LoopKernel, inames: str | Sequence[str], new_iname: str | None = None) -> LoopKernel:
-    """Make one loop of loops that follow each other (fusion, jamming).
-
-    ::
-
-        for i:  S(i)
-        for j:  T(j)              with  inames="i, j"
-        ->
-        for i:  S(i);  T(i)
-
-    Parameters
-    ----------
-    inames
-        The loops, the first in the program first.  One iname: all loops over it become one.
-    new_iname
-        Name of the loop; by default the first of *inames*.
-
-    Returns
-    -------
-    LoopKernel
-        Its loop runs over the values of all of them; each instruction runs for those that it had.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``bad-inames``, ``name-taken``, ``bad-identifier``, ``reserved-name``; ``same-nest``;
-        ``iname-tagged``; ``not-a-loop``; ``cannot-fuse``, where something has to stand between them;
-        ``illegal-order``, with two instances, where a value would be read too early or overwritten.
-
-    Notes
-    -----
-    Source: Allen and Cocke, "A catalogue of optimizing transformations", 1971; the condition is that of the value-based
-    dataflow, which is weaker than that no dependence is turned round.
-    """
-    return FuseLoops(names_of(inames), new_iname)(kernel)
+def _groups(given: Mapping[str, Iterable[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((new, tuple(inames)) for new, inames in given.items())
 
 
 @dataclass(frozen=True)
 class RenameInamesInBatch(Transform):
-    """Fuse several groups of loops, each under a new name."""
-
-    name: ClassVar[str] = "rename_inames_in_batch"
-    batches: tuple[tuple[str, tuple[str, ...]], ...]
-
-    def given(self) -> dict[str, object]:
-        return {"batches": dict(self.batches)}
-
-    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        used = [iname for _, inames in self.batches for iname in inames]
-        if twice := next((iname for iname in used if used.count(iname) > 1), None):
-            yield Diagnostic("bad-inames", f"'{twice}' is in two batches", hints=("put each iname into one batch",))
-        for new, inames in self.batches:
-            yield from _fusion_violations(kernel, inames, new)
-
-    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        for new, inames in self.batches:
-            kernel = _fused(kernel, inames, new)
-        return kernel
-
-    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        for new, inames in self.batches:
-            yield from _fused_violations(before, after, inames, new)
-
-
-def rename_inames_in_batch(kernel: LoopKernel, batches: Mapping[str, Iterable[str]]) -> LoopKernel:
     """Fuse several groups of loops, each under a new name.
 
     ::
@@ -243,9 +209,34 @@ def rename_inames_in_batch(kernel: LoopKernel, batches: Mapping[str, Iterable[st
     -----
     Source: Loopy's transform of the same name.
     """
-    order = {iname: number for number, iname in enumerate(kernel.inames)}
-    pairs = ((new, tuple(sorted(inames, key=lambda name: order.get(name, 0)))) for new, inames in batches.items())
-    return RenameInamesInBatch(tuple(pairs))(kernel)
+
+    batches: Annotated[
+        tuple[tuple[str, tuple[str, ...]], ...],
+        Takes(Mapping[str, Iterable[str]], _groups),
+        Names.NEW,
+        Keyed(Names.INAME),
+    ]
+
+    def resolved(self, kernel: LoopKernel) -> RenameInamesInBatch:
+        order = {iname: number for number, iname in enumerate(kernel.inames)}
+        pairs = ((new, tuple(sorted(inames, key=lambda name: order.get(name, 0)))) for new, inames in self.batches)
+        return RenameInamesInBatch(tuple(pairs))
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        used = [iname for _, inames in self.batches for iname in inames]
+        if twice := next((iname for iname in used if used.count(iname) > 1), None):
+            yield Diagnostic("bad-inames", f"'{twice}' is in two batches", hints=("put each iname into one batch",))
+        for new, inames in self.batches:
+            yield from _fusion_violations(kernel, inames, new)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        for new, inames in self.batches:
+            kernel = _fused(kernel, inames, new)
+        return kernel
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        for new, inames in self.batches:
+            yield from _fused_violations(before, after, inames, new)
 
 
 def get_kennedy_unweighted_fusion_candidates(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import islpy as isl
 
@@ -21,18 +20,9 @@ from polyloop.transform.instructions.selection import selected, selection_violat
 from polyloop.transform.loops.merge import renaming
 from polyloop.transform.loops.nests import data_violations, nest_violations
 from polyloop.transform.loops.remap import remap_inames
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import Inames, InsnMatch
 
-__all__ = [
-    "AddInamesForUnusedHwAxes",
-    "AddInamesToInsn",
-    "MakeReductionInamesUnique",
-    "RemoveUnusedInames",
-    "add_inames_for_unused_hw_axes",
-    "add_inames_to_insn",
-    "make_reduction_inames_unique",
-    "remove_unused_inames",
-]
+__all__ = ["AddInamesForUnusedHwAxes", "AddInamesToInsn", "MakeReductionInamesUnique", "RemoveUnusedInames"]
 
 
 def _used(kernel: LoopKernel) -> set[str]:
@@ -43,10 +33,28 @@ def _used(kernel: LoopKernel) -> set[str]:
 
 @dataclass(frozen=True)
 class RemoveUnusedInames(Transform):
-    """Take inames out of the domains that nothing uses."""
+    """Take inames out of the domains that no instruction and no bound uses.
 
-    name: ClassVar[str] = "remove_unused_inames"
-    inames: tuple[str, ...] | None = None
+    ::
+
+        {[i, j]: 0 <= i, j < n},  a[i] = 0     ->     {[i]: 0 <= i < n},  a[i] = 0
+
+    Parameters
+    ----------
+    inames
+        Which; by default all that are not in use.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``iname-in-use``.
+
+    Notes
+    -----
+    Always legal.  Source: Loopy's transform of the same name.
+    """
+
+    inames: Inames | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         used = _used(kernel)
@@ -81,37 +89,36 @@ class RemoveUnusedInames(Transform):
         )
 
 
-def remove_unused_inames(kernel: LoopKernel, inames: str | Sequence[str] | None = None) -> LoopKernel:
-    """Take inames out of the domains that no instruction and no bound uses.
+@dataclass(frozen=True)
+class AddInamesToInsn(Transform):
+    """Let instructions run for every value of further inames: the same work again, where it does no harm.
 
     ::
 
-        {[i, j]: 0 <= i, j < n},  a[i] = 0     ->     {[i]: 0 <= i < n},  a[i] = 0
+        for i: S(i)     with  inames="j"
+        ->
+        for i: for j: S(i)
 
     Parameters
     ----------
     inames
-        Which; by default all that are not in use.
+        The inames to add; they come innermost.
+    insn_match
+        The instructions concerned.
 
     Raises
     ------
     TransformError
-        ``unknown-iname``, ``iname-in-use``.
+        ``unknown-iname``, ``unknown-instruction``, ``data-decides``, ``same-nest``; ``instance-lost``, where the inames
+        may have no value; ``illegal-order``, with two instances, where running twice would change a value.
 
     Notes
     -----
-    Always legal.  Source: Loopy's transform of the same name.
+    Source: Loopy's transform of the same name.
     """
-    return RemoveUnusedInames(None if inames is None else names_of(inames))(kernel)
 
-
-@dataclass(frozen=True)
-class AddInamesToInsn(Transform):
-    """Let instructions run for every value of further inames."""
-
-    name: ClassVar[str] = "add_inames_to_insn"
-    inames: tuple[str, ...]
-    insn_match: str
+    inames: Inames
+    insn_match: InsnMatch
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := [finding for iname in self.inames for finding in iname_violations(kernel, iname)]:
@@ -204,41 +211,36 @@ def _with_inames(kernel: LoopKernel, instruction: Instruction, inames: Sequence[
     return replace(instruction, inames=nest, domain=domain, terms=terms)
 
 
-def add_inames_to_insn(kernel: LoopKernel, inames: str | Sequence[str], insn_match: str) -> LoopKernel:
-    """Let instructions run for every value of further inames: the same work again, where it does no harm.
+@dataclass(frozen=True)
+class AddInamesForUnusedHwAxes(Transform):
+    """Let all threads run instructions that lack an iname on some axis, each for itself.
 
     ::
 
-        for i: S(i)     with  inames="j"
+        S, on the first thread of l.0     with i tagged l.0 elsewhere
         ->
-        for i: for j: S(i)
+        S, on every thread i
+
+    Where nothing is added, an instruction without an iname on an axis runs on the first thread of it if it writes what
+    others see, and on each thread if it writes what is private.
 
     Parameters
     ----------
-    inames
-        The inames to add; they come innermost.
-    insn_match
-        The instructions concerned.
+    within
+        The instructions concerned; all by default.
 
     Raises
     ------
     TransformError
-        ``unknown-iname``, ``unknown-instruction``, ``data-decides``, ``same-nest``; ``instance-lost``, where the inames
-        may have no value; ``illegal-order``, with two instances, where running twice would change a value.
+        ``unknown-instruction``, ``axis-ambiguous``, ``same-nest``, ``instance-lost``; ``illegal-parallel`` and
+        ``write-race``, with two instances.
 
     Notes
     -----
     Source: Loopy's transform of the same name.
     """
-    return AddInamesToInsn(names_of(inames), insn_match)(kernel)
 
-
-@dataclass(frozen=True)
-class AddInamesForUnusedHwAxes(Transform):
-    """Let all threads run instructions that lack an iname on some of their axes."""
-
-    name: ClassVar[str] = "add_inames_for_unused_hw_axes"
-    within: str | None = None
+    within: InsnMatch | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(selection_violations(kernel, self.within, self.name)):
@@ -291,72 +293,8 @@ def _missing(kernel: LoopKernel, instruction: Instruction) -> tuple[str, ...]:
     return tuple(inames[0] for axis, inames in axes if not _has_axis(kernel, instruction, axis))
 
 
-def add_inames_for_unused_hw_axes(kernel: LoopKernel, within: str | None = None) -> LoopKernel:
-    """Let all threads run instructions that lack an iname on some axis, each for itself.
-
-    ::
-
-        S, on the first thread of l.0     with i tagged l.0 elsewhere
-        ->
-        S, on every thread i
-
-    Where nothing is added, an instruction without an iname on an axis runs on the first thread of it if it writes what
-    others see, and on each thread if it writes what is private.
-
-    Parameters
-    ----------
-    within
-        The instructions concerned; all by default.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-instruction``, ``axis-ambiguous``, ``same-nest``, ``instance-lost``; ``illegal-parallel`` and
-        ``write-race``, with two instances.
-
-    Notes
-    -----
-    Source: Loopy's transform of the same name.
-    """
-    return AddInamesForUnusedHwAxes(within)(kernel)
-
-
 @dataclass(frozen=True)
 class MakeReductionInamesUnique(Transform):
-    """Give the reductions of each instruction inames of their own."""
-
-    name: ClassVar[str] = "make_reduction_inames_unique"
-    inames: tuple[str, ...] | None = None
-    within: str | None = None
-
-    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        for iname in self.inames or ():
-            yield from iname_violations(kernel, iname)
-        yield from selection_violations(kernel, self.within, self.name)
-
-    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        ids = selected(kernel, self.within, self.name)
-        seen: set[str] = set()
-        for instruction in kernel.instructions:
-            own = [x for term in instruction.terms for x in term.inames if x not in instruction.inames]
-            shared = [x for x in dict.fromkeys(own) if x in seen and (self.inames is None or x in self.inames)]
-            if shared and instruction.id in ids:
-                names: dict[str, str] = {}
-                for iname in shared:
-                    names[iname] = kernel.fresh(iname, names.values())
-                kernel = remap_inames(kernel, renaming(kernel, names), [instruction.id])
-                own = [names.get(x, x) for x in own]
-            seen.update(own)
-        return kernel
-
-    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
-        return nest_violations(after)
-
-
-def make_reduction_inames_unique(
-    kernel: LoopKernel, inames: str | Sequence[str] | None = None, within: str | None = None
-) -> LoopKernel:
     """Give the reductions of each instruction inames that no other instruction reduces over.
 
     ::
@@ -381,4 +319,30 @@ def make_reduction_inames_unique(
     keep sharing it.  Substitution rules with reductions are expanded where a name changes.  Source: Loopy's transform
     of the same name.
     """
-    return MakeReductionInamesUnique(None if inames is None else names_of(inames), within)(kernel)
+
+    inames: Inames | None = None
+    within: InsnMatch | None = None
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        for iname in self.inames or ():
+            yield from iname_violations(kernel, iname)
+        yield from selection_violations(kernel, self.within, self.name)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        ids = selected(kernel, self.within, self.name)
+        seen: set[str] = set()
+        for instruction in kernel.instructions:
+            own = [x for term in instruction.terms for x in term.inames if x not in instruction.inames]
+            shared = [x for x in dict.fromkeys(own) if x in seen and (self.inames is None or x in self.inames)]
+            if shared and instruction.id in ids:
+                names: dict[str, str] = {}
+                for iname in shared:
+                    names[iname] = kernel.fresh(iname, names.values())
+                kernel = remap_inames(kernel, renaming(kernel, names), [instruction.id])
+                own = [names.get(x, x) for x in own]
+            seen.update(own)
+        return kernel
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        return nest_violations(after)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import pymbolic.primitives as p
 
@@ -21,20 +20,48 @@ from polyloop.transform.loops.nests import data_violations, nest_violations, tag
 from polyloop.transform.loops.remap import Remap, free_space, remap_inames, remap_violations
 from polyloop.transform.loops.split import Splitting, parts_of, split_violations
 from polyloop.transform.loops.tag import TagInames, parallel_violations, tag_violations
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import Iname, Inames, InsnMatch, NewName, TagText
 
-__all__ = ["ChunkIname", "JoinInames", "chunk_iname", "join_inames"]
+__all__ = ["ChunkIname", "JoinInames"]
 
 
 @dataclass(frozen=True)
 class JoinInames(Transform):
-    """Make one loop of the loops of a nest."""
+    """Make one loop of the loops of a nest (coalescing, flattening).
 
-    name: ClassVar[str] = "join_inames"
-    inames: tuple[str, ...]
-    new_iname: str | None = None
-    tag: str | None = None
-    within: str | None = None
+    ::
+
+        for i in [0, n):  for j in [0, 8):  S(i, j)
+        ->
+        for i_and_j in [0, 8*n):  S(i_and_j / 8, i_and_j % 8)
+
+    Parameters
+    ----------
+    inames
+        The loops, the slowest first.  All but the first need constant extents.
+    new_iname
+        Name of the loop; by default the old names with ``_and_`` between them.
+    tag
+        How it runs, as in :func:`tag_inames`.
+    within
+        The instructions concerned; all by default.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-inames``, ``name-taken``, ``bad-identifier``, ``bad-tag``, ``iname-tagged``;
+        ``extent-not-constant``, ``data-decides``, ``partly-mapped``; ``unknown-instruction``, ``no-match``;
+        ``illegal-order`` and ``illegal-parallel``, with two instances, where the new order would change a value.
+
+    Notes
+    -----
+    Source: Polychronopoulos, "Loop coalescing: a compiler transformation for parallel machines", ICPP 1987.
+    """
+
+    inames: Inames
+    new_iname: NewName | None = None
+    tag: TagText | None = None
+    within: InsnMatch | None = None
 
     @property
     def joined(self) -> str:
@@ -115,60 +142,49 @@ class JoinInames(Transform):
         return nest_violations(after)
 
 
-def join_inames(
-    kernel: LoopKernel,
-    inames: str | Sequence[str],
-    new_iname: str | None = None,
-    tag: str | None = None,
-    within: str | None = None,
-) -> LoopKernel:
-    """Make one loop of the loops of a nest (coalescing, flattening).
+@dataclass(frozen=True)
+class ChunkIname(Splitting):
+    """Divide a loop into a number of parts of one length, of which the last may be shorter.
 
     ::
 
-        for i in [0, n):  for j in [0, 8):  S(i, j)
+        for i in [0, 10):  S(i)                             with  num_chunks=4
         ->
-        for i_and_j in [0, 8*n):  S(i_and_j / 8, i_and_j % 8)
+        for i_outer in [0, 4):  for i_inner in [0, 3):      if 3*i_outer + i_inner < 10:  S(3*i_outer + i_inner)
 
     Parameters
     ----------
-    inames
-        The loops, the slowest first.  All but the first need constant extents.
-    new_iname
-        Name of the loop; by default the old names with ``_and_`` between them.
-    tag
-        How it runs, as in :func:`tag_inames`.
+    num_chunks
+        The number of parts; there are fewer where the iterations run out before.
+    outer_iname, inner_iname, outer_tag, inner_tag, slabs
+        As for :func:`split_iname`.
+    do_tagged_check
+        Whether to refuse an iname that is tagged; the tag is dropped otherwise.
     within
         The instructions concerned; all by default.
 
     Raises
     ------
     TransformError
-        ``unknown-iname``, ``bad-inames``, ``name-taken``, ``bad-identifier``, ``bad-tag``, ``iname-tagged``;
-        ``extent-not-constant``, ``data-decides``, ``partly-mapped``; ``unknown-instruction``, ``no-match``;
-        ``illegal-order`` and ``illegal-parallel``, with two instances, where the new order would change a value.
+        ``unknown-iname``, ``bad-factor``, ``extent-not-constant``, ``data-decides``, ``name-taken``, ``bad-slabs``,
+        ``iname-tagged``, ``bad-tag``, ``unknown-instruction``, ``no-match``; with tags also what :func:`tag_inames`
+        raises.
 
     Notes
     -----
-    Source: Polychronopoulos, "Loop coalescing: a compiler transformation for parallel machines", ICPP 1987.
+    Loopy's chunks differ in length by at most one, for which the old iname is no affine form of the new ones.  Source:
+    Loopy's transform of the same name.
     """
-    return JoinInames(names_of(inames), new_iname, tag, within)(kernel)
 
-
-@dataclass(frozen=True)
-class ChunkIname(Splitting):
-    """Divide a loop into a number of parts of one length, of which the last may be shorter."""
-
-    name: ClassVar[str] = "chunk_iname"
-    split_iname: str
+    split_iname: Iname
     num_chunks: int
-    outer_iname: str | None = None
-    inner_iname: str | None = None
-    outer_tag: str | None = None
-    inner_tag: str | None = None
+    outer_iname: NewName | None = None
+    inner_iname: NewName | None = None
+    outer_tag: TagText | None = None
+    inner_tag: TagText | None = None
     slabs: tuple[int, int] = (0, 0)
     do_tagged_check: bool = True
-    within: str | None = None
+    within: InsnMatch | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(iname_violations(kernel, self.split_iname)):
@@ -212,52 +228,3 @@ class ChunkIname(Splitting):
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
         return parallel_violations(after, self.tags())
-
-
-def chunk_iname(
-    kernel: LoopKernel,
-    split_iname: str,
-    num_chunks: int,
-    outer_iname: str | None = None,
-    inner_iname: str | None = None,
-    outer_tag: str | None = None,
-    inner_tag: str | None = None,
-    slabs: tuple[int, int] = (0, 0),
-    do_tagged_check: bool = True,
-    within: str | None = None,
-) -> LoopKernel:
-    """Divide a loop into a number of parts of one length, of which the last may be shorter.
-
-    ::
-
-        for i in [0, 10):  S(i)                             with  num_chunks=4
-        ->
-        for i_outer in [0, 4):  for i_inner in [0, 3):      if 3*i_outer + i_inner < 10:  S(3*i_outer + i_inner)
-
-    Parameters
-    ----------
-    num_chunks
-        The number of parts; there are fewer where the iterations run out before.
-    outer_iname, inner_iname, outer_tag, inner_tag, slabs
-        As for :func:`split_iname`.
-    do_tagged_check
-        Whether to refuse an iname that is tagged; the tag is dropped otherwise.
-    within
-        The instructions concerned; all by default.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``bad-factor``, ``extent-not-constant``, ``data-decides``, ``name-taken``, ``bad-slabs``,
-        ``iname-tagged``, ``bad-tag``, ``unknown-instruction``, ``no-match``; with tags also what :func:`tag_inames`
-        raises.
-
-    Notes
-    -----
-    Loopy's chunks differ in length by at most one, for which the old iname is no affine form of the new ones.  Source:
-    Loopy's transform of the same name.
-    """
-    transform = ChunkIname(
-        split_iname, num_chunks, outer_iname, inner_iname, outer_tag, inner_tag, slabs, do_tagged_check, within
-    )
-    return transform(kernel)

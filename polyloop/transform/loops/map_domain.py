@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 import islpy as isl
 
@@ -15,21 +15,13 @@ from polyloop.kernel.kernel import LoopKernel, memoised
 from polyloop.poly.affine import Affine, to_expression
 from polyloop.poly.sets import parametric_interval
 from polyloop.transform.base import Transform
+from polyloop.transform.declare import Takes
 from polyloop.transform.loops.maptext import read_map
 from polyloop.transform.loops.nests import data_violations, nest_violations, one_to_one, tagged_violations
 from polyloop.transform.loops.remap import Remap, alone, remap_inames, remap_violations
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import Iname, Inames, NewNames
 
-__all__ = [
-    "AffineMapInames",
-    "MapDomain",
-    "Reverse",
-    "Shift",
-    "affine_map_inames",
-    "map_domain",
-    "reverse",
-    "shift",
-]
+__all__ = ["AffineMapInames", "MapDomain", "Reverse", "Shift"]
 
 
 @dataclass(frozen=True)
@@ -76,69 +68,6 @@ def _changes(kernel: LoopKernel) -> dict[str, Remap | Diagnostic]:
 
 @dataclass(frozen=True)
 class MapDomain(_Mapping):
-    """Replace inames by affine functions of them, one to one."""
-
-    name: ClassVar[str] = "map_domain"
-    transform_map: str
-
-    def text(self, kernel: LoopKernel) -> str:
-        del kernel
-        return self.transform_map
-
-
-@dataclass(frozen=True)
-class AffineMapInames(_Mapping):
-    """Replace inames by others that equations relate to them."""
-
-    name: ClassVar[str] = "affine_map_inames"
-    old_inames: tuple[str, ...]
-    new_inames: tuple[str, ...]
-    equations: tuple[str, ...]
-
-    def text(self, kernel: LoopKernel) -> str:
-        del kernel
-        conditions = " and ".join(self.equations)
-        return f"{{[{', '.join(self.old_inames)}] -> [{', '.join(self.new_inames)}]: {conditions}}}"
-
-
-@dataclass(frozen=True)
-class Shift(_Mapping):
-    """Add an amount to every value of an iname."""
-
-    name: ClassVar[str] = "shift"
-    iname: str
-    amount: int | str
-
-    def text(self, kernel: LoopKernel) -> str:
-        del kernel
-        return f"{{[{self.iname}] -> [{self.iname} + ({self.amount})]}}"
-
-    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before, after
-        return ()  # iterations keep their order
-
-
-@dataclass(frozen=True)
-class Reverse(_Mapping):
-    """Run a loop from its last iteration to its first."""
-
-    name: ClassVar[str] = "reverse"
-    iname: str
-
-    def text(self, kernel: LoopKernel) -> str:
-        piece = next((piece for piece in kernel.domains if self.iname in piece.inames), None)
-        if piece is None:
-            return f"{{[{self.iname}] -> [-{self.iname}]}}"
-        own = alone(piece, (self.iname,))
-        found = parametric_interval(own.set.intersect_params(kernel.assumptions), 0, own.inames)
-        names = set() if found is None else found[0].names() | found[1].names()
-        if found is None or not names <= set(kernel.parameters):
-            return f"{{[{self.iname}] -> [-{self.iname}]}}"
-        ends = found[0].scale(2).add(found[1]).add(Affine((), -1))
-        return f"{{[{self.iname}] -> [{show(to_expression(ends))} - {self.iname}]}}"
-
-
-def map_domain(kernel: LoopKernel, transform_map: str | isl.BasicMap | isl.Map) -> LoopKernel:
     """Replace inames by affine functions of them: skew, rotate, reverse, shift or tile a nest.
 
     ::
@@ -170,15 +99,21 @@ def map_domain(kernel: LoopKernel, transform_map: str | isl.BasicMap | isl.Map) 
     transformation theory and an algorithm to maximize parallelism", IEEE TPDS 2(4), 1991,
     https://doi.org/10.1109/71.97902; the name is Loopy's.
     """
-    return MapDomain(transform_map if isinstance(transform_map, str) else str(transform_map))(kernel)
+
+    transform_map: Annotated[str, Takes(str | isl.BasicMap | isl.Map, str)]
+
+    def text(self, kernel: LoopKernel) -> str:
+        del kernel
+        return self.transform_map
 
 
-def affine_map_inames(
-    kernel: LoopKernel,
-    old_inames: str | Sequence[str],
-    new_inames: str | Sequence[str],
-    equations: str | Sequence[str | tuple[str, str]],
-) -> LoopKernel:
+def _equations(given: str | Sequence[str | tuple[str, str]]) -> tuple[str, ...]:
+    entries = [given] if isinstance(given, str) else given
+    return tuple(entry if isinstance(entry, str) else f"{entry[0]} = {entry[1]}" for entry in entries)
+
+
+@dataclass(frozen=True)
+class AffineMapInames(_Mapping):
     """Replace inames by others that equations relate to them.
 
     ::
@@ -201,12 +136,19 @@ def affine_map_inames(
     -----
     Source: Loopy's transform of the same name; :func:`map_domain` is the general form.
     """
-    given = [equations] if isinstance(equations, str) else equations
-    texts = tuple(entry if isinstance(entry, str) else f"{entry[0]} = {entry[1]}" for entry in given)
-    return AffineMapInames(names_of(old_inames), names_of(new_inames), texts)(kernel)
+
+    old_inames: Inames
+    new_inames: NewNames
+    equations: Annotated[tuple[str, ...], Takes(str | Sequence[str | tuple[str, str]], _equations)]
+
+    def text(self, kernel: LoopKernel) -> str:
+        del kernel
+        conditions = " and ".join(self.equations)
+        return f"{{[{', '.join(self.old_inames)}] -> [{', '.join(self.new_inames)}]: {conditions}}}"
 
 
-def shift(kernel: LoopKernel, iname: str, amount: int | str) -> LoopKernel:
+@dataclass(frozen=True)
+class Shift(_Mapping):
     """Add an amount to every value of an iname, which keeps its name.
 
     ::
@@ -229,10 +171,21 @@ def shift(kernel: LoopKernel, iname: str, amount: int | str) -> LoopKernel:
     -----
     Always legal.  It prepares loops for :func:`fuse_loops`, where one runs ahead of the other.
     """
-    return Shift(iname, amount)(kernel)
+
+    iname: Iname
+    amount: int | str
+
+    def text(self, kernel: LoopKernel) -> str:
+        del kernel
+        return f"{{[{self.iname}] -> [{self.iname} + ({self.amount})]}}"
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before, after
+        return ()  # iterations keep their order
 
 
-def reverse(kernel: LoopKernel, iname: str) -> LoopKernel:
+@dataclass(frozen=True)
+class Reverse(_Mapping):
     """Run a loop from its last iteration to its first.
 
     ::
@@ -252,4 +205,17 @@ def reverse(kernel: LoopKernel, iname: str) -> LoopKernel:
     Source: Wedel, "Fortran for the Texas Instruments ASC system", SIGPLAN Notices 10(3), 1975,
     https://doi.org/10.1145/390015.808396.
     """
-    return Reverse(iname)(kernel)
+
+    iname: Iname
+
+    def text(self, kernel: LoopKernel) -> str:
+        piece = next((piece for piece in kernel.domains if self.iname in piece.inames), None)
+        if piece is None:
+            return f"{{[{self.iname}] -> [-{self.iname}]}}"
+        own = alone(piece, (self.iname,))
+        found = parametric_interval(own.set.intersect_params(kernel.assumptions), 0, own.inames)
+        names = set() if found is None else found[0].names() | found[1].names()
+        if found is None or not names <= set(kernel.parameters):
+            return f"{{[{self.iname}] -> [-{self.iname}]}}"
+        ends = found[0].scale(2).add(found[1]).add(Affine((), -1))
+        return f"{{[{self.iname}] -> [{show(to_expression(ends))} - {self.iname}]}}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.kernel import LoopKernel
@@ -14,17 +13,39 @@ from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.loops.nests import nest_violations
 from polyloop.transform.loops.split import slab_violations
 from polyloop.transform.loops.tag import fitting, tag_violations
+from polyloop.transform.parameters import Iname, Word
 
-__all__ = ["Peel", "UntagInames", "peel", "untag_inames"]
+__all__ = ["Peel", "UntagInames"]
 
 
 @dataclass(frozen=True)
 class UntagInames(Transform):
-    """Make plain loops of tagged ones."""
+    """Make plain loops of tagged ones.
 
-    name: ClassVar[str] = "untag_inames"
-    iname_to_untag: str
-    tag_type: str | None = None
+    ::
+
+        S, once on each thread i     ->     for i: S(i)
+
+    Parameters
+    ----------
+    iname_to_untag
+        An iname, or a pattern with ``*`` and ``?``.
+    tag_type
+        Only where the tag is this one: ``"l.0"``.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-tag``; ``illegal-order`` and ``illegal-parallel``, with two instances, where the loop
+        in its place in the nest would change a value.
+
+    Notes
+    -----
+    Source: Loopy's transform of the same name.
+    """
+
+    iname_to_untag: Iname
+    tag_type: Word | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if is_glob(self.iname_to_untag):
@@ -50,62 +71,8 @@ class UntagInames(Transform):
         return nest_violations(after)
 
 
-def untag_inames(kernel: LoopKernel, iname_to_untag: str, tag_type: str | None = None) -> LoopKernel:
-    """Make plain loops of tagged ones.
-
-    ::
-
-        S, once on each thread i     ->     for i: S(i)
-
-    Parameters
-    ----------
-    iname_to_untag
-        An iname, or a pattern with ``*`` and ``?``.
-    tag_type
-        Only where the tag is this one: ``"l.0"``.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``bad-tag``; ``illegal-order`` and ``illegal-parallel``, with two instances, where the loop
-        in its place in the nest would change a value.
-
-    Notes
-    -----
-    Source: Loopy's transform of the same name.
-    """
-    return UntagInames(iname_to_untag, tag_type)(kernel)
-
-
 @dataclass(frozen=True)
 class Peel(Transform):
-    """Set first and last iterations of a loop apart from the bulk."""
-
-    name: ClassVar[str] = "peel"
-    iname: str
-    front: int = 1
-    back: int = 0
-
-    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        yield from iname_violations(kernel, self.iname)
-        message = f"{self.front!r} and {self.back!r} are not two counts"
-        yield from slab_violations((self.front, self.back), message, "front=, back=", "the loop")
-        tag = kernel.tag(self.iname)
-        if axis_name(tag) is not None or not isinstance(tag, Sequential):
-            yield Diagnostic(
-                "iname-tagged",
-                f"iname '{self.iname}' is tagged '{tag}', so there is no loop to peel",
-                hints=("peel plain loops: those whose first or last iterations carry conditions",),
-            )
-
-    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        slabs = {name: slab for name, slab in kernel.slabs.items() if name != self.iname}
-        if self.front or self.back:
-            slabs[self.iname] = (self.front, self.back)
-        return replace(kernel, slabs=slabs)
-
-
-def peel(kernel: LoopKernel, iname: str, front: int = 1, back: int = 0) -> LoopKernel:
     """Set first and last iterations of a loop apart from the bulk, in generated code.
 
     ::
@@ -130,4 +97,25 @@ def peel(kernel: LoopKernel, iname: str, front: int = 1, back: int = 0) -> LoopK
     Always legal: iterations keep their order.  Conditions that hold in all of the bulk vanish from it.  Source: Allen
     and Cocke, "A catalogue of optimizing transformations", 1971.
     """
-    return Peel(iname, front, back)(kernel)
+
+    iname: Iname
+    front: int = 1
+    back: int = 0
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        yield from iname_violations(kernel, self.iname)
+        message = f"{self.front!r} and {self.back!r} are not two counts"
+        yield from slab_violations((self.front, self.back), message, "front=, back=", "the loop")
+        tag = kernel.tag(self.iname)
+        if axis_name(tag) is not None or not isinstance(tag, Sequential):
+            yield Diagnostic(
+                "iname-tagged",
+                f"iname '{self.iname}' is tagged '{tag}', so there is no loop to peel",
+                hints=("peel plain loops: those whose first or last iterations carry conditions",),
+            )
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        slabs = {name: slab for name, slab in kernel.slabs.items() if name != self.iname}
+        if self.front or self.back:
+            slabs[self.iname] = (self.front, self.back)
+        return replace(kernel, slabs=slabs)

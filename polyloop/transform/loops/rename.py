@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import pymbolic.primitives as p
 
@@ -17,39 +16,13 @@ from polyloop.transform.instructions.selection import selected, selection_violat
 from polyloop.transform.loops.inames import Replacement, replace_iname
 from polyloop.transform.loops.merge import merge_inames, merge_violations
 from polyloop.transform.loops.nests import nest_violations
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import Iname, Inames, InsnMatch, NewName
 
-__all__ = ["RenameIname", "RenameInames", "rename_iname", "rename_inames"]
+__all__ = ["RenameIname", "RenameInames"]
 
 
 @dataclass(frozen=True)
 class RenameIname(Transform):
-    """Give an iname another name."""
-
-    name: ClassVar[str] = "rename_iname"
-    old_iname: str
-    new_iname: str
-
-    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        yield from iname_violations(kernel, self.old_iname)
-        problem = check_identifier(self.new_iname, "iname")
-        if problem is not None:
-            yield problem
-        yield from new_name_violations(kernel, (self.new_iname,))
-
-    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        old, new = self.old_iname, self.new_iname
-        change = Replacement(old, (new,), Affine.variable(new), (), p.Variable(new))
-        result = replace_iname(kernel, change)
-        tags = {new if name == old else name: tag for name, tag in kernel.iname_tags.items()}
-        slabs = {new if name == old else name: slab for name, slab in kernel.slabs.items()}
-        tiles = frozenset(new if name == old else name for name in kernel.tile_inames)
-        return replace(result, iname_tags=tags, slabs=slabs, tile_inames=tiles)
-
-
-def rename_iname(
-    kernel: LoopKernel, old_iname: str, new_iname: str, existing_ok: bool = False, within: str | None = None
-) -> LoopKernel:
     """Give an iname another name; tags stay with it.
 
     ::
@@ -70,20 +43,68 @@ def rename_iname(
     -----
     Always legal if the name is new.  Source: Loopy's transform of the same name.
     """
-    if existing_ok or within is not None:
-        return RenameInames((old_iname,), new_iname, existing_ok, within)(kernel)
-    return RenameIname(old_iname, new_iname)(kernel)
+
+    old_iname: Iname
+    new_iname: NewName
+    existing_ok: bool = False
+    within: InsnMatch | None = None
+
+    def resolved(self, kernel: LoopKernel) -> Transform:
+        if self.existing_ok or self.within is not None:
+            return RenameInames((self.old_iname,), self.new_iname, self.existing_ok, self.within)
+        return self
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        yield from iname_violations(kernel, self.old_iname)
+        problem = check_identifier(self.new_iname, "iname")
+        if problem is not None:
+            yield problem
+        yield from new_name_violations(kernel, (self.new_iname,))
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        old, new = self.old_iname, self.new_iname
+        change = Replacement(old, (new,), Affine.variable(new), (), p.Variable(new))
+        result = replace_iname(kernel, change)
+        tags = {new if name == old else name: tag for name, tag in kernel.iname_tags.items()}
+        slabs = {new if name == old else name: slab for name, slab in kernel.slabs.items()}
+        tiles = frozenset(new if name == old else name for name in kernel.tile_inames)
+        return replace(result, iname_tags=tags, slabs=slabs, tile_inames=tiles)
 
 
 @dataclass(frozen=True)
 class RenameInames(Transform):
-    """Give several inames one name, which may exist."""
+    """Give several inames one name, which may be that of another iname.
 
-    name: ClassVar[str] = "rename_inames"
-    old_inames: tuple[str, ...]
-    new_iname: str
+    ::
+
+        for i: S(i)                for x: S(x);  T(x)
+        for j: T(j)        ->
+
+    Whether the instructions then share a loop follows from what they read and write, as in a kernel's text;
+    :func:`fuse_loops` insists on it.
+
+    Parameters
+    ----------
+    existing_ok
+        Whether *new_iname* may be an iname already.
+    within
+        The instructions concerned; all by default.  Others keep the old inames.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-inames``, ``name-taken``, ``bad-identifier``, ``unknown-instruction``, ``no-match``;
+        ``same-nest``, ``iname-tagged``; ``illegal-order``, with two instances.
+
+    Notes
+    -----
+    Source: Loopy's transform of the same name.
+    """
+
+    old_inames: Inames
+    new_iname: NewName
     existing_ok: bool = False
-    within: str | None = None
+    within: InsnMatch | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := [finding for iname in self.old_inames for finding in iname_violations(kernel, iname)]:
@@ -116,40 +137,3 @@ class RenameInames(Transform):
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         del before
         return nest_violations(after)
-
-
-def rename_inames(
-    kernel: LoopKernel,
-    old_inames: str | Sequence[str],
-    new_iname: str,
-    existing_ok: bool = False,
-    within: str | None = None,
-) -> LoopKernel:
-    """Give several inames one name, which may be that of another iname.
-
-    ::
-
-        for i: S(i)                for x: S(x);  T(x)
-        for j: T(j)        ->
-
-    Whether the instructions then share a loop follows from what they read and write, as in a kernel's text;
-    :func:`fuse_loops` insists on it.
-
-    Parameters
-    ----------
-    existing_ok
-        Whether *new_iname* may be an iname already.
-    within
-        The instructions concerned; all by default.  Others keep the old inames.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``bad-inames``, ``name-taken``, ``bad-identifier``, ``unknown-instruction``, ``no-match``;
-        ``same-nest``, ``iname-tagged``; ``illegal-order``, with two instances.
-
-    Notes
-    -----
-    Source: Loopy's transform of the same name.
-    """
-    return RenameInames(names_of(old_inames), new_iname, existing_ok, within)(kernel)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Instruction, renested
@@ -12,18 +11,41 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.program.lower import loop_order
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.loops.skew import skew_hint
+from polyloop.transform.parameters import Iname, Inames
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["Interchange", "PrioritizeLoops", "add_priority", "interchange", "prioritize_loops"]
+__all__ = ["Interchange", "PrioritizeLoops", "add_priority"]
 
 
 @dataclass(frozen=True)
 class PrioritizeLoops(Transform):
-    """Put loops in an order, the outermost first."""
+    """Put loops in an order, the outermost first (interchange).
 
-    name: ClassVar[str] = "prioritize_loops"
-    loop_priority: tuple[str, ...]
+    ::
+
+        for i: for j: S(i, j)      with  "j, i"
+        ->
+        for j: for i: S(i, j)
+
+    Parameters
+    ----------
+    loop_priority
+        ``"j, i"`` or a sequence of inames, the outermost first.  Loops that are not named keep their place as far as
+        possible.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-priority``, ``priority-conflict``; ``illegal-order``, with two concrete instances,
+        where the new order would change a value.
+
+    Notes
+    -----
+    Source: Allen and Kennedy, "Automatic loop interchange", SIGPLAN 1984, https://doi.org/10.1145/502874.502897.
+    """
+
+    loop_priority: Inames
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         for iname in self.loop_priority:
@@ -77,11 +99,29 @@ def _order_consequences(
 
 @dataclass(frozen=True)
 class Interchange(Transform):
-    """Let two loops of a nest change places."""
+    """Let two loops change places in every nest that has both.
 
-    name: ClassVar[str] = "interchange"
-    first: str
-    second: str
+    ::
+
+        for i: for j: S(i, j)     with  "i", "j"
+        ->
+        for j: for i: S(i, j)
+
+    An order that was stated before for the two is turned round as well, which :func:`prioritize_loops` would refuse.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-priority``; ``illegal-order``, with two concrete instances, where the new order would
+        change a value.
+
+    Notes
+    -----
+    Source: Allen and Kennedy, "Automatic loop interchange", SIGPLAN 1984, https://doi.org/10.1145/502874.502897.
+    """
+
+    first: Iname
+    second: Iname
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := [finding for iname in (self.first, self.second) for finding in iname_violations(kernel, iname)]:
@@ -130,56 +170,3 @@ def add_priority(kernel: LoopKernel, chains: Sequence[tuple[str, ...]]) -> LoopK
 
 def _arranged(instruction: Instruction, priority: Sequence[tuple[str, ...]]) -> Instruction:
     return renested(instruction, loop_order(instruction.inames, priority))
-
-
-def prioritize_loops(kernel: LoopKernel, loop_priority: str | Sequence[str]) -> LoopKernel:
-    """Put loops in an order, the outermost first (interchange).
-
-    ::
-
-        for i: for j: S(i, j)      with  "j, i"
-        ->
-        for j: for i: S(i, j)
-
-    Parameters
-    ----------
-    loop_priority
-        ``"j, i"`` or a sequence of inames, the outermost first.  Loops that are not named keep their place as far as
-        possible.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``bad-priority``, ``priority-conflict``; ``illegal-order``, with two concrete instances,
-        where the new order would change a value.
-
-    Notes
-    -----
-    Source: Allen and Kennedy, "Automatic loop interchange", SIGPLAN 1984, https://doi.org/10.1145/502874.502897.
-    """
-    chain = loop_priority.split(",") if isinstance(loop_priority, str) else loop_priority
-    return PrioritizeLoops(tuple(name.strip() for name in chain if name.strip()))(kernel)
-
-
-def interchange(kernel: LoopKernel, first: str, second: str) -> LoopKernel:
-    """Let two loops change places in every nest that has both.
-
-    ::
-
-        for i: for j: S(i, j)     with  "i", "j"
-        ->
-        for j: for i: S(i, j)
-
-    An order that was stated before for the two is turned round as well, which :func:`prioritize_loops` would refuse.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``bad-priority``; ``illegal-order``, with two concrete instances, where the new order would
-        change a value.
-
-    Notes
-    -----
-    Source: Allen and Kennedy, "Automatic loop interchange", SIGPLAN 1984, https://doi.org/10.1145/502874.502897.
-    """
-    return Interchange(first, second)(kernel)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Final
 
 import pymbolic.primitives as p
 
@@ -23,17 +23,10 @@ from polyloop.transform.loops.nests import nest_violations
 from polyloop.transform.loops.remap import Remap, free_space, remap_inames
 from polyloop.transform.loops.skew import skew_hint
 from polyloop.transform.loops.tag import TagInames, parallel_violations, tag_violations
+from polyloop.transform.parameters import Iname, InsnMatch, NewName, TagText
 from polyloop.verification.order import order_violations
 
-__all__ = [
-    "SplitIname",
-    "Splitting",
-    "halves",
-    "parts_of",
-    "slab_violations",
-    "split_iname",
-    "split_violations",
-]
+__all__ = ["SplitIname", "Splitting", "halves", "parts_of", "slab_violations", "split_violations"]
 
 _MOST_APART: Final = 2**20  # iterations at one end of a loop: sums of it and a size stay far from the end of 64 bits
 
@@ -65,17 +58,62 @@ class Splitting(Transform):
 
 @dataclass(frozen=True)
 class SplitIname(Splitting):
-    """Divide one loop into an outer and an inner loop."""
+    """Divide one loop into an outer and an inner loop (strip-mining).
 
-    name: ClassVar[str] = "split_iname"
-    split_iname: str
-    inner_length: int
-    outer_iname: str | None = None
-    inner_iname: str | None = None
-    outer_tag: str | None = None
-    inner_tag: str | None = None
-    slabs: tuple[int, int] = (0, 0)
-    within: str | None = None
+    ::
+
+        for i in [0, n):  S(i)
+        ->
+        for i_outer in [0, ceil(n / f)):
+            for i_inner in [0, f):
+                if f*i_outer + i_inner < n:  S(f*i_outer + i_inner)
+
+    Parameters
+    ----------
+    split_iname
+        The iname to split; a loop's or a reduction's.
+    inner_length
+        Extent ``f`` of the inner loop [iterations], at least 1.
+    outer_iname, inner_iname
+        Names of the new inames; by default the old name with ``_outer`` and ``_inner``.
+    outer_tag, inner_tag
+        How the new loops run, as in :func:`tag_inames`.
+    slabs
+        ``(front, back)``: iterations of the outer loop to separate in generated code, so that the bulk runs
+        without their conditionals.
+    within
+        The instructions concerned, all by default; others keep the loop that they have.
+    do_tagged_check
+        Whether a loop that is tagged is refused; otherwise it loses its tag.
+
+    Returns
+    -------
+    LoopKernel
+        Relations over ``(.., i, ..)`` now have ``(.., i_outer, i_inner, ..)``; array shapes and strides
+        [elements] are unchanged.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-factor``, ``name-taken``, ``bad-slabs``, ``iname-tagged``, ``bad-tag``,
+        ``unknown-instruction``, ``no-match``; with tags also what :func:`tag_inames` raises; with *within* also
+        ``illegal-order``, where the instructions need to share the loop.
+
+    Notes
+    -----
+    Without tags always legal: instances keep their order.  Source: Wolf and Lam, PLDI 1991,
+    https://doi.org/10.1145/113445.113449.
+    """
+
+    split_iname: Iname
+    inner_length: Annotated[int, EXPLAINED]
+    _: KW_ONLY
+    outer_iname: NewName | None = None
+    inner_iname: NewName | None = None
+    outer_tag: TagText | None = None
+    inner_tag: TagText | None = None
+    slabs: Annotated[tuple[int, int], EXPLAINED] = (0, 0)
+    within: InsnMatch | None = None
     do_tagged_check: bool = True
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -168,66 +206,3 @@ def parts_of(kernel: LoopKernel, iname: str, length: int, names: tuple[str, str]
     there = (part, Affine(((iname, 1),), -low).add(part, -length))
     text = p.Sum((p.Product((length, p.Variable(outer))), p.Variable(inner), *((low,) if low else ())))
     return Remap((iname,), names, map_from_forms(free_space(kernel, 1), (iname,), there), there, (back,), {iname: text})
-
-
-def split_iname(
-    kernel: LoopKernel,
-    split_iname: str,
-    inner_length: Annotated[int, EXPLAINED],
-    *,
-    outer_iname: str | None = None,
-    inner_iname: str | None = None,
-    outer_tag: str | None = None,
-    inner_tag: str | None = None,
-    slabs: Annotated[tuple[int, int], EXPLAINED] = (0, 0),
-    within: str | None = None,
-    do_tagged_check: bool = True,
-) -> LoopKernel:
-    """Divide one loop into an outer and an inner loop (strip-mining).
-
-    ::
-
-        for i in [0, n):  S(i)
-        ->
-        for i_outer in [0, ceil(n / f)):
-            for i_inner in [0, f):
-                if f*i_outer + i_inner < n:  S(f*i_outer + i_inner)
-
-    Parameters
-    ----------
-    split_iname
-        The iname to split; a loop's or a reduction's.
-    inner_length
-        Extent ``f`` of the inner loop [iterations], at least 1.
-    outer_iname, inner_iname
-        Names of the new inames; by default the old name with ``_outer`` and ``_inner``.
-    outer_tag, inner_tag
-        How the new loops run, as in :func:`tag_inames`.
-    slabs
-        ``(front, back)``: iterations of the outer loop to separate in generated code, so that the bulk runs
-        without their conditionals.
-    within
-        The instructions concerned, all by default; others keep the loop that they have.
-    do_tagged_check
-        Whether a loop that is tagged is refused; otherwise it loses its tag.
-
-    Returns
-    -------
-    LoopKernel
-        Relations over ``(.., i, ..)`` now have ``(.., i_outer, i_inner, ..)``; array shapes and strides
-        [elements] are unchanged.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``bad-factor``, ``name-taken``, ``bad-slabs``, ``iname-tagged``, ``bad-tag``,
-        ``unknown-instruction``, ``no-match``; with tags also what :func:`tag_inames` raises; with *within* also
-        ``illegal-order``, where the instructions need to share the loop.
-
-    Notes
-    -----
-    Without tags always legal: instances keep their order.  Source: Wolf and Lam, PLDI 1991,
-    https://doi.org/10.1145/113445.113449.
-    """
-    names, tags = (outer_iname, inner_iname), (outer_tag, inner_tag)
-    return SplitIname(split_iname, inner_length, *names, *tags, slabs, within, do_tagged_check)(kernel)

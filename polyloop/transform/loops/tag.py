@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
 from itertools import islice
-from typing import ClassVar
+from typing import Annotated
 
 import islpy as isl
 
@@ -32,26 +32,15 @@ from polyloop.sync.block_waits import block_violations
 from polyloop.sync.lookback_progress import passing_violations
 from polyloop.sync.races import Need, races, shared_arrays
 from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.loops.launch_hint import launch_hint
 from polyloop.transform.loops.skew import skew_hint
+from polyloop.transform.parameters import Pairs, parse_tags
 from polyloop.verification.accumulators import PARTIAL_RESULTS
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["TagInames", "fitting", "parallel_violations", "parse_tags", "tag_inames", "tag_violations"]
-
-
-def parse_tags(given: str | Mapping[str, str] | Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return ``"i:g.0, j:l.0"``, a mapping or pairs as pairs of strings."""
-    if isinstance(given, str):
-        pairs = []
-        for part in given.split(","):
-            iname, _, tag = part.partition(":")
-            if part.strip():
-                pairs.append((iname.strip(), tag.strip()))
-        return tuple(pairs)
-    items = given.items() if isinstance(given, Mapping) else given
-    return tuple((str(iname), str(tag)) for iname, tag in items)
+__all__ = ["TagInames", "fitting", "parallel_violations", "tag_violations"]
 
 
 def fitting(kernel: LoopKernel, pattern: str) -> tuple[str, ...]:
@@ -74,15 +63,55 @@ def tag_violations(text: str) -> Iterator[Diagnostic]:
 
 @dataclass(frozen=True)
 class TagInames(Transform):
-    """Choose how loops run: in order, unrolled, as lanes, on blocks or on threads."""
+    """Choose how loops run.
 
-    name: ClassVar[str] = "tag_inames"
-    iname_to_tag: tuple[tuple[str, str], ...]
+    ::
+
+        for i_outer: for i_inner: S      with  "i_outer:g.0, i_inner:l.0"
+        ->
+        S, once on each thread i_inner of each block i_outer
+
+    Parameters
+    ----------
+    iname_to_tag
+        ``"i:g.0, j:l.0"``, or a mapping, or pairs.  An iname may be a pattern with ``*`` and ``?``:
+        ``"*_inner:unr"``.  Tags: ``for`` and ``ord`` (a loop), ``unr`` (unrolled),
+        ``unr_hint`` (the compiler is asked to; ``unr_hint.2``: two iterations at a time), ``g.N`` (block axis),
+        ``l.N`` (thread axis), ``l.auto``, ``l%8``, ``l/8%4`` and ``l/32`` (a digit of the number of the thread: divided
+        by 8, the remainder by 4); ``lane`` (one of the threads of a warp: ``l.0``, rounded up to a power of two) and
+        ``w`` (one of the warps of the block: ``l.1``, with 32 threads along ``l.0``); ``ilp`` and
+        ``ilp.seq`` (each statement runs for all values before the next one, unrolled or in a loop, with temporaries and
+        accumulators once for each value), ``vec`` (the same for 2, 4, 8 or 16 values).
+    force
+        Replace a tag that is already there.
+    ignore_nonexistent
+        Skip inames that the kernel does not have.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``bad-tag``, ``bad-digit``, ``iname-tagged``, ``parallel-reduction``, ``bad-lanes``;
+        ``write-race`` and ``illegal-parallel``, with two concrete instances, where threads would conflict and no
+        barrier could order them.
+
+    Notes
+    -----
+    The iname of a reduction on threads (``l.N``, ``lane``, ``w``) spreads its terms over them: each collects terms
+    of its own, beginning with the neutral element, and then all get the combination of what they have, by shuffles
+    within a warp and through shared memory between warps.
+
+    Source: CUDA C++ Programming Guide, "Programming Model".
+    """
+
+    iname_to_tag: Annotated[
+        Pairs,
+        Takes(str | Mapping[str, str] | Sequence[tuple[str, str]], parse_tags),
+        Names.INAME,
+        Keyed(Names.TAG),
+    ]
+    _: KW_ONLY
     force: bool = False
     ignore_nonexistent: bool = False
-
-    def given(self) -> dict[str, object]:
-        return {**super().given(), "iname_to_tag": dict(self.iname_to_tag)}
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         for pattern, text in self.iname_to_tag:
@@ -293,53 +322,3 @@ def _culprits(
         return chosen
     older = {x: str(tag) for x in kernel.inames if axis_name(tag := kernel.tag(x)) in differing}
     return older or dict(axes)
-
-
-def tag_inames(
-    kernel: LoopKernel,
-    iname_to_tag: str | Mapping[str, str] | Sequence[tuple[str, str]],
-    *,
-    force: bool = False,
-    ignore_nonexistent: bool = False,
-) -> LoopKernel:
-    """Choose how loops run.
-
-    ::
-
-        for i_outer: for i_inner: S      with  "i_outer:g.0, i_inner:l.0"
-        ->
-        S, once on each thread i_inner of each block i_outer
-
-    Parameters
-    ----------
-    iname_to_tag
-        ``"i:g.0, j:l.0"``, or a mapping, or pairs.  An iname may be a pattern with ``*`` and ``?``:
-        ``"*_inner:unr"``.  Tags: ``for`` and ``ord`` (a loop), ``unr`` (unrolled),
-        ``unr_hint`` (the compiler is asked to; ``unr_hint.2``: two iterations at a time), ``g.N`` (block axis),
-        ``l.N`` (thread axis), ``l.auto``, ``l%8``, ``l/8%4`` and ``l/32`` (a digit of the number of the thread: divided
-        by 8, the remainder by 4); ``lane`` (one of the threads of a warp: ``l.0``, rounded up to a power of two) and
-        ``w`` (one of the warps of the block: ``l.1``, with 32 threads along ``l.0``); ``ilp`` and
-        ``ilp.seq`` (each statement runs for all values before the next one, unrolled or in a loop, with temporaries and
-        accumulators once for each value), ``vec`` (the same for 2, 4, 8 or 16 values).
-    force
-        Replace a tag that is already there.
-    ignore_nonexistent
-        Skip inames that the kernel does not have.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``bad-tag``, ``bad-digit``, ``iname-tagged``, ``parallel-reduction``, ``bad-lanes``;
-        ``write-race`` and ``illegal-parallel``, with two concrete instances, where threads would conflict and no
-        barrier could order them.
-
-    Notes
-    -----
-    The iname of a reduction on threads (``l.N``, ``lane``, ``w``) spreads its terms over them: each collects terms
-    of its own, beginning with the neutral element, and then all get the combination of what they have, by shuffles
-    within a warp and through shared memory between warps.
-
-    Source: CUDA C++ Programming Guide, "Programming Model".
-    """
-    return TagInames(parse_tags(iname_to_tag), force, ignore_nonexistent)(kernel)
-

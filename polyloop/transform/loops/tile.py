@@ -3,39 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
-from typing import ClassVar
+from typing import Annotated
 
 from polyloop.errors import Diagnostic
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.transform.base import Transform
+from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.loops.nests import nest_violations
 from polyloop.transform.loops.reorder import PrioritizeLoops
 from polyloop.transform.loops.skew import skew_hint
 from polyloop.transform.loops.split import SplitIname
 from polyloop.transform.loops.tag import parallel_violations
+from polyloop.transform.parameters import InameTags, InsnMatch, pairs
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["Tile", "tile"]
-
-_Tags = tuple[tuple[str, str], ...]
+__all__ = ["Tile"]
 
 
 @dataclass(frozen=True)
 class Tile(Transform):
-    """Divide several loops of a nest into loops over tiles and loops inside of a tile."""
+    """Divide several loops of a nest at once: loops over tiles outside, loops inside of a tile inside.
 
-    name: ClassVar[str] = "tile"
-    lengths: tuple[tuple[str, int], ...]
-    outer_tags: _Tags = ()
-    inner_tags: _Tags = ()
-    within: str | None = None
+    ::
 
-    def given(self) -> dict[str, object]:
-        given = super().given()
-        return {name: dict(value) if isinstance(value, tuple) else value for name, value in given.items()}
+        for i: for j: S(i, j)   with {"i": 16, "j": 8}
+        ->
+        for i_outer: for j_outer:
+            for i_inner in [0, 16): for j_inner in [0, 8):
+                S(16*i_outer + i_inner, 8*j_outer + j_inner)
+
+    Parameters
+    ----------
+    lengths
+        Iname -> extent of a tile along it [iterations]; the loops get the order of the mapping.
+    outer_tags, inner_tags
+        Iname -> how the loop over tiles, and the one inside of a tile, runs.
+    within
+        The instructions concerned, all by default.
+
+    Raises
+    ------
+    TransformError
+        What :func:`split_iname` raises for each iname; ``bad-tag``; ``illegal-order``, with two concrete instances,
+        where tiles cannot run one after the other.
+
+    Notes
+    -----
+    The same as a :func:`split_iname` for each loop and one :func:`prioritize_loops`, except that only the result is
+    checked.  Source: Irigoin and Triolet, "Supernode partitioning", POPL 1988, https://doi.org/10.1145/73560.73588.
+    """
+
+    lengths: Annotated[tuple[tuple[str, int], ...], Takes(Mapping[str, int], pairs), Names.INAME, Keyed()]
+    _: KW_ONLY
+    outer_tags: InameTags = ()
+    inner_tags: InameTags = ()
+    within: InsnMatch | None = None
 
     def _splits(self) -> tuple[SplitIname, ...]:
         outer, inner = dict(self.outer_tags), dict(self.inner_tags)
@@ -77,7 +102,7 @@ class Tile(Transform):
         hints = skew_hint(before, [iname for iname, _ in self.lengths], self._is_free)
         return (replace(found[0], hints=(*hints, *found[0].hints)), *found[1:])
 
-    def _tags(self) -> _Tags:
+    def _tags(self) -> tuple[tuple[str, str], ...]:
         return tuple(tag for split in self._splits() for tag in split.tags())
 
     def _is_free(self, kernel: LoopKernel) -> bool:
@@ -94,45 +119,3 @@ class Tile(Transform):
         hints = skew_hint(before, inames, lambda kernel: not any(order_violations(self.rewrite(kernel))))
         message = f"tiles of {' and '.join(map(repr, inames))} cannot run one after the other"
         return replace(finding, message=message, hints=hints or ("tile loops whose order is free, or skew them first",))
-
-
-def tile(
-    kernel: LoopKernel,
-    lengths: Mapping[str, int],
-    *,
-    outer_tags: Mapping[str, str] | None = None,
-    inner_tags: Mapping[str, str] | None = None,
-    within: str | None = None,
-) -> LoopKernel:
-    """Divide several loops of a nest at once: loops over tiles outside, loops inside of a tile inside.
-
-    ::
-
-        for i: for j: S(i, j)   with {"i": 16, "j": 8}
-        ->
-        for i_outer: for j_outer:
-            for i_inner in [0, 16): for j_inner in [0, 8):
-                S(16*i_outer + i_inner, 8*j_outer + j_inner)
-
-    Parameters
-    ----------
-    lengths
-        Iname -> extent of a tile along it [iterations]; the loops get the order of the mapping.
-    outer_tags, inner_tags
-        Iname -> how the loop over tiles, and the one inside of a tile, runs.
-    within
-        The instructions concerned, all by default.
-
-    Raises
-    ------
-    TransformError
-        What :func:`split_iname` raises for each iname; ``bad-tag``; ``illegal-order``, with two concrete instances,
-        where tiles cannot run one after the other.
-
-    Notes
-    -----
-    The same as a :func:`split_iname` for each loop and one :func:`prioritize_loops`, except that only the result is
-    checked.  Source: Irigoin and Triolet, "Supernode partitioning", POPL 1988, https://doi.org/10.1145/73560.73588.
-    """
-    tags = (tuple((outer_tags or {}).items()), tuple((inner_tags or {}).items()))
-    return Tile(tuple(lengths.items()), *tags, within)(kernel)

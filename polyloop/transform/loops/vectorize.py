@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import pymbolic.primitives as p
@@ -29,8 +28,9 @@ from polyloop.program.expand_lanes import VECTOR_LENGTHS, lane_violations
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.loops.split import SplitIname
 from polyloop.transform.loops.tag import TagInames
+from polyloop.transform.parameters import Iname, InsnMatch, NewName, TagText
 
-__all__ = ["Vectorize", "vectorize"]
+__all__ = ["Vectorize"]
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,49 @@ class _Access:
 
 @dataclass(frozen=True)
 class Vectorize(Transform):
-    """Let the iterations of a loop run as the lanes of vectors."""
+    """Let the iterations of a loop run as the lanes of vectors: wide loads and stores, and what each lane computes.
 
-    name: ClassVar[str] = "vectorize"
-    iname: str
+    ::
+
+        for i in [0, n): y[i] = 2*x[i]
+        ->
+        for i_outer in [0, n // 4): float4 v = x[4*i_outer ..]; v.x = 2*v.x; ..; y[4*i_outer ..] = v
+        for i in [4*(n // 4), n): y[i] = 2*x[i]
+
+    Parameters
+    ----------
+    iname
+        The loop.  With as many iterations as lanes it is tagged ``vec``, otherwise it is split.
+    length
+        Number of lanes: 2, 4, 8 or 16; by default as many as 16 bytes hold of the widest elements that it subscripts.
+    outer_iname, inner_iname
+        Names of the new inames; by default the old name with ``_outer`` and ``_inner``.
+    outer_tag
+        How the loop over vectors runs, as in :func:`tag_inames`.
+    slabs, within
+        As in :func:`split_iname`.
+
+    Raises
+    ------
+    TransformError
+        What :func:`split_iname` and :func:`tag_inames` raise; ``bad-lanes``; ``not-vectorized`` if no access would be
+        one to a vector, with the reason for each: its lanes are not neighbours, or the first one may not be aligned.
+
+    Notes
+    -----
+    Iterations that fill no vector run lane by lane: in a loop of their own behind the others, or in the other branch of
+    a condition where the vectors are spread over threads.  That arrays begin at a multiple of a vector is checked at
+    launch.  The trace tells which accesses are wide.
+    """
+
+    iname: Iname
     length: int | None = None
-    outer_iname: str | None = None
-    inner_iname: str | None = None
-    outer_tag: str | None = None
+    _: KW_ONLY
+    outer_iname: NewName | None = None
+    inner_iname: NewName | None = None
+    outer_tag: TagText | None = None
     slabs: tuple[int, int] = (0, 0)
-    within: str | None = None
+    within: InsnMatch | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := [*iname_violations(kernel, self.iname)]:
@@ -88,7 +121,14 @@ class Vectorize(Transform):
         if _count(kernel, self.iname) == length and self.within is None and self.outer_tag is None:
             return TagInames(((self.iname, "vec"),))
         return SplitIname(
-            self.iname, length, self.outer_iname, self.inner_iname, self.outer_tag, "vec", self.slabs, self.within
+            self.iname,
+            length,
+            outer_iname=self.outer_iname,
+            inner_iname=self.inner_iname,
+            outer_tag=self.outer_tag,
+            inner_tag="vec",
+            slabs=self.slabs,
+            within=self.within,
         )
 
     def _lanes(self, kernel: LoopKernel) -> str:
@@ -199,51 +239,3 @@ def _is_vector_element(array: ArrayArg | TemporaryVariable, access: p.Subscript,
         return False
     used = [axis for axis, index in enumerate(access.index_tuple) if lanes.iname in variables(index)]
     return used == axes and affine_of(access.index_tuple[axes[0]]) == Affine.variable(lanes.iname)
-
-
-def vectorize(
-    kernel: LoopKernel,
-    iname: str,
-    length: int | None = None,
-    *,
-    outer_iname: str | None = None,
-    inner_iname: str | None = None,
-    outer_tag: str | None = None,
-    slabs: tuple[int, int] = (0, 0),
-    within: str | None = None,
-) -> LoopKernel:
-    """Let the iterations of a loop run as the lanes of vectors: wide loads and stores, and what each lane computes.
-
-    ::
-
-        for i in [0, n): y[i] = 2*x[i]
-        ->
-        for i_outer in [0, n // 4): float4 v = x[4*i_outer ..]; v.x = 2*v.x; ..; y[4*i_outer ..] = v
-        for i in [4*(n // 4), n): y[i] = 2*x[i]
-
-    Parameters
-    ----------
-    iname
-        The loop.  With as many iterations as lanes it is tagged ``vec``, otherwise it is split.
-    length
-        Number of lanes: 2, 4, 8 or 16; by default as many as 16 bytes hold of the widest elements that it subscripts.
-    outer_iname, inner_iname
-        Names of the new inames; by default the old name with ``_outer`` and ``_inner``.
-    outer_tag
-        How the loop over vectors runs, as in :func:`tag_inames`.
-    slabs, within
-        As in :func:`split_iname`.
-
-    Raises
-    ------
-    TransformError
-        What :func:`split_iname` and :func:`tag_inames` raise; ``bad-lanes``; ``not-vectorized`` if no access would be
-        one to a vector, with the reason for each: its lanes are not neighbours, or the first one may not be aligned.
-
-    Notes
-    -----
-    Iterations that fill no vector run lane by lane: in a loop of their own behind the others, or in the other branch of
-    a condition where the vectors are spread over threads.  That arrays begin at a multiple of a vector is checked at
-    launch.  The trace tells which accesses are wide.
-    """
-    return Vectorize(iname, length, outer_iname, inner_iname, outer_tag, slabs, within)(kernel)

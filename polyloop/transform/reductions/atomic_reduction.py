@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
 from typing import ClassVar, Final
 
@@ -27,12 +27,12 @@ from polyloop.program.lower import Program, loop_order, lower
 from polyloop.program.reference import reference_of
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.instructions.selection import selected, selection_violations
+from polyloop.transform.parameters import Inames, InsnMatch, NewName
 from polyloop.transform.reductions.reduction import SplitReductionOutward
-from polyloop.transform.staging.staged import names_of
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["ReduceAtomically", "reduce_atomically"]
+__all__ = ["ReduceAtomically"]
 
 _UPDATES: Final[Mapping[str, Callable[[Expression, Expression], Expression]]] = {
     "sum": lambda a, b: p.Sum((a, b)),
@@ -45,13 +45,44 @@ _UPDATES: Final[Mapping[str, Callable[[Expression, Expression], Expression]]] = 
 
 @dataclass(frozen=True)
 class ReduceAtomically(Transform):
-    """Combine the partial results of a reduction by atomic updates of what the instruction assigns."""
+    """Combine the partial results of a reduction by atomic updates, where the blocks of a grid cannot meet.
 
-    name: ClassVar[str] = "reduce_atomically"
+    ::
+
+        s = sum([b, k], a[b, k])   with "b"
+        ->
+        s = 0
+        for b: s = s + sum(k, a[b, k])   {atomic}
+
+    Parameters
+    ----------
+    inames
+        Inames of the reduction that become loops of the instruction: they can then be tagged, ``"g.0"`` for instance.
+        The reduction over the others, if there are any, stays and gives the partial results.
+    within
+        Match expression for the instruction; by default the only one with such a reduction.
+    init_insn_id
+        Id of the new instruction that assigns the neutral element; by default ``{id}_init``.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``reduction-not-split``, ``ordered-reduction``, ``several-reductions``,
+        ``no-atomic-reduction``, ``no-match``, ``name-taken``.
+
+    Notes
+    -----
+    The program is another one then, which ``print(knl.reference)`` shows: that its instruction collects the same terms
+    in the same order among the others is proven, and from there on it is judged by itself.  Floating-point
+    numbers are added in the order in which the threads come, so two runs may differ in the last bits.  Which
+    types have an atomic update is a matter of the target (``unsupported-atomic``).
+    """
+
     changes_meaning: ClassVar[bool] = True
-    inames: tuple[str, ...]
-    within: str | None = None
-    init_insn_id: str | None = None
+    inames: Inames
+    within: InsnMatch | None = None
+    _: KW_ONLY
+    init_insn_id: NewName | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := [finding for iname in self.inames for finding in iname_violations(kernel, iname)]:
@@ -304,41 +335,3 @@ def _loops_shared(operation: str, kernel: LoopKernel, instruction: Instruction) 
         sites=(instruction.site(),),
     )
     return TransformError(operation, kernel.name, [problem])
-
-
-def reduce_atomically(
-    kernel: LoopKernel, inames: str | Sequence[str], within: str | None = None, *, init_insn_id: str | None = None
-) -> LoopKernel:
-    """Combine the partial results of a reduction by atomic updates, where the blocks of a grid cannot meet.
-
-    ::
-
-        s = sum([b, k], a[b, k])   with "b"
-        ->
-        s = 0
-        for b: s = s + sum(k, a[b, k])   {atomic}
-
-    Parameters
-    ----------
-    inames
-        Inames of the reduction that become loops of the instruction: they can then be tagged, ``"g.0"`` for instance.
-        The reduction over the others, if there are any, stays and gives the partial results.
-    within
-        Match expression for the instruction; by default the only one with such a reduction.
-    init_insn_id
-        Id of the new instruction that assigns the neutral element; by default ``{id}_init``.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``reduction-not-split``, ``ordered-reduction``, ``several-reductions``,
-        ``no-atomic-reduction``, ``no-match``, ``name-taken``.
-
-    Notes
-    -----
-    The program is another one then, which ``print(knl.reference)`` shows: that its instruction collects the same terms
-    in the same order among the others is proven, and from there on it is judged by itself.  Floating-point
-    numbers are added in the order in which the threads come, so two runs may differ in the last bits.  Which
-    types have an atomic update is a matter of the target (``unsupported-atomic``).
-    """
-    return ReduceAtomically(names_of(inames), within, init_insn_id)(kernel)

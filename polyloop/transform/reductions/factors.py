@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pymbolic.primitives as p
@@ -19,19 +19,48 @@ from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.updates import EXCHANGE, update_of
 from polyloop.transform.base import Transform
+from polyloop.transform.declare import Takes
 from polyloop.transform.instructions.replacing import MapInstructions
+from polyloop.transform.parameters import TemporaryName
 
-__all__ = ["CollectCommonFactorsOnIncrement", "collect_common_factors_on_increment"]
+__all__ = ["CollectCommonFactorsOnIncrement"]
+
+
+def _axes(given: int | Collection[int]) -> tuple[int, ...]:
+    return (given,) if isinstance(given, int) else tuple(given)
 
 
 @dataclass(frozen=True)
 class CollectCommonFactorsOnIncrement(Transform):
-    """Multiply a sum once by what all of its terms have in common, where it is read."""
+    """Multiply a temporary where it is read by what all of its increments are multiplied by.
 
-    name: ClassVar[str] = "collect_common_factors_on_increment"
+    ::
+
+        t = t + s*a[i, k]            t = t + a[i, k]
+        y[i] = t               ->    y[i] = s*t
+
+    Parameters
+    ----------
+    var_name
+        A temporary, which is only assigned and added to.
+    vary_by_axes
+        Its axes along which the factors may differ: ``c[i]`` is one of ``t[i] = t[i] + c[i]*a[i, k]`` for axis 0.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-temporary``, ``wrong-rank``, ``bad-value``, ``bad-instructions``, ``staged-by-c``;
+        ``no-common-factor``, with the terms.
+
+    Notes
+    -----
+    Changes the meaning on purpose: sums are rounded otherwise.  Factors are numbers and arguments that no instruction
+    writes.  Source: Loopy's transform of the same name.
+    """
+
     changes_meaning: ClassVar[bool] = True
-    var_name: str
-    vary_by_axes: tuple[int, ...] = ()
+    var_name: TemporaryName
+    vary_by_axes: Annotated[tuple[int, ...], Takes(int | Collection[int], _axes)] = ()
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         base = _written(kernel)
@@ -231,35 +260,3 @@ def _without(expr: Expression, gone: Counter[Expression]) -> Expression:
             return p.Quotient(_without(expr.numerator, gone), expr.denominator)
     assert gone == Counter([expr]), f"{expr} has no other factors"
     return 1
-
-
-def collect_common_factors_on_increment(
-    kernel: LoopKernel, var_name: str, vary_by_axes: int | Collection[int] = ()
-) -> LoopKernel:
-    """Multiply a temporary where it is read by what all of its increments are multiplied by.
-
-    ::
-
-        t = t + s*a[i, k]            t = t + a[i, k]
-        y[i] = t               ->    y[i] = s*t
-
-    Parameters
-    ----------
-    var_name
-        A temporary, which is only assigned and added to.
-    vary_by_axes
-        Its axes along which the factors may differ: ``c[i]`` is one of ``t[i] = t[i] + c[i]*a[i, k]`` for axis 0.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-temporary``, ``wrong-rank``, ``bad-value``, ``bad-instructions``, ``staged-by-c``;
-        ``no-common-factor``, with the terms.
-
-    Notes
-    -----
-    Changes the meaning on purpose: sums are rounded otherwise.  Factors are numbers and arguments that no instruction
-    writes.  Source: Loopy's transform of the same name.
-    """
-    axes = (vary_by_axes,) if isinstance(vary_by_axes, int) else tuple(vary_by_axes)
-    return CollectCommonFactorsOnIncrement(var_name, axes)(kernel)

@@ -21,14 +21,12 @@ from polyloop.program.infer_types import dtype_table
 from polyloop.program.reference import reference_of
 from polyloop.transform.base import Transform
 from polyloop.transform.instructions.selection import selected, selection_violations
+from polyloop.transform.parameters import InsnMatch
 from polyloop.verification.bounds import bounds_conditions, bounds_violations
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = [
-    "HoistReductionFactors",
-    "hoist_reduction_factors",
-]
+__all__ = ["HoistReductionFactors"]
 
 Places: TypeAlias = tuple[tuple[int, ...], ...]
 """Which factors of each addend were taken out, by their positions."""
@@ -103,11 +101,31 @@ def _times(factors: Sequence[Expression], value: Expression) -> Expression:
 
 @dataclass(frozen=True)
 class HoistReductionFactors(Transform):
-    """Take factors that do not depend on the inames of a sum out of it."""
+    """Multiply the results of sums, instead of each of their terms, by the factors that all of these have in common.
 
-    name: ClassVar[str] = "hoist_reduction_factors"
+    ::
+
+        s[i] = sum(k, c[i]*a[i, k])   ->   s[i] = c[i]*sum(k, a[i, k])
+
+    Parameters
+    ----------
+    within
+        Match expression for the instructions; by default all.
+
+    Raises
+    ------
+    TransformError
+        ``no-common-factor``, ``no-match``, ``unknown-instruction``, ``out-of-bounds``.
+
+    Notes
+    -----
+    This is the distributive law: exact for integers, whose sums wrap around, and not beyond rounding for floating-point
+    numbers; a sum that is infinite or overflows may differ.  Sums that are ``ordered`` stay, and other operations do;
+    so does a sum whose type would change.  The program is another one then, which ``print(knl.reference)`` shows.
+    """
+
     changes_meaning: ClassVar[bool] = True
-    within: str | None = None
+    within: InsnMatch | None = None
 
     def factored(self, kernel: LoopKernel, ids: Sequence[str] | None) -> _Factored | Diagnostic:
         """Return the kernel with factors taken out, of the instructions *ids* if given; or why none can be."""
@@ -262,32 +280,6 @@ def _may_be_hoisted(
         return True
     results = project_onto(term.domain, term.inames, instruction.inames)
     return bool(instruction.domain.intersect_params(kernel.assumptions).is_subset(results))
-
-
-def hoist_reduction_factors(kernel: LoopKernel, within: str | None = None) -> LoopKernel:
-    """Multiply the results of sums, instead of each of their terms, by the factors that all of these have in common.
-
-    ::
-
-        s[i] = sum(k, c[i]*a[i, k])   ->   s[i] = c[i]*sum(k, a[i, k])
-
-    Parameters
-    ----------
-    within
-        Match expression for the instructions; by default all.
-
-    Raises
-    ------
-    TransformError
-        ``no-common-factor``, ``no-match``, ``unknown-instruction``, ``out-of-bounds``.
-
-    Notes
-    -----
-    This is the distributive law: exact for integers, whose sums wrap around, and not beyond rounding for floating-point
-    numbers; a sum that is infinite or overflows may differ.  Sums that are ``ordered`` stay, and other operations do;
-    so does a sum whose type would change.  The program is another one then, which ``print(knl.reference)`` shows.
-    """
-    return HoistReductionFactors(within)(kernel)
 
 
 # }}}

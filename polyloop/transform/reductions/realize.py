@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar
 
 from polyloop.dataflow.address_spaces import place
 from polyloop.dataflow.uniformity import divergent_reductions
@@ -15,23 +14,73 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import GroupAxis, Sequential, axis_name, is_lane, is_thread, parse_tag
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.instructions.matching import match_violations, meant
-from polyloop.transform.loops.tag import parse_tags, tag_inames
-from polyloop.transform.reductions.atomic_reduction import reduce_atomically
-from polyloop.transform.reductions.scan import realize_scan, scan_violations
-from polyloop.transform.reductions.stage_reduction import stage_reduction
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.loops.tag import TagInames
+from polyloop.transform.parameters import InsnMatch, names_of, parse_tags
+from polyloop.transform.reductions.atomic_reduction import ReduceAtomically
+from polyloop.transform.reductions.scan import RealizeScan, scan_violations
+from polyloop.transform.reductions.stage_reduction import StageReduction
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["RealizeReduction", "realize_reduction"]
+__all__ = ["RealizeReduction"]
 
 
 @dataclass(frozen=True)
 class RealizeReduction(Transform):
-    """Check that reductions can be carried out as their tags say."""
+    """Check that reductions can be carried out as the tags of their inames say, and note in the trace how.
 
-    name: ClassVar[str] = "realize_reduction"
-    insn_id_filter: str | None = None
+    ::
+
+        y[i] = sum(k, a[i, k])      with k = 128*k_outer + k_inner, "k_inner:l.0"
+        ->
+        on each thread k_inner:  acc = 0; for k_outer: acc += a[i, 128*k_outer + k_inner]
+        all threads:             acc = the sum of what they have
+        thread 0:                y[i] = acc
+
+        s = sum([b, k], a[b, k])    with grid="two launches", grid_inames="b"
+        ->
+        on each block b_part:    part[b_part] = sum(k, a[b_part, k])
+        in a second launch:      s = sum(b, part[b])
+
+        s = sum([b, k], a[b, k])    with grid="atomics", grid_inames="b"
+        ->
+        s = 0
+        on each block b:         s = s + sum(k, a[b, k])   {atomic}
+
+    How is a matter of tags: plain and unrolled loops, ``ilp`` and ``vec`` are run by one thread, ``l.N``, ``lane`` and
+    ``w`` by several.  Without *grid* the kernel stays what it is; code that is made from it without this step is the
+    same.
+
+    Parameters
+    ----------
+    insn_id_filter
+        The instructions concerned, all by default.
+    grid
+        How blocks bring together what they have: ``"two launches"`` (:func:`stage_reduction`, with partial results in
+        global memory that a second launch combines) or ``"atomics"`` (:func:`reduce_atomically`).
+    grid_inames
+        Inames of the reduction for whose values there are blocks, ``"block"`` or ``"block:g.1"``; by default on the
+        first of ``g.0`` to ``g.2`` that the loops around the reduction leave free.
+    automagic_scans_ok, force_scan
+        Realize reductions that are scans as such (:func:`realize_scan`): where there are any, or in any case, so that
+        one that is none is refused.
+    force_outer_iname_for_scan
+        The iname of the results of a scan.
+
+    Raises
+    ------
+    TransformError
+        ``no-match``, ``unknown-instruction``; ``parallel-reduction``, ``divergent-reduction``, and what the checks of
+        values and order find; ``bad-grid``, ``unknown-iname``, and what the steps find that are taken.
+
+    Notes
+    -----
+    What is done for a grid or a scan stands in the trace as the steps that it consists of.
+    Source: M. Harris, "Optimizing Parallel Reduction in CUDA", NVIDIA 2007; CUDA C++ Programming Guide, "Warp Shuffle
+    Functions".
+    """
+
+    insn_id_filter: InsnMatch | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         patterns = [] if self.insn_id_filter is None else [self.insn_id_filter]
@@ -61,6 +110,30 @@ class RealizeReduction(Transform):
             for number, _ in enumerate(instruction.terms):
                 lines.append(f"'{instruction.id}': {', then '.join(_levels(after, instruction, number))}")
         return "; ".join(lines)
+
+    @staticmethod
+    def call(
+        kernel: LoopKernel,
+        insn_id_filter: str | None = None,
+        *,
+        grid: str | None = None,
+        grid_inames: str | Sequence[str] = (),
+        automagic_scans_ok: bool = False,
+        force_scan: bool = False,
+        force_outer_iname_for_scan: str | None = None,
+    ) -> LoopKernel:
+        over = names_of(grid_inames)
+        is_scan = force_scan or (automagic_scans_ok and not any(scan_violations(kernel, insn_id_filter, None)))
+        if problems := tuple(_grid_violations(kernel, grid, over, is_scan=is_scan)):
+            raise TransformError(RealizeReduction.name, kernel.name, problems)
+        if is_scan:
+            return RealizeScan(insn_id_filter, sweep_iname=force_outer_iname_for_scan)(kernel)
+        if grid is not None:
+            kernel = _over_blocks(kernel, insn_id_filter, _Grid(grid), over)
+            left = meant(kernel, insn_id_filter, RealizeReduction.name)
+            if not any(instruction.terms for instruction in left):  # each block has one term
+                return kernel
+        return RealizeReduction(insn_id_filter)(kernel)
 
 
 def _levels(kernel: LoopKernel, instruction: Instruction, number: int) -> Iterator[str]:
@@ -117,16 +190,16 @@ def _over_blocks(kernel: LoopKernel, insn_id_filter: str | None, grid: _Grid, ov
     free = (axis for axis in ("g.0", "g.1", "g.2") if axis not in taken)
     tags = {iname: tag or next(free, "g.2") for iname, tag in pairs}
     if grid is _Grid.ATOMICS:
-        return tag_inames(reduce_atomically(kernel, names, insn_id_filter), tags)
+        return TagInames(tuple(tags.items()))(ReduceAtomically(names, insn_id_filter)(kernel))
     swept = (*around, *names)
     made = dict(zip(swept, _fresh(kernel, [f"{iname}_part" for iname in swept]), strict=True))
     (temporary,) = _fresh(kernel, ["part"])
-    staged = stage_reduction(
-        kernel, names, insn_id_filter, sweep_inames=around, new_inames=tuple(made.values()), temporary_name=temporary,
+    staged = StageReduction(
+        names, insn_id_filter, sweep_inames=around, new_inames=tuple(made.values()), temporary_name=temporary,
         temporary_address_space="global",
-    )  # fmt: skip
+    )(kernel)  # fmt: skip
     alike = {made[x]: str(kernel.tag(x)) for x in around if not isinstance(kernel.tag(x), Sequential)}
-    return tag_inames(staged, alike | {made[x]: tag for x, tag in tags.items()})
+    return TagInames(tuple((alike | {made[x]: tag for x, tag in tags.items()}).items()))(staged)
 
 
 def _fresh(kernel: LoopKernel, wishes: Sequence[str]) -> list[str]:
@@ -134,79 +207,3 @@ def _fresh(kernel: LoopKernel, wishes: Sequence[str]) -> list[str]:
     for wish in wishes:
         found.append(kernel.fresh(wish, found))
     return found
-
-
-def realize_reduction(
-    kernel: LoopKernel,
-    insn_id_filter: str | None = None,
-    *,
-    grid: str | None = None,
-    grid_inames: str | Sequence[str] = (),
-    automagic_scans_ok: bool = False,
-    force_scan: bool = False,
-    force_outer_iname_for_scan: str | None = None,
-) -> LoopKernel:
-    """Check that reductions can be carried out as the tags of their inames say, and note in the trace how.
-
-    ::
-
-        y[i] = sum(k, a[i, k])      with k = 128*k_outer + k_inner, "k_inner:l.0"
-        ->
-        on each thread k_inner:  acc = 0; for k_outer: acc += a[i, 128*k_outer + k_inner]
-        all threads:             acc = the sum of what they have
-        thread 0:                y[i] = acc
-
-        s = sum([b, k], a[b, k])    with grid="two launches", grid_inames="b"
-        ->
-        on each block b_part:    part[b_part] = sum(k, a[b_part, k])
-        in a second launch:      s = sum(b, part[b])
-
-        s = sum([b, k], a[b, k])    with grid="atomics", grid_inames="b"
-        ->
-        s = 0
-        on each block b:         s = s + sum(k, a[b, k])   {atomic}
-
-    How is a matter of tags: plain and unrolled loops, ``ilp`` and ``vec`` are run by one thread, ``l.N``, ``lane`` and
-    ``w`` by several.  Without *grid* the kernel stays what it is; code that is made from it without this step is the
-    same.
-
-    Parameters
-    ----------
-    insn_id_filter
-        The instructions concerned, all by default.
-    grid
-        How blocks bring together what they have: ``"two launches"`` (:func:`stage_reduction`, with partial results in
-        global memory that a second launch combines) or ``"atomics"`` (:func:`reduce_atomically`).
-    grid_inames
-        Inames of the reduction for whose values there are blocks, ``"block"`` or ``"block:g.1"``; by default on the
-        first of ``g.0`` to ``g.2`` that the loops around the reduction leave free.
-    automagic_scans_ok, force_scan
-        Realize reductions that are scans as such (:func:`realize_scan`): where there are any, or in any case, so that
-        one that is none is refused.
-    force_outer_iname_for_scan
-        The iname of the results of a scan.
-
-    Raises
-    ------
-    TransformError
-        ``no-match``, ``unknown-instruction``; ``parallel-reduction``, ``divergent-reduction``, and what the checks of
-        values and order find; ``bad-grid``, ``unknown-iname``, and what the steps find that are taken.
-
-    Notes
-    -----
-    What is done for a grid or a scan stands in the trace as the steps that it consists of.
-    Source: M. Harris, "Optimizing Parallel Reduction in CUDA", NVIDIA 2007; CUDA C++ Programming Guide, "Warp Shuffle
-    Functions".
-    """
-    over = names_of(grid_inames)
-    is_scan = force_scan or (automagic_scans_ok and not any(scan_violations(kernel, insn_id_filter, None)))
-    if problems := tuple(_grid_violations(kernel, grid, over, is_scan=is_scan)):
-        raise TransformError(RealizeReduction.name, kernel.name, problems)
-    if is_scan:
-        return realize_scan(kernel, insn_id_filter, sweep_iname=force_outer_iname_for_scan)
-    if grid is not None:
-        kernel = _over_blocks(kernel, insn_id_filter, _Grid(grid), over)
-        left = meant(kernel, insn_id_filter, RealizeReduction.name)
-        if not any(instruction.terms for instruction in left):  # each block has one term
-            return kernel
-    return RealizeReduction(insn_id_filter)(kernel)

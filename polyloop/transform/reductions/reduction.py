@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression, Reduction
@@ -17,17 +16,17 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.stages import in_stages
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.instructions.selection import selected, selection_violations
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import Inames, InsnMatch
 
-__all__ = ["SplitReductionInward", "SplitReductionOutward", "split_reduction_inward", "split_reduction_outward"]
+__all__ = ["SplitReductionInward", "SplitReductionOutward"]
 
 
 @dataclass(frozen=True)
 class _SplitReduction(Transform):
     """Make two reductions of one: the inner one gives partial results, which the outer one combines."""
 
-    inames: tuple[str, ...]
-    within: str | None = None
+    inames: Inames
+    within: InsnMatch | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := [finding for iname in self.inames for finding in iname_violations(kernel, iname)]:
@@ -122,25 +121,6 @@ def _by_data(instruction: Instruction, names: Sequence[str]) -> Diagnostic:
 
 @dataclass(frozen=True)
 class SplitReductionInward(_SplitReduction):
-    """Move inames of reductions into reductions of their own, inside."""
-
-    name: ClassVar[str] = "split_reduction_inward"
-
-    def _inward(self) -> bool:
-        return True
-
-
-@dataclass(frozen=True)
-class SplitReductionOutward(_SplitReduction):
-    """Move inames of reductions into reductions of their own, outside."""
-
-    name: ClassVar[str] = "split_reduction_outward"
-
-    def _inward(self) -> bool:
-        return False
-
-
-def split_reduction_inward(kernel: LoopKernel, inames: str | Sequence[str], within: str | None = None) -> LoopKernel:
     """Reduce in two stages, of which the inner one is over the inames named.
 
     ::
@@ -167,10 +147,13 @@ def split_reduction_inward(kernel: LoopKernel, inames: str | Sequence[str], with
     added in other groups, which a reduction permits unless it is ``ordered``.  That each term counts once is proven.
     Source: Loopy's transform of the same name.
     """
-    return SplitReductionInward(names_of(inames), within)(kernel)
+
+    def _inward(self) -> bool:
+        return True
 
 
-def split_reduction_outward(kernel: LoopKernel, inames: str | Sequence[str], within: str | None = None) -> LoopKernel:
+@dataclass(frozen=True)
+class SplitReductionOutward(_SplitReduction):
     """Reduce in two stages, of which the outer one is over the inames named.
 
     ::
@@ -195,4 +178,6 @@ def split_reduction_outward(kernel: LoopKernel, inames: str | Sequence[str], wit
     -----
     As :func:`split_reduction_inward`, with the stages exchanged.  Source: Loopy's transform of the same name.
     """
-    return SplitReductionOutward(names_of(inames), within)(kernel)
+
+    def _inward(self) -> bool:
+        return False

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import reduce as fold
-from typing import ClassVar
 
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Reduction
@@ -20,20 +19,54 @@ from polyloop.program.scan_patterns import Scan, find_scans, replace_reduction
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.instructions.matching import match_violations, meant
 from polyloop.transform.layout.privatize import UnprivatizeTemporariesWithInames, own_inames
+from polyloop.transform.parameters import Iname, InsnMatch
 from polyloop.transform.staging.staging import out_of_bounds
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["RealizeScan", "realize_scan", "replaced", "scan_violations", "with_reduction"]
+__all__ = ["RealizeScan", "replaced", "scan_violations", "with_reduction"]
 
 
 @dataclass(frozen=True)
 class RealizeScan(Transform):
-    """Keep a running total along the loop over the results of a scan."""
+    """Compute the results of scans one from the other, instead of each from all of its terms.
 
-    name: ClassVar[str] = "realize_scan"
-    insn_id_filter: str | None = None
-    sweep_iname: str | None = None
+    ::
+
+        for i: b[i] = sum(j, a[j])                             (0 <= j <= i)
+        ->
+        acc = 0
+        for i: acc += a[i]; b[i] = acc
+
+    In an exclusive scan (``0 <= j < i``) the term is added after the result is used.  To divide a scan among threads
+    and blocks, see :func:`polyloop.split_scan`.  Where the loop over the results is on threads (``l.0``), they scan
+    together; where it is over the sums of tiles on blocks (``g.0``), each block passes its total on to those after it,
+    within one launch (decoupled look-back): blocks are numbered as they begin, and a launch ahead clears what they pass
+    totals on through.
+
+    Parameters
+    ----------
+    insn_id_filter
+        A match expression for the instructions meant; by default all with a reduction that is a scan.
+    sweep_iname
+        The iname of the results; by default the innermost along which the reduction is a scan.
+
+    Raises
+    ------
+    TransformError
+        ``not-a-scan``, with two results and a term; ``scan-changing-term``, ``ordered-reduction``, ``parallel-scan``,
+        ``unknown-iname``, ``no-match``, ``unknown-instruction``, ``not-proven``.
+
+    Notes
+    -----
+    Each result is proven to combine exactly its terms, in their order.  Sources: Blelloch, "Prefix Sums and Their
+    Applications", 1990, https://www.cs.cmu.edu/~guyb/papers/Ble93.pdf; Merrill, Garland, "Single-pass Parallel Prefix
+    Scan with Decoupled Look-back", NVIDIA, 2016.
+    """
+
+    insn_id_filter: InsnMatch | None = None
+    _: KW_ONLY
+    sweep_iname: Iname | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         yield from scan_violations(kernel, self.insn_id_filter, self.sweep_iname)
@@ -197,43 +230,3 @@ def replaced(kernel: LoopKernel, new: Instruction) -> LoopKernel:
     """Return *kernel* with *new* in the place of the instruction of its id."""
     instructions = tuple(new if old.id == new.id else old for old in kernel.instructions)
     return replace(kernel, instructions=instructions)
-
-
-def realize_scan(
-    kernel: LoopKernel, insn_id_filter: str | None = None, *, sweep_iname: str | None = None
-) -> LoopKernel:
-    """Compute the results of scans one from the other, instead of each from all of its terms.
-
-    ::
-
-        for i: b[i] = sum(j, a[j])                             (0 <= j <= i)
-        ->
-        acc = 0
-        for i: acc += a[i]; b[i] = acc
-
-    In an exclusive scan (``0 <= j < i``) the term is added after the result is used.  To divide a scan among threads
-    and blocks, see :func:`polyloop.split_scan`.  Where the loop over the results is on threads (``l.0``), they scan
-    together; where it is over the sums of tiles on blocks (``g.0``), each block passes its total on to those after it,
-    within one launch (decoupled look-back): blocks are numbered as they begin, and a launch ahead clears what they pass
-    totals on through.
-
-    Parameters
-    ----------
-    insn_id_filter
-        A match expression for the instructions meant; by default all with a reduction that is a scan.
-    sweep_iname
-        The iname of the results; by default the innermost along which the reduction is a scan.
-
-    Raises
-    ------
-    TransformError
-        ``not-a-scan``, with two results and a term; ``scan-changing-term``, ``ordered-reduction``, ``parallel-scan``,
-        ``unknown-iname``, ``no-match``, ``unknown-instruction``, ``not-proven``.
-
-    Notes
-    -----
-    Each result is proven to combine exactly its terms, in their order.  Sources: Blelloch, "Prefix Sums and Their
-    Applications", 1990, https://www.cs.cmu.edu/~guyb/papers/Ble93.pdf; Merrill, Garland, "Single-pass Parallel Prefix
-    Scan with Decoupled Look-back", NVIDIA, 2016.
-    """
-    return RealizeScan(insn_id_filter, sweep_iname)(kernel)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 import islpy as isl
 import numpy as np
@@ -30,13 +29,14 @@ from polyloop.transform.loops.inames import replace_iname
 from polyloop.transform.loops.remap import remap_inames
 from polyloop.transform.loops.split import Splitting, halves, parts_of, split_violations
 from polyloop.transform.loops.tag import TagInames, parallel_violations
+from polyloop.transform.parameters import Iname, InsnMatch, NewName, TagText
 from polyloop.transform.reductions.scan import with_reduction
 from polyloop.transform.staging.staging import out_of_bounds, subscripted
 from polyloop.verification.correspondence import Comparison
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["SplitScan", "split_scan"]
+__all__ = ["SplitScan"]
 
 _SET = isl.dim_type.set
 _PARAM = isl.dim_type.param
@@ -45,21 +45,74 @@ _TILE, _PLACE = "tile'", "place'"
 
 @dataclass(frozen=True)
 class SplitScan(Splitting):
-    """Divide the results of a scan into tiles, which begin with the sum of the tiles before them."""
+    """Divide a scan into tiles: the sum of each tile, a scan of these sums, and a scan inside of each tile.
 
-    name: ClassVar[str] = "split_scan"
-    split_iname: str
+    ::
+
+        for i: b[i] = sum(j, a[j])                             (0 <= j <= i)
+        ->
+        for i_outer: b_sum[i_outer] = sum(j_inner, a[16*i_outer + j_inner])
+        for i_outer: b_carry[i_outer] = sum(j_outer, b_sum[j_outer])                     (j_outer < i_outer)
+        for i_outer: for i_inner:
+            b[16*i_outer + i_inner] = sum(j_local, a[16*i_outer + j_local], start=b_carry[i_outer])
+
+    The scan of the sums and those of the tiles can be split again, and realized: :func:`polyloop.realize_scan`.  With
+    ``outer_tag="g.0"`` blocks pass the sums on to each other in one launch; with ``carry_iname`` as well, the scan of
+    the sums is a loop of its own, between two launches over the tiles.
+
+    With ``local_name="local"`` each tile is scanned by itself, and the sum of those before it comes last, so that a
+    block scans its tile before it waits for other blocks::
+
+        for i_outer: for i_local: local[i_outer, i_local] = sum(j_local, a[16*i_outer + j_local])
+        for i_outer: for i_inner:
+            b[16*i_outer + i_inner] = sum(j_last, local[i_outer, i_inner], start=b_carry[i_outer])    (j_last = 0)
+
+    Divide the last axis of ``local`` as its loop (:func:`polyloop.split_array_axis`), and each thread keeps its part.
+
+    Parameters
+    ----------
+    split_iname
+        The iname of the results.
+    inner_length
+        Results in a tile.
+    outer_iname, inner_iname, outer_tag, inner_tag
+        Names and tags of the loops over tiles, and inside of one; see :func:`polyloop.split_iname`.
+    carry_iname
+        A name of its own for the loop of the scan of the sums, so that it can run otherwise than the loop over tiles.
+    sum_name, carry_name
+        Names of the new temporaries, which are ids of the new instructions too.
+    within
+        A match expression for the instruction meant, where the loop has several scans.
+    local_name, local_iname
+        A temporary for the scan of each tile by itself, which is the id of its instruction too, and the loop over the
+        results of a tile there; without either, the scan of a tile begins with the sum of the tiles before.
+
+    Raises
+    ------
+    TransformError
+        ``not-a-scan``, ``several-scans``, ``ordered-reduction``, ``scan-not-split``, ``scan-changing-term``,
+        ``footprint-not-constant``, ``bad-factor``, ``name-taken``, ``unknown-iname``, ``no-match``, ``not-proven``;
+        ``illegal-parallel`` for a tag.
+
+    Notes
+    -----
+    Each result is proven to combine exactly its terms, in their order.  Source: Merrill, Grimshaw, "Parallel Scan for
+    Stream Architectures", University of Virginia, CS2009-14, 2009.
+    """
+
+    split_iname: Iname
     inner_length: int
-    outer_iname: str | None = None
-    inner_iname: str | None = None
-    outer_tag: str | None = None
-    inner_tag: str | None = None
-    carry_iname: str | None = None
-    sum_name: str | None = None
-    carry_name: str | None = None
-    within: str | None = None
-    local_name: str | None = None
-    local_iname: str | None = None
+    _: KW_ONLY
+    outer_iname: NewName | None = None
+    inner_iname: NewName | None = None
+    outer_tag: TagText | None = None
+    inner_tag: TagText | None = None
+    carry_iname: NewName | None = None
+    sum_name: NewName | None = None
+    carry_name: NewName | None = None
+    within: InsnMatch | None = None
+    local_name: NewName | None = None
+    local_iname: NewName | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if found := tuple(iname_violations(kernel, self.split_iname)):
@@ -487,79 +540,3 @@ class _Split:
                     count = len(dims) - 1
                     inside = domain.move_dims(_PARAM, domain.dim(_PARAM), _SET, 0, count) if count else domain
                     yield Domain(dims[-1:], inside)
-
-
-def split_scan(
-    kernel: LoopKernel,
-    split_iname: str,
-    inner_length: int,
-    *,
-    outer_iname: str | None = None,
-    inner_iname: str | None = None,
-    outer_tag: str | None = None,
-    inner_tag: str | None = None,
-    carry_iname: str | None = None,
-    sum_name: str | None = None,
-    carry_name: str | None = None,
-    within: str | None = None,
-    local_name: str | None = None,
-    local_iname: str | None = None,
-) -> LoopKernel:
-    """Divide a scan into tiles: the sum of each tile, a scan of these sums, and a scan inside of each tile.
-
-    ::
-
-        for i: b[i] = sum(j, a[j])                             (0 <= j <= i)
-        ->
-        for i_outer: b_sum[i_outer] = sum(j_inner, a[16*i_outer + j_inner])
-        for i_outer: b_carry[i_outer] = sum(j_outer, b_sum[j_outer])                     (j_outer < i_outer)
-        for i_outer: for i_inner:
-            b[16*i_outer + i_inner] = sum(j_local, a[16*i_outer + j_local], start=b_carry[i_outer])
-
-    The scan of the sums and those of the tiles can be split again, and realized: :func:`polyloop.realize_scan`.  With
-    ``outer_tag="g.0"`` blocks pass the sums on to each other in one launch; with ``carry_iname`` as well, the scan of
-    the sums is a loop of its own, between two launches over the tiles.
-
-    With ``local_name="local"`` each tile is scanned by itself, and the sum of those before it comes last, so that a
-    block scans its tile before it waits for other blocks::
-
-        for i_outer: for i_local: local[i_outer, i_local] = sum(j_local, a[16*i_outer + j_local])
-        for i_outer: for i_inner:
-            b[16*i_outer + i_inner] = sum(j_last, local[i_outer, i_inner], start=b_carry[i_outer])    (j_last = 0)
-
-    Divide the last axis of ``local`` as its loop (:func:`polyloop.split_array_axis`), and each thread keeps its part.
-
-    Parameters
-    ----------
-    split_iname
-        The iname of the results.
-    inner_length
-        Results in a tile.
-    outer_iname, inner_iname, outer_tag, inner_tag
-        Names and tags of the loops over tiles, and inside of one; see :func:`polyloop.split_iname`.
-    carry_iname
-        A name of its own for the loop of the scan of the sums, so that it can run otherwise than the loop over tiles.
-    sum_name, carry_name
-        Names of the new temporaries, which are ids of the new instructions too.
-    within
-        A match expression for the instruction meant, where the loop has several scans.
-    local_name, local_iname
-        A temporary for the scan of each tile by itself, which is the id of its instruction too, and the loop over the
-        results of a tile there; without either, the scan of a tile begins with the sum of the tiles before.
-
-    Raises
-    ------
-    TransformError
-        ``not-a-scan``, ``several-scans``, ``ordered-reduction``, ``scan-not-split``, ``scan-changing-term``,
-        ``footprint-not-constant``, ``bad-factor``, ``name-taken``, ``unknown-iname``, ``no-match``, ``not-proven``;
-        ``illegal-parallel`` for a tag.
-
-    Notes
-    -----
-    Each result is proven to combine exactly its terms, in their order.  Source: Merrill, Grimshaw, "Parallel Scan for
-    Stream Architectures", University of Virginia, CS2009-14, 2009.
-    """
-    return SplitScan(
-        split_iname, inner_length, outer_iname, inner_iname, outer_tag, inner_tag, carry_iname, sum_name, carry_name,
-        within, local_name, local_iname,
-    )(kernel)  # fmt: skip

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Final
 
 import pymbolic.primitives as p
 
@@ -13,19 +13,19 @@ from polyloop.expr.dtypes import computed
 from polyloop.expr.nodes import Expression, Reduction
 from polyloop.expr.rewrite import children, rebuild, reductions
 from polyloop.expr.rules import expand_rules
-from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.instruction import Instruction, SubstitutionRule
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.transform.base import iname_violations
 from polyloop.transform.instructions.rules import used_rules
 from polyloop.transform.instructions.selection import selected, selection_violations
+from polyloop.transform.parameters import Inames, InsnMatch, NewName, NewNames, Space, TagText
 from polyloop.transform.reductions.reduction import SplitReductionOutward
-from polyloop.transform.staging.staged import Staging, names_of
+from polyloop.transform.staging.staged import Staging
 from polyloop.transform.staging.staging import Plan, stage
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["StageReduction", "stage_reduction"]
+__all__ = ["StageReduction"]
 
 _RULE: Final = "partial results"
 """Name of the rule while there is one; none of the user's has a space in it."""
@@ -33,17 +33,58 @@ _RULE: Final = "partial results"
 
 @dataclass(frozen=True)
 class StageReduction(Staging):
-    """Keep the partial results of a reduction in a temporary."""
+    """Keep the partial results of a reduction in a temporary: one for each value of *inames*.
 
-    name: ClassVar[str] = "stage_reduction"
-    inames: tuple[str, ...]
-    within: str | None = None
-    sweep_inames: tuple[str, ...] = ()
-    new_inames: tuple[str, ...] | None = None
-    default_tag: str | None = None
-    temporary_name: str | None = None
-    temporary_address_space: str = "auto"
-    compute_insn_id: str | None = None
+    ::
+
+        s = sum([b, k], a[b, k])   with "b"
+        ->
+        for b_part: part[b_part] = sum(k, a[b_part, k])
+        s = sum(b, part[b])
+
+    With ``default_tag="g.0"`` and ``temporary_address_space="global"`` each block has a partial result, and a second
+    launch combines them.
+
+    Parameters
+    ----------
+    inames
+        Inames of the reduction over which the second stage runs.  The reduction is split first, as by
+        :func:`split_reduction_outward`, unless it is.
+    within
+        Match expression for the instruction; by default the only one with such a reduction.
+    sweep_inames
+        Inames of the instruction for whose values partial results are kept at once, besides: the first axes of the
+        temporary.
+    new_inames
+        Names of the inames of the new instruction, for the swept ones and then for *inames*; by default
+        ``{iname}_part``.
+    default_tag
+        Tag of the new inames; sequential by default.
+    temporary_name, temporary_address_space, compute_insn_id
+        Name of the temporary (``part``), where it lives (``"auto"``: the narrowest that its readers allow), and id of
+        the instruction that fills it (``compute_{temporary}``).
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``reduction-not-split``, ``ordered-reduction``, ``several-reductions``, ``sweep-unused``,
+        ``footprint-not-constant``, ``wrong-rank``, ``name-taken``, ``illegal-order``, ``copy-incomplete``,
+        ``term-twice``, ``not-proven``.
+
+    Notes
+    -----
+    That each term counts exactly once, through the temporary, is proven.
+    """
+
+    inames: Inames
+    within: InsnMatch | None = None
+    _: KW_ONLY
+    sweep_inames: Inames = ()
+    new_inames: NewNames | None = None
+    default_tag: TagText | None = None
+    temporary_name: NewName | None = None
+    temporary_address_space: Space = "auto"
+    compute_insn_id: NewName | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         wanted = (*self.inames, *self.sweep_inames)
@@ -178,70 +219,3 @@ def _several(meant: Sequence[tuple[Instruction, Reduction]], inames: Sequence[st
         (hint,),
         sites=tuple(instruction.site() for instruction, _ in meant[:2]),
     )
-
-
-def stage_reduction(
-    kernel: LoopKernel,
-    inames: str | Sequence[str],
-    within: str | None = None,
-    *,
-    sweep_inames: str | Sequence[str] = (),
-    new_inames: str | Sequence[str] | None = None,
-    default_tag: str | None = None,
-    temporary_name: str | None = None,
-    temporary_address_space: AddressSpace | str = AddressSpace.AUTO,
-    compute_insn_id: str | None = None,
-) -> LoopKernel:
-    """Keep the partial results of a reduction in a temporary: one for each value of *inames*.
-
-    ::
-
-        s = sum([b, k], a[b, k])   with "b"
-        ->
-        for b_part: part[b_part] = sum(k, a[b_part, k])
-        s = sum(b, part[b])
-
-    With ``default_tag="g.0"`` and ``temporary_address_space="global"`` each block has a partial result, and a second
-    launch combines them.
-
-    Parameters
-    ----------
-    inames
-        Inames of the reduction over which the second stage runs.  The reduction is split first, as by
-        :func:`split_reduction_outward`, unless it is.
-    within
-        Match expression for the instruction; by default the only one with such a reduction.
-    sweep_inames
-        Inames of the instruction for whose values partial results are kept at once, besides: the first axes of the
-        temporary.
-    new_inames
-        Names of the inames of the new instruction, for the swept ones and then for *inames*; by default
-        ``{iname}_part``.
-    default_tag
-        Tag of the new inames; sequential by default.
-    temporary_name, temporary_address_space, compute_insn_id
-        Name of the temporary (``part``), where it lives (``"auto"``: the narrowest that its readers allow), and id of
-        the instruction that fills it (``compute_{temporary}``).
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``reduction-not-split``, ``ordered-reduction``, ``several-reductions``, ``sweep-unused``,
-        ``footprint-not-constant``, ``wrong-rank``, ``name-taken``, ``illegal-order``, ``copy-incomplete``,
-        ``term-twice``, ``not-proven``.
-
-    Notes
-    -----
-    That each term counts exactly once, through the temporary, is proven.
-    """
-    space = temporary_address_space
-    return StageReduction(
-        names_of(inames),
-        within,
-        names_of(sweep_inames),
-        None if new_inames is None else names_of(new_inames),
-        default_tag,
-        temporary_name,
-        space.value if isinstance(space, AddressSpace) else space,
-        compute_insn_id,
-    )(kernel)

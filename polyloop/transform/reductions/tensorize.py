@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
-from typing import ClassVar
+from typing import Annotated
 
 import pymbolic.primitives as p
 
@@ -22,28 +22,79 @@ from polyloop.poly.affine import affine_of
 from polyloop.program.expand_lanes import with_lanes
 from polyloop.program.lower import loop_order
 from polyloop.transform.base import Transform
+from polyloop.transform.declare import Keyed, Names, Takes
 from polyloop.transform.instructions.matching import match_violations, meant
 from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.transform.loops.reorder import PrioritizeLoops
 from polyloop.transform.loops.split import SplitIname
 from polyloop.transform.loops.tag import TagInames, parallel_violations
+from polyloop.transform.parameters import InsnMatch, Pairs, pairs
 from polyloop.verification.matrix_instructions import matrix_problems
 
-__all__ = ["Tensorize", "tensorize"]
+__all__ = ["Tensorize"]
+
+
+def _declared(intrinsic: str | MatrixIntrinsic) -> str:
+    """Return the name of an intrinsic, which is in the table then."""
+    if isinstance(intrinsic, str):
+        return intrinsic
+    declare_intrinsic(intrinsic)
+    return intrinsic.name
 
 
 @dataclass(frozen=True)
 class Tensorize(Transform):
-    """Let whole warps carry out a product of small matrices by one instruction."""
+    """Let whole warps add up products of small matrices by one instruction: tensor cores.
 
-    name: ClassVar[str] = "tensorize"
-    insns: str
-    intrinsic: str
-    inames: tuple[tuple[str, str], ...] = ()
+    ::
+
+        for i in [0, 16): for j in [0, 8):
+            c[i, j] = sum(k, a[i, k]*b[k, j])       k in [0, 16)
+        ->
+        lane (4*(i % 8) + j/2) of a warp has c[i, j] in register 2*(i/8) + j%2, and adds to its registers by
+        mma.sync.aligned.m16n8k16, for which the lanes load a and b as it wants them: by ldmatrix, if a tile in
+        shared memory has rows of whole, aligned pieces of 16 bytes, otherwise element by element
+
+    Parameters
+    ----------
+    insns
+        Instructions with one sum of products of two elements, as a match expression.
+    intrinsic
+        Name in the table of intrinsics (``mma_m16n8k16_f16``, ``mma_m16n8k16_bf16``, ``mma_m16n8k8_tf32``,
+        ``mma_m16n8k8_f64``, ..), or an intrinsic, which comes into the table.
+    inames
+        Subscript ``i``, ``j`` or ``k`` of the intrinsic -> the iname that it is, where several have its extent.
+    ahead
+        Whether the operands of one step are loaded while the products of the step before are added up, across barriers
+        too.  It takes twice the registers for operands, and an even number of steps: iterations of the one unrolled
+        loop that both operands depend on.
+
+    Returns
+    -------
+    LoopKernel
+        The inames ``i`` and ``j`` are split into ``.._lane``, on digits of the thread number, and ``.._reg``; warps
+        and tiles are a matter of the loops around them.  Where sizes are no multiples, zeros are loaded.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-intrinsic``, ``unknown-instruction``; ``bad-tensorize``: no iname with the right number of values,
+        other types than the intrinsic has, operands in private memory, a sum whose terms depend on i, j and k together,
+        terms that are ordered; ``priority-conflict``, and what :func:`tag_inames` raises.
+
+    Notes
+    -----
+    The order in which terms are added is that of the intrinsic; ``mma_m16n8k8_tf32`` rounds its operands to 11 bits.
+    Targets without the instruction add up as the kernel says, and an older device than the intrinsic asks for is
+    refused.  What later transforms make of the loops is checked when code is generated.  Source: PTX ISA,
+    "Warp Level Matrix Multiply-Accumulate Instructions".
+    """
+
+    insns: InsnMatch
+    intrinsic: Annotated[str, Takes(str | MatrixIntrinsic, _declared), Names.NOTHING]
+    _: KW_ONLY
+    inames: Annotated[Pairs, Takes(Mapping[str, str] | None, pairs), Names.NOTHING, Keyed(Names.INAME)] = ()
     ahead: bool = False
-
-    def given(self) -> dict[str, object]:
-        return {name: dict(value) if isinstance(value, tuple) else value for name, value in super().given().items()}
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if self.intrinsic not in INTRINSICS:
@@ -139,7 +190,7 @@ class Tensorize(Transform):
             left = iname
             for number, (name, part) in enumerate(parts[:-1]):
                 rest = parts[-1][0] if number == len(parts) - 2 else f"{iname}_rest_{number}"
-                yield SplitIname(left, part.extent, rest, name, do_tagged_check=False)
+                yield SplitIname(left, part.extent, outer_iname=rest, inner_iname=name, do_tagged_check=False)
                 left = rest
 
     def _tags(self, kernel: LoopKernel) -> tuple[tuple[str, str], ...]:
@@ -227,62 +278,3 @@ def _extent(kernel: LoopKernel, iname: str) -> int | None:
     """Return how many values an iname has, if they begin at 0 and are constant."""
     low, high = iname_range(kernel, iname)
     return high + 1 if low == 0 and high is not None else None
-
-
-def tensorize(
-    kernel: LoopKernel,
-    insns: str,
-    intrinsic: str | MatrixIntrinsic,
-    *,
-    inames: Mapping[str, str] | None = None,
-    ahead: bool = False,
-) -> LoopKernel:
-    """Let whole warps add up products of small matrices by one instruction: tensor cores.
-
-    ::
-
-        for i in [0, 16): for j in [0, 8):
-            c[i, j] = sum(k, a[i, k]*b[k, j])       k in [0, 16)
-        ->
-        lane (4*(i % 8) + j/2) of a warp has c[i, j] in register 2*(i/8) + j%2, and adds to its registers by
-        mma.sync.aligned.m16n8k16, for which the lanes load a and b as it wants them: by ldmatrix, if a tile in
-        shared memory has rows of whole, aligned pieces of 16 bytes, otherwise element by element
-
-    Parameters
-    ----------
-    insns
-        Instructions with one sum of products of two elements, as a match expression.
-    intrinsic
-        Name in the table of intrinsics (``mma_m16n8k16_f16``, ``mma_m16n8k16_bf16``, ``mma_m16n8k8_tf32``,
-        ``mma_m16n8k8_f64``, ..), or an intrinsic, which comes into the table.
-    inames
-        Subscript ``i``, ``j`` or ``k`` of the intrinsic -> the iname that it is, where several have its extent.
-    ahead
-        Whether the operands of one step are loaded while the products of the step before are added up, across barriers
-        too.  It takes twice the registers for operands, and an even number of steps: iterations of the one unrolled
-        loop that both operands depend on.
-
-    Returns
-    -------
-    LoopKernel
-        The inames ``i`` and ``j`` are split into ``.._lane``, on digits of the thread number, and ``.._reg``; warps
-        and tiles are a matter of the loops around them.  Where sizes are no multiples, zeros are loaded.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-intrinsic``, ``unknown-instruction``; ``bad-tensorize``: no iname with the right number of values,
-        other types than the intrinsic has, operands in private memory, a sum whose terms depend on i, j and k together,
-        terms that are ordered; ``priority-conflict``, and what :func:`tag_inames` raises.
-
-    Notes
-    -----
-    The order in which terms are added is that of the intrinsic; ``mma_m16n8k8_tf32`` rounds its operands to 11 bits.
-    Targets without the instruction add up as the kernel says, and an older device than the intrinsic asks for is
-    refused.  What later transforms make of the loops is checked when code is generated.  Source: PTX ISA,
-    "Warp Level Matrix Multiply-Accumulate Instructions".
-    """
-    if isinstance(intrinsic, MatrixIntrinsic):
-        declare_intrinsic(intrinsic)
-        intrinsic = intrinsic.name
-    return Tensorize(insns, intrinsic, tuple((inames or {}).items()), ahead)(kernel)

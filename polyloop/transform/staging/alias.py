@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, unknown_name
@@ -14,18 +13,42 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.proof.obligation import findings
 from polyloop.sync.storage_aliasing import pool_obligations
 from polyloop.transform.base import Transform
-from polyloop.transform.staging.staged import names_of
+from polyloop.transform.parameters import NewName, TemporaryNames
 
-__all__ = ["AliasTemporaries", "alias_temporaries"]
+__all__ = ["AliasTemporaries"]
 
 
 @dataclass(frozen=True)
 class AliasTemporaries(Transform):
-    """Let temporaries begin at one address."""
+    """Let temporaries in shared memory that do not hold values at the same time begin at one address.
 
-    name: ClassVar[str] = "alias_temporaries"
-    names: tuple[str, ...]
-    base_name_prefix: str | None = None
+    ::
+
+        __shared__ float a_fetch[16];           union { float a_fetch[16]; float b_fetch[16]; }
+        __shared__ float b_fetch[16];    ->     __shared__ a_fetch_storage;
+
+    Parameters
+    ----------
+    names
+        The temporaries; they may differ in type and shape.
+    base_name_prefix
+        Name of the storage; by default the first temporary's with ``_storage``.
+    synchronize_for_exclusive_use
+        There for Loopy's sake and always true: barriers are placed wherever threads need them.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-temporary``, ``bad-storage``; ``storage-in-use``, with two instances, where one temporary would be
+        written while another still holds a value that is read later.
+
+    Notes
+    -----
+    Source: Loopy's transform of the same name.
+    """
+
+    names: TemporaryNames
+    base_name_prefix: NewName | None = None
     synchronize_for_exclusive_use: bool = True
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -80,38 +103,3 @@ def _not_shareable(temporary: TemporaryVariable) -> Iterator[Diagnostic]:
             ("private values share registers without being told",),
             (f"leave '{name}' out",),
         )
-
-
-def alias_temporaries(
-    kernel: LoopKernel,
-    names: str | Sequence[str],
-    base_name_prefix: str | None = None,
-    synchronize_for_exclusive_use: bool = True,
-) -> LoopKernel:
-    """Let temporaries in shared memory that do not hold values at the same time begin at one address.
-
-    ::
-
-        __shared__ float a_fetch[16];           union { float a_fetch[16]; float b_fetch[16]; }
-        __shared__ float b_fetch[16];    ->     __shared__ a_fetch_storage;
-
-    Parameters
-    ----------
-    names
-        The temporaries; they may differ in type and shape.
-    base_name_prefix
-        Name of the storage; by default the first temporary's with ``_storage``.
-    synchronize_for_exclusive_use
-        There for Loopy's sake and always true: barriers are placed wherever threads need them.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-temporary``, ``bad-storage``; ``storage-in-use``, with two instances, where one temporary would be
-        written while another still holds a value that is read later.
-
-    Notes
-    -----
-    Source: Loopy's transform of the same name.
-    """
-    return AliasTemporaries(names_of(names), base_name_prefix, synchronize_for_exclusive_use)(kernel)

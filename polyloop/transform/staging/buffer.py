@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, Final
+from typing import Annotated, Final
 
 import pymbolic.primitives as p
 
@@ -26,14 +26,15 @@ from polyloop.program.expand_lanes import with_lanes
 from polyloop.proof.obligation import findings
 from polyloop.sync.races import race_obligations
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
+from polyloop.transform.declare import Takes
 from polyloop.transform.loops.tag import tag_violations
+from polyloop.transform.parameters import ArrayName, Inames, InsnMatch, NewName, Space, TagText
 from polyloop.transform.staging.buffering import BufferPlan, accessing, buffered
-from polyloop.transform.staging.staged import names_of
 from polyloop.transform.staging.uses import find_uses
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["BufferArray", "buffer_array"]
+__all__ = ["BufferArray"]
 
 _WORDS: Final = {
     MoveRole.LOAD: "loaded",
@@ -47,18 +48,68 @@ _BUFFER: Final = p.Variable("buffer")
 
 @dataclass(frozen=True)
 class BufferArray(Transform):
-    """Keep the part of an array that some loops work on in a temporary, and write it back."""
+    """Work on part of an array in a temporary: load it, redirect what reads and writes it, store it back.
 
-    name: ClassVar[str] = "buffer_array"
-    var_name: str
-    buffer_inames: tuple[str, ...]
-    init_expression: str | int | float | None = None
+    ::
+
+        for i: for k: c[i] = c[i] + a[i, k]
+        ->                                                     (buffering over k)
+        for i:
+            c_buf = c[i]
+            for k: c_buf = c_buf + a[i, k]
+            c[i] = c_buf
+
+    Parameters
+    ----------
+    var_name
+        The array; it is written.
+    buffer_inames
+        The loops inside of which the buffer is used: the elements for all their values are in it at once, and it
+        is filled before and stored behind them.  The other loops around the accesses are around the buffer.
+    init_expression
+        Value with which the buffer begins, instead of the elements' values.
+    store_expression
+        What is stored, in terms of ``base`` (the element) and ``buffer``.  With ``init_expression="0"`` and
+        ``store_expression="base + buffer"`` the buffer collects what is added; every access must then be such an
+        addition.  The sum is formed in another order than in the program, on your word.  Products (1) and bitwise
+        or and exclusive or (0) likewise.  ``False``: nothing is stored.
+    within
+        Match expression for the instructions that use the buffer; by default all that access the array.
+    default_tag
+        Tag of the inames of the moves; ``"l.auto"`` spreads them over the threads of the block.
+    temporary_address_space, temporary_name
+        Where the buffer lives (``"auto"``: registers, or shared memory if other threads need its elements), its name
+        (``{var_name}_buf``).
+    fetch_bounding_box
+        Whether to load the whole box around the elements, instead of those alone that are read before they are written.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-array``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``, ``uses-apart``,
+        ``footprint-not-constant``, ``buffer-expression``, ``buffer-not-update``, ``buffer-atomic``,
+        ``already-staged``, ``name-taken``, ``iname-tagged``; with two instances ``copy-incomplete``,
+        ``copy-wrong-element``, ``buffer-stale`` (an access elsewhere needs what is in the buffer),
+        ``buffer-not-stored``, ``illegal-order``, ``race``.
+
+    Notes
+    -----
+    Elements that are written before they are read are not loaded; only elements that are written are stored.  Every
+    read is proven to see the value that it would see without the buffer.  Source: Loopy's transform of the same
+    name; register and shared-memory blocking of a written array, as in Volkov and Demmel, SC 2008,
+    https://doi.org/10.1109/SC.2008.5214359.
+    """
+
+    var_name: ArrayName
+    buffer_inames: Inames
+    init_expression: Annotated[str | int | float | None, Takes(str | float | None)] = None
     store_expression: str | bool | None = None
-    within: str | None = None
-    default_tag: str | None = "l.auto"
-    temporary_address_space: str = "auto"
+    within: InsnMatch | None = None
+    default_tag: TagText | None = "l.auto"
+    _: KW_ONLY
+    temporary_address_space: Space = "auto"
     fetch_bounding_box: bool = False
-    temporary_name: str | None = None
+    temporary_name: NewName | None = None
 
     @property
     def temporary(self) -> str:
@@ -336,81 +387,3 @@ def _not_bufferable(instruction: Instruction, array: str) -> Diagnostic | None:
             sites=sites,
         )
     return None
-
-
-def buffer_array(
-    kernel: LoopKernel,
-    var_name: str,
-    buffer_inames: str | Sequence[str],
-    init_expression: str | float | None = None,
-    store_expression: str | bool | None = None,
-    within: str | None = None,
-    default_tag: str | None = "l.auto",
-    *,
-    temporary_address_space: AddressSpace | str = AddressSpace.AUTO,
-    fetch_bounding_box: bool = False,
-    temporary_name: str | None = None,
-) -> LoopKernel:
-    """Work on part of an array in a temporary: load it, redirect what reads and writes it, store it back.
-
-    ::
-
-        for i: for k: c[i] = c[i] + a[i, k]
-        ->                                                     (buffering over k)
-        for i:
-            c_buf = c[i]
-            for k: c_buf = c_buf + a[i, k]
-            c[i] = c_buf
-
-    Parameters
-    ----------
-    var_name
-        The array; it is written.
-    buffer_inames
-        The loops inside of which the buffer is used: the elements for all their values are in it at once, and it
-        is filled before and stored behind them.  The other loops around the accesses are around the buffer.
-    init_expression
-        Value with which the buffer begins, instead of the elements' values.
-    store_expression
-        What is stored, in terms of ``base`` (the element) and ``buffer``.  With ``init_expression="0"`` and
-        ``store_expression="base + buffer"`` the buffer collects what is added; every access must then be such an
-        addition.  The sum is formed in another order than in the program, on your word.  Products (1) and bitwise
-        or and exclusive or (0) likewise.  ``False``: nothing is stored.
-    within
-        Match expression for the instructions that use the buffer; by default all that access the array.
-    default_tag
-        Tag of the inames of the moves; ``"l.auto"`` spreads them over the threads of the block.
-    temporary_address_space, temporary_name
-        Where the buffer lives (``"auto"``: registers, or shared memory if other threads need its elements), its name
-        (``{var_name}_buf``).
-    fetch_bounding_box
-        Whether to load the whole box around the elements, instead of those alone that are read before they are written.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-array``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``, ``uses-apart``,
-        ``footprint-not-constant``, ``buffer-expression``, ``buffer-not-update``, ``buffer-atomic``,
-        ``already-staged``, ``name-taken``, ``iname-tagged``; with two instances ``copy-incomplete``,
-        ``copy-wrong-element``, ``buffer-stale`` (an access elsewhere needs what is in the buffer),
-        ``buffer-not-stored``, ``illegal-order``, ``race``.
-
-    Notes
-    -----
-    Elements that are written before they are read are not loaded; only elements that are written are stored.  Every
-    read is proven to see the value that it would see without the buffer.  Source: Loopy's transform of the same
-    name; register and shared-memory blocking of a written array, as in Volkov and Demmel, SC 2008,
-    https://doi.org/10.1109/SC.2008.5214359.
-    """
-    space = temporary_address_space
-    return BufferArray(
-        var_name,
-        names_of(buffer_inames),
-        init_expression,
-        store_expression,
-        within,
-        default_tag,
-        space.value if isinstance(space, AddressSpace) else space,
-        fetch_bounding_box,
-        temporary_name,
-    )(kernel)

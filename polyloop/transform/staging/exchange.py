@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, unknown_name
@@ -13,32 +12,13 @@ from polyloop.program.expand_lanes import with_lanes
 from polyloop.sync.warp_shuffle import exchange_problems
 from polyloop.transform.base import Transform
 from polyloop.transform.loops.auto_local import assign_auto
+from polyloop.transform.parameters import TemporaryName
 
-__all__ = ["ExchangeByShuffle", "exchange_by_shuffle"]
+__all__ = ["ExchangeByShuffle"]
 
 
 @dataclass(frozen=True)
 class ExchangeByShuffle(Transform):
-    """Keep a temporary in registers, of which lanes of a warp read each other's."""
-
-    name: ClassVar[str] = "exchange_by_shuffle"
-    temporary_name: str
-
-    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        if self.temporary_name not in kernel.temporaries:
-            yield unknown_name("temporary", self.temporary_name, kernel.temporaries)
-
-    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
-        new = replace(kernel.temporaries[self.temporary_name], is_shuffled=True)
-        return replace(kernel, temporaries={**kernel.temporaries, self.temporary_name: new})
-
-    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
-        placement = place(with_lanes(assign_auto(after)))
-        return exchange_problems(placement, self.temporary_name)
-
-
-def exchange_by_shuffle(kernel: LoopKernel, temporary_name: str) -> LoopKernel:
     """Keep a temporary of the lanes of a warp in registers; lanes read each other's elements by shuffles.
 
     ::
@@ -70,4 +50,18 @@ def exchange_by_shuffle(kernel: LoopKernel, temporary_name: str) -> LoopKernel:
     transforms make of the accesses is checked when code is generated.  Source:
     ``__shfl_sync``, CUDA C++ Programming Guide, "Warp Shuffle Functions".
     """
-    return ExchangeByShuffle(temporary_name)(kernel)
+
+    temporary_name: TemporaryName
+
+    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+        if self.temporary_name not in kernel.temporaries:
+            yield unknown_name("temporary", self.temporary_name, kernel.temporaries)
+
+    def rewrite(self, kernel: LoopKernel) -> LoopKernel:
+        new = replace(kernel.temporaries[self.temporary_name], is_shuffled=True)
+        return replace(kernel, temporaries={**kernel.temporaries, self.temporary_name: new})
+
+    def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
+        del before
+        placement = place(with_lanes(assign_auto(after)))
+        return exchange_problems(placement, self.temporary_name)

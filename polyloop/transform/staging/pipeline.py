@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Final
+from collections.abc import Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Final
 
 import pymbolic.primitives as p
 
@@ -22,12 +22,12 @@ from polyloop.poly.sets import constant_bounds
 from polyloop.proof.obligation import findings
 from polyloop.sync.async_copy import copy_obligations
 from polyloop.transform.base import Transform, iname_violations
+from polyloop.transform.parameters import Iname, InsnIds, Word
 from polyloop.transform.staging.pipelining import Rotation, Via, copied_inames, piped, sliding
-from polyloop.transform.staging.staged import names_of
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["Pipeline", "pipeline"]
+__all__ = ["Pipeline"]
 
 _COPIED_BYTES: Final = (4, 8, 16)
 """What one asynchronous copy moves."""
@@ -35,13 +35,55 @@ _COPIED_BYTES: Final = (4, 8, 16)
 
 @dataclass(frozen=True)
 class Pipeline(Transform):
-    """Fetch what later iterations of a loop use while the present one computes."""
+    """Fetch what later iterations of a loop use while the present one computes (software pipelining).
 
-    name: ClassVar[str] = "pipeline"
-    iname: str
+    ::
+
+        for k:                               t[..] = a[.. k ..];                         use(k, t[..])
+        ->                                   (stages=2)
+        t[0, ..] = a[.. 0 ..]
+        for k:  if there is an iteration k + 1:  t[(k + 1) % 2, ..] = a[.. k + 1 ..];    use(k, t[k % 2, ..])
+
+    Parameters
+    ----------
+    iname
+        The loop, which runs in order: the outer one of a split of a reduction, say.
+    stages
+        How many iterations have a place in the buffers: one is used, the others are on their way.
+    producers
+        Which temporaries are filled ahead, by their names or those of the instructions that fill them.  By default all
+        that :func:`add_prefetch` or :func:`precompute` fill from global memory, once in each iteration.
+    via
+        How values get there.  ``"shared"``: as before, but earlier.  ``"registers"``: they are read at the beginning of
+        an iteration, held in registers while it computes, and stored at the beginning of the next one, so that nothing
+        waits for global memory.  ``"cp.async"``: by the asynchronous copies of sm_80 and later, of which as many
+        iterations as there are stages can be under way; other targets copy where they would have arrived.
+
+    window
+        An axis of the buffers along which they slide with the loop, as the planes around a point of a stencil do: each
+        iteration then fetches only what none before it had, and the buffers have a place for each of the stages more
+        along that axis.  With ``stages=1`` nothing is fetched ahead.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-iname``, ``iname-tagged``, ``bad-stages``, ``unknown-way``, ``unknown-producer``, ``no-producer``,
+        ``not-in-loop``, ``filled-often``, ``uses-apart``, ``already-staged``, ``bad-layout``, ``not-sliding``,
+        ``data-decides``, ``threads-unknown``, ``footprint-not-constant``, ``not-a-copy``, ``copy-not-shared``; where a
+        producer needs what an iteration in between computes, ``illegal-order`` with two instances.
+
+    Notes
+    -----
+    The iterations of the loop begin earlier by one less than *stages*, with nothing but producers; those are apart from
+    the loop in the generated code.  Barriers and waits are derived from the result: with two stages there is one
+    barrier in each iteration.  Source: Lam, "Software pipelining", PLDI 1988, https://doi.org/10.1145/53990.54022.
+    """
+
+    iname: Iname
     stages: int = 2
-    producers: tuple[str, ...] | None = None
-    via: str = "shared"
+    producers: InsnIds | None = None
+    _: KW_ONLY
+    via: Word = "shared"
     window: int | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
@@ -295,58 +337,3 @@ def _copy_violations(kernel: LoopKernel, rotation: Rotation, filler: Instruction
                 hints=("let each thread copy several neighbours, as vectors, or use via='registers'",),
                 sites=site,
             )
-
-
-def pipeline(
-    kernel: LoopKernel,
-    iname: str,
-    stages: int = 2,
-    producers: str | Sequence[str] | None = None,
-    *,
-    via: str = "shared",
-    window: int | None = None,
-) -> LoopKernel:
-    """Fetch what later iterations of a loop use while the present one computes (software pipelining).
-
-    ::
-
-        for k:                               t[..] = a[.. k ..];                         use(k, t[..])
-        ->                                   (stages=2)
-        t[0, ..] = a[.. 0 ..]
-        for k:  if there is an iteration k + 1:  t[(k + 1) % 2, ..] = a[.. k + 1 ..];    use(k, t[k % 2, ..])
-
-    Parameters
-    ----------
-    iname
-        The loop, which runs in order: the outer one of a split of a reduction, say.
-    stages
-        How many iterations have a place in the buffers: one is used, the others are on their way.
-    producers
-        Which temporaries are filled ahead, by their names or those of the instructions that fill them.  By default all
-        that :func:`add_prefetch` or :func:`precompute` fill from global memory, once in each iteration.
-    via
-        How values get there.  ``"shared"``: as before, but earlier.  ``"registers"``: they are read at the beginning of
-        an iteration, held in registers while it computes, and stored at the beginning of the next one, so that nothing
-        waits for global memory.  ``"cp.async"``: by the asynchronous copies of sm_80 and later, of which as many
-        iterations as there are stages can be under way; other targets copy where they would have arrived.
-
-    window
-        An axis of the buffers along which they slide with the loop, as the planes around a point of a stencil do: each
-        iteration then fetches only what none before it had, and the buffers have a place for each of the stages more
-        along that axis.  With ``stages=1`` nothing is fetched ahead.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-iname``, ``iname-tagged``, ``bad-stages``, ``unknown-way``, ``unknown-producer``, ``no-producer``,
-        ``not-in-loop``, ``filled-often``, ``uses-apart``, ``already-staged``, ``bad-layout``, ``not-sliding``,
-        ``data-decides``, ``threads-unknown``, ``footprint-not-constant``, ``not-a-copy``, ``copy-not-shared``; where a
-        producer needs what an iteration in between computes, ``illegal-order`` with two instances.
-
-    Notes
-    -----
-    The iterations of the loop begin earlier by one less than *stages*, with nothing but producers; those are apart from
-    the loop in the generated code.  Barriers and waits are derived from the result: with two stages there is one
-    barrier in each iteration.  Source: Lam, "Software pipelining", PLDI 1988, https://doi.org/10.1145/53990.54022.
-    """
-    return Pipeline(iname, stages, None if producers is None else names_of(producers), via, window)(kernel)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Annotated
 
 from polyloop.dataflow.address_spaces import place
 from polyloop.errors import Diagnostic, unknown_name
@@ -12,31 +12,104 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.proof.obligation import findings
 from polyloop.sync.storage_aliasing import pool_obligations
+from polyloop.transform.declare import Names, Takes
+from polyloop.transform.parameters import (
+    DimTags,
+    Iname,
+    Inames,
+    InsnMatch,
+    NewName,
+    NewNames,
+    RuleName,
+    Space,
+    TagText,
+    names_of,
+)
 from polyloop.transform.staging.plan import Place, Plan, fresh_id
-from polyloop.transform.staging.staged import Staging, names_of
+from polyloop.transform.staging.staged import Staging
 
-__all__ = ["Precompute", "precompute"]
+__all__ = ["Precompute"]
+
+
+def _axes(given: str | Sequence[str | int]) -> tuple[str, ...]:
+    return names_of(given if isinstance(given, str) else [str(axis) for axis in given])
 
 
 @dataclass(frozen=True)
 class Precompute(Staging):
-    """Compute the values of a substitution rule into a temporary."""
+    """Compute the values of a substitution rule ahead of their use, into a temporary.
 
-    name: ClassVar[str] = "precompute"
-    subst_use: str
-    sweep_inames: tuple[str, ...] = ()
-    precompute_inames: tuple[str, ...] | None = None
-    precompute_outer_inames: tuple[str, ...] | None = None
-    default_tag: str | None = "l.auto"
-    temporary_name: str | None = None
-    temporary_address_space: str = "auto"
-    compute_insn_id: str | None = None
-    within: str | None = None
-    storage_axes: tuple[str, ...] | None = None
+    ::
+
+        f(x) := g(a[x])
+        for io: for ii: out[16*io + ii] = f(16*io + ii) + f(16*io + ii + 1)
+        ->                                                     (sweeping ii)
+        for io:
+            for f_dim_0 in [0, 17): f_value[f_dim_0] = g(a[16*io + f_dim_0])
+            for ii: out[16*io + ii] = f_value[ii] + f_value[ii + 1]
+
+    Parameters
+    ----------
+    subst_use
+        Name of the rule.
+    sweep_inames
+        The values for all values of these inames are kept at once; together they span the temporary.
+    precompute_inames
+        Names for the new inames, one for each argument of the rule; by default ``{rule}_dim_0``, ...  They may be
+        inames that exist and have the values that are needed: then these loops compute, as they are tagged.
+    precompute_outer_inames
+        Loops around the new instruction.  By default every iname around the uses that is not swept; threads
+        of the block only where the values depend on them.
+    default_tag
+        Tag of the new inames; ``"l.auto"`` spreads them over the threads of the block.
+    temporary_name, temporary_address_space, compute_insn_id
+        Name of the temporary, where it lives (``"auto"``: the narrowest that its readers allow), id of the instruction.
+        The name of an older temporary in shared memory stands for its storage: the values go there, which is proven to
+        be free.
+        In ``"global"`` memory the temporary may have extents that depend on parameters; then ``"l.auto"`` leaves the
+        new inames sequential: split and tag them.
+    within
+        Instructions whose uses are redirected, as a match expression; by default all.
+    storage_axes
+        The arguments of the rule, by name or number, from the slowest to the fastest in memory; or swept inames, of
+        which each becomes an axis of the temporary.
+    fetch_bounding_box
+        Whether to compute the smallest box around the values used (True), or those alone (False).  By default the box,
+        where all that it reads exists.
+    dim_tags, pad
+        How the axes of the temporary are stored, and how many elements are appended to each row.
+    compute_at
+        The innermost loop around the computation, or ``"root"`` for none: the sweep and the outer inames follow from
+        it.  Halide's ``compute_at``.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-substitution-rule``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``,
+        ``outer-missing``, ``footprint-not-constant``, ``name-taken``, ``inames-too-short``, ``storage-in-use``,
+        ``bad-layout``, ``copy-incomplete``, ``copy-wrong-element``, ``illegal-order``.
+
+    Notes
+    -----
+    Each value is proven to be the one that the original use would have had.  Source: Loopy's transform of the same
+    name; Kloeckner, ARRAY 2014, https://doi.org/10.1145/2627373.2627387.
+    """
+
+    subst_use: RuleName
+    sweep_inames: Inames = ()
+    _: KW_ONLY
+    precompute_inames: NewNames | None = None
+    precompute_outer_inames: Inames | None = None
+    default_tag: TagText | None = "l.auto"
+    temporary_name: NewName | None = None
+    temporary_address_space: Space = "auto"
+    compute_insn_id: NewName | None = None
+    within: InsnMatch | None = None
+    storage_axes: Annotated[tuple[str, ...], Takes(str | Sequence[str | int], _axes), Names.INAME] | None = None
     fetch_bounding_box: bool | None = None
-    dim_tags: str | None = None
+    dim_tags: DimTags | None = None
     pad: int = 0
-    compute_at: str | None = None
+    compute_at: Iname | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         if self.subst_use not in kernel.substitutions:
@@ -133,98 +206,3 @@ class Precompute(Staging):
         yield from super().consequences(before, after)
         if self.shares(before):
             yield from findings(after, pool_obligations(place(after)))
-
-
-def precompute(
-    kernel: LoopKernel,
-    subst_use: str,
-    sweep_inames: str | Sequence[str] = (),
-    *,
-    precompute_inames: str | Sequence[str] | None = None,
-    precompute_outer_inames: str | Sequence[str] | None = None,
-    default_tag: str | None = "l.auto",
-    temporary_name: str | None = None,
-    temporary_address_space: AddressSpace | str = AddressSpace.AUTO,
-    compute_insn_id: str | None = None,
-    within: str | None = None,
-    storage_axes: str | Sequence[str | int] | None = None,
-    fetch_bounding_box: bool | None = None,
-    dim_tags: str | Sequence[str] | None = None,
-    pad: int = 0,
-    compute_at: str | None = None,
-) -> LoopKernel:
-    """Compute the values of a substitution rule ahead of their use, into a temporary.
-
-    ::
-
-        f(x) := g(a[x])
-        for io: for ii: out[16*io + ii] = f(16*io + ii) + f(16*io + ii + 1)
-        ->                                                     (sweeping ii)
-        for io:
-            for f_dim_0 in [0, 17): f_value[f_dim_0] = g(a[16*io + f_dim_0])
-            for ii: out[16*io + ii] = f_value[ii] + f_value[ii + 1]
-
-    Parameters
-    ----------
-    subst_use
-        Name of the rule.
-    sweep_inames
-        The values for all values of these inames are kept at once; together they span the temporary.
-    precompute_inames
-        Names for the new inames, one for each argument of the rule; by default ``{rule}_dim_0``, ...  They may be
-        inames that exist and have the values that are needed: then these loops compute, as they are tagged.
-    precompute_outer_inames
-        Loops around the new instruction.  By default every iname around the uses that is not swept; threads
-        of the block only where the values depend on them.
-    default_tag
-        Tag of the new inames; ``"l.auto"`` spreads them over the threads of the block.
-    temporary_name, temporary_address_space, compute_insn_id
-        Name of the temporary, where it lives (``"auto"``: the narrowest that its readers allow), id of the instruction.
-        The name of an older temporary in shared memory stands for its storage: the values go there, which is proven to
-        be free.
-        In ``"global"`` memory the temporary may have extents that depend on parameters; then ``"l.auto"`` leaves the
-        new inames sequential: split and tag them.
-    within
-        Instructions whose uses are redirected, as a match expression; by default all.
-    storage_axes
-        The arguments of the rule, by name or number, from the slowest to the fastest in memory; or swept inames, of
-        which each becomes an axis of the temporary.
-    fetch_bounding_box
-        Whether to compute the smallest box around the values used (True), or those alone (False).  By default the box,
-        where all that it reads exists.
-    dim_tags, pad
-        How the axes of the temporary are stored, and how many elements are appended to each row.
-    compute_at
-        The innermost loop around the computation, or ``"root"`` for none: the sweep and the outer inames follow from
-        it.  Halide's ``compute_at``.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-substitution-rule``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``,
-        ``outer-missing``, ``footprint-not-constant``, ``name-taken``, ``inames-too-short``, ``storage-in-use``,
-        ``bad-layout``, ``copy-incomplete``, ``copy-wrong-element``, ``illegal-order``.
-
-    Notes
-    -----
-    Each value is proven to be the one that the original use would have had.  Source: Loopy's transform of the same
-    name; Kloeckner, ARRAY 2014, https://doi.org/10.1145/2627373.2627387.
-    """
-    space = temporary_address_space
-    axes = storage_axes if isinstance(storage_axes, str | None) else [str(axis) for axis in storage_axes]
-    return Precompute(
-        subst_use,
-        names_of(sweep_inames),
-        None if precompute_inames is None else names_of(precompute_inames),
-        None if precompute_outer_inames is None else names_of(precompute_outer_inames),
-        default_tag,
-        temporary_name,
-        space.value if isinstance(space, AddressSpace) else space,
-        compute_insn_id,
-        within,
-        None if axes is None else names_of(axes),
-        fetch_bounding_box,
-        dim_tags if dim_tags is None or isinstance(dim_tags, str) else ",".join(map(str, dim_tags)),
-        pad,
-        compute_at,
-    )(kernel)

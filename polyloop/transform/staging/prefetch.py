@@ -3,44 +3,121 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, TypeAlias
 
 from polyloop.errors import Diagnostic, KernelError, unknown_name
 from polyloop.expr.parser import parse_expression
 from polyloop.expr.source import Source, split_outside_brackets
-from polyloop.kernel.arrays import AddressSpace
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.poly.affine import Affine, affine_of
 from polyloop.transform.base import new_name_violations
+from polyloop.transform.declare import Takes
+from polyloop.transform.parameters import (
+    ArrayName,
+    DimTags,
+    Iname,
+    Inames,
+    InsnMatch,
+    NewName,
+    NewNames,
+    Space,
+    TagText,
+)
 from polyloop.transform.staging.plan import Place, Plan, fresh_id
-from polyloop.transform.staging.staged import Staging, names_of
+from polyloop.transform.staging.staged import Staging
 
-__all__ = ["AddPrefetch", "add_prefetch"]
+__all__ = ["AddPrefetch"]
+
+
+def _subscripts(given: str | Sequence[str | Sequence[str]]) -> tuple[str, ...]:
+    entries = [given] if isinstance(given, str) else given
+    return tuple(entry if isinstance(entry, str) else ", ".join(map(str, entry)) for entry in entries)
+
+
+_Subscripts: TypeAlias = Annotated[tuple[str, ...], Takes(str | Sequence[str | Sequence[str]], _subscripts)]
 
 
 @dataclass(frozen=True)
 class AddPrefetch(Staging):
-    """Copy the part of an array that some loops read into a temporary, first."""
+    """Copy the part of an array that some loops read into a temporary, ahead of the reads.
 
-    name: ClassVar[str] = "add_prefetch"
-    var_name: str
-    sweep_inames: tuple[str, ...] = ()
-    dim_arg_names: tuple[str, ...] | None = None
-    default_tag: str | None = "l.auto"
-    temporary_name: str | None = None
-    temporary_address_space: str = "auto"
-    fetch_outer_inames: tuple[str, ...] | None = None
-    prefetch_insn_id: str | None = None
-    rule_name: str | None = None
-    footprint_subscripts: tuple[str, ...] | None = None
+    ::
+
+        for io: for ii: out[16*io + ii] = a[16*io + ii] + a[16*io + ii + 1]
+        ->                                                     (sweeping ii)
+        for io:
+            for a_dim_0 in [0, 17): a_fetch[a_dim_0] = a[16*io + a_dim_0]
+            for ii: out[16*io + ii] = a_fetch[ii] + a_fetch[ii + 1]
+
+    Parameters
+    ----------
+    var_name
+        The array; every read of it inside the swept loops is redirected.
+    sweep_inames
+        The elements for all values of these inames are kept at once.
+    dim_arg_names
+        Names for the new inames, one for each axis of the temporary; by default ``{var_name}_dim_0``, ...
+    default_tag
+        Tag of the new inames; ``"l.auto"`` spreads the copy over the threads of the block.
+    rule_name
+        Loopy names a substitution rule so that it makes on the way.  None is made here; the name has to be free.
+    temporary_name, temporary_address_space, prefetch_insn_id
+        Name of the temporary (``{var_name}_fetch``), where it lives (``"auto"``: shared memory where another
+        thread reads what one fetched, private otherwise), id of the copying instruction.
+    footprint_subscripts
+        Subscripts such as ``"i_inner, k_inner"``: what they cover is fetched, and reads that stay inside are
+        redirected.  By default the reads make the footprint.
+    fetch_bounding_box
+        Whether to fetch the smallest box around the elements read (True), or those alone (False).  By default the box,
+        where all of it exists.
+    fetch_outer_inames
+        Loops around the copy.  By default every iname around the reads that is not swept; threads of the block only
+        where the elements depend on them.  The choice is written in the trace.
+    within
+        Instructions whose reads are redirected, as a match expression; by default all.
+    storage_axes
+        Swept inames, of which each becomes an axis of the temporary: ``t[i_hi, i_lo]`` holds
+        ``a[64*i_hi + 4*ty + i_lo]``.  By default it has the axes of the array.
+    dim_tags, pad
+        How the axes of the temporary are stored: ``"N0,N1"`` transposes a tile; and how many elements are appended to
+        each of its rows, so that columns lie in different banks.
+    vec
+        Move so many neighbours in memory at once: as vectors, where that is proven to be possible.
+    compute_at
+        The innermost loop around the copy, or ``"root"`` for none: the sweep and the outer inames follow from it.
+
+    Raises
+    ------
+    TransformError
+        ``unknown-array``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``, ``outer-missing``,
+        ``footprint-not-constant``, ``name-taken``, ``uses-differ``, ``bad-layout``, ``bad-lanes``, ``out-of-bounds``,
+        ``copy-incomplete``, ``copy-wrong-element``, ``illegal-order``.
+
+    Notes
+    -----
+    The footprint is the smallest box around the elements read, cut to the elements that exist.  Every read is
+    proven to see the element it saw before.  Source: Loopy's transform of the same name.
+    """
+
+    var_name: ArrayName
+    sweep_inames: Inames = ()
+    dim_arg_names: NewNames | None = None
+    _: KW_ONLY
+    default_tag: TagText | None = "l.auto"
+    temporary_name: NewName | None = None
+    temporary_address_space: Space = "auto"
+    fetch_outer_inames: Inames | None = None
+    prefetch_insn_id: NewName | None = None
+    rule_name: NewName | None = None
+    footprint_subscripts: _Subscripts | None = None
     fetch_bounding_box: bool | None = None
-    within: str | None = None
-    storage_axes: tuple[str, ...] | None = None
-    dim_tags: str | None = None
+    within: InsnMatch | None = None
+    storage_axes: Inames | None = None
+    dim_tags: DimTags | None = None
     pad: int = 0
     vec: int | None = None
-    compute_at: str | None = None
+    compute_at: Iname | None = None
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         arrays = kernel.arrays()
@@ -112,106 +189,3 @@ def _forms(text: str) -> tuple[Affine, ...] | None:
         return None
     forms = [affine_of(part) for part in parts]
     return None if None in forms else tuple(form for form in forms if form is not None)
-
-
-def add_prefetch(
-    kernel: LoopKernel,
-    var_name: str,
-    sweep_inames: str | Sequence[str] = (),
-    dim_arg_names: str | Sequence[str] | None = None,
-    *,
-    default_tag: str | None = "l.auto",
-    rule_name: str | None = None,
-    temporary_name: str | None = None,
-    temporary_address_space: AddressSpace | str = AddressSpace.AUTO,
-    footprint_subscripts: str | Sequence[str | Sequence[str]] | None = None,
-    fetch_bounding_box: bool | None = None,
-    fetch_outer_inames: str | Sequence[str] | None = None,
-    prefetch_insn_id: str | None = None,
-    within: str | None = None,
-    storage_axes: str | Sequence[str] | None = None,
-    dim_tags: str | Sequence[str] | None = None,
-    pad: int = 0,
-    vec: int | None = None,
-    compute_at: str | None = None,
-) -> LoopKernel:
-    """Copy the part of an array that some loops read into a temporary, ahead of the reads.
-
-    ::
-
-        for io: for ii: out[16*io + ii] = a[16*io + ii] + a[16*io + ii + 1]
-        ->                                                     (sweeping ii)
-        for io:
-            for a_dim_0 in [0, 17): a_fetch[a_dim_0] = a[16*io + a_dim_0]
-            for ii: out[16*io + ii] = a_fetch[ii] + a_fetch[ii + 1]
-
-    Parameters
-    ----------
-    var_name
-        The array; every read of it inside the swept loops is redirected.
-    sweep_inames
-        The elements for all values of these inames are kept at once.
-    dim_arg_names
-        Names for the new inames, one for each axis of the temporary; by default ``{var_name}_dim_0``, ...
-    default_tag
-        Tag of the new inames; ``"l.auto"`` spreads the copy over the threads of the block.
-    rule_name
-        Loopy names a substitution rule so that it makes on the way.  None is made here; the name has to be free.
-    temporary_name, temporary_address_space, prefetch_insn_id
-        Name of the temporary (``{var_name}_fetch``), where it lives (``"auto"``: shared memory where another
-        thread reads what one fetched, private otherwise), id of the copying instruction.
-    footprint_subscripts
-        Subscripts such as ``"i_inner, k_inner"``: what they cover is fetched, and reads that stay inside are
-        redirected.  By default the reads make the footprint.
-    fetch_bounding_box
-        Whether to fetch the smallest box around the elements read (True), or those alone (False).  By default the box,
-        where all of it exists.
-    fetch_outer_inames
-        Loops around the copy.  By default every iname around the reads that is not swept; threads of the block only
-        where the elements depend on them.  The choice is written in the trace.
-    within
-        Instructions whose reads are redirected, as a match expression; by default all.
-    storage_axes
-        Swept inames, of which each becomes an axis of the temporary: ``t[i_hi, i_lo]`` holds
-        ``a[64*i_hi + 4*ty + i_lo]``.  By default it has the axes of the array.
-    dim_tags, pad
-        How the axes of the temporary are stored: ``"N0,N1"`` transposes a tile; and how many elements are appended to
-        each of its rows, so that columns lie in different banks.
-    vec
-        Move so many neighbours in memory at once: as vectors, where that is proven to be possible.
-    compute_at
-        The innermost loop around the copy, or ``"root"`` for none: the sweep and the outer inames follow from it.
-
-    Raises
-    ------
-    TransformError
-        ``unknown-array``, ``unknown-iname``, ``not-affine``, ``not-used``, ``sweep-unused``, ``outer-missing``,
-        ``footprint-not-constant``, ``name-taken``, ``uses-differ``, ``bad-layout``, ``bad-lanes``, ``out-of-bounds``,
-        ``copy-incomplete``, ``copy-wrong-element``, ``illegal-order``.
-
-    Notes
-    -----
-    The footprint is the smallest box around the elements read, cut to the elements that exist.  Every read is
-    proven to see the element it saw before.  Source: Loopy's transform of the same name.
-    """
-    space = temporary_address_space
-    subscripts = [footprint_subscripts] if isinstance(footprint_subscripts, str) else footprint_subscripts
-    return AddPrefetch(
-        var_name,
-        names_of(sweep_inames),
-        None if dim_arg_names is None else names_of(dim_arg_names),
-        default_tag,
-        temporary_name,
-        space.value if isinstance(space, AddressSpace) else space,
-        None if fetch_outer_inames is None else names_of(fetch_outer_inames),
-        prefetch_insn_id,
-        rule_name,
-        None if subscripts is None else tuple(s if isinstance(s, str) else ", ".join(map(str, s)) for s in subscripts),
-        fetch_bounding_box,
-        within,
-        None if storage_axes is None else names_of(storage_axes),
-        dim_tags if dim_tags is None or isinstance(dim_tags, str) else ",".join(map(str, dim_tags)),
-        pad,
-        vec,
-        compute_at,
-    )(kernel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import ClassVar, Final
+from typing import Final
 
 import islpy as isl
 import pymbolic.primitives as p
@@ -33,7 +33,7 @@ from polyloop.transform.loops.auto_local import assign_auto
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["SaveAndReloadTemporaries", "save_and_reload_temporaries"]
+__all__ = ["SaveAndReloadTemporaries"]
 
 _SET = isl.dim_type.set
 _UNROLLED: Final = 16
@@ -70,9 +70,32 @@ class _Carried:
 
 @dataclass(frozen=True)
 class SaveAndReloadTemporaries(Transform):
-    """Save private and shared temporaries where a launch ends, and reload them where they are needed again."""
+    """Save private and shared temporaries where a launch ends, and reload them where they are needed again.
 
-    name: ClassVar[str] = "save_and_reload_temporaries"
+    ::
+
+        t = f(a[i])                     t = f(a[i]);  t_saved[block, thread] = t
+        <end of a launch>         ->    <end of a launch>
+        c[i] = t + b[n - 1 - i]         t = t_saved[block, thread];  c[i] = t + b[n - 1 - i]
+
+    A launch ends where blocks depend on each other, and at global barriers.  The workspace is in global memory; it has
+    an element for each thread that reads the temporary, or for each block where that is shared.
+
+    Returns
+    -------
+    LoopKernel
+        The same where nothing private or shared lives from one launch to the next.
+
+    Raises
+    ------
+    TransformError
+        ``not-carried``; ``illegal-order`` and others where the values would not be those of the program.
+
+    Notes
+    -----
+    That each read still sees its value is proven as for any order: what was saved and reloaded counts as written by
+    whoever wrote it first.  Apply it last.  Source: Loopy's transform of the same name.
+    """
 
     def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
         found = _Launches.of(assign_auto(kernel))
@@ -302,33 +325,3 @@ def _in_launches(kernel: LoopKernel, found: _Launches, carried: Sequence[_Carrie
 
 def _name(instruction: Instruction) -> str:
     return instruction.origin.instruction if isinstance(instruction.origin, Copy) else instruction.id
-
-
-def save_and_reload_temporaries(kernel: LoopKernel) -> LoopKernel:
-    """Save private and shared temporaries where a launch ends, and reload them where they are needed again.
-
-    ::
-
-        t = f(a[i])                     t = f(a[i]);  t_saved[block, thread] = t
-        <end of a launch>         ->    <end of a launch>
-        c[i] = t + b[n - 1 - i]         t = t_saved[block, thread];  c[i] = t + b[n - 1 - i]
-
-    A launch ends where blocks depend on each other, and at global barriers.  The workspace is in global memory; it has
-    an element for each thread that reads the temporary, or for each block where that is shared.
-
-    Returns
-    -------
-    LoopKernel
-        The same where nothing private or shared lives from one launch to the next.
-
-    Raises
-    ------
-    TransformError
-        ``not-carried``; ``illegal-order`` and others where the values would not be those of the program.
-
-    Notes
-    -----
-    That each read still sees its value is proven as for any order: what was saved and reloaded counts as written by
-    whoever wrote it first.  Apply it last.  Source: Loopy's transform of the same name.
-    """
-    return SaveAndReloadTemporaries()(kernel)

@@ -26,15 +26,7 @@ from polyloop.transform.staging.uses import Use, free_inames
 from polyloop.verification.order import order_violations
 from polyloop.verification.values import value_violations
 
-__all__ = ["Staging", "names_of"]
-
-
-def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return ``"i, j"`` or a sequence as a tuple of names."""
-    if given is None:
-        return ()
-    parts = given.split(",") if isinstance(given, str) else given
-    return tuple(part.strip() for part in parts if part.strip())
+__all__ = ["Staging"]
 
 
 @dataclass(frozen=True)

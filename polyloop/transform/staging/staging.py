@@ -21,13 +21,7 @@ from polyloop.kernel.domains import bound_variables, domain_for
 from polyloop.kernel.instruction import Copy, Evaluation, Instruction, Term
 from polyloop.kernel.kernel import Domain, LoopKernel
 from polyloop.kernel.layout import apart_axes, order_tags, parse_dim_tags
-from polyloop.kernel.tags import (
-    Unroll,
-    axis_name,
-    is_lane,
-    is_thread,
-    parse_tag,
-)
+from polyloop.kernel.tags import Unroll, axis_name, is_lane, is_thread, parse_tag
 from polyloop.poly.affine import Affine, affine_of, to_expression
 from polyloop.poly.sets import (
     Row,

@@ -1,0 +1,476 @@
+# Transforms as type checkers see them: written by `python -m tests.transform.declared`.
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from islpy import BasicMap, Map
+
+from polyloop.kernel.arrays import AddressSpace
+from polyloop.kernel.instruction import Instruction
+from polyloop.kernel.intrinsic import MatrixIntrinsic
+from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.objects import Assignment
+
+__all__ = [
+    "add_barrier", "add_dependency", "add_dtypes", "add_inames_for_unused_hw_axes", "add_inames_to_insn", "add_nosync",
+    "add_padding", "add_prefetch", "affine_map_inames", "alias_temporaries", "assignment_to_subst", "assume",
+    "buffer_array", "chunk_iname", "collect_common_factors_on_increment", "concatenate_arrays", "distribute_loops",
+    "duplicate_inames", "exchange_by_shuffle", "expand_subst", "extract_subst", "fix_parameters", "fold_constants",
+    "fuse_loops", "hoist_reduction_factors", "interchange", "join_inames", "make_reduction_inames_unique", "map_domain",
+    "map_instructions", "peel", "pipeline", "precompute", "prioritize_loops", "privatize_temporaries_with_inames",
+    "read_once", "realize_reduction", "realize_scan", "reduce_atomically", "remove_instructions",
+    "remove_unused_arguments", "remove_unused_inames", "rename_argument", "rename_iname", "rename_inames",
+    "rename_inames_in_batch", "replace_instruction_ids", "reverse", "save_and_reload_temporaries", "set_argument_order",
+    "set_array_axis_names", "set_instruction_priority", "set_temporary_address_space", "shift", "simplify_indices",
+    "split_array_axis", "split_iname", "split_reduction_inward", "split_reduction_outward", "split_scan",
+    "stage_reduction", "swizzle", "tag_array_axes", "tag_inames", "tag_instructions", "tensorize", "tile", "to_batched",
+    "unchecked", "unprivatize_temporaries_with_inames", "untag_inames", "vectorize"
+]
+
+class Methods:
+    def add_barrier(
+        kernel,
+        insn_before: str,
+        insn_after: str,
+        id_based_on: str | None = None,
+        tags: str | Sequence[str] | None = None,
+        synchronization_kind: str = "global",
+        mem_kind: str | None = None,
+    ) -> LoopKernel:
+        """Let all threads meet between two instructions: of a block (``"local"``), or of all blocks (``"global"``)."""
+    def add_dependency(kernel, insn_match: str, depends_on: str) -> LoopKernel:
+        """Let instructions run after others, as ``dep=`` does."""
+    def add_dtypes(kernel, dtypes: Mapping[str, object]) -> LoopKernel:
+        """State the element types of arrays, scalars and temporaries; the rest is inferred anew."""
+    def add_inames_for_unused_hw_axes(kernel, within: str | None = None) -> LoopKernel:
+        """Let all threads run instructions that lack an iname on some axis, each for itself."""
+    def add_inames_to_insn(kernel, inames: str | Sequence[str], insn_match: str) -> LoopKernel:
+        """Let instructions run for every value of further inames: the same work again, where it does no harm."""
+    def add_nosync(
+        kernel,
+        scope: str,
+        source: str,
+        sink: str,
+        bidirectional: bool = False,
+        force: bool = False,
+        empty_ok: bool = False,
+    ) -> LoopKernel:
+        """Say that instructions touch no common element on different threads, where that can only be supposed."""
+    def add_padding(kernel, variable: str, axis: int | str, align_bytes: int) -> LoopKernel:
+        """Let neighbours along an axis be a multiple of some bytes apart."""
+    def add_prefetch(
+        kernel,
+        var_name: str,
+        sweep_inames: str | Sequence[str] = (),
+        dim_arg_names: str | Sequence[str] | None = None,
+        *,
+        default_tag: str | None = "l.auto",
+        temporary_name: str | None = None,
+        temporary_address_space: AddressSpace | str = "auto",
+        fetch_outer_inames: str | Sequence[str] | None = None,
+        prefetch_insn_id: str | None = None,
+        rule_name: str | None = None,
+        footprint_subscripts: str | Sequence[str | Sequence[str]] | None = None,
+        fetch_bounding_box: bool | None = None,
+        within: str | None = None,
+        storage_axes: str | Sequence[str] | None = None,
+        dim_tags: str | Sequence[str] | None = None,
+        pad: int = 0,
+        vec: int | None = None,
+        compute_at: str | None = None,
+    ) -> LoopKernel:
+        """Copy the part of an array that some loops read into a temporary, ahead of the reads."""
+    def affine_map_inames(
+        kernel,
+        old_inames: str | Sequence[str],
+        new_inames: str | Sequence[str],
+        equations: str | Sequence[str | tuple[str, str]],
+    ) -> LoopKernel:
+        """Replace inames by others that equations relate to them."""
+    def alias_temporaries(
+        kernel,
+        names: str | Sequence[str],
+        base_name_prefix: str | None = None,
+        synchronize_for_exclusive_use: bool = True,
+    ) -> LoopKernel:
+        """Let temporaries in shared memory that do not hold values at the same time begin at one address."""
+    def assignment_to_subst(
+        kernel,
+        lhs_name: str,
+        extra_arguments: str | Sequence[str] = (),
+        within: str | None = None,
+        force_retain_argument: bool = False,
+    ) -> LoopKernel:
+        """Turn the assignment of a variable into a substitution rule, computed anew wherever it is used."""
+    def assume(kernel, assumptions: str) -> LoopKernel:
+        """Add a condition on the parameters that every caller fulfils; it is checked at launch."""
+    def buffer_array(
+        kernel,
+        var_name: str,
+        buffer_inames: str | Sequence[str],
+        init_expression: str | float | None = None,
+        store_expression: str | bool | None = None,
+        within: str | None = None,
+        default_tag: str | None = "l.auto",
+        *,
+        temporary_address_space: AddressSpace | str = "auto",
+        fetch_bounding_box: bool = False,
+        temporary_name: str | None = None,
+    ) -> LoopKernel:
+        """Work on part of an array in a temporary: load it, redirect what reads and writes it, store it back."""
+    def chunk_iname(
+        kernel,
+        split_iname: str,
+        num_chunks: int,
+        outer_iname: str | None = None,
+        inner_iname: str | None = None,
+        outer_tag: str | None = None,
+        inner_tag: str | None = None,
+        slabs: tuple[int, int] = (0, 0),
+        do_tagged_check: bool = True,
+        within: str | None = None,
+    ) -> LoopKernel:
+        """Divide a loop into a number of parts of one length, of which the last may be shorter."""
+    def collect_common_factors_on_increment(
+        kernel, var_name: str, vary_by_axes: int | Collection[int] = ()
+    ) -> LoopKernel:
+        """Multiply a temporary where it is read by what all of its increments are multiplied by."""
+    def concatenate_arrays(
+        kernel, array_names: str | Sequence[str], new_name: str | None = None, axis_nr: int | str = 0
+    ) -> LoopKernel:
+        """Put several arrays behind each other, into one array."""
+    def distribute_loops(kernel, iname: str, groups: str | Sequence[str]) -> LoopKernel:
+        """Give groups of instructions of one loop a loop each (distribution, fission)."""
+    def duplicate_inames(
+        kernel,
+        inames: str | Sequence[str],
+        within: str | None = None,
+        new_inames: str | Sequence[str] | None = None,
+        suffix: str | None = None,
+        tags: Mapping[str, str] | None = None,
+    ) -> LoopKernel:
+        """Give some instructions loops of their own in the place of loops that they share."""
+    def exchange_by_shuffle(kernel, temporary_name: str) -> LoopKernel:
+        """Keep a temporary of the lanes of a warp in registers; lanes read each other's elements by shuffles."""
+    def expand_subst(kernel, within: str | None = None) -> LoopKernel:
+        """Put the values of substitution rules in the place of their uses."""
+    def extract_subst(
+        kernel, subst_name: str, template: str, parameters: str | Sequence[str] = (), within: str | None = None
+    ) -> LoopKernel:
+        """Make a substitution rule of every expression that looks like a template."""
+    def fix_parameters(kernel, /, **values: int) -> LoopKernel:
+        """Replace integer parameters by numbers; they are no arguments any more."""
+    def fold_constants(kernel) -> LoopKernel:
+        """Compute with the integers that stand in expressions."""
+    def fuse_loops(kernel, inames: str | Sequence[str], new_iname: str | None = None) -> LoopKernel:
+        """Make one loop of loops that follow each other (fusion, jamming)."""
+    def hoist_reduction_factors(kernel, within: str | None = None) -> LoopKernel:
+        """Multiply the results of sums, instead of each of their terms, by the factors that all of these have in common."""
+    def interchange(kernel, first: str, second: str) -> LoopKernel:
+        """Let two loops change places in every nest that has both."""
+    def join_inames(
+        kernel,
+        inames: str | Sequence[str],
+        new_iname: str | None = None,
+        tag: str | None = None,
+        within: str | None = None,
+    ) -> LoopKernel:
+        """Make one loop of the loops of a nest (coalescing, flattening)."""
+    def make_reduction_inames_unique(
+        kernel, inames: str | Sequence[str] | None = None, within: str | None = None
+    ) -> LoopKernel:
+        """Give the reductions of each instruction inames that no other instruction reduces over."""
+    def map_domain(kernel, transform_map: str | BasicMap | Map) -> LoopKernel:
+        """Replace inames by affine functions of them: skew, rotate, reverse, shift or tile a nest."""
+    def map_instructions(
+        kernel,
+        insn_match: str | None = None,
+        f: Callable[[Instruction], Instruction | Assignment | str] | None = None,
+        *,
+        instructions: Mapping[str, str] | None = None,
+    ) -> LoopKernel:
+        """Let instructions assign something else."""
+    def peel(kernel, iname: str, front: int = 1, back: int = 0) -> LoopKernel:
+        """Set first and last iterations of a loop apart from the bulk, in generated code."""
+    def pipeline(
+        kernel,
+        iname: str,
+        stages: int = 2,
+        producers: str | Sequence[str] | None = None,
+        *,
+        via: str = "shared",
+        window: int | None = None,
+    ) -> LoopKernel:
+        """Fetch what later iterations of a loop use while the present one computes (software pipelining)."""
+    def precompute(
+        kernel,
+        subst_use: str,
+        sweep_inames: str | Sequence[str] = (),
+        *,
+        precompute_inames: str | Sequence[str] | None = None,
+        precompute_outer_inames: str | Sequence[str] | None = None,
+        default_tag: str | None = "l.auto",
+        temporary_name: str | None = None,
+        temporary_address_space: AddressSpace | str = "auto",
+        compute_insn_id: str | None = None,
+        within: str | None = None,
+        storage_axes: str | Sequence[str | int] | None = None,
+        fetch_bounding_box: bool | None = None,
+        dim_tags: str | Sequence[str] | None = None,
+        pad: int = 0,
+        compute_at: str | None = None,
+    ) -> LoopKernel:
+        """Compute the values of a substitution rule ahead of their use, into a temporary."""
+    def prioritize_loops(kernel, loop_priority: str | Sequence[str]) -> LoopKernel:
+        """Put loops in an order, the outermost first (interchange)."""
+    def privatize_temporaries_with_inames(
+        kernel, privatizing_inames: str | Sequence[str], only_var_names: str | Sequence[str] | None = None
+    ) -> LoopKernel:
+        """Give temporaries an element of its own for each iteration of loops in which they are set."""
+    def read_once(kernel, ary_names: str | Sequence[str]) -> LoopKernel:
+        """Say that the elements of arguments are read about once, so that caches need not keep them."""
+    def realize_reduction(
+        kernel,
+        insn_id_filter: str | None = None,
+        *,
+        grid: str | None = None,
+        grid_inames: str | Sequence[str] = (),
+        automagic_scans_ok: bool = False,
+        force_scan: bool = False,
+        force_outer_iname_for_scan: str | None = None,
+    ) -> LoopKernel:
+        """Check that reductions can be carried out as the tags of their inames say, and note in the trace how."""
+    def realize_scan(kernel, insn_id_filter: str | None = None, *, sweep_iname: str | None = None) -> LoopKernel:
+        """Compute the results of scans one from the other, instead of each from all of its terms."""
+    def reduce_atomically(
+        kernel, inames: str | Sequence[str], within: str | None = None, *, init_insn_id: str | None = None
+    ) -> LoopKernel:
+        """Combine the partial results of a reduction by atomic updates, where the blocks of a grid cannot meet."""
+    def remove_instructions(kernel, insn_ids: str | Sequence[str]) -> LoopKernel:
+        """Take instructions out of the program."""
+    def remove_unused_arguments(kernel) -> LoopKernel:
+        """Drop the arguments that no instruction, no loop bound and no used array mentions."""
+    def remove_unused_inames(kernel, inames: str | Sequence[str] | None = None) -> LoopKernel:
+        """Take inames out of the domains that no instruction and no bound uses."""
+    def rename_argument(kernel, old_name: str, new_name: str) -> LoopKernel:
+        """Give an argument another name: an array, a scalar or a size."""
+    def rename_iname(
+        kernel, old_iname: str, new_iname: str, existing_ok: bool = False, within: str | None = None
+    ) -> LoopKernel:
+        """Give an iname another name; tags stay with it."""
+    def rename_inames(
+        kernel, old_inames: str | Sequence[str], new_iname: str, existing_ok: bool = False, within: str | None = None
+    ) -> LoopKernel:
+        """Give several inames one name, which may be that of another iname."""
+    def rename_inames_in_batch(kernel, batches: Mapping[str, Iterable[str]]) -> LoopKernel:
+        """Fuse several groups of loops, each under a new name."""
+    def replace_instruction_ids(kernel, replacements: Mapping[str, str | Sequence[str]]) -> LoopKernel:
+        """Give instructions other ids; what depends on them still does."""
+    def reverse(kernel, iname: str) -> LoopKernel:
+        """Run a loop from its last iteration to its first."""
+    def save_and_reload_temporaries(kernel) -> LoopKernel:
+        """Save private and shared temporaries where a launch ends, and reload them where they are needed again."""
+    def set_argument_order(kernel, arg_names: str | Sequence[str]) -> LoopKernel:
+        """Put the arguments of the generated function in an order."""
+    def set_array_axis_names(kernel, ary_names: str | Sequence[str], dim_names: str | Sequence[str]) -> LoopKernel:
+        """Give the axes of arrays names, which stand for their numbers in later transforms."""
+    def set_instruction_priority(kernel, insn_match: str, priority: int) -> LoopKernel:
+        """Let instructions run earlier (a positive priority) or later among those whose order is free."""
+    def set_temporary_address_space(
+        kernel, temp_var_names: str | Sequence[str], address_space: AddressSpace | str
+    ) -> LoopKernel:
+        """Say where temporaries live: ``"private"`` to a thread, ``"local"`` (shared by a block), ``"global"``, ``"auto"``."""
+    def shift(kernel, iname: str, amount: int | str) -> LoopKernel:
+        """Add an amount to every value of an iname, which keeps its name."""
+    def simplify_indices(kernel) -> LoopKernel:
+        """Write affine subscripts as sums of multiples."""
+    def split_array_axis(
+        kernel, array_names: str | Sequence[str], axis_nr: int | str, count: int, order: str = "C"
+    ) -> LoopKernel:
+        """Divide an axis of arrays into two."""
+    def split_iname(
+        kernel,
+        split_iname: str,
+        inner_length: int,
+        *,
+        outer_iname: str | None = None,
+        inner_iname: str | None = None,
+        outer_tag: str | None = None,
+        inner_tag: str | None = None,
+        slabs: tuple[int, int] = (0, 0),
+        within: str | None = None,
+        do_tagged_check: bool = True,
+    ) -> LoopKernel:
+        """Divide one loop into an outer and an inner loop (strip-mining)."""
+    def split_reduction_inward(kernel, inames: str | Sequence[str], within: str | None = None) -> LoopKernel:
+        """Reduce in two stages, of which the inner one is over the inames named."""
+    def split_reduction_outward(kernel, inames: str | Sequence[str], within: str | None = None) -> LoopKernel:
+        """Reduce in two stages, of which the outer one is over the inames named."""
+    def split_scan(
+        kernel,
+        split_iname: str,
+        inner_length: int,
+        *,
+        outer_iname: str | None = None,
+        inner_iname: str | None = None,
+        outer_tag: str | None = None,
+        inner_tag: str | None = None,
+        carry_iname: str | None = None,
+        sum_name: str | None = None,
+        carry_name: str | None = None,
+        within: str | None = None,
+        local_name: str | None = None,
+        local_iname: str | None = None,
+    ) -> LoopKernel:
+        """Divide a scan into tiles: the sum of each tile, a scan of these sums, and a scan inside of each tile."""
+    def stage_reduction(
+        kernel,
+        inames: str | Sequence[str],
+        within: str | None = None,
+        *,
+        sweep_inames: str | Sequence[str] = (),
+        new_inames: str | Sequence[str] | None = None,
+        default_tag: str | None = None,
+        temporary_name: str | None = None,
+        temporary_address_space: AddressSpace | str = "auto",
+        compute_insn_id: str | None = None,
+    ) -> LoopKernel:
+        """Keep the partial results of a reduction in a temporary: one for each value of *inames*."""
+    def swizzle(
+        kernel, ary_name: str, bits: int | None = None, base: int | None = None, shift: int | None = None
+    ) -> LoopKernel:
+        """Let the elements of each row of a shared array change places, so that columns lie in different banks."""
+    def tag_array_axes(
+        kernel, ary_names: str | Sequence[str], dim_tags: str | Sequence[str] | Mapping[str, str]
+    ) -> LoopKernel:
+        """Say how the axes of arguments or temporaries are stored."""
+    def tag_inames(
+        kernel,
+        iname_to_tag: str | Mapping[str, str] | Sequence[tuple[str, str]],
+        *,
+        force: bool = False,
+        ignore_nonexistent: bool = False,
+    ) -> LoopKernel:
+        """Choose how loops run."""
+    def tag_instructions(kernel, new_tag: str, within: str | None = None) -> LoopKernel:
+        """Give instructions a tag, by which match expressions find them: ``tag:name``."""
+    def tensorize(
+        kernel,
+        insns: str,
+        intrinsic: str | MatrixIntrinsic,
+        *,
+        inames: Mapping[str, str] | None = None,
+        ahead: bool = False,
+    ) -> LoopKernel:
+        """Let whole warps add up products of small matrices by one instruction: tensor cores."""
+    def tile(
+        kernel,
+        lengths: Mapping[str, int],
+        *,
+        outer_tags: Mapping[str, str] | None = None,
+        inner_tags: Mapping[str, str] | None = None,
+        within: str | None = None,
+    ) -> LoopKernel:
+        """Divide several loops of a nest at once: loops over tiles outside, loops inside of a tile inside."""
+    def to_batched(
+        kernel,
+        nbatches: int | str,
+        batch_varying_args: str | Sequence[str],
+        batch_iname_prefix: str = "ibatch",
+        sequential: bool = False,
+    ) -> LoopKernel:
+        """Run the program for each problem of a batch."""
+    def unchecked(
+        kernel, reason: str, claims: str | Sequence[str] = (), arrays: str | Sequence[str] = ()
+    ) -> LoopKernel:
+        """Go on without proofs of legality and of the absence of races, in all that follows."""
+    def unprivatize_temporaries_with_inames(
+        kernel, inames: str | Sequence[str], only_var_names: str | Sequence[str] | None = None
+    ) -> LoopKernel:
+        """Let all iterations of loops share the elements of temporaries that had one for each of them."""
+    def untag_inames(kernel, iname_to_untag: str, tag_type: str | None = None) -> LoopKernel:
+        """Make plain loops of tagged ones."""
+    def vectorize(
+        kernel,
+        iname: str,
+        length: int | None = None,
+        *,
+        outer_iname: str | None = None,
+        inner_iname: str | None = None,
+        outer_tag: str | None = None,
+        slabs: tuple[int, int] = (0, 0),
+        within: str | None = None,
+    ) -> LoopKernel:
+        """Let the iterations of a loop run as the lanes of vectors: wide loads and stores, and what each lane computes."""
+
+add_barrier = Methods.add_barrier
+add_dependency = Methods.add_dependency
+add_dtypes = Methods.add_dtypes
+add_inames_for_unused_hw_axes = Methods.add_inames_for_unused_hw_axes
+add_inames_to_insn = Methods.add_inames_to_insn
+add_nosync = Methods.add_nosync
+add_padding = Methods.add_padding
+add_prefetch = Methods.add_prefetch
+affine_map_inames = Methods.affine_map_inames
+alias_temporaries = Methods.alias_temporaries
+assignment_to_subst = Methods.assignment_to_subst
+assume = Methods.assume
+buffer_array = Methods.buffer_array
+chunk_iname = Methods.chunk_iname
+collect_common_factors_on_increment = Methods.collect_common_factors_on_increment
+concatenate_arrays = Methods.concatenate_arrays
+distribute_loops = Methods.distribute_loops
+duplicate_inames = Methods.duplicate_inames
+exchange_by_shuffle = Methods.exchange_by_shuffle
+expand_subst = Methods.expand_subst
+extract_subst = Methods.extract_subst
+fix_parameters = Methods.fix_parameters
+fold_constants = Methods.fold_constants
+fuse_loops = Methods.fuse_loops
+hoist_reduction_factors = Methods.hoist_reduction_factors
+interchange = Methods.interchange
+join_inames = Methods.join_inames
+make_reduction_inames_unique = Methods.make_reduction_inames_unique
+map_domain = Methods.map_domain
+map_instructions = Methods.map_instructions
+peel = Methods.peel
+pipeline = Methods.pipeline
+precompute = Methods.precompute
+prioritize_loops = Methods.prioritize_loops
+privatize_temporaries_with_inames = Methods.privatize_temporaries_with_inames
+read_once = Methods.read_once
+realize_reduction = Methods.realize_reduction
+realize_scan = Methods.realize_scan
+reduce_atomically = Methods.reduce_atomically
+remove_instructions = Methods.remove_instructions
+remove_unused_arguments = Methods.remove_unused_arguments
+remove_unused_inames = Methods.remove_unused_inames
+rename_argument = Methods.rename_argument
+rename_iname = Methods.rename_iname
+rename_inames = Methods.rename_inames
+rename_inames_in_batch = Methods.rename_inames_in_batch
+replace_instruction_ids = Methods.replace_instruction_ids
+reverse = Methods.reverse
+save_and_reload_temporaries = Methods.save_and_reload_temporaries
+set_argument_order = Methods.set_argument_order
+set_array_axis_names = Methods.set_array_axis_names
+set_instruction_priority = Methods.set_instruction_priority
+set_temporary_address_space = Methods.set_temporary_address_space
+shift = Methods.shift
+simplify_indices = Methods.simplify_indices
+split_array_axis = Methods.split_array_axis
+split_iname = Methods.split_iname
+split_reduction_inward = Methods.split_reduction_inward
+split_reduction_outward = Methods.split_reduction_outward
+split_scan = Methods.split_scan
+stage_reduction = Methods.stage_reduction
+swizzle = Methods.swizzle
+tag_array_axes = Methods.tag_array_axes
+tag_inames = Methods.tag_inames
+tag_instructions = Methods.tag_instructions
+tensorize = Methods.tensorize
+tile = Methods.tile
+to_batched = Methods.to_batched
+unchecked = Methods.unchecked
+unprivatize_temporaries_with_inames = Methods.unprivatize_temporaries_with_inames
+untag_inames = Methods.untag_inames
+vectorize = Methods.vectorize
