@@ -17,33 +17,14 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.trace import Change, Kind, Trace
 from polyloop.transform.base import Applied
+from polyloop.transform.declare import Names, fields_of
 from polyloop.transform.stored import applied_of
 
 __all__ = ["Recipe"]
 
 _NAME: Final = re.compile(r"(?<![\w.])[A-Za-z_]\w*(?![\w:])", re.ASCII)
-_WORDS: Final = frozenset(
-    {
-        "address_space",
-        "default_tag",
-        "dim_tags",
-        "inner_tag",
-        "mem_kind",
-        "new_tag",
-        "order",
-        "outer_tag",
-        "reason",
-        "scope",
-        "suffix",
-        "synchronization_kind",
-        "tag",
-        "tag_type",
-        "temporary_address_space",
-    }
-)
-"""Arguments whose texts name nothing in a kernel."""
-_KEYS: Final = frozenset({"dtypes", "inner_tags", "iname_to_tag", "outer_tags", "tags"})
-"""Arguments of which only the keys do."""
+_WORDS: Final = frozenset({Names.NOTHING, Names.TAG})
+"""Of texts that name nothing in a kernel."""
 _KINDS: Final = frozenset(kind.value for kind in Kind)
 
 
@@ -237,7 +218,7 @@ class Recipe:
         if found := [*self._value_violations(values), *self._name_violations(names)]:
             raise _refusal(kernel, found)
         for number, step in enumerate(self.steps, 1):
-            arguments = _renamed(self._arguments(number, values), names)
+            arguments = _renamed(step, self._arguments(number, values), names)
             present = applied_of(step.transform.name, arguments)
             try:
                 kernel = present.transform(kernel)
@@ -260,7 +241,7 @@ class Recipe:
     def _name_violations(self, names: Mapping[str, str]) -> Iterator[Diagnostic]:
         mentioned: set[str] = set()
         for step in self.steps:
-            _renamed(_plain(step), _Listening(mentioned))
+            _renamed(step, _plain(step), _Listening(mentioned))
         for name in names:
             if name not in mentioned:
                 hints = (f"its steps mention {', '.join(sorted(mentioned))}",)
@@ -356,26 +337,25 @@ class _Listening(dict[str, str]):
         return default
 
 
-def _renamed(arguments: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments of a step with the names of a kernel replaced."""
+def _renamed(step: Applied, arguments: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments of a step with the names of a kernel replaced, where a text names something in it."""
 
     def text(found: re.Match[str]) -> str:
         return str(names.get(found.group(), found.group()))
 
-    def value(given: Any, is_key_only: bool) -> Any:  # noqa: ANN401 - JSON values
+    def value(given: Any, keys: Names | None, values: Names | None) -> Any:  # noqa: ANN401 - JSON values
         if isinstance(given, dict):
-            entries = given.items()
-            return {_NAME.sub(text, key): entry if is_key_only else value(entry, False) for key, entry in entries}
+            return {value(key, keys, keys): value(entry, values, values) for key, entry in given.items()}
         if isinstance(given, list):
-            return [value(entry, is_key_only) for entry in given]
-        return _NAME.sub(text, given) if isinstance(given, str) else given
+            return [value(entry, values, values) for entry in given]
+        return _NAME.sub(text, given) if isinstance(given, str) and values not in _WORDS else given
 
+    declared = fields_of(type(step.transform))
     new = {}
     for name, given in arguments.items():
-        if name in _WORDS:
-            new[name] = given
-        else:
-            new[name] = value(given, name in _KEYS)
+        keys = declared[name].names if name in declared else None
+        keyed = declared[name].keyed if name in declared else None
+        new[name] = value(given, keys, keyed.values if keyed else keys)
     return new
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import polyloop as pl
+from polyloop.transform.base import Applied
 from tests.transform.checking import check, cuda, refused
 from tests.transform.kernels import F, check_matmul, matmul
 
@@ -136,3 +137,15 @@ def test_what_is_no_recipe(text: str) -> None:
     with pytest.raises(pl.TransformError) as caught:
         pl.Recipe.from_json(text)
     assert caught.value.codes == ("bad-trace",)
+
+
+def test_what_names_nothing_in_a_kernel_stays() -> None:
+    """Claims, spellings and the subscripts of an intrinsic are called what they are, whatever a kernel has."""
+    knl = pl.make_kernel("{[races]: 0 <= races < 8}", "order[races] = 2*x[races]")
+    made = pl.add_prefetch(pl.unchecked(knl, "order", claims="order, races", arrays="order"), "x", "races")
+    other = pl.make_kernel("{[i]: 0 <= i < 8}", "y[i] = 2*x[i]")
+    waived, fetched = pl.Recipe.of(made).apply(other, rename={"order": "y", "races": "i"}).trace
+    assert isinstance(waived, Applied)
+    assert isinstance(fetched, Applied)
+    assert waived.transform.given() == {"reason": "order", "claims": ("order", "races"), "arrays": ("y",)}
+    assert fetched.transform.given() == {"var_name": "x", "sweep_inames": ("i",)}

@@ -1,10 +1,12 @@
-"""Random arguments for each registered transform; a test asks for a drawer for each."""
+"""Random arguments for each transform: from its declaration, or from a drawer where that does not say enough."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING
+from functools import partial
+from typing import Any, Final, TypeAlias, get_origin
 
 from polyloop.expr.dtypes import dtype_name
 from polyloop.expr.nodes import array_name, targets_of
@@ -13,8 +15,10 @@ from polyloop.kernel.intrinsic import INTRINSICS
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.proof.obligation import WAIVABLE
 from polyloop.testing.drawing.hostile import HOSTILE
+from polyloop.transform.declare import Names, fields_of
+from polyloop.transform.registry import TRANSFORMS
 
-__all__ = ["DRAWERS", "NOT_DRAWN", "Drawer"]
+__all__ = ["DRAWERS", "Drawer"]
 
 Drawer: TypeAlias = Callable[[random.Random, LoopKernel], dict[str, Any]]
 """Draws arguments for a transform, which may be refused."""
@@ -166,26 +170,8 @@ def _buffer(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return found | _made(rng) | ({"fetch_bounding_box": True} if rng.random() < 0.2 else {})
 
 
-def _distribute(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    ids = [instruction.id for instruction in kernel.instructions]
-    return {"iname": rng.choice(_inames(kernel)), "groups": f"id:{rng.choice(ids)}"}
-
-
-def _duplicate(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    inames = _inames(kernel)
-    found: dict[str, Any] = {"inames": rng.sample(inames, min(len(inames), rng.choice((1, 1, 2))))}
-    if rng.random() < 0.7:
-        found["within"] = f"id:{rng.choice(kernel.instructions).id}"
-    return found
-
-
-def _fuse(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    inames = _inames(kernel)
-    return {"inames": rng.sample(inames, min(len(inames), rng.choice((1, 2, 2, 2))))}
-
-
 def _batch(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    return {"batches": {f"b{rng.randint(0, 99)}": _fuse(rng, kernel)["inames"]}}
+    return {"batches": {f"b{rng.randint(0, 99)}": _some(rng, kernel, rng.choice((1, 2, 2, 2)))}}
 
 
 def _shift(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
@@ -203,18 +189,9 @@ def _chunk(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return found | {"num_chunks": rng.choice((1, 2, 3, 4))}
 
 
-def _join(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    return {"inames": _some(rng, kernel, 2)}
-
-
 def _some(rng: random.Random, kernel: LoopKernel, most: int) -> list[str]:
     inames = _inames(kernel)
     return rng.sample(inames, min(len(inames), most))
-
-
-def _interchange(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    first, *rest = _some(rng, kernel, 2)
-    return {"first": first, "second": rest[0] if rest else "j"}
 
 
 def _pipeline(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
@@ -233,10 +210,6 @@ def _peel(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"iname": rng.choice(_inames(kernel)), "front": rng.choice((0, 1, 2)), "back": rng.choice((0, 1))}
 
 
-def _one_iname(name: str) -> Drawer:
-    return lambda rng, kernel: {name: rng.choice(_inames(kernel))}
-
-
 def _same_name(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     old = _some(rng, kernel, rng.choice((1, 2)))
     if rng.random() < 0.5:
@@ -250,17 +223,9 @@ def _mapped(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"old_inames": old, "new_inames": ["u", "v"][: len(old)], "equations": equations[: len(old)]}
 
 
-def _more_inames(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    return {"inames": [rng.choice(_inames(kernel))], "insn_match": f"id:{rng.choice(kernel.instructions).id}"}
-
-
 def _temporaries(rng: random.Random, kernel: LoopKernel) -> list[str]:
     names = list(kernel.temporaries) or ["t0"]
     return rng.sample(names, min(len(names), 2))
-
-
-def _one_temporary(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    return {"temporary_name": _temporaries(rng, kernel)[0]}
 
 
 def _tensorize(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
@@ -268,32 +233,10 @@ def _tensorize(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"insns": f"id:{rng.choice(kernel.instructions).id}", "intrinsic": name}
 
 
-def _alias(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    return {"names": _temporaries(rng, kernel)}
-
-
-def _privatize(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    found: dict[str, Any] = {"privatizing_inames": _some(rng, kernel, rng.choice((1, 1, 2)))}
-    return found | ({"only_var_names": _temporaries(rng, kernel)[:1]} if rng.random() < 0.6 else {})
-
-
-def _unprivatize(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    return {"inames": _some(rng, kernel, 1)}
-
-
-def _remove(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    return {"insn_ids": [rng.choice(kernel.instructions).id]}
-
-
 def _argument(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     """Draw an array whose contents may be anything: others are known by their names."""
     names = [a.name for a in kernel.arguments if a.name not in ("n", "nnz", "idx", "cols", "rowptr")]
     return {"old_name": rng.choice(names or ["x"]), "new_name": _new_name(rng, "z")}
-
-
-def _order(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    names = [argument.name for argument in kernel.arguments]
-    return {"arg_names": rng.sample(names, min(len(names), 2))}
 
 
 def _instruction_tag(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
@@ -383,10 +326,6 @@ def _axis_names(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"ary_names": name, "dim_names": [f"axis{number}" for number in range(len(arrays[name].shape or ()))]}
 
 
-def _read_once(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    return {"ary_names": rng.choice(list(kernel.arrays()))}
-
-
 def _collect(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return {"var_name": _temporaries(rng, kernel)[0]} | ({"vary_by_axes": [0]} if rng.random() < 0.3 else {})
 
@@ -395,10 +334,6 @@ def _extract(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     del kernel
     template, parameters = rng.choice((("x[p]", "p"), ("y[p]", "p"), ("a[p, q]", "p, q"), ("2*x[p]", "p")))
     return {"subst_name": f"g{rng.randint(0, 9)}", "template": template, "parameters": parameters}
-
-
-def _assigned(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    return {"lhs_name": _temporaries(rng, kernel)[0]}
 
 
 def _split_reduction(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
@@ -421,10 +356,6 @@ def _stage_reduction(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return found | ({"sweep_inames": _sweep(rng, kernel)} if rng.random() < 0.3 else {})
 
 
-def _expand(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    return _within(rng, kernel, 0.5)
-
-
 def _waiver(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     found: dict[str, Any] = {"reason": "brute force judges it"}
     if rng.random() < 0.5:
@@ -432,15 +363,6 @@ def _waiver(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     if rng.random() < 0.3:
         found["arrays"] = rng.choice(list(kernel.arrays()))
     return found
-
-
-def _nothing(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    del rng, kernel
-    return {}
-
-
-def _scan(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
-    return {"sweep_iname": rng.choice(_inames(kernel))} if rng.random() < 0.3 else {}
 
 
 def _split_scan(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
@@ -455,61 +377,74 @@ def _split_scan(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     return found if tag is None else {**found, "outer_tag": tag}
 
 
-DRAWERS: Final[Mapping[str, Drawer]] = {
+_TAGS: Final = ("g.0", "g.1", "l.0", "l.1", "unr", "ilp")
+_KNOWN: Final[Mapping[Names | None, Callable[[LoopKernel], Sequence[str]]]] = {
+    Names.INAME: _inames,
+    Names.ARRAY: lambda kernel: list(kernel.arrays()),
+    Names.TEMPORARY: lambda kernel: list(kernel.temporaries) or ["t0"],
+    Names.ARGUMENT: lambda kernel: [argument.name for argument in kernel.arguments] or ["x"],
+    Names.RULE: lambda kernel: sorted(kernel.substitutions) or ["f"],
+    Names.INSTRUCTION: lambda kernel: [instruction.id for instruction in kernel.instructions],
+    Names.MATCH: lambda kernel: [f"id:{instruction.id}" for instruction in kernel.instructions],
+    Names.TAG: lambda _: _TAGS,
+}
+_LEFT_OUT: Final = 0.75
+"""So often is an argument left out that may be."""
+
+
+def _declared(name: str, rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+    """Draw arguments from the declaration of a transform: names of what its fields name."""
+    found: dict[str, Any] = {}
+    for entry in fields_of(TRANSFORMS[name]).values():
+        is_needed = entry.default is MISSING
+        if not is_needed and rng.random() < _LEFT_OUT:
+            continue
+        if entry.names in _KNOWN:
+            known = _KNOWN[entry.names](kernel)
+            known = [one for one in known if one not in found.values()] or known
+            drawn = rng.sample(known, min(len(known), rng.choice((1, 2, 2))))
+            found[entry.name] = drawn if get_origin(entry.plain) is tuple else drawn[0]
+        elif entry.names is Names.NEW:
+            found[entry.name] = _new_name(rng, "d")
+        elif entry.plain is bool:
+            found[entry.name] = rng.random() < 0.5
+        else:
+            assert not is_needed, f"the fields of {name} do not say enough: give it a drawer"
+    return found
+
+
+_OWN: Final[Mapping[str, Drawer]] = {
     "add_barrier": _barrier,
     "add_dependency": _dependency,
     "add_dtypes": _types,
-    "add_inames_for_unused_hw_axes": _nothing,
-    "add_inames_to_insn": _more_inames,
     "add_nosync": _nosync,
     "add_padding": _pad,
     "add_prefetch": _prefetch,
     "affine_map_inames": _mapped,
-    "alias_temporaries": _alias,
-    "assignment_to_subst": _assigned,
     "assume": _assume,
     "buffer_array": _buffer,
     "chunk_iname": _chunk,
     "collect_common_factors_on_increment": _collect,
     "concatenate_arrays": _concatenate,
-    "distribute_loops": _distribute,
-    "duplicate_inames": _duplicate,
-    "expand_subst": _expand,
     "extract_subst": _extract,
     "fix_parameters": _fix,
-    "fold_constants": _nothing,
-    "fuse_loops": _fuse,
-    "hoist_reduction_factors": _expand,
-    "interchange": _interchange,
-    "join_inames": _join,
-    "make_reduction_inames_unique": _nothing,
     "map_domain": _map,
     "map_instructions": _instructions,
     "peel": _peel,
     "pipeline": _pipeline,
     "precompute": _precompute,
     "prioritize_loops": _reorder,
-    "privatize_temporaries_with_inames": _privatize,
     "realize_reduction": _realize_reduction,
-    "realize_scan": _scan,
     "reduce_atomically": _split_reduction,
-    "remove_instructions": _remove,
-    "remove_unused_arguments": _nothing,
-    "remove_unused_inames": _nothing,
     "rename_argument": _argument,
     "rename_iname": _rename,
     "rename_inames": _same_name,
     "rename_inames_in_batch": _batch,
     "replace_instruction_ids": _ids,
-    "read_once": _read_once,
-    "reverse": _one_iname("iname"),
-    "save_and_reload_temporaries": _nothing,
-    "set_argument_order": _order,
     "set_array_axis_names": _axis_names,
     "set_instruction_priority": _priority,
     "set_temporary_address_space": _space,
     "shift": _shift,
-    "simplify_indices": _nothing,
     "split_array_axis": _split_axis,
     "split_iname": _split,
     "split_reduction_inward": _split_reduction,
@@ -517,19 +452,16 @@ DRAWERS: Final[Mapping[str, Drawer]] = {
     "split_scan": _split_scan,
     "stage_reduction": _stage_reduction,
     "swizzle": _swizzle,
-    "exchange_by_shuffle": _one_temporary,
     "tag_array_axes": _tag_axes,
     "tag_inames": _tag,
     "tag_instructions": _instruction_tag,
     "tensorize": _tensorize,
     "tile": _tile,
     "to_batched": _batched,
-    "unprivatize_temporaries_with_inames": _unprivatize,
     "unchecked": _waiver,
-    "untag_inames": _one_iname("iname_to_untag"),
     "vectorize": _vectors,
 }
-"""By the name of the transform."""
+"""Drawers of transforms whose arguments are more than names of what a kernel has, or have to fit one another."""
 
-NOT_DRAWN: Final[Mapping[str, str]] = {}
-"""Transforms that have no drawer, and why."""
+DRAWERS: Final[Mapping[str, Drawer]] = {name: _OWN.get(name) or partial(_declared, name) for name in TRANSFORMS}
+"""By the name of the transform."""

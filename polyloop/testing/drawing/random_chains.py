@@ -55,7 +55,7 @@ _WEIGHT: Final = 4
 
 def random_step(rng: random.Random, kernel: LoopKernel) -> Step:
     """Return one random call of a transform, which may be refused."""
-    names = [name for name in DRAWERS if name in FUNCTIONS]
+    names = list(DRAWERS)
     if not kernel.substitutions and rng.random() < 0.9:
         names.remove("precompute")
     if not kernel.temporaries and rng.random() < 0.9:
