@@ -384,7 +384,7 @@ def _outside(
     """
     known = _known_outside(kernel)
     domain, data = runs
-    key = (id(domain), data, statement.inames, access.indices, (*shape,))
+    key = (id(domain), data, statement.inames, access.indices, access.computed, (*shape,))
     if key not in known:
         known[key] = (domain, tuple(_found_outside(kernel, statement, access, shape, runs)))
     return known[key][1]

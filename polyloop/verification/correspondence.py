@@ -56,6 +56,10 @@ class Comparison:
         assert found is not None, f"{statement.name} combines partial results, as no statement of the program does"
         return found
 
+    def stands_for(self, statement: Placed, reference: Placed) -> bool:
+        """Return whether *reference* is what *statement*, a copy, plays the part of."""
+        return self._counterpart(statement) is reference
+
     def combines(self, statement: Placed) -> bool:
         """Return whether *statement*, a copy, begins or collects what the program has no accumulator for.
 
@@ -235,8 +239,7 @@ def original_leaves(comparison: Comparison, origin: Copy | Partial) -> list[tupl
 def copies(comparison: Comparison, reference: Placed) -> Iterator[Placed]:
     """Yield the transformed statements that execute instances of *reference*."""
     for statement in _copies_by_instruction(comparison.new).get(reference.lowered.instruction.id, ()):
-        partial = statement.lowered.role == "combine" or comparison.combines(statement)
-        if not partial and comparison.counterpart(statement) is reference:
+        if statement.lowered.role != "combine" and comparison.stands_for(statement, reference):
             yield statement
 
 

@@ -219,12 +219,13 @@ def _differences(
         counterpart = comparison.counterpart(writer)
         looking_at(*read, writer, writer.lowered.writes_to(read[1].array)[0])
         used = relation.intersect_domain(to_reference.domain())  # what a scan adds for nobody may be anything
-        got = used.apply_range(reference_map(writer, counterpart))
+        meaning = reference_map(writer, counterpart)
+        got = used.apply_range(meaning)
         allowed = [link for source, link in wanted if source is counterpart]
         expected_map = to_reference.apply_range(allowed[0]) if allowed else None
         wrong = got if expected_map is None else got.subtract(expected_map)
         if not wrong.is_empty():
-            bad = relation.intersect_domain(wrong.domain())
+            bad = used.intersect(wrong.apply_range(meaning.reverse()))
             yield _wrong_source(comparison, read, writer, bad, original, wanted, wanted_initial, to_reference)
             return
 
@@ -371,7 +372,7 @@ def _missed(
     for writer, link in wanted:
         lost = to_reference.apply_range(link)
         for source, relation in sources:
-            if comparison.counterpart(source) is writer:
+            if comparison.stands_for(source, writer):
                 lost = lost.subtract(relation.apply_range(reference_map(source, writer)))
         if not lost.is_empty():
             at, before = pair(lost, reader, writer)

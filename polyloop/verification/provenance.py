@@ -467,7 +467,7 @@ class _Walk:
         if lowered.role == "init" or (theirs.of_states and not mine.of_states):
             self.reduction(inside, wanted, lowered.rhs)
         elif not isinstance(lowered.instruction.origin, Evaluation):
-            if self.comparison.combines(statement) or self.comparison.counterpart(statement) is not wanted:
+            if not self.comparison.stands_for(statement, wanted):
                 self.differ(at, wanted.lowered.lhs, lowered.lhs)
         else:
             self.match(_At(wanted, inside.reader, inside.steps, True), wanted.lowered.rhs, lowered.rhs)

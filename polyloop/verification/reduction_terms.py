@@ -198,7 +198,7 @@ def _results(comparison: Comparison, reference: Placed) -> Iterator[tuple[Placed
     new = comparison.new
     for name in new.program.accumulators:
         own = next(s for s in writers_of(new, name) if s.lowered.role != "init")
-        if isinstance(own.lowered.instruction.origin, Copy) and comparison.counterpart(own) is reference:
+        if isinstance(own.lowered.instruction.origin, Copy) and comparison.stands_for(own, reference):
             for statement, access in readers_of(new, name):
                 if statement.lowered.instruction is own.lowered.instruction and statement.lowered.role == "plain":
                     yield statement, access
@@ -247,7 +247,7 @@ def _free(comparison: Comparison, reference: Placed) -> frozenset[str]:
         origin = lowered.instruction.origin
         if not isinstance(origin, Copy | Partial) or origin.instruction != reference.lowered.instruction.id:
             continue
-        if lowered.role not in ("plain", "init") and comparison.counterpart(statement) is reference:
+        if lowered.role not in ("plain", "init") and comparison.stands_for(statement, reference):
             free |= free_inames(statement, reference)
     return free.difference(reference.lowered.own)
 
@@ -345,7 +345,7 @@ class _Terms:
         lowered, origin = update.lowered, update.lowered.instruction.origin
         if isinstance(lowered.rhs, p.Variable | p.Subscript) and self.holds_parts(array_name(lowered.rhs)):
             return self.of(update, next(read for read in lowered.reads if read.array == array_name(lowered.rhs)))
-        if not isinstance(origin, Copy | Partial) or self.comparison.counterpart(update) is not self.reference:
+        if not isinstance(origin, Copy | Partial) or not self.comparison.stands_for(update, self.reference):
             raise self.refused(f"'{lowered.instruction.id}' combines other terms")
         known = {*update.lowered.inames, *update.lowered.fixed, *parameters_of(update.domain)}
         forms = [form for x in self.names if (form := origin.forms.get(x)) is not None and form.names() <= known]

@@ -343,7 +343,7 @@ def _same_value(
     assert array == wanted.array, f"read {wanted.array} became a read of {array}"
     looking_at(statement, leaf.access, original, wanted)
     site = (statement.lowered.instruction.site(),)
-    moved = comparison.combines(statement) or comparison.counterpart(statement) is not original
+    moved = not comparison.stands_for(statement, original)
     operation = original.lowered.operation
     if moved and operation is not None and operation.ordered:
         yield _not_proven(f"the order of the terms of '{operation}' is lost where they are computed ahead", site)

@@ -130,3 +130,16 @@ def test_an_atomic_exchange_hides_what_was_there() -> None:
     knl = pl.make_kernel("{[i, j]: 0 <= i, j < 4}", text, data)
     with pytest.raises(pl.TransformError):
         pl.reverse(knl, "j")
+
+
+def test_the_write_that_a_refusal_names_is_a_wrong_one() -> None:
+    """Seed 80400617: of the writes that may reach a read, the one that should was named."""
+    text = "t[i] = x[j]\nt[i] = t[i] + x[i] {atomic}"
+    data = [pl.GlobalArg("x", F, shape="n"), pl.TemporaryVariable("t", F, "n", pl.AddressSpace.GLOBAL), ...]
+    knl = pl.make_kernel("{[i, j]: 0 <= i, j < n}", text, data, silenced_warnings="*")
+    knl = pl.unchecked(knl, "the order is looked at", claims="races")
+    with pytest.raises(pl.TransformError) as refused:
+        pl.split_iname(knl, "j", 4, inner_tag="l.0")
+    (finding,) = refused.value.found
+    one, other = (note[note.index("(i=0, j=") :] for note in finding.notes)
+    assert one != other

@@ -413,3 +413,15 @@ def test_segments_of_vectors() -> None:
 
 
 # }}}
+
+
+@pytest.mark.parametrize("name", ["a", "b", "result"])
+def test_inames_have_the_names_that_operations_use(name: str) -> None:
+    """Seed 80802987: the type of an iname ``b`` was that of the second operand, ``b``."""
+    rows_of = f"{{[i, {name}]: 0 <= i < m and 0 <= {name} < n}}"
+    x = np.array([[1.5, 4.25, 4.25, 0.5], [-1.5, 0.25, 9.5, -7.0]])
+    found = rows(f"w[i] = argmax({name}, x[i, {name}], {name}).index", np.float64, rows_of)
+    check(found, {"x": x}, {"w": np.array([1, 2], np.int32)})
+    own = Operation("plus", "a + b/2", neutral=0)
+    summed = rows(f"w[i] = reduce(plus, {name}, x[i, {name}])", np.float64, rows_of, [own])
+    check(summed, {"x": x}, {"w": x.sum(axis=1) / 2})

@@ -448,3 +448,16 @@ def test_partial_sums_that_no_loop_changes_are_shared(term: str) -> None:
     given = {"a": rng.integers(0, 9, (5, 5)).astype(np.float64), "b": rng.integers(0, 9, 5).astype(np.float64), "n": 5}
     expected = pl.interpret(knl, **given)["o"]
     np.testing.assert_array_equal(pl.compile(knl, target=pl.CTarget())(**given)["o"], expected)
+
+
+def test_a_sum_in_stages_beside_a_scan() -> None:
+    """Seed 81801898: the sum combines partial results, as no statement of the program does."""
+    text = "s[0] = sum(j, a[j])\n<> t = sum(k, a[k]) {inames=i}\nb[i] = t"
+    data = [pl.GlobalArg("a, b", F, shape="n"), pl.GlobalArg("s", F, shape="1"), ...]
+    knl = pl.make_kernel(["{[i]: 0 <= i < n}", "{[j]: 0 <= j < n}", "{[k]: 0 <= k <= i}"],
+                         text, data)  # fmt: skip
+    knl = pl.split_reduction_inward(pl.split_iname(knl, "j", 2), "j_inner")
+    knl = pl.realize_scan(knl)
+    for n in (1, 2, 9):
+        (a,) = vectors(n, 1)
+        check(knl, {"a": a}, {"b": np.cumsum(a), "s": a.sum().reshape(1)})

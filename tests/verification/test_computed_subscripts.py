@@ -234,3 +234,17 @@ def test_random_subscripts_are_judged_as_by_enumeration() -> None:
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_random_subscripts_are_judged_as_by_enumeration_at_length(seed: int) -> None:
     compare(seed, 400)
+
+
+@pytest.mark.parametrize("first", ["i & 7", "(i + 4) & 7", "min(i, 7)", "i % 5"])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_each_subscript_of_one_array_is_looked_at_by_itself(first: str, *, swapped: bool) -> None:
+    """Seed 80600742: of two subscripts of arrays of one shape, the second had what was found of the first."""
+    parts = [f"x[{first}]", "z[min(n + 2 - i, 6)]"]
+    text = f"y[i] = {' + '.join(reversed(parts) if swapped else parts)}"
+    data = [pl.GlobalArg("x, z", np.float32, shape="2*n + 8"), pl.GlobalArg("y", np.float32, shape="16"), ...]
+    knl = pl.make_kernel("{[i]: 0 <= i < 10}", text, data)
+    assert any("z[min(n + 2 - i, 6)] stays inside z" in message for message in checks(knl))
+    with pytest.raises(pl.ArgumentError) as refused:
+        pl.compile(knl, target=pl.CTarget())(x=np.zeros(18, np.float32), z=np.zeros(18, np.float32), n=5)
+    assert refused.value.codes == ("out-of-bounds",)

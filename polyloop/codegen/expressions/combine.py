@@ -102,6 +102,6 @@ def _source(expressions: Expressions, operation: Operation, dtype: np.dtype[np.g
 def function_scope(scope: Scope, dtypes: Mapping[str, np.dtype[np.generic]]) -> Scope:
     """Return the scope of a function of variables with these *dtypes*, which shares what the program declares."""
     return replace(
-        scope, divisibility={}, values={}, dtypes=dtypes, arrays={}, storage={}, expanded={},
-        bounds=frozenset(), used=set(), table_names={},
+        scope, divisibility={}, values={}, dtypes=dtypes, value_dtypes={}, arrays={}, storage={}, expanded={},
+        bounds=frozenset(), used=set(), table_names={}, split={},
     )  # fmt: skip

@@ -281,7 +281,7 @@ def _instructions(rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     base = kernel if kernel.reference is None else kernel.reference.kernel
     names = base.temporaries.keys()
     setting = [i for i in base.instructions if not any(array_name(t) in names for t in targets_of(i.assignee))]
-    chosen = rng.choice(setting or base.instructions[:1])
+    chosen = rng.choice(setting or base.instructions[:1] or kernel.instructions)
     left, right = show(chosen.assignee), show(chosen.expression)
     if not setting:
         return {"instructions": {chosen.id: f"{left} = {right}"}}

@@ -55,6 +55,8 @@ _WEIGHT: Final = 4
 
 def random_step(rng: random.Random, kernel: LoopKernel) -> Step:
     """Return one random call of a transform, which may be refused."""
+    if not kernel.instructions:  # and most have nothing to draw from
+        return Step("remove_unused_arguments", DRAWERS["remove_unused_arguments"](rng, kernel))
     names = list(DRAWERS)
     if not kernel.substitutions and rng.random() < 0.9:
         names.remove("precompute")
