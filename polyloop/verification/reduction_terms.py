@@ -183,7 +183,7 @@ def _other_terms(comparison: Comparison, reference: Placed) -> Iterator[Diagnost
     users = list(_results(comparison, reference))
     if not users:
         yield _not_shown(reference, "no instruction is seen to use its results")
-    terms = _Terms(comparison, reference)
+    terms = _Terms(comparison, reference, _names(comparison, reference, shared))
     for user, access in users:
         looking_at(user, access, reference)
         try:
@@ -252,9 +252,8 @@ def _free(comparison: Comparison, reference: Placed) -> frozenset[str]:
     return free.difference(reference.lowered.own)
 
 
-def _names(comparison: Comparison, reference: Placed) -> tuple[str, ...]:
+def _names(comparison: Comparison, reference: Placed, shared: frozenset[str]) -> tuple[str, ...]:
     """Return the inames that tell terms of different values apart: loops that change none are not among them."""
-    shared = _free(comparison, reference)
     for name in reference.dims:
         if name not in reference.lowered.own and not any(_changing(comparison, reference, shared | {name})):
             shared |= {name}
@@ -292,12 +291,12 @@ class _Terms:
     change it: it is known by ``names``, and ``whole`` leads to it from the instance.
     """
 
-    def __init__(self, comparison: Comparison, reference: Placed) -> None:
+    def __init__(self, comparison: Comparison, reference: Placed, names: tuple[str, ...]) -> None:
         self.comparison = comparison
         self.new = comparison.new
         self.reference = reference
         self.operation = _operation(reference)
-        self.names = _names(comparison, reference)
+        self.names = names
         self.whole = map_from_forms(reference.domain, reference.dims, [Affine.variable(x) for x in self.names])
         self.depth = max(len(place) for place in self.new.program.places.values())
 
