@@ -40,6 +40,7 @@ from polyloop.codegen.renaming import Spelt, names_of, spell
 from polyloop.codegen.scope import Names, Scope
 from polyloop.codegen.tables import table_text, table_violations
 from polyloop.codegen.tree.c_ast import Block, Group
+from polyloop.codegen.tree.c_expr import Literal, Name
 from polyloop.codegen.tree.cprinter import print_block
 from polyloop.codegen.tree.divergence import refuse_divergent
 from polyloop.codegen.tree.indices import Indices
@@ -487,8 +488,8 @@ class _Program:
     def _first_text(self, axis: GridAxis, scope: Scope) -> str:
         show = partial(form_text, scope=scope, context=self.context)
         extreme = scope.index_extreme
-        text = extreme("min", [extreme("max", [show(form).text for form in forms]) for forms in axis.lower])
-        return text if text.isidentifier() or text.isdigit() else f"({text})"
+        first = extreme("min", [extreme("max", [show(form) for form in forms]) for forms in axis.lower])
+        return first.text if isinstance(first, Name | Literal) else f"({first})"
 
     def _host_text(self, functions: Sequence[_Function]) -> str:
         launches = [function.launch for function in functions]

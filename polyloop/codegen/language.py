@@ -96,7 +96,7 @@ class Language:
         Call of each native atomic update, by ``(operation, NumPy name of the type)``; its fields are the element and
         the value. What is missing becomes a loop around ``atomicCAS``.
     shuffle
-        Call by which the lanes of ``{mask}`` read a variable ``{value}`` of ``{lane}``; empty if there is none.
+        Function by which the lanes of a mask read a variable of a lane: mask, variable, lane; empty if there is none.
     warp_reductions
         Call of each operation that a whole warp carries out at once, by ``(operation, NumPy name of the type)``; its
         fields are the mask of the lanes and the value.  What is missing is done by shuffles.
@@ -159,7 +159,7 @@ class Language:
     full_blocks: bool = True
     """Whether blocks inside of arrays have a text of their own, without tests."""
     load_once: str = ""
-    """Load through ``{pointer}`` that caches need not keep, for numbers of 4 and 8 bytes and vectors of these."""
+    """Function that loads through a pointer what caches need not keep: numbers of 4 and 8 bytes, vectors of these."""
 
     @property
     def has_axes(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Final
 
 from polyloop.codegen.language import Language
 from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Block, Carve, Declare, Sync, Union
 from polyloop.codegen.tree.declare import declare_private, declare_shared
 from polyloop.codegen.tree.fold_initial_value import begun
@@ -84,5 +85,5 @@ def _declaration(storage: Storage, scope: Scope, launch: Launch) -> Declare:
     if storage.address_space is not AddressSpace.GLOBAL and storage.name in scope.aligned:
         qualifier += f"{scope.language.aligned.format(bytes=scope.aligned[storage.name])} "
     dims = threads + storage.dims
-    value = ("{}" if dims else "0") if storage.cleared else None
+    value = (c.Raw("{}") if dims else c.integer(0)) if storage.cleared else None
     return Declare(scope.ctype(storage.dtype), storage.name, dims, value, qualifier)

@@ -12,7 +12,9 @@ import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.codegen.program import SplitArray
-from polyloop.codegen.scope import Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
@@ -89,15 +91,15 @@ def part_reference(
     scope: Scope,
     name: str,
     indices: Sequence[Expression],
-    index: Callable[[Expression], Text],
-    address: Callable[[Sequence[Expression], Sequence[Expression], Expression, Sequence[Expression]], str],
-) -> str:
-    """Return the text of an element of an array that is passed in parts: ``a_s1[i]``, ``a[i].x``.
+    index: Callable[[Expression], Code],
+    address: Callable[[Sequence[Expression], Sequence[Expression], Expression, Sequence[Expression]], Code],
+) -> Code:
+    """Return an element of an array that is passed in parts: ``a_s1[i]``, ``a[i].x``.
 
     Parameters
     ----------
     index, address
-        Give the text of a subscript, and of the place that subscripts, strides and an offset [elements] describe.
+        Give a subscript, and the place that subscripts, strides and an offset [elements] describe.
 
     Raises
     ------
@@ -113,12 +115,14 @@ def part_reference(
     )
     own, strides, shape = ([part[k] for k in kept] for part in (indices, array.strides, array.shape or ()))
     place = address(own, strides, split.array.offset, shape)
-    return f"{split.parts[number or 0]}[{place}]{'' if field is None else '.' + 'xyzw'[field]}"
+    found = c.Subscript(c.Name(split.parts[number or 0]), place)
+    return found if field is None else c.Member(found, "xyzw"[field])
 
 
-def _number(scope: Scope, split: SplitArray, axis: int, index: Expression, text: Text) -> int:
-    if text.text.isdigit():
-        return int(text.text)
+def _number(scope: Scope, split: SplitArray, axis: int, index: Expression, found: Code) -> int:
+    number = c.integer_of(found)
+    if number is not None and number >= 0:
+        return number
     names = sorted(variables(index))
     if not scope.values.keys() >= set(names):
         hint = f"only constants and unrolled loop variables can stand there: tag axis {axis} N0, or use if(..)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from polyloop.codegen.loops.rows import Divisibility
 from polyloop.codegen.names import Spelling
 from polyloop.codegen.program import SplitArray
 from polyloop.codegen.structs import struct_source
+from polyloop.codegen.tree.c_expr import Apply, Cast, Code, Name, element, integer, integer_of, value_of
 from polyloop.codegen.tree.indices import Indices
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.dtypes import as_real, is_complex
@@ -27,24 +28,9 @@ from polyloop.kernel.arrays import ArrayArg
 from polyloop.schedule.plan import Storage
 from polyloop.verification.addresses import WideAccess
 
-__all__ = ["ATOM", "PRODUCT", "SUM", "UNARY", "Chain", "Names", "Scope", "Text"]
+__all__ = ["Chain", "Names", "Scope"]
 
-SUM: Final = 10
-PRODUCT: Final = 11
-UNARY: Final = 12
-ATOM: Final = 13
 _INDEX_DTYPES: Final[Mapping[int, np.dtype[np.generic]]] = {32: np.dtype("int32"), 64: np.dtype("int64")}
-
-
-class Text(NamedTuple):
-    """A C expression and how tightly its outermost operator binds (:data:`ATOM` most)."""
-
-    text: str
-    level: int = ATOM
-
-    def within(self, level: int) -> str:
-        """Return the text, in parentheses if it binds less tightly than *level*."""
-        return self.text if self.level >= level else f"({self.text})"
 
 
 class Names:
@@ -309,40 +295,47 @@ class Scope:
         self.used.add(name)
         return self.values.get(name, name)
 
-    def bound_variable(self, name: str) -> Text:
-        """Return the value of a bound variable as an operand of index arithmetic."""
-        text = name + "".join(f"[{self.variable(axis)}]" for axis in self.expanded.get(name, ()))
-        if self.dtypes[name] == self.index_dtype or self.index_bits == 32:
-            return Text(text)
-        return Text(f"({self.index_type}){text}", UNARY)
+    def value(self, name: str) -> Code:
+        """Return what an iname, axis or parameter is."""
+        return value_of(self.variable(name))
 
-    def call(self, operation: str, dtype: np.dtype[np.generic], *arguments: str) -> Text:
+    def of_thread(self, variable: Code, name: str) -> Code:
+        """Return a thread's own element of *variable* where the C target keeps *name* once per thread."""
+        return element(variable, *map(self.value, self.expanded.get(name, ())))
+
+    def bound_variable(self, name: str) -> Code:
+        """Return the value of a bound variable as an operand of index arithmetic."""
+        own = self.of_thread(Name(name), name)
+        return own if self.dtypes[name] == self.index_dtype or self.index_bits == 32 else Cast(self.index_type, own)
+
+    def call(self, operation: str, dtype: np.dtype[np.generic], *arguments: Code) -> Code:
         """Return a call of a helper function, one of :data:`polyloop.codegen.helpers.OPERATIONS`."""
         builtin = self.language.extremes.get((operation, dtype.name))
         if builtin is None:
             builtin = f"{operation}_{dtype.name}"
             self.shared_helper(builtin, builtin, lambda: self._operation_source(operation, dtype))
-        return Text(f"{builtin}({', '.join(arguments)})")
+        return Apply(builtin, arguments)
 
     def _operation_source(self, operation: str, dtype: np.dtype[np.generic]) -> str:
         ctype, unsigned = self.ctype(dtype), self.language.types["uint64" if dtype.itemsize == 8 else "uint32"]
         signature = f"{self.language.helper} {ctype}"
         return helper_source(operation, f"{operation}_{dtype}", signature, ctype, unsigned, dtype)
 
-    def index_extreme(self, operation: str, texts: Iterable[str]) -> str:
+    def index_extreme(self, operation: str, parts: Iterable[Code]) -> Code:
         """Return the ``min`` or ``max`` of index expressions, without repetitions."""
-        distinct = list(dict.fromkeys(texts))
-        numbers = [int(t) for t in distinct if t.lstrip("-").isdigit()]
+        distinct = list(dict.fromkeys(parts))
+        numbers = [number for part in distinct if (number := integer_of(part)) is not None]
         if len(numbers) > 1:
-            best = str(min(numbers) if operation == "min" else max(numbers))
-            distinct = list(dict.fromkeys(best if t.lstrip("-").isdigit() else t for t in distinct))
+            best = integer(min(numbers) if operation == "min" else max(numbers))
+            distinct = list(dict.fromkeys(part if integer_of(part) is None else best for part in distinct))
         result = distinct[0]
-        for text in distinct[1:]:
-            result = self.call(operation, self.index_dtype, *map(self._widened, (result, text))).text
+        for part in distinct[1:]:
+            result = self.call(operation, self.index_dtype, self._widened(result), self._widened(part))
         return result
 
-    def _widened(self, text: str) -> str:
-        return f"{text}LL" if self.index_bits == 64 and text.lstrip("-").isdigit() else text
+    def _widened(self, code: Code) -> Code:
+        number = integer_of(code) if self.index_bits == 64 else None
+        return code if number is None else integer(number, "LL")
 
 
 def _operand(dtype: np.dtype[np.generic] | None, other: np.dtype[np.generic] | None) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pymbolic.primitives as p
 
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Verbatim
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.errors import CodegenError, Diagnostic
 from polyloop.expr.nodes import CText, Expression, array_name, targets_of
 from polyloop.expr.promotion import settle
@@ -35,14 +35,14 @@ def verbatim(expressions: Expressions, statement: Statement, context: Context) -
     for wanted, access in zip(text.touched, accessed, strict=True):
         _check(scope, statement, wanted, array_name(access))
     expressions.reads = set()
-    values: list[tuple[np.dtype[np.generic], str, str]] = []
+    values: list[tuple[np.dtype[np.generic], str, Code]] = []
     for name, value in zip(text.names, text.values, strict=True):
         if isinstance(value, p.Variable) and _is_array(scope, value.name):
             _check(scope, statement, name, value.name)
             whole.add(value.name)
             continue
-        rendered = expressions.value(value, context).text
-        if rendered != name:
+        rendered = expressions.value(value, context)
+        if rendered != c.Name(name):
             if scope.spelling_of.local(name) != name:
                 raise _refused(scope, statement, name, "that means something else in C")
             values.append((_dtype(scope, value), name, rendered))
@@ -50,14 +50,15 @@ def verbatim(expressions: Expressions, statement: Statement, context: Context) -
     return Verbatim(tuple(_constants(scope, values)), text.code, statement.instruction, uses)
 
 
-def _constants(scope: Scope, values: list[tuple[np.dtype[np.generic], str, str]]) -> list[tuple[str, str, str]]:
+def _constants(scope: Scope, values: list[tuple[np.dtype[np.generic], str, Code]]) -> list[tuple[str, str, Code]]:
     """Return type, name and value of each constant; what is defined in terms of a name that changes comes first."""
     hidden = {name for _, name, _ in values}
-    if all(hidden.isdisjoint(re.findall(r"[A-Za-z_]\w*", text)) for _, _, text in values):
-        return [(scope.ctype(dtype), name, text) for dtype, name, text in values]
+    if all(hidden.isdisjoint(c.words(value)) for _, _, value in values):
+        return [(scope.ctype(dtype), name, value) for dtype, name, value in values]
     copies = [scope.names.fresh(f"{name}_value") for _, name, _ in values]
-    first = [(scope.ctype(dtype), copy, text) for (dtype, _, text), copy in zip(values, copies, strict=True)]
-    return first + [(scope.ctype(dtype), name, copy) for (dtype, name, _), copy in zip(values, copies, strict=True)]
+    known = [(scope.ctype(dtype), name, value) for dtype, name, value in values]
+    first = [(ctype, copy, value) for (ctype, _, value), copy in zip(known, copies, strict=True)]
+    return first + [(ctype, name, c.Name(copy)) for (ctype, name, _), copy in zip(known, copies, strict=True)]
 
 
 def _dtype(scope: Scope, value: Expression) -> np.dtype[np.generic]:

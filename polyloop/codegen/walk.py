@@ -21,7 +21,7 @@ from polyloop.codegen.device.decoupled_lookback import passing_call
 from polyloop.codegen.device.matrix import matrix_block
 from polyloop.codegen.device.warp_reduce import collective_call
 from polyloop.codegen.expressions.combine import compound, updated
-from polyloop.codegen.expressions.linear import condition_text, conjunction, union_text
+from polyloop.codegen.expressions.linear import condition_text, union_text
 from polyloop.codegen.expressions.literals import literal
 from polyloop.codegen.expressions.magnitude import Recorded
 from polyloop.codegen.loops.bounds import minimal
@@ -30,9 +30,11 @@ from polyloop.codegen.loops.lanes import LaneLoops, merged
 from polyloop.codegen.loops.rows import Piece, hull
 from polyloop.codegen.loops.tiles import Tile
 from polyloop.codegen.loops.zero_fill import copied_rows
-from polyloop.codegen.scope import Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.branches import Guarded, branches
 from polyloop.codegen.tree.c_ast import Assign, Block, Call, If, Node, Sync, Verbatim
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.verbatim import verbatim
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import is_half
@@ -97,7 +99,7 @@ class Walker(LaneLoops):
                 self.may_peel = True
                 if len(partial) == 1 and isinstance(last := partial[0], If) and last.body == clean and not last.orelse:
                     return partial  # all that full blocks would save is one comparison
-                return (If(condition_text(full, self.scope, context).text, clean, partial),)
+                return (If(condition_text(full, self.scope, context), clean, partial),)
         return self.block(tree, context, self.axes)
 
     def block(self, nodes: Tree, context: Context, known: frozenset[str]) -> Block:
@@ -148,7 +150,7 @@ class Walker(LaneLoops):
                 entries.append(Guarded((), self._leaf(statement, context), frozenset()))
         return branches(entries, lambda condition: self._condition(condition, context))
 
-    def _condition(self, condition: Expression, context: Context) -> tuple[Text, frozenset[str]]:
+    def _condition(self, condition: Expression, context: Context) -> tuple[Code, frozenset[str]]:
         self.expressions.reads = set()
         text = self.expressions.value(condition, context)
         return text, frozenset(self.expressions.reads)
@@ -157,12 +159,11 @@ class Walker(LaneLoops):
         body = merged(body)
         if not rows or not body:
             return body
-        condition = condition_text(rows, self.scope, context).text
+        condition = condition_text(rows, self.scope, context)
         reads = self._reads(rows)
         if len(body) == 1 and isinstance(body[0], If) and not body[0].orelse:
             inner = body[0]
-            own = f"({inner.condition})" if " || " in inner.condition or " ? " in inner.condition else inner.condition
-            return (If(f"{condition} && {own}", inner.body, (), inner.reads | reads),)
+            return (If(c.conjunction([condition, inner.condition]), inner.body, (), inner.reads | reads),)
         return (If(condition, body, (), reads),)
 
     def _assigned(self, node: Loop | Run | Barrier) -> frozenset[str]:
@@ -240,7 +241,7 @@ class Walker(LaneLoops):
         cases = self._unknown_rows(statement, context)
         if statement.tensor is not None:
             block = matrix_block(self.expressions, statement, context)
-            return (If(union_text(cases, self.scope, context).text, block),) if all(cases) else block
+            return (If(union_text(cases, self.scope, context), block),) if all(cases) else block
         if statement.collective is not None and all(cases):
             self._refuse_divergence(statement, cases)
         self.scope.fast = statement.fast
@@ -254,7 +255,7 @@ class Walker(LaneLoops):
         body = (self._assign(statement, inside),) if statement.copied is None else self._filled(statement, inside)
         if not conditions:
             return body
-        return (If(conjunction(conditions), body, (), reads),)
+        return (If(c.conjunction(conditions), body, (), reads),)
 
     def _filled(self, statement: Statement, context: Context) -> Block:
         """Return a copy that stores zeros where there is nothing to copy."""
@@ -267,8 +268,8 @@ class Walker(LaneLoops):
         copy = self._new_assign(replace(statement, step=None), context)
         assert isinstance(copy, Assign), "a copy is an assignment"
         _, _, dtype = self.expressions.target(statement.lhs, context)
-        zero = f"{self.scope.ctype(dtype)}{{}}" if is_half(dtype) else literal(self.scope, 0, dtype).text
-        return (replace(copy, value=f"{condition.text} ? {copy.value} : {zero}"),)
+        zero = c.Raw(f"{self.scope.ctype(dtype)}{{}}") if is_half(dtype) else literal(self.scope, 0, dtype)
+        return (replace(copy, value=c.Choice(condition, copy.value, zero)),)
 
     def _refuse_divergence(self, statement: Statement, cases: Iterable[Iterable[Affine]]) -> None:
         """Raise an error if not all threads reach a statement that they execute together."""
@@ -322,7 +323,7 @@ class Walker(LaneLoops):
         target, name, dtype = self.expressions.target(statement.lhs, context)
         update = statement.update
         if update is None:
-            value = self.expressions.stored(statement.rhs, context, dtype).text
+            value = self.expressions.stored(statement.rhs, context, dtype)
             unsigned = self.scope.ctype(np.dtype(f"uint{8 * dtype.itemsize}")) if dtype.kind == "i" else ""
             operator, value = compound(target, value, statement.lhs, statement.rhs, dtype, unsigned)
         else:
@@ -335,13 +336,13 @@ class Walker(LaneLoops):
         return Assign(target, operator, value, statement.instruction, writes, reads, "", is_constant)
 
 
-    def _start(self, statement: Statement, context: Context, condition: Text | None = None) -> Call | None:
+    def _start(self, statement: Statement, context: Context, condition: Code | None = None) -> Call | None:
         """Return the start of an asynchronous copy of one element, None if none of its size exists."""
         self.expressions.reads = set()
         source = self.expressions.element(statement.rhs, context)
         target, name, dtype = self.expressions.target(statement.lhs, context)
-        text = start_text(self.scope, f"&{target}", f"&{source}", dtype.itemsize, condition)
-        if text is None or self.scope.dtypes.get(array_name(statement.rhs)) != dtype:
+        call = start_text(self.scope, target, source, dtype.itemsize, condition)
+        if call is None or self.scope.dtypes.get(array_name(statement.rhs)) != dtype:
             return None
-        return Call(text, statement.instruction, frozenset((*self.expressions.reads, name)))
+        return Call(call, statement.instruction, frozenset((*self.expressions.reads, name)))
 

@@ -8,13 +8,15 @@ import pytest
 import polyloop as pl
 from polyloop.codegen.tree.c_ast import Assign, For
 from polyloop.codegen.tree.fold_initial_value import begun
+from tests.codegen.c_parser import parsed
 from tests.transform.checking import check, cuda
 
 F = np.float32
 
 
 def put(operator: str, value: str, target: str = "acc", *, constant: bool = False) -> Assign:
-    return Assign(target, operator, value, "insn", "acc", frozenset({"acc"} if operator != "=" else ()), "", constant)
+    reads = frozenset({"acc"} if operator != "=" else ())
+    return Assign(parsed(target), operator, parsed(value), "insn", "acc", reads, "", constant)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +25,7 @@ def put(operator: str, value: str, target: str = "acc", *, constant: bool = Fals
 def test_a_term_takes_the_place_of_the_neutral_element(neutral: str, operator: str) -> None:
     (node,) = begun((put("=", neutral, constant=True), put(operator, "x")))
     assert isinstance(node, Assign)
-    assert (node.operator, node.value, node.reads) == ("=", "x", frozenset())
+    assert (node.operator, node.value.text, node.reads) == ("=", "x", frozenset())
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def test_a_term_takes_the_place_of_the_neutral_element(neutral: str, operator: s
         (put("=", "0.0f", constant=True), put("+=", "2.0f * acc")),
         (put("=", "0.0f", "acc[0]", constant=True), put("+=", "x", "acc[1]")),
         (put("=", "0.0f", "acc[0]", constant=True), put("+=", "acc[1]", "acc[0]")),
-        (put("=", "0.0f", constant=True), For("int", "k", "0", "k < n", (put("+=", "x"),))),
+        (put("=", "0.0f", constant=True), For("int", "k", parsed("0"), parsed("k < n"), (put("+=", "x"),))),
     ],
 )
 def test_what_stays(nodes: tuple[Assign, ...]) -> None:

@@ -15,6 +15,7 @@ from polyloop.codegen.tree.indices import Indices
 from polyloop.mapping.mixed_radix import Digit
 from polyloop.poly.affine import Affine
 from polyloop.target.cuda import CUDA_LANGUAGE
+from tests.codegen.c_parser import parsed
 
 F = np.float32
 
@@ -96,14 +97,14 @@ def test_a_lane_in_a_named_index_is_seen_where_whole_warps_have_to_be() -> None:
     opened = indices.open(known, known, {})
     (mark,) = opened
     assert indices.take(mark.form) == Affine.variable(mark.text)
-    indices.close(opened, "int", lambda _: "128 * bx + tx")
+    indices.close(opened, "int", lambda _: parsed("128 * bx + tx"))
     axes = {"l.0": "tx", "l.1": "ty", "l.2": "tz"}
     functions = {f"{MATRIX}mma": "mma"}
     scope: Any = SimpleNamespace(storage={}, helper_names=functions, indices=indices, language=CUDA_LANGUAGE)
     scope.error = lambda problem: pl.CodegenError("generate_code", "k", [problem])
-    call = Call("mma(d, a, b)", "insn", frozenset())
+    call = Call(parsed("mma(d, a, b)"), "insn", frozenset())
     digit = Digit(32, 4)
     scope.values = axes | {digit.axis: "w"}
-    refuse_divergent((If("w < n", (call,)), If("bx < n", (call,))), scope, [digit])
+    refuse_divergent((If(parsed("w < n"), (call,)), If(parsed("bx < n"), (call,))), scope, [digit])
     with pytest.raises(pl.CodegenError, match=r"under '128 \* bx \+ tx < n'"):
-        refuse_divergent((If(f"{mark.text} < n", (call,)),), scope, [digit])
+        refuse_divergent((If(parsed(f"{mark.text} < n"), (call,)),), scope, [digit])

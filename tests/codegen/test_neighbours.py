@@ -13,6 +13,7 @@ import polyloop as pl
 from polyloop.codegen.tree.branches import one_rest
 from polyloop.codegen.tree.c_ast import Assign, For, If
 from polyloop.runtime.fibres import run_on_fibres
+from tests.codegen.c_parser import parsed
 from tests.transform.checking import check, cuda
 
 F = np.float32
@@ -121,8 +122,8 @@ def test_the_rest_of_several_statements_is_one_loop() -> None:
 
 
 def _rest(target: str, value: str, condition: str = "i < n") -> For:
-    body = If(condition, (Assign(target, "=", value, "s", None, frozenset()),))
-    return For("int", "i", "0", "i < 4", (body,), is_rest=True)
+    body = If(parsed(condition), (Assign(parsed(target), "=", parsed(value), "s", None, frozenset()),))
+    return For("int", "i", parsed("0"), parsed("i < 4"), (body,), is_rest=True)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def _rest(target: str, value: str, condition: str = "i < n") -> For:
         (_rest("t[i]", "x[i]"), _rest("y[i]", "t[i]", "i < m"), False),
         (_rest("t[i]", "x[i]", "t[i] > 0"), _rest("y[i]", "2", "t[i] > 0"), False),
         (_rest("t[i]", "x[i]"), replace(_rest("y[i]", "t[i]"), is_rest=False), False),
-        (_rest("t[i]", "x[i]"), replace(_rest("y[i]", "t[i]"), test="i < 2"), False),
+        (_rest("t[i]", "x[i]"), replace(_rest("y[i]", "t[i]"), test=parsed("i < 2")), False),
         (_rest("*(float *)&t[i]", "x[i]"), _rest("y[i]", "t[i]"), False),
     ],
 )

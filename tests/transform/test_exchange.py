@@ -17,6 +17,7 @@ from polyloop.kernel.arrays import AddressSpace
 from polyloop.runtime.nvrtc import compile_cuda
 from polyloop.schedule.plan import Storage
 from polyloop.target.cuda import CUDA_LANGUAGE
+from tests.codegen.c_parser import parsed
 from tests.transform.checking import check, cuda, refused, same_after_replay
 
 Golden = Callable[[str, str], None]
@@ -327,11 +328,12 @@ def test_no_shuffle_stands_where_lanes_are_missing() -> None:
     scope: Any = SimpleNamespace(storage={"t": storage}, values={"l.0": "tx"}, language=CUDA_LANGUAGE)
     scope.indices = Indices()
     scope.error = lambda problem: CodegenError("generate_code", "k", [problem])
-    shuffle = Assign("r", "=", "__shfl_sync(0xffffffffu, t, 3)", "use", "r", frozenset({"t"}))
-    refuse_divergent((If("bx < n", (shuffle,)), For("int", "k", "0", "k < n", (shuffle,))), scope)
+    shuffle = Assign(parsed("r"), "=", parsed("__shfl_sync(0xffffffffu, t, 3)"), "use", "r", frozenset({"t"}))
+    zero, left = parsed("0"), parsed("k < n")
+    refuse_divergent((If(parsed("bx < n"), (shuffle,)), For("int", "k", zero, left, (shuffle,))), scope)
     for block in (
-        If("tx < n", (shuffle,)), If("bx < n", (If("k < n - tx", (shuffle,)),)),
-        For("int", "k", "tx", "k < n", (shuffle,)), If("r > 0.0f", (), (shuffle,), frozenset({"r"})),
+        If(parsed("tx < n"), (shuffle,)), If(parsed("bx < n"), (If(parsed("k < n - tx"), (shuffle,)),)),
+        For("int", "k", parsed("tx"), left, (shuffle,)), If(parsed("r > 0.0f"), (), (shuffle,), frozenset({"r"})),
     ):  # fmt: skip
         with pytest.raises(CodegenError, match="divergent-exchange"):
             refuse_divergent((block,), scope)

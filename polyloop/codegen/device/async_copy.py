@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from polyloop.codegen.scope import Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree.c_expr import ADDRESS, Apply, Code, Unary
 from polyloop.expr.nodes import array_name
 from polyloop.kernel.instruction import CopyStep
 from polyloop.kernel.tree import Barrier, Group, Loop, Node, Run, Tree, runs
@@ -145,8 +146,8 @@ def group_text(scope: Scope, group: Group) -> str:
     return f"{name}<{group.pending}>();" if group.arrivals else f"{name}();"
 
 
-def start_text(scope: Scope, target: str, source: str, size: int, condition: Text | None = None) -> str | None:
-    """Return the call that starts a copy of *size* bytes from one address to another, None if there is none.
+def start_text(scope: Scope, target: Code, source: Code, size: int, condition: Code | None = None) -> Code | None:
+    """Return the call that starts a copy of *size* bytes from one element to another, None if there is none.
 
     With *condition*, it copies where that holds, and stores zeros elsewhere.
     """
@@ -155,4 +156,5 @@ def start_text(scope: Scope, target: str, source: str, size: int, condition: Tex
         return None
     name = (copies.starts if condition is None else copies.fills)[size]
     scope.define(name)
-    return f"{name}({target}, {source})" if condition is None else f"{name}({target}, {source}, {condition.text})"
+    addresses = (Unary(ADDRESS, target), Unary(ADDRESS, source))
+    return Apply(name, addresses if condition is None else (*addresses, condition))

@@ -7,8 +7,10 @@ from typing import Final
 from polyloop.codegen.expressions.conversions import narrowed
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
-from polyloop.codegen.scope import UNARY, Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign, Call
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.errors import Diagnostic
 from polyloop.expr.dtypes import DType, computed, is_half, is_integer, is_signed
 from polyloop.expr.records import is_record
@@ -55,32 +57,33 @@ def atomic_update(expressions: Expressions, statement: Statement, context: Conte
     writes = None if storage is None else name
     if scope.language.has_axes and (storage is None or storage.address_space is not AddressSpace.PRIVATE):
         reads = frozenset((*expressions.reads, *(() if writes is None else (writes,))))
-        return Call(_call(expressions, operation, target, value.text, dtype), statement.instruction, reads)
+        return Call(_call(expressions, operation, target, value, dtype), statement.instruction, reads)
     operator = "=" if is_half(dtype) else _PLAIN.get(operation, "=")
-    text = expressions.unsigned(statement.rhs, value, dtype).text if operation in _OPERATORS else value.text
+    new = expressions.unsigned(statement.rhs, value, dtype) if operation in _OPERATORS else value
     if operation in ("min", "max") or (is_half(dtype) and operation != EXCHANGE):
-        text = _combined(expressions, operation, dtype, expressions.loaded(Text(target), dtype), value)
+        new = _combined(expressions, operation, dtype, expressions.loaded(target, dtype), value)
     if is_half(dtype):
-        text = narrowed(scope, dtype, Text(text), computed(dtype)).text
+        new = narrowed(scope, dtype, new, computed(dtype))
     if writes is not None and operation != EXCHANGE:
         expressions.reads.add(writes)
-    return Assign(target, operator, text, statement.instruction, writes, frozenset(expressions.reads))
+    return Assign(target, operator, new, statement.instruction, writes, frozenset(expressions.reads))
 
 
-def _call(expressions: Expressions, operation: str, target: str, value: str, dtype: DType) -> str:
+def _call(expressions: Expressions, operation: str, target: Code, value: Code, dtype: DType) -> Code:
     scope = expressions.scope
     native = scope.language.atomics.get((operation, dtype.name))
     if native is not None:
-        return native.format(target, value)
+        return c.Template(native, (target, value))
     if dtype.name not in _WORDS and not is_half(dtype):
         raise scope.error(_unsupported(scope, operation, dtype))
     name = f"atomic_{operation}_{dtype.name}"
 
     def define() -> str:
-        combined = _combined(expressions, operation, dtype, expressions.loaded(Text("old"), dtype), Text("value"))
+        old = expressions.loaded(c.Name("old"), dtype)
+        combined = _combined(expressions, operation, dtype, old, c.Name("value"))
         return _compare_and_swap(scope, name, dtype, combined)
 
-    return f"{scope.shared_helper(name, name, define)}(&{target}, {value})"
+    return c.Apply(scope.shared_helper(name, name, define), (c.Unary(c.ADDRESS, target), value))
 
 
 def _unsupported(scope: Scope, operation: str, dtype: DType) -> Diagnostic:
@@ -92,22 +95,22 @@ def _unsupported(scope: Scope, operation: str, dtype: DType) -> Diagnostic:
     )
 
 
-def _combined(expressions: Expressions, operation: str, dtype: DType, old: Text, value: Text) -> str:
+def _combined(expressions: Expressions, operation: str, dtype: DType, old: Code, value: Code) -> Code:
     """Return the new value of an element."""
     if operation == EXCHANGE:
-        return value.text
+        return value
     if operation in ("min", "max"):
-        return expressions.extreme(operation, computed(dtype), old, value).text
+        return expressions.extreme(operation, computed(dtype), old, value)
     if is_integer(dtype) and is_signed(dtype):  # arithmetic on words wraps
-        old = Text(f"({_WORDS[dtype.name][0]}){old.within(UNARY)}", UNARY)
-    return f"{old.within(UNARY)} {_OPERATORS[operation]} {value.within(UNARY)}"
+        old = c.Cast(_WORDS[dtype.name][0], old)
+    return c.binary(c.OPERATORS[_OPERATORS[operation]], old, value)
 
 
-def _compare_and_swap(scope: Scope, name: str, dtype: DType, combined: str) -> str:
+def _compare_and_swap(scope: Scope, name: str, dtype: DType, combined: Code) -> str:
     ctype = scope.ctype(dtype)
     if is_half(dtype):
         word, to_word, from_word = "unsigned short", "{0}.bits", "{{{0}}}"
-        combined = narrowed(scope, dtype, Text(combined), computed(dtype)).text
+        combined = narrowed(scope, dtype, combined, computed(dtype))
     else:
         word, to_word, from_word = _WORDS[dtype.name]
     return "\n".join(

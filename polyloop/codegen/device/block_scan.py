@@ -6,7 +6,6 @@ and every thread combines what the warps before its own have stored.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -15,7 +14,9 @@ import numpy as np
 from polyloop.codegen.device.warp_reduce import Exchange, indented, mixed, times, total
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
+from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.nodes import Operation
 from polyloop.expr.operations import neutral_element
 from polyloop.mapping.collective_shape import Kind, Meeting, meeting_of
@@ -24,8 +25,10 @@ from polyloop.schedule.plan import Statement
 __all__ = ["ThreadScan", "prefix_call"]
 
 _DType = np.dtype[np.generic]
-_BEFORE: Final = "before"
+_BEFORE: Final = c.Name("before")
 """What the warps before this one have."""
+_X: Final = c.Name("x")
+_Y: Final = c.Name("y")
 
 
 def prefix_call(expressions: Expressions, statement: Statement, context: Context, sizes: Sequence[int]) -> Assign:
@@ -41,14 +44,14 @@ def prefix_call(expressions: Expressions, statement: Statement, context: Context
     uses = {name, *expressions.reads}
     exclusive = collective.kind is Kind.EXCLUSIVE
     if not meeting.across:  # one thread, which has nothing before it
-        neutral = expressions.stored(neutral_element(collective.operation, dtype), context, dtype).text
+        neutral = expressions.stored(neutral_element(collective.operation, dtype), context, dtype)
         return Assign(target, "=", neutral if exclusive else target, statement.instruction, name, frozenset(uses))
     function = _function(expressions, collective.operation, dtype, meeting, (tuple(sizes), exclusive))
     arguments = [target]
     if collective.scratch is not None:
-        arguments.append(collective.scratch)
+        arguments.append(c.Name(collective.scratch))
         uses.add(collective.scratch)
-    return Assign(target, "=", f"{function}({', '.join(arguments)})", statement.instruction, name, frozenset(uses))
+    return Assign(target, "=", c.Apply(function, tuple(arguments)), statement.instruction, name, frozenset(uses))
 
 
 def _function(
@@ -95,24 +98,25 @@ class ThreadScan(Exchange):
             part = f"{index} / {span.direct}" if span.direct > 1 else index
             yield from self.parts_before(place, part)
         if not exclusive:
-            yield f"return {self.expression(_BEFORE, 'x')};" if meeting.parts > 1 else "return x;"
+            yield f"return {self.expression(_BEFORE, _X)};" if meeting.parts > 1 else "return x;"
         elif span.direct == 1:
             yield "return before;"
         else:
-            yield f"const {ctype} y = {self.above('x', str(span.stride))};"
-            nothing = "before" if meeting.parts > 1 else self.neutral()
-            something = self.expression(_BEFORE, "y") if meeting.parts > 1 else "y"
+            yield f"const {ctype} y = {self.above(_X, c.integer(span.stride))};"
+            nothing = _BEFORE if meeting.parts > 1 else self.neutral()
+            something = self.expression(_BEFORE, _Y) if meeting.parts > 1 else _Y
             yield f"return {place} == 0 ? {nothing} : {something};"
 
     def within_warps(self, place: str) -> Iterator[str]:
         """Yield what makes of ``x`` the combination of the values in the warp up to it."""
         (span,) = self.meeting.across
-        distance = "step" if span.stride == 1 else f"{span.stride} * step"
+        step = c.Name("step")
+        distance = step if span.stride == 1 else c.binary(c.TIMES, c.integer(span.stride), step)
         yield self.scope.language.unroll.format(count=span.direct.bit_length() - 1)
         yield f"for (int step = 1; step < {span.direct}; step *= 2) {{"
-        yield f"    const {self.scope.ctype(self.dtype)} y = {self.above('x', distance)};"
+        yield f"    const {self.scope.ctype(self.dtype)} y = {self.above(_X, distance)};"
         yield f"    if ({place} >= step)"
-        yield f"        x = {self.expression('y', 'x')};"
+        yield f"        x = {self.expression(_Y, _X)};"
         yield "}"
 
     def parts_before(self, place: str, part: str) -> Iterator[str]:
@@ -130,22 +134,13 @@ class ThreadScan(Exchange):
         yield "__syncthreads();"
         yield f"{self.scope.ctype(self.dtype)} before = {self.neutral()};"
         yield f"for (int n = 0; n < {part}; ++n)"
-        yield from indented(self.combined(_BEFORE, f"partial[{total(base, 'n')}]"))
+        yield from indented(self.combined(_BEFORE, c.Raw(f"partial[{total(base, 'n')}]")))
 
-    def neutral(self) -> str:
+    def neutral(self) -> Code:
         """Return the neutral element."""
-        return self.printer.stored(neutral_element(self.operation, self.dtype), Context(), self.dtype).text
+        return self.printer.stored(neutral_element(self.operation, self.dtype), Context(), self.dtype)
 
-    def expression(self, left: str, right: str) -> str:
-        """Return the combination of two variables, *left* first."""
-        statement = self.combine(left, right)
-        if statement.startswith(f"{left} = "):
-            return statement.removeprefix(f"{left} = ")[:-1]
-        match = re.fullmatch(rf"{left} (\S+)= (.*);", statement)
-        assert match is not None, f"'{statement}' is no update"
-        return f"{left} {match[1]} {match[2]}"
-
-    def above(self, value: str, distance: str) -> str:
+    def above(self, value: Code, distance: Code) -> Code:
         """Return the value of the thread of the warp that is *distance* before this one."""
         comment = "// The value of the thread of the warp that is so many before this one."
         return self.shuffled("__shfl_up_sync", value, ("distance", distance), "above", "above", comment)

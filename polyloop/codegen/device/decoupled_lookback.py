@@ -23,7 +23,9 @@ from polyloop.codegen.language import Language
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.program import DeviceLaunch
 from polyloop.codegen.scope import Names
+from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign, Call
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.nodes import Expression, Operation, array_name, targets_of
 from polyloop.frozen import replace
 from polyloop.kernel.arrays import ArrayArg
@@ -50,6 +52,9 @@ _BITS: Final[Mapping[str, tuple[str, str]]] = {
     "uint32": ("{0}", "(unsigned int){0}"),
 }
 """How a value of 4 bytes becomes the lower half of a word, and is taken out of it."""
+_X: Final = c.Name("x")
+_Y: Final = c.Name("y")
+_EARLIER: Final = c.Name("earlier")
 _CLEARING: Final = 256
 """Threads of a block that clears words, of which there are a multiple of as many."""
 _WARP: Final = 32
@@ -193,14 +198,14 @@ def passing_call(
     expressions.reads = set()
     target, name, dtype = expressions.target(statement.lhs, context)
     chain = [collective.chain] if dtype.name in _BITS else [collective.chain, f"{collective.chain}_known"]
-    arguments = ", ".join([target, collective.ticket or "", *chain])
+    arguments = (target, *map(c.Name, [collective.ticket or "", *chain]))
     if collective.is_stored:
         function = _storing(expressions, collective.operation, dtype, tuple(sizes))
-        return Call(f"{function}({arguments})", statement.instruction, frozenset({name, *expressions.reads}))
+        return Call(c.Apply(function, arguments), statement.instruction, frozenset({name, *expressions.reads}))
     exclusive = collective.kind is Kind.EXCLUSIVE
     function = _function(expressions, collective.operation, dtype, tuple(sizes), exclusive=exclusive)
     uses = frozenset({name, *expressions.reads, collective.scratch})
-    value = f"{function}({arguments}, {collective.scratch})"
+    value = c.Apply(function, (*arguments, c.Name(collective.scratch)))
     return Assign(target, "=", value, statement.instruction, name, uses)
 
 
@@ -290,7 +295,7 @@ class _LookBack(ThreadScan):
             body += ["if (block > 0)", pause]
         body.append(f"{ctype} earlier = {self.neutral()};")
         body += self.warp(thread) if is_warp else self.one_by_one()
-        result = [f"const {ctype} all = {self.expression('earlier', 'x')};", *self.stored("all", 2)]
+        result = [f"const {ctype} all = {self.expression(_EARLIER, _X)};", *self.stored("all", 2)]
         result.append(f"*before = {'earlier' if exclusive else 'all'};")
         if is_warp:
             yield f"if ({thread} < {_WARP}) {{"
@@ -336,11 +341,11 @@ class _LookBack(ThreadScan):
             yield "        y = totals[2u * other + (word - 1)];"
         yield "    " + self.scope.language.unroll.format(count=5)
         yield "    for (int step = 1; step < 32; step *= 2) {"
-        yield f"        const {ctype} z = {self.below('y', 'step')};"
+        yield f"        const {ctype} z = {self.below(_Y, c.Name('step'))};"
         yield f"        if ({thread} + step <= end)"
-        yield f"            y = {self.expression('z', 'y')};"
+        yield f"            y = {self.expression(c.Name('z'), _Y)};"
         yield "    }"
-        yield f"    earlier = {self.expression('y', 'earlier')};"
+        yield f"    earlier = {self.expression(_Y, _EARLIER)};"
         yield "    if (whole != 0)"
         yield "        break;"
         yield "}"
@@ -362,12 +367,12 @@ class _LookBack(ThreadScan):
             yield "    while (word == 0);"
             yield "    __threadfence();"
             yield f"    const {ctype} y = totals[2u * other + (word - 1)];"
-        yield f"    earlier = {self.expression('y', 'earlier')};"
+        yield f"    earlier = {self.expression(_Y, _EARLIER)};"
         yield f"    if ({'word >> 32' if self.is_packed else 'word'} == 2)"
         yield "        break;"
         yield "}"
 
-    def below(self, value: str, distance: str) -> str:
+    def below(self, value: Code, distance: Code) -> Code:
         """Return the value of the thread of the warp that is *distance* after this one."""
         comment = "// The value of the thread of the warp that is so many after this one."
         return self.shuffled("__shfl_down_sync", value, ("distance", distance), "below", "below", comment)

@@ -24,7 +24,9 @@ from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.rows import pieces_of, tightened
 from polyloop.codegen.loops.vector_access import wide_access
 from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, If, Node
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.divergence import MATRIX
 from polyloop.expr.nodes import Expression, array_name
 from polyloop.expr.rewrite import substitute
@@ -88,7 +90,7 @@ class _Printer:
             yield from partial
             return
         self.is_full = True
-        yield If(condition_text(rows, self.scope, self.context).text, tuple(self.tile()), partial)
+        yield If(condition_text(rows, self.scope, self.context), tuple(self.tile()), partial)
 
     def full_rows(self) -> list[Affine] | None:
         """Return what holds, for a whole warp, where no element is missing, None if that cannot be said so."""
@@ -120,8 +122,8 @@ class _Printer:
         return "double" if self.intrinsic.is_double else "unsigned int"
 
     @cached_property
-    def zero(self) -> str:
-        return "0.0" if self.intrinsic.is_double else "0"
+    def zero(self) -> Code:
+        return c.Literal("0.0", 0.0) if self.intrinsic.is_double else c.integer(0)
 
     def count(self, operand: Operand) -> int:
         """Return how many registers an operand has."""
@@ -130,15 +132,18 @@ class _Printer:
     def tile(self) -> Iterator[Node]:
         """Yield the loops that both operands depend on, around everything else."""
         body: list[Node] = []
-        role, now, before = self.tensor.role, "", ""
+        role = self.tensor.role
+        now: tuple[Code, ...] = ()
+        before: tuple[Code, ...] = ()
         if role != "all":
-            var = self.scope.variable(self.tensor.step)
-            now, before = f"[{var} % 2]", f"[({var} + 1) % 2]"
+            var, two = self.scope.value(self.tensor.step), c.integer(2)
+            now = (c.binary(c.MODULO, var, two),)
+            before = (c.binary(c.MODULO, c.binary(c.PLUS, var, c.integer(1)), two),)
         for operand in (self.a, self.b) if role != "products" else ():
             loops, name = self.own_loops(operand), self.fragment(operand.name)
             if role == "all":
                 body.append(Declare(self.register, name, (*(n for _, n in loops), self.count(operand))))
-            body += self.loads(operand, name + now, loops, self.count(operand))
+            body += self.loads(operand, c.element(c.Name(name), *now), loops, self.count(operand))
         if role != "loads":
             body += self.products(before)
         yield from self.nested(self.both, body)
@@ -147,15 +152,16 @@ class _Printer:
         """Yield operands of nothing, for the first step, to which there is none before."""
         for operand in (self.a, self.b):
             name, loops = self.fragment(operand.name), self.own_loops(operand)
+            first = c.element(c.Name(name), c.integer(1), *self.at(loops))
             each = (
-                Assign(f"{name}[1]{self.at(loops)}[{n}]", "=", self.zero, self.id, name, frozenset(), "", True)
+                Assign(c.element(first, c.integer(n)), "=", self.zero, self.id, name, frozenset(), "", True)
                 for n in range(self.count(operand))
             )
             yield from self.nested(loops, each)
 
     def last(self) -> Iterator[Node]:
         """Yield the products of the last step."""
-        yield from self.products("[1]")
+        yield from self.products((c.integer(1),))
 
     def fragment(self, operand: str) -> str:
         """Return the name of the registers of an operand, the same wherever the statement is printed."""
@@ -175,18 +181,19 @@ class _Printer:
             var = str(self.scope.variable(loop))
             step = (steps or {}).get(loop, 1)
             pragma = self.scope.language.unroll.format(count=extent // step)
-            out = (For(self.scope.index_type, var, "0", f"{var} < {extent}", out, step, pragma),)
+            test = c.binary(c.OPERATORS["<"], c.Name(var), c.integer(extent))
+            out = (For(self.scope.index_type, var, c.integer(0), test, out, step, pragma),)
         return out
 
-    def products(self, step: str) -> Block:
+    def products(self, step: Sequence[Code]) -> Block:
         """Return the instructions, in their loops, for the operands of one *step*."""
         registers = [self.accumulator(number) for number in range(self.intrinsic.registers("d"))]
-        own = [self.fragment(x.name) + step + self.at(self.own_loops(x)) for x in (self.a, self.b)]
+        own = [c.element(c.Name(self.fragment(x.name)), *step, *self.at(self.own_loops(x))) for x in (self.a, self.b)]
         uses = frozenset({array_name(self.statement.lhs), *self.tensor.fragments.values()})
-        call = Call(f"{self.helper()}({', '.join((*registers, *own))})", self.id, uses)
+        call = Call(c.Apply(self.helper(), (*registers, *own)), self.id, uses)
         return self.nested([(x, n) for x, n in self.tensor.loops if (x, n) not in self.both], [call])
 
-    def accumulator(self, number: int) -> str:
+    def accumulator(self, number: int) -> Code:
         """Return the element of the sums that is one register of the result."""
         parts = self.intrinsic.layout("d")
         values: dict[str, Expression] = {}
@@ -201,12 +208,12 @@ class _Printer:
     # {{{ loads
 
     def loads(
-        self, operand: Operand, name: str, loops: Sequence[tuple[str, int]], count: int
+        self, operand: Operand, name: Code, loops: Sequence[tuple[str, int]], count: int
     ) -> Block:
         """Return the loads of the fragments of an operand."""
         shape = self.matrices(operand) if self.is_full else None
         if shape is None:
-            return self.nested(loops, self.elementwise(operand, name + self.at(loops), count))
+            return self.nested(loops, self.elementwise(operand, c.element(name, *self.at(loops)), count))
         kept = self.tensor.fragments.values()
         transposed, places = shape
         pairs = loops[-1] if loops and loops[-1][1] % 2 == 0 and len(places) < 2 else None
@@ -214,25 +221,27 @@ class _Printer:
         parts = [Part(self.row_axis(operand, transposed=transposed), 1, _ROWS, True, 1)]
         parts += [Part(part.axis, part.stride, 2, True, _ROWS << n) for n, part in enumerate(places)]
         forms = self.forms(parts)
-        targets = [f"{name}{self.at(loops)}[{k}]" for k in range(count)]
+        targets = [c.element(name, *self.at(loops), c.integer(k)) for k in range(count)]
         element = operand.element
         if pairs is not None:
             lane = Affine(((Digit(_ROWS << len(places), 2).axis, 1),))
             value = to_expression(Affine.variable(pairs[0]).add(lane))
             element = substitute(element, {pairs[0]: value})
-            targets += [f"{name}{self.at(loops, pairs[0])}[{k}]" for k in range(count)]
+            targets += [c.element(name, *self.at(loops, pairs[0]), c.integer(k)) for k in range(count)]
         address = self.expressions.element(self.moved(element, forms), self.context)
         function = self.ldmatrix(len(targets), transposed=transposed)
         uses = frozenset({operand.array, *kept})
-        body: list[Node] = [Call(f"{function}({', '.join(targets)}, &{address})", self.id, uses)]
+        body: list[Node] = [Call(c.Apply(function, (*targets, c.Unary(c.ADDRESS, address))), self.id, uses)]
         if self.intrinsic.conversion:
-            values = [f"{self.converter()}(__uint_as_float({text}))" for text in targets]
+            values = [c.Apply(self.converter(), (c.Apply("__uint_as_float", (target,)),)) for target in targets]
             body += [Assign(*entry, self.id, None, frozenset()) for entry in zip(targets, repeat("="), values)]
         self.scope.aligned[operand.array] = max(_ROW_BYTES, self.scope.aligned.get(operand.array, 0))
         return self.nested(loops, body, steps)
 
-    def at(self, loops: Sequence[tuple[str, int]], next_of: str = "") -> str:
-        return "".join(f"[{self.scope.variable(x)}{' + 1' if x == next_of else ''}]" for x, _ in loops)
+    def at(self, loops: Sequence[tuple[str, int]], next_of: str = "") -> list[Code]:
+        """Return the subscripts of a fragment that belong to *loops*; of one of them, that of the iteration after."""
+        one = c.integer(1)
+        return [c.binary(c.PLUS, self.scope.value(x), *([one] if x == next_of else [])) for x, _ in loops]
 
     def row_axis(self, operand: Operand, *, transposed: bool) -> str:
         """Return the subscript of the rows in memory."""
@@ -287,7 +296,7 @@ class _Printer:
         self.scope.wide.append(wide_access(self.scope, self.id, element, lanes, count))
         return True
 
-    def elementwise(self, operand: Operand, target: str, count: int) -> Iterator[Node]:
+    def elementwise(self, operand: Operand, target: Code, count: int) -> Iterator[Node]:
         """Yield the registers of a fragment, element by element."""
         each = self.intrinsic.per_register
         if self.is_full and self.is_paired(operand):
@@ -295,9 +304,9 @@ class _Printer:
             return
         for register in range(count):
             values = [self.value(operand, each * register + n) for n in range(each)]
-            text = values[0] if each == 1 else f"{self.packer()}({', '.join(values)})"
+            value = values[0] if each == 1 else c.Apply(self.packer(), tuple(values))
             uses = frozenset({operand.array, *self.tensor.fragments.values()})
-            yield Assign(f"{target}[{register}]", "=", text, self.id, None, uses)
+            yield Assign(c.element(target, c.integer(register)), "=", value, self.id, None, uses)
 
     def is_paired(self, operand: Operand) -> bool:
         """Return whether neighbouring registers hold neighbours in shared memory, of 4 bytes, that come together."""
@@ -308,15 +317,15 @@ class _Printer:
         is_single = self.intrinsic.operands.itemsize == 4
         return is_single and low is not None and low.stride == 1 and self.is_row(operand, low.axis, 2)
 
-    def pairs(self, operand: Operand, target: str, count: int) -> Iterator[Node]:
+    def pairs(self, operand: Operand, target: Code, count: int) -> Iterator[Node]:
         """Yield the registers of a fragment, two at a time."""
         self.scope.aligned[operand.array] = max(_PAIR_BYTES, self.scope.aligned.get(operand.array, 0))
         uses = frozenset({operand.array, *self.tensor.fragments.values()})
         for register in range(0, count, 2):
             element = self.moved(operand.element, self.subscripts(operand, register))
             address = self.expressions.element(element, self.context)
-            targets = f"{target}[{register}], {target}[{register + 1}]"
-            yield Call(f"{self.pair_loader()}({targets}, &{address})", self.id, uses)
+            targets = (c.element(target, c.integer(register)), c.element(target, c.integer(register + 1)))
+            yield Call(c.Apply(self.pair_loader(), (*targets, c.Unary(c.ADDRESS, address))), self.id, uses)
 
     def subscripts(self, operand: Operand, number: int) -> dict[str, Affine]:
         """Return the subscripts i, j and k of an element of a fragment."""
@@ -327,26 +336,27 @@ class _Printer:
                 const[part.axis] += part.stride * (number // part.place % part.extent)
         return {axis: form.add(Affine((), const[axis])) for axis, form in self.forms(lanes).items()}
 
-    def value(self, operand: Operand, number: int) -> str:
+    def value(self, operand: Operand, number: int) -> Code:
         """Return one element of a fragment as its register holds it, 0 where there is no term with it."""
         forms = self.subscripts(operand, number)
-        text = self.expressions.element(self.moved(operand.element, forms), self.context)
+        code = self.expressions.element(self.moved(operand.element, forms), self.context)
         if not self.intrinsic.is_double:
-            text = f"{text}.bits" if self.intrinsic.operands.itemsize == 2 else f"{self.converter()}({text})"
-        condition = "" if self.is_full else self.condition(operand, forms)
-        return f"{condition} ? {text} : {self.zero}" if condition else text
+            is_short = self.intrinsic.operands.itemsize == 2
+            code = c.Member(code, "bits") if is_short else c.Apply(self.converter(), (code,))
+        condition = None if self.is_full else self.condition(operand, forms)
+        return code if condition is None else c.Choice(condition, code, self.zero)
 
-    def condition(self, operand: Operand, forms: Mapping[str, Affine]) -> str:
-        """Return under which condition there is a term with an element."""
+    def condition(self, operand: Operand, forms: Mapping[str, Affine]) -> Code | None:
+        """Return under which condition there is a term with an element, None if there always is."""
         cases = []
         for piece in pieces_of(self.reach(operand), frozenset(self.reach(operand).dims), self.scope.divisibility):
             rows = [Affine(terms, const).substitute({f"#{axis}": form for axis, form in forms.items()})
                     for terms, const in piece.items()]  # fmt: skip
             cases.append([row for row in rows if not self.context.implies(row)])
         if not all(cases):
-            return ""
-        texts = [condition_text(case, self.scope, self.context).text for case in cases]
-        return texts[0] if len(texts) == 1 else " || ".join(f"({text})" for text in texts)
+            return None
+        found = [condition_text(case, self.scope, self.context) for case in cases]
+        return found[0] if len(found) == 1 else c.binary(c.OR, *map(c.Parentheses, found))
 
     def reach(self, operand: Operand) -> Statement:
         """Return the elements that terms have, over subscripts ``"#i"`` to ``"#k"`` and what is around."""

@@ -6,7 +6,6 @@ group.  Every function is called by all threads of the block.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Final
@@ -17,7 +16,9 @@ import pymbolic.primitives as p
 from polyloop.codegen.expressions.combine import function_scope, updated
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
+from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.c_ast import Assign
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.dtypes import dtype_name, is_complex, is_half
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.operations import has_terms
@@ -34,9 +35,8 @@ _FEW: Final = 8
 _WORDS: Final = {
     "max": "The greatest x", "min": "The least x", "any": "Whether x holds on any", "all": "Whether x holds on all",
 }  # fmt: skip
-_CHOICE: Final = re.compile(r"&&|\|\||\?")
-"""What may leave an operand out; all threads of a warp have to be there to exchange values."""
-_OPERAND: Final = re.compile(r"\b[xy]\b")
+_X: Final = c.Name("x")
+_Y: Final = c.Name("y")
 _SERIAL: Final = 32
 """Parts beyond which the threads of a group share the work of combining them."""
 
@@ -60,9 +60,10 @@ def collective_call(
         function = _function(expressions, collective.operation, dtype, meeting, (tuple(sizes), who))
         arguments = [target]
         if collective.scratch is not None:
-            arguments.append(collective.scratch + (target.removeprefix(name) if collective.apart else ""))
+            scratch = c.Name(collective.scratch)
+            arguments.append(c.put(target, {name: scratch}) if collective.apart else scratch)
             uses.add(collective.scratch)
-        value = f"{function}({', '.join(arguments)})"
+        value = c.Apply(function, tuple(arguments))
     return Assign(target, "=", value, statement.instruction, name, frozenset(uses))
 
 
@@ -133,39 +134,43 @@ class Exchange:
         if meeting.parts > 1:
             yield from self.through_memory()
 
-    def combine(self, left: str, right: str) -> str:
-        """Return the statement that combines *right* into *left*; it always evaluates both."""
+    def combine(self, left: Code, right: Code) -> tuple[str, Code]:
+        """Return how *right* is combined into *left*, operator and value; both are always evaluated."""
         if self.operation.name in LOGICAL:
-            return f"{left} {'|' if self.operation.name == 'any' else '&'}= {right};"
+            return "|=" if self.operation.name == "any" else "&=", right
         some = has_terms(self.operation, self.dtype, p.Variable("y"))
         if some is not None:
-            return f"{left} = {self.of_parts(some)}({left}, {right});"
-        operator, value = updated(self.printer, self.operation, ("x", self.dtype), p.Variable("y"), Context())
-        texts = {"x": left, "y": right}
-        return f"{left} {operator} {_OPERAND.sub(lambda match: texts[match[0]], value)};"
+            return "=", c.Apply(self.of_parts(some), (left, right))
+        operator, value = updated(self.printer, self.operation, (_X, self.dtype), p.Variable("y"), Context())
+        return operator, c.put(value, {"x": left, "y": right})
+
+    def expression(self, left: Code, right: Code) -> Code:
+        """Return the combination of two variables, *left* first."""
+        operator, value = self.combine(left, right)
+        return value if operator == "=" else c.binary(c.OPERATORS[operator[:-1]], left, value)
 
     def of_parts(self, some: Expression) -> str:
         """Return the name of the function that combines states, of which those of no terms are left out."""
         ctype = self.scope.ctype(self.dtype)
-        _, call = updated(self.printer, self.operation, ("x", self.dtype), p.Variable("y"), Context())
+        _, call = updated(self.printer, self.operation, (_X, self.dtype), p.Variable("y"), Context())
 
         def define(name: str) -> str:
-            test = self.printer.value(some, Context(), np.dtype("bool")).within(3)
+            test = self.printer.value(some, Context(), np.dtype("bool"))
+            test = c.Parentheses(test) if c.may_skip(test) else test
             head = f"{self.scope.language.helper} {ctype} {name}({ctype} x, {ctype} y)"
             comment = "// Leaves out y if it has no terms."
-            return "\n".join([comment, head, "{", f"    return {test} ? {call} : x;", "}"])
+            return "\n".join([comment, head, "{", f"    return {c.Choice(test, call, _X)};", "}"])
 
         return self.scope.own_helper(f"parts {call} {ctype}", f"{self.operation.name}_of_parts", define)
 
-    def combined(self, left: str, right: str) -> Iterator[str]:
+    def combined(self, left: Code, right: Code) -> Iterator[str]:
         """Yield statements that combine *right*, a longer expression, into *left*."""
-        statement = self.combine(left, "y")
-        is_plain = _OPERAND.findall(statement).count("y") == 1 and not _CHOICE.search(statement)
-        if is_plain:
-            yield self.combine(left, right)
+        operator, value = self.combine(left, _Y)
+        if c.occurrences(value, "y") == 1 and not any(map(c.may_skip, c.nodes(value))):
+            operator, value = self.combine(left, right)
         else:
             yield f"const {self.scope.ctype(self.dtype)} y = {right};"
-            yield statement
+        yield f"{left} {operator} {value};"
 
     # {{{ within a warp
 
@@ -173,8 +178,7 @@ class Exchange:
         """Yield the combination with the values of threads in the same warp whose number differs in *bits*."""
         for low, high in _runs(bits):
             one = low == high
-            step = str(low) if one else "step"
-            body = list(self.step(step))
+            body = list(self.step(c.value_of(low if one else "step")))
             if one:
                 yield from body if len(body) == 1 else ["{", *indented(body), "}"]
                 continue
@@ -184,26 +188,23 @@ class Exchange:
             if len(body) > 1:
                 yield "}"
 
-    def step(self, step: str) -> Iterator[str]:
+    def step(self, step: Code) -> Iterator[str]:
         """Yield the combination with the value of the thread whose number differs in *step*."""
-        other = self.exchanged("x", step)
+        other = self.exchanged(_X, step)
         if self.is_symmetric:
-            yield from self.combined("x", other)
+            yield from self.combined(_X, other)
             return
         yield f"const {self.scope.ctype(self.dtype)} y = {other};"
-        first, second = (self.combine(*pair).removeprefix(f"{pair[0]} = ")[:-1] for pair in (("y", "x"), ("x", "y")))
-        if first.startswith("y "):
-            first, second = "y * x", "x * y"
-        yield f"x = {self.number()} & {step} ? {first} : {second};"
+        yield f"x = {self.number()} & {step} ? {self.expression(_Y, _X)} : {self.expression(_X, _Y)};"
 
-    def exchanged(self, value: str, step: str) -> str:
+    def exchanged(self, value: Code, step: Code) -> Code:
         """Return the value of the thread whose number differs in *step*."""
         comment = "// The value of the thread of the warp whose number differs in the bit step."
         return self.shuffled("__shfl_xor_sync", value, ("step", step), "exchange", "exchanged", comment)
 
     def shuffled(
-        self, shuffle: str, value: str, by: tuple[str, str], what: str, wish: str, comment: str
-    ) -> str:
+        self, shuffle: str, value: Code, by: tuple[str, Code], what: str, wish: str, comment: str
+    ) -> Code:
         """Return *value* of another thread of the warp; a record by a function that shuffles each of its fields.
 
         Parameters
@@ -217,7 +218,7 @@ class Exchange:
         parameter, given = by
         parts = list(leaves(self.dtype, "", self.scope.spelling_of.field))
         if parts == [""]:
-            return f"{shuffle}({mask}, {value}, {given})"
+            return c.Apply(shuffle, (c.Raw(mask), value, given))
         ctype = self.scope.ctype(self.dtype)
 
         def define(name: str) -> str:
@@ -226,7 +227,7 @@ class Exchange:
             return "\n".join([comment, head, "{", *moved, "    return x;", "}"])
 
         name = self.scope.own_helper(f"{what} {ctype} {mask}", f"{wish}_{dtype_name(self.dtype)}", define)
-        return f"{name}({value}, {given})"
+        return c.Apply(name, (value, given))
 
     def number(self) -> str:
         """Return the number of the thread in its block, as far as it says which lane of a warp it is."""
@@ -276,11 +277,11 @@ class Exchange:
             element = total(base, str(stride) if parts == 2 else "n" if stride == 1 else f"{stride} * n")
             yield f"x = {first};"
             if parts == 2:
-                yield from self.combined("x", f"partial[{element}]")
+                yield from self.combined(_X, c.Raw(f"partial[{element}]"))
                 return
             yield self.scope.language.unroll.format(count=parts - 1)
             yield f"for (int n = 1; n < {parts}; ++n)"
-            yield from indented(self.combined("x", f"partial[{element}]"))
+            yield from indented(self.combined(_X, c.Raw(f"partial[{element}]")))
 
     def tree(self, index: str, part: str, stride: int, conditions: Sequence[str]) -> Iterator[str]:
         """Yield the combination of many parts in shared memory, half of them by the other half, until one is left."""
@@ -291,8 +292,9 @@ class Exchange:
         checks = [*conditions, "n < half", f"n + half < {parts}"]
         yield f"    if ({' && '.join(checks)}) {{"
         yield f"        {self.scope.ctype(self.dtype)} *mine = &partial[{index}];"
-        element = "mine[half]" if stride == 1 else f"mine[{stride} * half]"
-        statements = list(self.combined("*mine", element))
+        half: Code = c.Name("half")
+        element = c.Subscript(c.Name("mine"), half if stride == 1 else c.binary(c.TIMES, c.integer(stride), half))
+        statements = list(self.combined(c.Unary(c.TARGET, c.Name("mine")), element))
         yield from (f"        {line}" for line in statements)
         yield "    }"
         yield "    __syncthreads();"

@@ -16,7 +16,9 @@ from polyloop.codegen.expressions.spans import span, spanned
 from polyloop.codegen.expressions.wrapping import Wrapping
 from polyloop.codegen.loops.rows import rewrite
 from polyloop.codegen.parts import part_reference
-from polyloop.codegen.scope import PRODUCT, SUM, UNARY, Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.constants import number_of
 from polyloop.expr.nodes import Expression
@@ -39,56 +41,54 @@ class Addresses(Wrapping):
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
-        self.held: dict[tuple[str, tuple[Expression, ...]], str] = {}
-        self.made = ""
+        self.held: dict[tuple[str, tuple[Expression, ...]], Code] = {}
+        self.made: Code | None = None
 
-    def _prefix(self, name: str) -> str:
-        axes = self.scope.expanded.get(name, ())
-        return "".join(f"[{self.scope.variable(axis)}]" for axis in axes)
-
-    def _reference(self, name: str, indices: Sequence[Expression]) -> str:
-        """Return the text of an element of an array, or of a scalar temporary: of the variable that holds it."""
+    def _reference(self, name: str, indices: Sequence[Expression]) -> Code:
+        """Return an element of an array, or of a scalar temporary: of the variable that holds it."""
         held = self.held.get((name, tuple(indices))) if self.held else None
         return self._place(name, indices) if held is None else held
 
-    def _place(self, name: str, indices: Sequence[Expression]) -> str:
-        """Return the text of an element where it is stored, or of a scalar temporary."""
+    def _place(self, name: str, indices: Sequence[Expression]) -> Code:
+        """Return an element where it is stored, or a scalar temporary."""
         array = self.scope.arrays.get(name)
         if array is None:
-            own = self.scope.table_names.get(name, name) + self._prefix(name)
-            if name in self.scope.pools:
-                own = f"{self.scope.pools[name]}.{own}"
+            known, pool = self.scope.table_names.get(name, name), self.scope.pools.get(name)
+            variable = c.Name(known) if pool is None else c.Member(c.Name(pool), known)
+            own = self.scope.of_thread(variable, name)
             storage = self.scope.storage.get(name)
             if storage is not None and storage.lane is not None:
                 return self._of_lane(own, indices[storage.lane], storage.block)
             if storage is not None and storage.strides is not None:
-                return f"{own}[{self._address(indices, storage.strides, 0, storage.shape)}]"
+                return c.Subscript(own, self._address(indices, storage.strides, 0, storage.shape))
             if storage is not None and storage.nesting is not None:
                 indices = [indices[axis] for axis in storage.nesting]
             if storage is not None and storage.swizzle is not None:
-                return own + "".join(f"[{part}]" for part in self._swizzled(storage, storage.swizzle, indices))
+                return c.element(own, *self._swizzled(storage, storage.swizzle, indices))
             extents = indices if storage is None else storage.dims
             parts = zip(indices, extents, strict=True)
-            return own + "".join(f"[{self._index(part, extent).text}]" for part, extent in parts)
+            return c.element(own, *(self._index(part, extent) for part, extent in parts))
         assert array.strides is not None, f"'{name}' has no strides"
         if name in self.scope.split:
             return part_reference(self.scope, name, indices, self._index, self._address)
-        return f"{name}[{self._address(indices, array.strides, array.offset, array.shape or (), partial(span, array))}]"
+        place = self._address(indices, array.strides, array.offset, array.shape or (), partial(span, array))
+        return c.Subscript(c.Name(name), place)
 
-    def _of_lane(self, variable: str, lane: Expression, block: Sequence[int]) -> str:
+    def _of_lane(self, variable: Code, lane: Expression, block: Sequence[int]) -> Code:
         """Return a lane's *variable*, which all lanes of a warp or of a part of it read; a thread's own is its own."""
         with self.scope.indices.hidden():
-            text = self._index(lane).text
-            own = self._index(p.Variable("l.0")).text
-        if text == own:
+            read = self._index(lane)
+            own = self._index(p.Variable("l.0"))
+        if read == own:
             return variable
-        mask, width = self._mask(block), f", {block[0]}" if block[0] < _WARP else ""
-        return self.scope.language.shuffle.format(mask=mask, value=variable, lane=text + width)
+        width = (c.integer(block[0]),) if block[0] < _WARP else ()
+        return c.Apply(self.scope.language.shuffle, (self._mask(block), variable, read, *width))
 
-    def _mask(self, block: Sequence[int]) -> str:
+    def _mask(self, block: Sequence[int]) -> Code:
         """Return the mask of the lanes that have the same place as a thread along all axes but the first."""
         lanes, *others = block
-        mask = f"0x{(1 << lanes) - 1:x}u"
+        bits = (1 << lanes) - 1
+        mask = c.Literal(f"0x{bits:x}u", bits)
         if lanes == _WARP or prod(others) == 1:
             return mask
         number: list[Expression] = []
@@ -97,10 +97,10 @@ class Addresses(Wrapping):
             number.append(p.Product((stride, p.Variable(f"l.{axis}"))) if stride > 1 else p.Variable(f"l.{axis}"))
             stride *= extent
         part = self._index(p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0])
-        text = part.within(PRODUCT) if stride * lanes <= _WARP else f"({part.within(PRODUCT)} % {_WARP // lanes})"
-        return f"{mask} << {lanes} * {text}"
+        place = part if stride * lanes <= _WARP else c.binary(c.MODULO, part, c.integer(_WARP // lanes))
+        return c.binary(c.INDEX_SHIFT["<<"], mask, c.product(c.integer(lanes), place))
 
-    def _swizzled(self, storage: Storage, swizzle: Swizzle, indices: Sequence[Expression]) -> Iterator[str]:
+    def _swizzled(self, storage: Storage, swizzle: Swizzle, indices: Sequence[Expression]) -> Iterator[Code]:
         """Yield the subscripts of an element of which the place in its row depends on the row."""
         *slow, last = indices
         *extents, row = storage.dims
@@ -110,14 +110,15 @@ class Addresses(Wrapping):
             if step < 1 << (down + swizzle.bits):  # what comes after has no bits in the mask
                 number.append(index if step == 1 else p.Product((step, index)))
             step *= extent
-        text = self._index(p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0]).within(PRODUCT)
-        turned = f"{text} >> {down}" if down else text
+        turned = self._index(p.Sum(tuple(reversed(number))) if len(number) > 1 else number[0])
+        if down:
+            turned = c.binary(c.INDEX_SHIFT[">>"], turned, c.integer(down))
         if step > 1 << (down + swizzle.bits):
-            turned += f" & {(1 << swizzle.bits) - 1}"
-        turned = f"({turned})" if " " in turned and turned is not text else turned
-        turned = f"({turned} << {swizzle.base})" if swizzle.base else turned
-        yield from (self._index(part).text for part in slow)
-        yield f"{self._index(last).within(PRODUCT)} ^ {turned}"
+            turned = c.binary(c.SHIFTED_AND if down else c.INDEX_AND, turned, c.integer((1 << swizzle.bits) - 1))
+        if swizzle.base:
+            turned = c.binary(c.INDEX_SHIFT["<<"], turned, c.integer(swizzle.base))
+        yield from (self._index(part) for part in slow)
+        yield c.binary(c.INDEX_XOR, self._index(last), turned)
 
     def _address(
         self,
@@ -126,37 +127,33 @@ class Addresses(Wrapping):
         offset: Expression,
         shape: Sequence[Expression],
         whole: Callable[[], Expression] | None = None,
-    ) -> str:
+    ) -> Code:
         """Return the number of an element, which is below *whole*."""
         whole = whole or partial(spanned, shape, strides, offset)
-        first = "0" if type(offset) is int and not offset else self._index(offset, offset).within(SUM)
-        out = "" if first == "0" else first
+        zero = c.integer(0)
+        first = zero if type(offset) is int and not offset else self._index(offset, offset)
+        out: list[Code] = [] if first == zero else [first]
         for index, stride, extent in zip(indices, strides, shape, strict=bool(indices)):
             if type(index) is int and type(stride) is int:
                 index, stride = index * stride, 1  # noqa: PLW2901 - a number is written as one
             elif type(index) is int and index == 1:
                 index, stride = stride, 1  # noqa: PLW2901 - once a stride is the stride
             text = self._index(index, extent, whole if out and type(stride) is int and stride == 1 else None)
-            if text.text == "0":
+            number = c.integer_of(text)
+            if number == 0:
                 continue
-            if text.text.isdigit() and type(stride) is int:
-                text, stride = Text(str(int(text.text) * stride)), 1  # noqa: PLW2901 - likewise
-            elif text.text == "1":
+            if number is not None and number > 0 and type(stride) is int:
+                text, stride = c.integer(number * stride), 1  # noqa: PLW2901 - likewise
+            elif number == 1:
                 text, stride = self._index(stride, stride), 1  # noqa: PLW2901 - likewise
             if type(stride) is not int or stride != 1:
-                step = self._index(stride, stride)
-                is_quotient = "/" in step.text or "%" in step.text
-                text = Text(f"{text.within(PRODUCT)} * {step.within(UNARY if is_quotient else PRODUCT)}", PRODUCT)
-            shown = text.within(SUM)
-            if not out:
-                out = shown
-            else:
-                out += f" - {shown[1:]}" if shown.startswith("-") else f" + {shown}"
-        return out or "0"
+                text = c.product(text, self._index(stride, stride))
+            out.append(text)
+        return c.total(out) if out else zero
 
     def _index(
         self, expr: Expression, limit: Expression | None = None, whole: Callable[[], Expression] | None = None
-    ) -> Text:
+    ) -> Code:
         """Return an integer expression with its linear part in natural order.
 
         Parameters
@@ -192,9 +189,9 @@ class Addresses(Wrapping):
         rest = self.scope.indices.take(known)
         return expr if rest is known else to_expression(rest)
 
-    def _index_atom(self, atom: Expression) -> Text:
+    def _index_atom(self, atom: Expression) -> Code:
         if isinstance(atom, str):
-            return Text(str(self.scope.variable(atom)))
+            return self.scope.value(atom)
         outer = self.indexing, self.exact
         self.indexing, self.exact = True, None
         text = self._render(atom, self.scope.index_dtype)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -11,7 +10,9 @@ import pymbolic.primitives as p
 
 from polyloop.codegen.expressions.expressions import Expressions
 from polyloop.codegen.loops.context import Context
-from polyloop.codegen.scope import Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.nodes import Expression, Operation
 from polyloop.expr.printer import show
 from polyloop.expr.records import is_vector
@@ -19,7 +20,6 @@ from polyloop.frozen import replace
 
 __all__ = ["compound", "function_scope", "updated"]
 
-_ATOM: Final = re.compile(r"\w[\w.]*(\[[^][]*\])*")
 _ASSIGNMENTS: Final = {"sum": "+=", "product": "*="}
 _WORD: Final = 4  # narrower types are computed as int and stored with a cast
 _OPERANDS: Final = 2
@@ -28,34 +28,34 @@ _OPERANDS: Final = 2
 def updated(
     expressions: Expressions,
     operation: Operation,
-    target: tuple[str, np.dtype[np.generic]],
+    target: tuple[Code, np.dtype[np.generic]],
     term: Expression,
     context: Context,
-) -> tuple[str, str]:
-    """Return how *term* is combined into *target*, a text with its type: an assignment operator and its right side."""
+) -> tuple[str, Code]:
+    """Return how *term* is combined into *target*, with its type: an assignment operator and its right side."""
     left, dtype = target
     if operation.combine:
         function = _function(expressions, operation, dtype)
-        return "=", f"{function}({left}, {expressions.stored(term, context, dtype).text})"
+        return "=", c.Apply(function, (left, expressions.stored(term, context, dtype)))
     match operation.name:
         case "sum" | "product" if is_vector(dtype):
-            return "=", expressions.added(operation.name, Text(left), dtype, term, context).text
+            return "=", expressions.added(operation.name, left, dtype, term, context)
         case "sum" | "product":
             operator = _ASSIGNMENTS[operation.name]
-            value = expressions.unsigned(term, expressions.stored(term, context, dtype), dtype).text
+            value = expressions.unsigned(term, expressions.stored(term, context, dtype), dtype)
             expressions.scope.operator(operator, dtype, dtype)
             return operator, value
         case "max" | "min":
-            return "=", expressions.combine(operation.name, Text(left), dtype, term).text
+            return "=", expressions.combine(operation.name, left, dtype, term)
         case "any" | "all":
-            text = expressions.value(term, context, np.dtype("bool"))
-            return "=", f"{left} || {text.within(3)}" if operation.name == "any" else f"{left} && {text.within(4)}"
+            other = expressions.value(term, context, np.dtype("bool"))
+            return "=", c.binary(c.OR if operation.name == "any" else c.AND, left, other)
     raise AssertionError(f"'{operation}' says not how it combines")
 
 
 def compound(
-    target: str, value: str, lhs: Expression, rhs: Expression, dtype: np.dtype[np.generic], unsigned: str = ""
-) -> tuple[str, str]:
+    target: Code, value: Code, lhs: Expression, rhs: Expression, dtype: np.dtype[np.generic], unsigned: str = ""
+) -> tuple[str, Code]:
     """Return ``target = target + x`` as an assignment operator and its right side, and anything else with ``=``.
 
     Only a sum, difference or product of two operands, the first of them the target, is the same either way: another
@@ -63,13 +63,11 @@ def compound(
     """
     is_plain = dtype.names is None and dtype.kind in "iuf" and dtype.itemsize >= _WORD
     if is_plain and isinstance(rhs, p.Sum | p.Product) and len(rhs.children) == _OPERANDS and rhs.children[0] == lhs:
-        for operator in "+-*":
-            start = f"{target} {operator} "
-            if value.startswith(start):
-                return f"{operator}=", value.removeprefix(start)
-            if unsigned and value.startswith(f"({unsigned}){start}"):  # it wraps either way
-                rest = value.removeprefix(f"({unsigned}){start}")
-                return f"{operator}=", f"({unsigned}){rest if _ATOM.fullmatch(rest) else f'({rest})'}"
+        match value:
+            case c.Binary(first, ((operator, other),)) if first == target:
+                return f"{operator.symbol}=", other
+            case c.Binary(c.Cast(kind, first), ((operator, other),)) if kind == unsigned and first == target:
+                return f"{operator.symbol}=", c.Cast(unsigned, other)  # it wraps either way
     return "=", value
 
 
@@ -88,11 +86,11 @@ def _source(expressions: Expressions, operation: Operation, dtype: np.dtype[np.g
     inside = function_scope(scope, {"a": dtype, "b": dtype})
     printer = type(expressions)(inside)
     if len(operation.combine) == 1:
-        lines = [f"    return {printer.stored(operation.combine[0], Context(), dtype).text};"]
+        lines = [f"    return {printer.stored(operation.combine[0], Context(), dtype)};"]
     else:
         assert dtype.fields is not None, f"the state of '{operation}' has fields"
         pairs = zip(operation.fields, operation.combine, strict=True)
-        texts = [(field, printer.stored(expr, Context(), dtype.fields[field][0]).text) for field, expr in pairs]
+        texts = [(field, printer.stored(expr, Context(), dtype.fields[field][0])) for field, expr in pairs]
         spelt = scope.spelling_of.field
         lines = [f"    {ctype} result;", *(f"    result.{spelt(field)} = {text};" for field, text in texts)]
         lines.append("    return result;")

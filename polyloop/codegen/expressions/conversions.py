@@ -6,7 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from polyloop.codegen.scope import UNARY, Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.dtypes import DType, as_real, is_complex, is_half
 
 __all__ = ["cast", "converted", "narrowed", "widened"]
@@ -15,17 +17,17 @@ _FLOAT: Final[DType] = np.dtype("float32")
 _DOUBLE: Final[DType] = np.dtype("float64")
 
 
-def cast(scope: Scope, dtype: DType, text: Text) -> Text:
+def cast(scope: Scope, dtype: DType, text: Code) -> Code:
     """Return *text*, a real number, as *dtype*, which C has as an arithmetic type."""
-    return Text(f"({scope.ctype(dtype)}){text.within(UNARY)}", UNARY)
+    return c.Cast(scope.ctype(dtype), text)
 
 
-def widened(scope: Scope, dtype: DType, text: Text) -> Text:
+def widened(scope: Scope, dtype: DType, text: Code) -> Code:
     """Return a stored float16 or bfloat16 as a float."""
     return _applied(scope, "widen", dtype, text)
 
 
-def narrowed(scope: Scope, dtype: DType, text: Text, have: DType) -> Text:
+def narrowed(scope: Scope, dtype: DType, text: Code, have: DType) -> Code:
     """Return *text* of type *have* rounded to float16 or bfloat16, as it is stored.
 
     A double is rounded once where the target can; ``ml_dtypes`` too makes a bfloat16 of it by way of float32.
@@ -37,22 +39,23 @@ def narrowed(scope: Scope, dtype: DType, text: Text, have: DType) -> Text:
     return _applied(scope, "narrow", dtype, text)
 
 
-def converted(scope: Scope, text: Text, have: DType, want: DType) -> Text:
+def converted(scope: Scope, text: Code, have: DType, want: DType) -> Code:
     """Return *text* of type *have* so that it can be assigned to a variable of type *want*."""
     if is_half(want):
         return narrowed(scope, want, text, have)
     if not is_complex(want) or have == want or not scope.language.operators:
         return text  # C converts by itself
     if is_complex(have):
-        return Text(f"{scope.spelling('convert', want)}({text.text})")
+        return c.Apply(scope.spelling("convert", want), (text,))
     if have != as_real(want):
         text = cast(scope, as_real(want), text)
-    return Text(scope.spelling("complex", want).format(text.text, "0.0f" if want.itemsize == 8 else "0.0"))
+    zero = c.Literal("0.0f" if want.itemsize == 8 else "0.0", 0.0)
+    return c.Template(scope.spelling("complex", want), (text, zero))
 
 
-def _applied(scope: Scope, name: str, dtype: DType, text: Text) -> Text:
+def _applied(scope: Scope, name: str, dtype: DType, text: Code) -> Code:
     """Return a conversion: a cast, or a call of a function."""
     spelling = scope.spelling(name, dtype)
     if spelling.startswith("("):
-        return Text(f"{spelling}{text.within(UNARY)}", UNARY)
-    return Text(f"{spelling}({text.text})")
+        return c.Cast(spelling[1:-1], text)
+    return c.Apply(spelling, (text,))

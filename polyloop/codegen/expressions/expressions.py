@@ -1,8 +1,7 @@
-"""Expressions as C text, with the meaning of ``expr/typing.py``: promotion, division and remainder as in NumPy."""
+"""Expressions in C, with the meaning of ``expr/typing.py``: promotion, division and remainder as in NumPy."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -15,10 +14,11 @@ from polyloop.codegen.expressions.conversions import cast, converted, narrowed, 
 from polyloop.codegen.expressions.fold_conditions import decided
 from polyloop.codegen.expressions.linear import is_index_arithmetic
 from polyloop.codegen.expressions.literals import literal, typed_literal
-from polyloop.codegen.expressions.vectors import OR, TERNARY
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.rows import rewrite
-from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.errors import Diagnostic
 from polyloop.expr.chains import CHAINS, Chain, operands, paired
 from polyloop.expr.constants import constant_of, number_of
@@ -55,10 +55,8 @@ from polyloop.poly.affine import Affine, affine_of
 
 __all__ = ["Expressions"]
 
-AND, BITOR, BITXOR, BITAND, EQUAL, RELATION, SHIFT = range(3, 10)
-_BIT_LEVELS: Final = {p.BitwiseOr: ("|", BITOR), p.BitwiseXor: ("^", BITXOR), p.BitwiseAnd: ("&", BITAND)}
+_BIT_OPERATORS: Final = {p.BitwiseOr: c.BIT_OR, p.BitwiseXor: c.BIT_XOR, p.BitwiseAnd: c.BIT_AND}
 _MAX_FACTORS: Final = 4
-_IS_CALL: Final = re.compile(r"\w+\(.*\)")
 _POWERS: Final = {2: "square", 3: "cube", 4: "fourth"}
 _INT32: Final[DType] = np.dtype("int32")
 _UINT32: Final[DType] = np.dtype("uint32")
@@ -70,8 +68,8 @@ _UINT16: Final[DType] = np.dtype("uint16")
 class Expressions(Addresses):
     """Renders expressions in one :class:`Scope`.
 
-    ``reads`` collects the temporaries that the rendered text reads; the caller empties it.  ``used_context`` becomes
-    true where the text depends on what is known; the caller sets it back.
+    ``reads`` collects the temporaries that what is rendered reads; the caller empties it.  ``used_context`` becomes
+    true where that depends on what is known; the caller sets it back.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -81,13 +79,13 @@ class Expressions(Addresses):
 
     # {{{ entry points
 
-    def value(self, expr: Expression, context: Context, want: DType | None = None) -> Text:
-        """Return *expr* as C text; *want* is the type for values that adapt."""
+    def value(self, expr: Expression, context: Context, want: DType | None = None) -> Code:
+        """Return *expr* in C; *want* is the type for values that adapt."""
         self.context = context
         return self._render(expr, None if want is None else computed(want))
 
-    def stored(self, expr: Expression, context: Context, dtype: DType) -> Text:
-        """Return *expr* as C text that can be assigned to a variable of *dtype*."""
+    def stored(self, expr: Expression, context: Context, dtype: DType) -> Code:
+        """Return *expr* as it can be assigned to a variable of *dtype*."""
         self.context = context
         if is_record(dtype):
             return super().stored(expr, context, dtype)
@@ -98,31 +96,32 @@ class Expressions(Addresses):
         text = self._without_cast(self._render(expr, computed(dtype)), dtype)
         return converted(self.scope, text, self._computed(expr, dtype), dtype)
 
-    def target(self, lhs: Expression, context: Context) -> tuple[str, str, DType]:
-        """Return text, name and type of the left-hand side of an assignment."""
+    def target(self, lhs: Expression, context: Context) -> tuple[Code, str, DType]:
+        """Return code, name and type of the left-hand side of an assignment."""
         self.context = context
         name, element, path = array_name(lhs), element_of(lhs), field_path(lhs)
         indices = () if isinstance(element, p.Variable) else element.index_tuple
-        text = self.made or self._place(name, indices)
+        code = self.made or self._place(name, indices)
         dtype = self.scope.dtypes.get(name)
         assert dtype is not None, f"'{name}' has no type"
         for field in path:
             dtype = field_dtype(dtype, field)
+            code = c.Member(code, self.scope.spelling_of.field(field))
         if path and name in self.scope.storage:
             self.reads.add(name)
-        return ".".join((text, *map(self.scope.spelling_of.field, path))), name, dtype
+        return code, name, dtype
 
-    def element(self, expr: p.Variable | p.Subscript, context: Context) -> str:
+    def element(self, expr: p.Variable | p.Subscript, context: Context) -> Code:
         """Return a variable or an element as it stands in memory."""
         self.context = context
-        return self._leaf(expr).text
+        return self._leaf(expr)
 
-    def index(self, expr: Expression, context: Context) -> Text:
+    def index(self, expr: Expression, context: Context) -> Code:
         """Return an integer expression with its linear part in natural order."""
         self.context = context
         return self._index(expr)
 
-    def combine(self, operation: str, left: Text, left_type: DType, expr: Expression) -> Text:
+    def combine(self, operation: str, left: Code, left_type: DType, expr: Expression) -> Code:
         """Return the maximum or minimum of a rendered text and an expression."""
         if is_vector(left_type):
             return self._vector_extreme(operation, left_type, [left, self._as_vector(expr, left_type)])
@@ -131,23 +130,23 @@ class Expressions(Addresses):
             left = cast(self.scope, dtype, left)
         return self._extreme(operation, dtype, left, self._exact(expr, dtype))
 
-    def converted(self, expr: Expression, dtype: DType, context: Context) -> Text:
+    def converted(self, expr: Expression, dtype: DType, context: Context) -> Code:
         """Return *expr* as a value of *dtype*."""
         self.context = context
         return self._exact(expr, dtype)
 
-    def loaded(self, text: Text, dtype: DType) -> Text:
+    def loaded(self, text: Code, dtype: DType) -> Code:
         """Return an element of *dtype*, rendered already, as a value to compute with."""
         return widened(self.scope, dtype, text) if is_half(dtype) else text
 
-    def extreme(self, operation: str, dtype: DType, left: Text, right: Text) -> Text:
+    def extreme(self, operation: str, dtype: DType, left: Code, right: Code) -> Code:
         """Return the minimum or maximum of two rendered values of *dtype*."""
         return self._extreme(operation, dtype, left, right)
 
     # }}}
     # {{{ leaves
 
-    def _render(self, expr: Expression, want: DType | None) -> Text:
+    def _render(self, expr: Expression, want: DType | None) -> Code:
         if type(expr) in self.VECTOR_METHODS and is_vector(kind := self._type(expr)):
             return self.VECTOR_METHODS[type(expr)](self, expr, kind)
         if self.indexing and (named := self._with_named(expr)) is not expr:
@@ -176,24 +175,24 @@ class Expressions(Addresses):
             )
         )
 
-    def _constant(self, expr: Expression, value: int, want: DType | None) -> Text:
+    def _constant(self, expr: Expression, value: int, want: DType | None) -> Code:
         """Return an expression of constants, which amounts to *value*: in an unsigned type, modulo its 2^bits."""
         dtype = computed(adapted(constant_type(value), want))
         if type(expr) is p.BitwiseNot and value < 0 and is_integer(dtype) and dtype.itemsize >= 4:
             write = typed_literal if is_unsigned(dtype) else literal
-            return Text(f"~{write(self.scope, ~value, dtype).text}", UNARY)
+            return c.Unary(c.COMPLEMENT, write(self.scope, ~value, dtype))
         if is_unsigned(dtype):
             value %= 1 << (8 * dtype.itemsize)
         return typed_literal(self.scope, value, dtype)
 
-    def _leaf(self, expr: p.Variable | p.Subscript) -> Text:
+    def _leaf(self, expr: p.Variable | p.Subscript) -> Code:
         """Return the text of a variable or an element as it is stored."""
         name = array_name(expr)
         if name in self.scope.storage:
             self.reads.add(name)
-        return Text(self._reference(name, () if isinstance(expr, p.Variable) else expr.index_tuple))
+        return self._reference(name, () if isinstance(expr, p.Variable) else expr.index_tuple)
 
-    def _variable(self, expr: p.Variable, want: DType | None) -> Text:
+    def _variable(self, expr: p.Variable, want: DType | None) -> Code:
         name = expr.name
         scope = self.scope
         if name in scope.storage or name in scope.arrays:
@@ -203,53 +202,51 @@ class Expressions(Addresses):
             return literal(scope, value, self._computed(value, None if want is None or is_inexact(want) else want))
         dtype = self._type_of(name)
         if dtype is None or dtype == scope.dtypes.get(name) or self.exact is not None or self._is_index_name(name):
-            return Text(value)
-        return cast(scope, dtype, Text(value))
+            return c.Name(value)
+        return cast(scope, dtype, c.Name(value))
 
-    def lookup(self, expr: Lookup, want: DType | None) -> Text:
+    def lookup(self, expr: Lookup, want: DType | None) -> Code:
         """Return a field of a record."""
         return self._widened(expr, super().lookup(expr, want))
 
-    def _widened(self, expr: Expression, text: Text) -> Text:
+    def _widened(self, expr: Expression, text: Code) -> Code:
         dtype = self._type(expr)
         return text if isinstance(dtype, Weak) or not is_half(dtype) else widened(self.scope, dtype, text)
 
-    def _subscript(self, expr: p.Subscript, want: DType | None) -> Text:
+    def _subscript(self, expr: p.Subscript, want: DType | None) -> Code:
         assert isinstance(expr.aggregate, p.Variable), f"subscript of '{expr.aggregate}'"
         text = self._leaf(expr)
         if self.scope.is_read_once(expr.aggregate.name) and (expr.aggregate.name, expr.index_tuple) not in self.held:
-            text = Text(self.scope.language.load_once.format(pointer=f"&{text.text}"))
+            text = c.Apply(self.scope.language.load_once, (c.Unary(c.ADDRESS, text),))
         return self._widened(expr, text)
 
     # }}}
     # {{{ arithmetic
 
-    def _chain(self, expr: Chain, want: DType | None) -> Text:
+    def _chain(self, expr: Chain, want: DType | None) -> Code:
         """Return a chain of operations, each in the type of its own operands; indices are computed exactly."""
         if len(expr.children) > 2 and not self.indexing and self.exact is None:
             expr = paired(expr, [self._type(part) for part in operands(expr)])
         return self._CHAINS[type(expr)](self, expr, want)
 
-    def _sum(self, expr: p.Sum, want: DType | None) -> Text:
+    def _sum(self, expr: p.Sum, want: DType | None) -> Code:
         dtype = self._computed(expr, want)
         taken = [None, *(self._subtracted(part, dtype) for part in expr.children[1:])]
         parts = [child if part is None else part for child, part in zip(expr.children, taken, strict=True)]
-        out, wraps = "", self._wraps(dtype)
+        wraps = self._wraps(dtype)
         chain = self.scope.chain()
         texts = self._wrapping_operands(parts, dtype) if wraps else self._operands(parts, dtype)
+        terms: list[tuple[c.Operator, Code]] = []
         for part, text, difference in zip(parts, texts, taken, strict=True):
-            has_sign = text.text.startswith("-") and self._is_signed(part) and self._has_sign_in(part, dtype)
-            is_negative = difference is None and bool(out) and has_sign
-            chain.add("-" if is_negative or difference is not None else "+", self._seen(part, dtype))
-            if not out:
-                out = text.within(SUM)
-            elif difference is not None:
-                out += f" - {text.within(UNARY if text.text.startswith('-') else PRODUCT)}"
-            elif is_negative:
-                out += f" - {text.text[1:]}"
-            else:
-                out += f" + {text.within(UNARY if text.text.startswith('-') else PRODUCT)}"
-        return self._wrapped(dtype, Text(out, SUM)) if wraps else self._narrowed(dtype, Text(out, SUM))
+            opposite = None
+            if terms and difference is None and self._is_signed(part) and self._has_sign_in(part, dtype):
+                opposite = c.without_minus(text)
+            operator = c.PLUS if opposite is None and difference is None else c.MINUS
+            chain.add(operator.symbol, self._seen(part, dtype))
+            terms.append((operator, text if opposite is None else opposite))
+        (_, first), *rest = terms
+        out = c.Binary(first, tuple(rest)) if rest else first
+        return self._wrapped(dtype, out) if wraps else self._narrowed(dtype, out)
 
     def _subtracted(self, part: Expression, dtype: DType) -> Expression | None:
         """Return what a term of a sum in *dtype* subtracts; one that is negative by itself, where that is the same."""
@@ -278,7 +275,7 @@ class Expressions(Addresses):
             return not isinstance(dtype, Weak) and is_inexact(dtype) and self._is_signed(expr.numerator)
         return False
 
-    def _product(self, expr: p.Product, want: DType | None) -> Text:
+    def _product(self, expr: p.Product, want: DType | None) -> Code:
         dtype = self._common(expr.children, want)
         children = sign_first(expr)
         minus = type(children[0]) is int and children[0] == -1 and len(children) > 1
@@ -293,33 +290,24 @@ class Expressions(Addresses):
             chain.add("*", self._seen(part, dtype))
         first = self._seen(factors[0], dtype)
         whole = minus and len(factors) > 1 and first != dtype and is_integer(first)  # -x would wrap by itself
-        out = texts[0].within(UNARY if minus and not whole else PRODUCT)
-        for text in texts[1:]:
-            out += f" * {text.within(UNARY)}"
-        out = f"({out})" if whole else out
         if minus:
             self.scope.operator("-", None, chain.dtype)
-            return self._narrowed(dtype, Text(f"-{out}" if not out.startswith("-") else f"-({out})", PRODUCT))
-        return self._narrowed(dtype, Text(out, PRODUCT if len(texts) > 1 else texts[0].level))
+        return self._narrowed(dtype, _product(texts, minus=minus, whole=whole))
 
-    def _wrapping_product(self, factors: Sequence[Expression], dtype: DType, *, minus: bool = False) -> Text:
+    def _wrapping_product(self, factors: Sequence[Expression], dtype: DType, *, minus: bool = False) -> Code:
         texts = self._wrapping_operands(factors, dtype)
-        out = texts[0].within(UNARY if minus else PRODUCT)
-        out += "".join(f" * {text.within(UNARY)}" for text in texts[1:])
-        if minus:
-            out = f"-({out})" if out.startswith("-") else f"-{out}"
-        return self._wrapped(dtype, Text(out, PRODUCT if len(texts) > 1 else UNARY if minus else texts[0].level))
+        return self._wrapped(dtype, _product(texts, minus=minus, one=c.NEGATIVE))
 
-    def _quotient(self, expr: p.Quotient, want: DType | None) -> Text:
+    def _quotient(self, expr: p.Quotient, want: DType | None) -> Code:
         parts = (expr.numerator, expr.denominator)
         dtype = self._computed(expr, want)
         if self.scope.fast and ("divide", dtype.name) in self.scope.language.fast_functions:
             return self._call_function("divide", dtype, [self._exact(part, dtype) for part in parts])
         numerator, denominator = self._operands(parts, dtype)
         self.scope.operator("/", *(self._seen(part, dtype) for part in parts))
-        return Text(f"{numerator.within(PRODUCT)} / {denominator.within(UNARY)}", PRODUCT)
+        return c.binary(c.OVER, numerator, denominator)
 
-    def _floor_division(self, expr: p.FloorDiv | p.Remainder, want: DType | None) -> Text:
+    def _floor_division(self, expr: p.FloorDiv | p.Remainder, want: DType | None) -> Code:
         parts = (expr.numerator, expr.denominator)
         is_division = isinstance(expr, p.FloorDiv)
         dtype = self._common(parts, want)
@@ -328,11 +316,10 @@ class Expressions(Addresses):
             dtype = _INT32
         texts = self._operands(parts, dtype)
         if is_unsigned(dtype) or (is_integer(dtype) and self._is_natural(expr.numerator, expr.denominator)):
-            operator = "/" if is_division else "%"
-            return Text(f"{texts[0].within(PRODUCT)} {operator} {texts[1].within(UNARY)}", PRODUCT)
+            return c.binary(c.OVER if is_division else c.MODULO, *texts)
         if self._wraps(dtype) and not (isinstance(expr.denominator, int) and expr.denominator != -1):
             operation = "divide" if is_division else "modulo"  # there is no opposite of the least number
-        return self.scope.call(operation, dtype, texts[0].text, texts[1].text)
+        return self.scope.call(operation, dtype, *texts)
 
     def _is_natural(self, numerator: Expression, denominator: Expression) -> bool:
         """Return whether C's division gives Python's result."""
@@ -345,7 +332,7 @@ class Expressions(Addresses):
         self.used_context = True
         return form is not None and self.context.implies(rewrite(form, self.scope.divisibility))
 
-    def _power(self, expr: p.Power, want: DType | None) -> Text:
+    def _power(self, expr: p.Power, want: DType | None) -> Code:
         base, exponent = expr.base, expr.exponent
         dtype = self._computed(expr, want)
         number = number_of(exponent)
@@ -358,10 +345,9 @@ class Expressions(Addresses):
                 return self._repeated(base, exponent, dtype)
         if is_inexact(dtype):
             return self._call_function("pow", dtype, [self._exact(base, dtype), self._exact(exponent, dtype)])
-        texts = [self._render(base, dtype).text, self._render(exponent, dtype).text]
-        return self.scope.call("power", dtype, *texts)
+        return self.scope.call("power", dtype, self._render(base, dtype), self._render(exponent, dtype))
 
-    def _repeated(self, base: Expression, exponent: int, dtype: DType) -> Text:
+    def _repeated(self, base: Expression, exponent: int, dtype: DType) -> Code:
         """Return a small power as a product, or its reciprocal."""
         count = abs(exponent)
         is_plain = isinstance(base, p.Variable | p.Subscript | int | float | np.generic)
@@ -372,15 +358,15 @@ class Expressions(Addresses):
         if count == 1:
             product = text
         elif is_plain:
-            product = Text(" * ".join([text.within(UNARY)] * count), PRODUCT)
+            product = c.binary(c.TIMES, *[text] * count)
         else:
-            product = self.scope.call(_POWERS[count], dtype, text.text)
+            product = self.scope.call(_POWERS[count], dtype, text)
         if exponent > 0:
             return product
         self.scope.operator("/", as_real(dtype), dtype)
-        return Text(f"{literal(self.scope, 1, as_real(dtype)).text} / {product.within(UNARY)}", PRODUCT)
+        return c.binary(c.OVER, literal(self.scope, 1, as_real(dtype)), product)
 
-    def _min_max(self, expr: p.Min | p.Max, want: DType | None) -> Text:
+    def _min_max(self, expr: p.Min | p.Max, want: DType | None) -> Code:
         operation = "min" if isinstance(expr, p.Min) else "max"
         dtype = self._common(expr.children, want)
         texts = [self._exact(child, dtype) for child in expr.children]
@@ -389,26 +375,25 @@ class Expressions(Addresses):
             result = self._extreme(operation, dtype, result, text)
         return result
 
-    def _extreme(self, operation: str, dtype: DType, left: Text, right: Text) -> Text:
+    def _extreme(self, operation: str, dtype: DType, left: Code, right: Code) -> Code:
         if is_floating(dtype):
             return self._call_function("f" + operation, dtype, [left, right])
-        return self.scope.call(operation, dtype, left.text, right.text)
+        return self.scope.call(operation, dtype, left, right)
 
     # }}}
     # {{{ calls, casts, choices
 
-    def _call_function(self, name: str, dtype: DType, arguments: Sequence[Text]) -> Text:
+    def _call_function(self, name: str, dtype: DType, arguments: Sequence[Code]) -> Code:
         """Return a call of a function of expressions on arguments of type *dtype*."""
         spelling = self.scope.spelling(name, dtype)
-        texts = [argument.text for argument in arguments]
         if "{" not in spelling:
-            return Text(f"{spelling}({', '.join(texts)})")
-        if spelling.startswith("{0}."):  # a member
-            return Text(spelling.format(arguments[0].within(ATOM)))
-        text = spelling.format(*texts)
-        return Text(text if _IS_CALL.fullmatch(spelling) else f"({text})")
+            return c.Apply(spelling, tuple(arguments))
+        if spelling.startswith("{0}."):
+            return c.Member(arguments[0], spelling.removeprefix("{0}."))
+        is_call = spelling.partition("(")[0].isidentifier() and spelling.endswith(")")
+        return c.Template(spelling if is_call else f"({spelling})", tuple(arguments))
 
-    def _call(self, expr: p.Call, want: DType | None) -> Text:
+    def _call(self, expr: p.Call, want: DType | None) -> Code:
         assert isinstance(expr.function, p.Variable), f"call of '{expr.function}'"
         if isinstance(expr.function, ForeignName):
             return self._foreign_call(expr.function, expr.parameters)
@@ -435,16 +420,16 @@ class Expressions(Addresses):
         if (name in ("abs", "sign") and is_bool(dtype)) or (name == "abs" and is_unsigned(dtype)):
             return texts[0]
         if name in ("sign", "gcd") or (name == "abs" and self._wraps(dtype)):
-            return self._narrowed(dtype, self.scope.call(name, dtype, *(text.text for text in texts)))
+            return self._narrowed(dtype, self.scope.call(name, dtype, *texts))
         return self._narrowed(dtype if name == "abs" else _INT32, self._call_function(name, dtype, texts))
 
-    def _foreign_call(self, function: ForeignName, parts: Sequence[Expression]) -> Text:
+    def _foreign_call(self, function: ForeignName, parts: Sequence[Expression]) -> Code:
         chosen = choose(function, [self._type(part) for part in parts])
         assert chosen is not None, f"'{function.name}' is called with arguments of unknown types"
-        texts = [self._exact(part, dtype).text for part, dtype in zip(parts, chosen.arguments, strict=True)]
-        return Text(f"{self.scope.foreign(chosen)}({', '.join(texts)})")
+        given = [self._exact(part, dtype) for part, dtype in zip(parts, chosen.arguments, strict=True)]
+        return c.Apply(self.scope.foreign(chosen), tuple(given))
 
-    def _type_cast(self, expr: TypeCast, want: DType | None) -> Text:
+    def _type_cast(self, expr: TypeCast, want: DType | None) -> Code:
         dtype = np.dtype(expr.dtype)
         child = expr.child
         if isinstance(child, int | float | complex) and (type(child) is int or is_inexact(dtype)):
@@ -458,7 +443,7 @@ class Expressions(Addresses):
             return text
         return cast(self.scope, dtype, text)
 
-    def _if(self, expr: p.If, want: DType | None) -> Text:
+    def _if(self, expr: p.If, want: DType | None) -> Code:
         parts = (expr.then, expr.else_)
         dtype = self._common(parts, want)
         self.used_context = True
@@ -472,10 +457,9 @@ class Expressions(Addresses):
         exact, self.exact = self.exact, None  # data may decide between exact numbers
         condition = self._render(expr.condition, None)
         self.exact = exact
-        text = f"{condition.within(OR)} ? {then.within(OR)} : {orelse.within(TERNARY)}"
-        return Text(text, TERNARY)
+        return c.Choice(condition, then, orelse)
 
-    def _comparison(self, expr: p.Comparison, want: DType | None) -> Text:
+    def _comparison(self, expr: p.Comparison, want: DType | None) -> Code:
         parts = (expr.left, expr.right)
         if not self.indexing and is_index_arithmetic(parts, self.scope, self._type_of):
             self.indexing = True
@@ -493,8 +477,7 @@ class Expressions(Addresses):
             left, right = (self._render(part, None) for part in parts)  # C compares them in the wider of their types
         else:
             left, right = self._operands(parts, dtype)
-        level = EQUAL if operator in ("==", "!=") else RELATION
-        return Text(f"{left.within(SHIFT)} {operator} {right.within(SHIFT)}", level)
+        return c.binary(c.OPERATORS[operator], left, right)
 
     def _is_compared_as_it_is(self, parts: Sequence[Expression], dtype: DType) -> bool:
         """Return whether one of *parts* is a number of inames and sizes, and C compares it with the other exactly."""
@@ -504,46 +487,43 @@ class Expressions(Addresses):
         is_narrow = is_integer(dtype) and is_signed(dtype) and dtype.itemsize <= _WORD
         return is_narrow and len(others) < len(parts) and not isinstance(self._type(others[0]), Weak)
 
-    def _logical(self, expr: p.LogicalAnd | p.LogicalOr, want: DType | None) -> Text:
+    def _logical(self, expr: p.LogicalAnd | p.LogicalOr, want: DType | None) -> Code:
         is_and = isinstance(expr, p.LogicalAnd)
         self.used_context = True
         known = [decided(child, self.scope, self.context, self._type_of) for child in expr.children]
         left = [child for child, holds in zip(expr.children, known, strict=True) if holds is not is_and]
         if len(left) == 1 and isinstance(left[0], p.Comparison):
             return self._comparison(left[0], want)
-        texts = [self._render(child, None).within(BITOR) for child in (left if len(left) > 1 else expr.children)]
-        return Text((" && " if is_and else " || ").join(texts), AND if is_and else OR)
+        texts = [self._render(child, None) for child in (left if len(left) > 1 else expr.children)]
+        return c.binary(c.AND if is_and else c.OR, *texts)
 
-    def _logical_not(self, expr: p.LogicalNot, want: DType | None) -> Text:
-        return Text(f"!{self._render(expr.child, None).within(UNARY)}", UNARY)
+    def _logical_not(self, expr: p.LogicalNot, want: DType | None) -> Code:
+        return c.Unary(c.NOT, self._render(expr.child, None))
 
-    def _bitwise(self, expr: p.BitwiseOr | p.BitwiseXor | p.BitwiseAnd, want: DType | None) -> Text:
-        operator, level = _BIT_LEVELS[type(expr)]
+    def _bitwise(self, expr: p.BitwiseOr | p.BitwiseXor | p.BitwiseAnd, want: DType | None) -> Code:
         dtype = self._common(expr.children, want)
-        texts = [text.within(UNARY) for text in self._operands(expr.children, dtype)]
-        return Text(f" {operator} ".join(texts), level)
+        return c.binary(_BIT_OPERATORS[type(expr)], *self._operands(expr.children, dtype))
 
-    def _bitwise_not(self, expr: p.BitwiseNot, want: DType | None) -> Text:
+    def _bitwise_not(self, expr: p.BitwiseNot, want: DType | None) -> Code:
         dtype = self._common((expr.child,), want)
-        text = self._render(expr.child, want).within(UNARY)
+        text = self._render(expr.child, want)
         if is_bool(dtype):
-            return Text(f"!{text}", UNARY)
-        return self._narrowed(dtype, Text(f"~{text}", UNARY))
+            return c.Unary(c.NOT, text)
+        return self._narrowed(dtype, c.Unary(c.COMPLEMENT, text))
 
-    def _shift(self, expr: p.LeftShift | p.RightShift, want: DType | None) -> Text:
+    def _shift(self, expr: p.LeftShift | p.RightShift, want: DType | None) -> Code:
         dtype = self._computed(expr, want)
         left, right = self._render(expr.shiftee, dtype), self._render(expr.shift, dtype)
         if self._seen(expr.shiftee, dtype) != dtype and dtype.itemsize >= 4:
             left = cast(self.scope, dtype, left)
         is_left = isinstance(expr, p.LeftShift)
         if not self._is_shift_count(expr.shift, 8 * dtype.itemsize):
-            return self.scope.call("lshift" if is_left else "rshift", dtype, left.text, right.text)
+            return self.scope.call("lshift" if is_left else "rshift", dtype, left, right)
         if is_left and (self._wraps(dtype) or (is_integer(dtype) and is_signed(dtype) and dtype.itemsize < _WORD)):
             bits = cast(self.scope, _UINT32 if dtype.itemsize <= _WORD else _UINT64, left)
-            text = Text(f"{bits.within(UNARY)} << {right.within(UNARY)}", SHIFT)
+            text = c.binary(c.OPERATORS["<<"], bits, right)
             return self._wrapped(dtype, text) if self._wraps(dtype) else self._narrowed(dtype, text)
-        operator = "<<" if is_left else ">>"
-        return self._narrowed(dtype, Text(f"{left.within(UNARY)} {operator} {right.within(UNARY)}", SHIFT))
+        return self._narrowed(dtype, c.binary(c.OPERATORS["<<" if is_left else ">>"], left, right))
 
     def _is_shift_count(self, count: Expression, width: int) -> bool:
         """Return whether C can shift a number of *width* bits by *count*."""
@@ -555,7 +535,7 @@ class Expressions(Addresses):
 
     # }}}
 
-    _METHODS: ClassVar[Mapping[type, Callable[[Expressions, Any, DType | None], Text]]] = {
+    _METHODS: ClassVar[Mapping[type, Callable[[Expressions, Any, DType | None], Code]]] = {
         p.Variable: _variable,
         p.Subscript: _subscript,
         **dict.fromkeys(CHAINS, _chain),
@@ -578,8 +558,18 @@ class Expressions(Addresses):
         p.LeftShift: _shift,
         p.RightShift: _shift,
     }
-    _CHAINS: ClassVar[Mapping[type, Callable[[Expressions, Any, DType | None], Text]]] = {
+    _CHAINS: ClassVar[Mapping[type, Callable[[Expressions, Any, DType | None], Code]]] = {
         p.Sum: _sum,
         p.Product: _product,
-        **dict.fromkeys(_BIT_LEVELS, _bitwise),
+        **dict.fromkeys(_BIT_OPERATORS, _bitwise),
     }
+
+
+def _product(texts: Sequence[Code], *, minus: bool, whole: bool = False, one: c.Prefix = c.OPPOSITE) -> Code:
+    """Return a product, or its opposite: of its first factor, or as a whole; that of *one* factor is so written."""
+    if not minus:
+        return c.binary(c.TIMES, *texts)
+    first, *others = texts
+    if whole or not others or (first.level >= c.NEGATIVE.level and c.is_negative(first)):
+        return c.Unary(c.OPPOSITE if others else one, c.binary(c.TIMES, *texts))
+    return c.binary(c.TIMES, c.Unary(c.NEGATIVE, first), *others)

@@ -11,14 +11,15 @@ import numpy as np
 
 from polyloop.codegen.loops.context import Context
 from polyloop.codegen.loops.rows import rewrite, tightened
-from polyloop.codegen.scope import ATOM, PRODUCT, SUM, UNARY, Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.nodes import Expression
 from polyloop.poly.affine import Affine, Floor, Var, affine_of
 
 __all__ = [
     "condition_text",
-    "conjunction",
     "form_order",
     "form_text",
     "is_index_arithmetic",
@@ -30,32 +31,29 @@ A = TypeVar("A")
 _RANK: Final = {"g": 0, "l": 2}
 
 
-def join_terms(terms: Sequence[tuple[A, int]], const: int, atom: Callable[[A], Text]) -> Text:
+def join_terms(terms: Sequence[tuple[A, int]], const: int, atom: Callable[[A], Code]) -> Code:
     """Return ``c * atom + ... + const`` for terms in the order in which they are to be read.
 
     A positive constant comes first where nothing else is positive: ``7 - i``.
     """
     leads = const > 0 and bool(terms) and all(coefficient < 0 for _, coefficient in terms)
-    out = str(const) if leads else ""
+    first = c.integer(const) if leads else None
+    rest: list[tuple[c.Operator, Code]] = []
     for var, coefficient in terms:
-        text = atom(var)
+        code = atom(var)
         size = abs(coefficient)
-        piece = text.within(PRODUCT) if size == 1 else f"{size} * {text.within(UNARY)}"
-        if not out:
-            out = piece if coefficient > 0 else f"-{text.within(UNARY) if size == 1 else piece}"
+        if first is not None:
+            piece = code if size == 1 else c.binary(c.TIMES, c.integer(size), code)
+            rest.append((c.INDEX_PLUS if coefficient > 0 else c.INDEX_MINUS if size == 1 else c.MINUS, piece))
+        elif size == 1:
+            first = code if coefficient > 0 else c.Unary(c.NEGATIVE, code)
         else:
-            out += f" + {piece}" if coefficient > 0 else f" - {text.within(UNARY) if size == 1 else piece}"
-    if not out:
-        return Text(str(const), ATOM if const >= 0 else UNARY)
-    if leads:
-        return Text(out, SUM)
-    if const:
-        return Text(f"{out} + {const}" if const > 0 else f"{out} - {-const}", SUM)
-    if len(terms) > 1:
-        return Text(out, SUM)
-    if terms[0][1] == 1:
-        return atom(terms[0][0])
-    return Text(out, UNARY if terms[0][1] == -1 else PRODUCT)
+            first = c.binary(c.TIMES, c.integer(coefficient), code)
+    if first is None:
+        return c.integer(const)
+    if const and not leads:
+        rest.append((c.INDEX_PLUS if const > 0 else c.MINUS, c.integer(abs(const))))
+    return c.Binary(first, tuple(rest)) if rest else first
 
 
 def form_order(term: tuple[Var, int]) -> tuple[bool, bool, int, int, str]:
@@ -118,21 +116,19 @@ def _as_quotient(term: tuple[Var, int], scope: Scope) -> tuple[Var | _Quotient, 
     return _Quotient(var[:-1], modulus // abs(coefficient)), 1 if coefficient > 0 else -1
 
 
-def form_text(form: Affine, scope: Scope, context: Context) -> Text:
-    """Return *form* as C text; *context* decides whether C's division may be used."""
+def form_text(form: Affine, scope: Scope, context: Context) -> Code:
+    """Return *form* in C; *context* decides whether C's division may be used."""
 
-    def atom(var: Var | tuple[str, Floor] | _Quotient) -> Text:
+    def atom(var: Var | tuple[str, Floor] | _Quotient) -> Code:
         if isinstance(var, Floor):
             return _division_text(var, scope, context)
         if isinstance(var, _Quotient):
-            return Text(f"{scope.variable(var.name)} / {var.divisor}", PRODUCT)
+            return c.binary(c.OVER, scope.value(var.name), c.integer(var.divisor))
         if isinstance(var, tuple):
             return _division_text(var[1], scope, context, "%")
         if var.endswith("#"):
-            return Text(f"{scope.variable(var[:-1])} / {scope.divisibility[var[:-1]][0]}", PRODUCT)
-        if var in scope.bounds:
-            return scope.bound_variable(var)
-        return Text(str(scope.variable(var)))
+            return c.binary(c.OVER, scope.value(var[:-1]), c.integer(scope.divisibility[var[:-1]][0]))
+        return scope.bound_variable(var) if var in scope.bounds else scope.value(var)
 
     form = _without_multiples(_joined(form, context), scope)
     if len(form.terms) > 1 or form.const or (form.terms and abs(form.terms[0][1]) > 1):
@@ -182,7 +178,7 @@ def _joined(form: Affine, context: Context) -> Affine:
     return Affine(((Floor(total.terms, total.const, floor.den), 1),), 0)
 
 
-def _division_text(floor: Floor, scope: Scope, context: Context, operator: str = "/") -> Text:
+def _division_text(floor: Floor, scope: Scope, context: Context, operator: str = "/") -> Code:
     numerator, den = Affine(floor.terms, floor.const), floor.den
     is_plain = context.implies(numerator)
     if operator == "/":  # (n / 4 + 3) / 4, where 4 divides n, is (n + 12) / 16
@@ -190,9 +186,9 @@ def _division_text(floor: Floor, scope: Scope, context: Context, operator: str =
         numerator, den = whole, den * (whole.terms[0][1] // numerator.terms[0][1])
     inner = form_text(numerator, scope, context)
     if is_plain:
-        return Text(f"{inner.within(PRODUCT)} {operator} {den}", PRODUCT)
+        return c.binary(c.OPERATORS[operator], inner, c.integer(den))
     operation = "floordiv" if operator == "/" else "floormod"
-    return scope.call(operation, scope.index_dtype, inner.text, str(den))
+    return scope.call(operation, scope.index_dtype, inner, c.integer(den))
 
 
 def _scaled(row: Affine, scope: Scope) -> Affine:
@@ -204,12 +200,12 @@ def _scaled(row: Affine, scope: Scope) -> Affine:
     return row
 
 
-def condition_text(rows: Iterable[Affine], scope: Scope, context: Context) -> Text:
+def condition_text(rows: Iterable[Affine], scope: Scope, context: Context) -> Code:
     """Return the conjunction of *rows* as a C condition."""
     if any(storage.lane is not None for storage in scope.storage.values()):
         rows = [_of_all_lanes(row, context) for row in rows]
     left = [scope.indices.take(_without_multiples(_scaled(row, scope), scope)) for row in rows]
-    parts: list[str] = []
+    parts: list[Code] = []
     while left:
         row = left.pop(0)
         opposite = row.scale(-1)
@@ -218,29 +214,18 @@ def condition_text(rows: Iterable[Affine], scope: Scope, context: Context) -> Te
             parts.append(_equation_text(row, scope, context))
         else:
             parts.append(_inequality_text(row, scope, context))
-    return Text(" && ".join(parts), 3 if len(parts) > 1 else 8)
+    return c.conjunction(parts)
 
 
-def union_text(cases: Sequence[Sequence[Affine]], scope: Scope, context: Context) -> Text:
+def union_text(cases: Sequence[Sequence[Affine]], scope: Scope, context: Context) -> Code:
     """Return that all rows of at least one of *cases* hold."""
     common = [row for row in cases[0] if all(row in case for case in cases)]
     texts = [condition_text(common, scope, context)] if common else []
     rests = [[row for row in case if row not in common] for case in cases]
     if all(rests):
         inside = context.add(common)
-        parts = [condition_text(rest, scope, inside) for rest in rests]
-        if len(parts) == 1:
-            texts.append(parts[0])
-        else:
-            texts.append(Text(" || ".join(part.within(4) for part in parts), 2))
-    return texts[0] if len(texts) == 1 else Text(conjunction(texts), 3)
-
-
-def conjunction(parts: Sequence[Text]) -> str:
-    """Return all of several conditions."""
-    if len(parts) == 1:
-        return parts[0].text
-    return " && ".join(part.within(3) for part in parts)
+        texts.append(c.binary(c.OR, *[condition_text(rest, scope, inside) for rest in rests]))
+    return c.conjunction(texts)
 
 
 def _of_all_lanes(row: Affine, context: Context) -> Affine:
@@ -252,32 +237,36 @@ def _of_all_lanes(row: Affine, context: Context) -> Affine:
     return first if first == last else row
 
 
-def _equation_text(row: Affine, scope: Scope, context: Context) -> str:
+def _equation_text(row: Affine, scope: Scope, context: Context) -> Code:
     rest, floor, factor = _take_modulo(row)
     if floor is not None and not rest.terms and abs(factor) == 1:
         modulo = _division_text(floor, scope, context, "%")
-        return f"{modulo.text} == {-factor * rest.const}"
+        return _compared(modulo, "==", c.integer(-factor * rest.const))
     positive = Affine(tuple((v, c) for v, c in row.terms if c > 0), max(row.const, 0))
     negative = Affine(tuple((v, -c) for v, c in row.terms if c < 0), max(-row.const, 0))
-    return f"{form_text(positive, scope, context).text} == {form_text(negative, scope, context).text}"
+    return _compared(form_text(positive, scope, context), "==", form_text(negative, scope, context))
 
 
-def _inequality_text(row: Affine, scope: Scope, context: Context) -> str:
-    def text(terms: tuple[tuple[Var, int], ...], const: int) -> str:
-        return form_text(Affine(terms, const), scope, context).text
+def _compared(left: Code, operator: str, right: Code) -> Code:
+    return c.binary(c.OPERATORS[operator], left, right)
+
+
+def _inequality_text(row: Affine, scope: Scope, context: Context) -> Code:
+    def text(terms: tuple[tuple[Var, int], ...], const: int) -> Code:
+        return form_text(Affine(terms, const), scope, context)
 
     rest, floor, _ = _take_modulo(row)
     if floor is not None and not rest.terms:
-        return f"{form_text(Affine(row.terms, 0), scope, context).text} >= {-row.const}"
+        return _compared(text(row.terms, 0), ">=", c.integer(-row.const))
     positive = tuple((v, c) for v, c in row.terms if c > 0)
     negative = tuple((v, -c) for v, c in row.terms if c < 0)
     const = row.const
     if not positive:
         if len(negative) == 1 and negative[0][1] == 1 and context.implies(Affine(negative, -const)):
-            return f"{text(negative, 0)} == {const}"
-        return f"{text(negative, 0)} < {const + 1}"
+            return _compared(text(negative, 0), "==", c.integer(const))
+        return _compared(text(negative, 0), "<", c.integer(const + 1))
     if not negative:
-        return f"{text(positive, 0)} >= {-const}"
+        return _compared(text(positive, 0), ">=", c.integer(-const))
     if const < 0:
-        return f"{text(negative, -const - 1)} < {text(positive, 0)}"
-    return f"{text(negative, 0)} <= {text(positive, const)}"
+        return _compared(text(negative, -const - 1), "<", text(positive, 0))
+    return _compared(text(negative, 0), "<=", text(positive, const))

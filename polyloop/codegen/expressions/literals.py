@@ -7,7 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from polyloop.codegen.scope import ATOM, UNARY, Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.dtypes import DType, as_real, is_bool, is_complex, is_floating, is_unsigned
 
 __all__ = ["literal", "typed_literal"]
@@ -15,7 +17,7 @@ __all__ = ["literal", "typed_literal"]
 _FLOAT: Final[DType] = np.dtype("float32")
 
 
-def literal(scope: Scope, value: complex, dtype: DType) -> Text:
+def literal(scope: Scope, value: complex, dtype: DType) -> Code:
     """Return *value* as a constant of *dtype*, which is no 16-bit floating-point type.
 
     A real number of a complex type is written as a real number: C converts it.
@@ -23,40 +25,40 @@ def literal(scope: Scope, value: complex, dtype: DType) -> Text:
     if isinstance(value, complex):
         assert is_complex(dtype), f"{value} is not {dtype}"
         real = as_real(dtype)
-        parts = [_floating(scope, part, real).text for part in (value.real, value.imag)]
-        return Text(scope.spelling("complex", dtype).format(*parts))
+        parts = [_floating(scope, part, real) for part in (value.real, value.imag)]
+        return c.Template(scope.spelling("complex", dtype), tuple(parts))
     if is_bool(dtype):
-        return Text("true" if value else "false")
+        return c.Literal("true" if value else "false", float(value))
     if is_floating(dtype) or is_complex(dtype):
         return _floating(scope, float(value), as_real(dtype))
     return _integer(int(value), dtype)
 
 
-def typed_literal(scope: Scope, value: complex, dtype: DType) -> Text:
+def typed_literal(scope: Scope, value: complex, dtype: DType) -> Code:
     """Return *value* with the type *dtype* in C too: what it is combined with may be narrower."""
     if dtype.kind not in "iu" or dtype.itemsize <= np.dtype(np.int32).itemsize or value == -(2**63):
         return literal(scope, value, dtype)
     assert not isinstance(value, complex), f"{value} is not {dtype}"
-    return Text(f"{int(value)}{'ull' if is_unsigned(dtype) else 'll'}", ATOM if value >= 0 else UNARY)
+    return c.integer(int(value), "ull" if is_unsigned(dtype) else "ll")
 
 
-def _integer(value: int, dtype: DType) -> Text:
+def _integer(value: int, dtype: DType) -> Code:
     if value < 0 and is_unsigned(dtype):  # what a sum subtracts: as wide as the number itself
-        return Text(f"-{_integer(-value, dtype).text}", UNARY)
+        return c.Unary(c.NEGATIVE, _integer(-value, dtype))
     suffix = "u" if is_unsigned(dtype) and dtype.itemsize >= 4 else ""
     if not -(2**31) <= value < (2**32 if suffix else 2**31):
         suffix = "ull" if suffix or value >= 2**63 else "ll"
     if value in (-(2**31), -(2**63)):
-        return Text(f"({value + 1}{suffix} - 1)")
-    return Text(f"{value}{suffix}") if value >= 0 else Text(f"{value}{suffix}", UNARY)
+        return c.Parentheses(c.binary(c.MINUS, c.integer(value + 1, suffix), c.integer(1)))
+    return c.integer(value, suffix)
 
 
-def _floating(scope: Scope, value: float, dtype: DType) -> Text:
+def _floating(scope: Scope, value: float, dtype: DType) -> Code:
     if isnan(value):
-        return Text(scope.language.not_a_number[dtype.name])
+        return c.Raw(scope.language.not_a_number[dtype.name])
     if isinf(value):
-        infinity = scope.language.infinity[dtype.name]
-        return Text(infinity) if value > 0 else Text(f"-{infinity}", UNARY)
+        infinity = c.Raw(scope.language.infinity[dtype.name])
+        return infinity if value > 0 else c.Unary(c.NEGATIVE, infinity)
     is_single = dtype == _FLOAT
     with np.errstate(over="ignore"):  # 1e300 is infinite, as in NumPy
         text = str(np.float32(value)) if is_single else repr(value)
@@ -65,4 +67,5 @@ def _floating(scope: Scope, value: float, dtype: DType) -> Text:
     if "." not in text and "e" not in text:
         text += ".0"
     text = f"{text}f" if is_single else text
-    return Text(text, UNARY) if text.startswith("-") else Text(text)
+    literal = c.Literal(text.lstrip("-"), abs(value))
+    return c.Unary(c.NEGATIVE, literal) if text.startswith("-") else literal

@@ -11,7 +11,8 @@ import pymbolic.primitives as p
 
 from polyloop.codegen.expressions.conversions import cast, converted
 from polyloop.codegen.expressions.vectors import Vectors
-from polyloop.codegen.scope import Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.dtypes import DType, as_real, computed, is_bool, is_complex, is_inexact, is_integer
 from polyloop.expr.nodes import Expression
 from polyloop.expr.typing import ScalarType, Weak, adapted, common_type, remembering
@@ -84,7 +85,7 @@ class Operands(Vectors):
             return _INT32 if isinstance(self.scope.values.get(expr.name), int) else self.scope.index_dtype
         return self.exact if isinstance(expr, p.ExpressionNode) and self.exact is not None else _INT32
 
-    def _operands(self, parts: Sequence[Expression], dtype: DType) -> list[Text]:
+    def _operands(self, parts: Sequence[Expression], dtype: DType) -> list[Code]:
         """Render the operands of a chain that C evaluates from left to right, cast where it would not use *dtype*.
 
         The first operation is the one that decides: a later one has its result, or an operand of its own, in *dtype*.
@@ -107,11 +108,11 @@ class Operands(Vectors):
             texts[position] = cast(self.scope, as_real(dtype), texts[position])
         return texts
 
-    def _wide_complex(self, expr: Expression, text: Text, dtype: DType) -> Text:
+    def _wide_complex(self, expr: Expression, text: Code, dtype: DType) -> Code:
         have = self._computed(expr, dtype)
         return converted(self.scope, text, have, dtype) if is_complex(have) else text
 
-    def _exact(self, expr: Expression, dtype: DType) -> Text:
+    def _exact(self, expr: Expression, dtype: DType) -> Code:
         """Render an argument of a function that must have exactly type *dtype*."""
         text = self._render(expr, dtype)
         if is_complex(dtype):
@@ -122,7 +123,7 @@ class Operands(Vectors):
             return text
         return cast(self.scope, dtype, text)
 
-    def _narrowed(self, dtype: DType, text: Text) -> Text:
+    def _narrowed(self, dtype: DType, text: Code) -> Code:
         """Return what C computes in ``int`` as the small type that it has."""
         if is_integer(dtype) and dtype.itemsize < 4:
             return cast(self.scope, dtype, text)

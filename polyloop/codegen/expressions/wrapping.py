@@ -17,7 +17,8 @@ from polyloop.codegen.expressions.conversions import cast
 from polyloop.codegen.expressions.literals import typed_literal
 from polyloop.codegen.expressions.magnitude import Sum
 from polyloop.codegen.expressions.operands import Operands
-from polyloop.codegen.scope import Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.dtypes import DType, is_integer, is_signed
 from polyloop.expr.indexing import is_index_value, is_ring, weight, without_conditions
 from polyloop.expr.nodes import Expression
@@ -37,7 +38,7 @@ class Wrapping(Operands):
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope)
         self.may_wrap = False
-        self._unsigned: dict[str, tuple[Text, DType]] = {}
+        self._unsigned: dict[Code, tuple[Code, DType]] = {}
         self._exact_types: dict[int, tuple[Expression, bool]] = {}
 
     # {{{ exact numbers
@@ -75,7 +76,7 @@ class Wrapping(Operands):
             return True
         return self.scope.index_bits == 8 * _LONG.itemsize and is_ring(expr) and affine_of(expr) is None
 
-    def _index_value(self, expr: Expression, dtype: DType, want: DType | None) -> Text:
+    def _index_value(self, expr: Expression, dtype: DType, want: DType | None) -> Code:
         """Return a number of inames and sizes, computed in *dtype* and wanted as *want*."""
         is_heavy = self._is_heavy(expr)
         self.exact, self.may_wrap = dtype, is_heavy and _may_wrap(expr, want)
@@ -94,18 +95,18 @@ class Wrapping(Operands):
         is_value = not self.indexing and (self.exact is None or self.may_wrap)
         return is_value and is_integer(dtype) and is_signed(dtype) and dtype.itemsize >= _WORD
 
-    def _wrapped(self, dtype: DType, text: Text) -> Text:
+    def _wrapped(self, dtype: DType, text: Code) -> Code:
         """Return unsigned *text* as a number of the signed type *dtype*."""
         signed = cast(self.scope, dtype, text)
-        self._unsigned[signed.text] = text, dtype
+        self._unsigned[signed] = text, dtype
         return signed
 
-    def _without_cast(self, text: Text, dtype: DType) -> Text:
+    def _without_cast(self, text: Code, dtype: DType) -> Code:
         """Return *text* as it can be stored in an integer of type *dtype*, which takes the bits that it holds."""
-        inner = self._unsigned.get(text.text)
+        inner = self._unsigned.get(text)
         return text if inner is None or not is_integer(dtype) or dtype.itemsize > inner[1].itemsize else inner[0]
 
-    def _wrapping_operands(self, parts: Sequence[Expression], dtype: DType) -> list[Text]:
+    def _wrapping_operands(self, parts: Sequence[Expression], dtype: DType) -> list[Code]:
         """Render the operands of a chain so that C computes it in the unsigned type of the width of *dtype*."""
         found = [self._wrapping_operand(part, dtype) for part in parts]
         texts = [text for text, _ in found]
@@ -113,12 +114,12 @@ class Wrapping(Operands):
             texts[0] = cast(self.scope, _unsigned(dtype), texts[0])
         return texts
 
-    def _wrapping_operand(self, expr: Expression, dtype: DType) -> tuple[Text, bool]:
+    def _wrapping_operand(self, expr: Expression, dtype: DType) -> tuple[Code, bool]:
         """Return an operand, and whether C sees the unsigned type in it."""
         if type(expr) is int:
             return typed_literal(self.scope, expr, _unsigned(dtype)), True
         text = self._render(expr, dtype)
-        inner = self._unsigned.get(text.text)
+        inner = self._unsigned.get(text)
         if inner is not None and inner[1].itemsize == dtype.itemsize:
             return inner[0], True
         seen = self._seen(expr, dtype)
@@ -126,7 +127,7 @@ class Wrapping(Operands):
             return cast(self.scope, _unsigned(dtype), text), True
         return text, seen == _unsigned(dtype)
 
-    def unsigned(self, expr: Expression, text: Text, dtype: DType) -> Text:
+    def unsigned(self, expr: Expression, text: Code, dtype: DType) -> Code:
         """Return *text*, of *expr* as it is stored in *dtype*, so that an update with it wraps."""
         if not is_integer(dtype) or not is_signed(dtype) or dtype.itemsize < _WORD:
             return text

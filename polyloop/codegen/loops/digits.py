@@ -7,7 +7,9 @@ from math import prod
 
 from polyloop.codegen.expressions.linear import form_text
 from polyloop.codegen.loops.context import Context
-from polyloop.codegen.scope import PRODUCT, Scope
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.expr.rewrite import substitute
 from polyloop.frozen import replace
 from polyloop.mapping.mixed_radix import Digit, digit_form
@@ -50,13 +52,13 @@ def without_digits(statement: Statement, sizes: Mapping[str, int]) -> Statement:
     )
 
 
-def _digit_text(digit: Digit, sizes: Mapping[str, int], scope: Scope, context: Context) -> str:
+def _digit_text(digit: Digit, sizes: Mapping[str, int], scope: Scope, context: Context) -> Code:
     """Return a quotient of the thread number, and its remainder where there is more of it."""
     whole = digit_form(Digit(digit.stride, -(-prod(sizes.values()) // digit.stride)), sizes)
     form = digit_form(digit, sizes)
     if form == whole or digit.stride == 1:
-        return form_text(form, scope, context).text
-    return f"{form_text(whole, scope, context).within(PRODUCT)} % {digit.extent}"
+        return form_text(form, scope, context)
+    return c.binary(c.MODULO, form_text(whole, scope, context), c.integer(digit.extent))
 
 
 def digit_lines(digits: Mapping[str, Digit], sizes: Mapping[str, int], scope: Scope) -> list[str]:

@@ -16,9 +16,11 @@ from polyloop.codegen.loops.loops import Loops
 from polyloop.codegen.loops.rows import negated, tightened
 from polyloop.codegen.loops.vector_access import Key, Plan, Wide, at_once, plans_of, vector_type
 from polyloop.codegen.loops.zero_fill import copied_rows_of_lanes
-from polyloop.codegen.scope import Scope, Text
+from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.branches import one_rest
 from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, If, Node, Verbatim
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import CText, array_name, targets_of
 from polyloop.expr.rewrite import accesses, variables
@@ -35,7 +37,7 @@ from polyloop.schedule.plan import Schedule, Statement
 __all__ = ["LaneLoops", "merged"]
 
 Vector: TypeAlias = tuple[str, tuple[str, ...]]
-"""The variable that holds a vector, and how its components are spelled; nothing if they are ``.e[..]``."""
+"""The variable that holds a vector, and what its components are called; nothing if they are ``.e[..]``."""
 
 _LANE_LOOP = 3
 """Entries of a place that say which loop over lanes it is in: the position of the loop, its iname, a position."""
@@ -94,10 +96,10 @@ class LaneLoops(Loops):
         if not full:
             return wide
         if self._full_rows(plans, node, context, for_one=True) == each:  # all lanes run, or none
-            return (If(condition_text(full, self.scope, context).text, wide, (), self._reads(full), True),)
+            return (If(condition_text(full, self.scope, context), wide, (), self._reads(full), True),)
         rest = context.add([negated(full[0])]) if len(full) == 1 else context
         by_lane = self._lane_by_lane(node, bounds, rest, rest.add(bounds.facts), inner)
-        return (If(condition_text(full, self.scope, context).text, wide, by_lane, self._reads(full), True),)
+        return (If(condition_text(full, self.scope, context), wide, by_lane, self._reads(full), True),)
 
     def _is_filled_by_lane(self, node: Loop, plan: Plan, context: Context) -> bool:
         """Return whether the lanes of a copy that stores zeros elsewhere have to copy or store each by itself."""
@@ -224,8 +226,8 @@ class LaneLoops(Loops):
         if not statement.predicates:
             return body
         self.expressions.reads = set()
-        texts = [self.expressions.value(part, context).within(3) for part in statement.predicates]
-        return (If(" && ".join(texts), body, (), frozenset(self.expressions.reads)),)
+        condition = c.conjunction([self.expressions.value(part, context) for part in statement.predicates])
+        return (If(condition, body, (), frozenset(self.expressions.reads)),)
 
     def _copied(self, statement: Statement, plan: Plan, context: Context) -> Block:
         """Return a copy of a vector as one assignment; nothing if the statement does more than copy."""
@@ -238,11 +240,11 @@ class LaneLoops(Loops):
         value, reads = self._element(plan.loads[0], plan.lanes, context, "const ")
         if (condition := self._copied_where(statement, plan, context)) is not None:
             ctype, _ = vector_type(self.scope, store, plan.lanes)
-            value = f"{condition.text} ? {value} : {ctype}{{}}"
+            value = c.Choice(condition, value, c.Raw(f"{ctype}{{}}"))
         target, writes = self._element(store, plan.lanes, context)
         return (Assign(target, "=", value, statement.instruction, next(iter(writes), None), reads),)
 
-    def _copied_where(self, statement: Statement, plan: Plan, context: Context) -> Text | None:
+    def _copied_where(self, statement: Statement, plan: Plan, context: Context) -> Code | None:
         """Return under which condition a vector is copied that otherwise consists of zeros, None if it always is."""
         if statement.copied is None:
             return None
@@ -256,29 +258,31 @@ class LaneLoops(Loops):
         size = plan.store.dtype.itemsize * plan.lanes.count
         (source, reads), (target, writes) = (self._place(wide, context) for wide in (plan.loads[0], plan.store))
         condition = self._copied_where(statement, plan, context)
-        text = start_text(self.scope, target, source, size, condition)
-        return None if text is None else Call(text, statement.instruction, reads | writes)
+        call = start_text(self.scope, target, source, size, condition)
+        return None if call is None else Call(call, statement.instruction, reads | writes)
 
-    def _place(self, wide: Wide, context: Context) -> tuple[str, frozenset[str]]:
-        """Return the address of the element of the first lane, and the temporary that it is in."""
+    def _place(self, wide: Wide, context: Context) -> tuple[Code, frozenset[str]]:
+        """Return the element of the first lane, or the vector that it is a component of, and its temporary."""
         name = array_name(wide.access)
         self.expressions.reads = set()
-        text = self.expressions.element(wide.access, context)
+        place = self.expressions.element(wide.access, context)
         if wide.is_element:
-            text = text.rpartition(".")[0]
+            assert isinstance(place, c.Member), "lanes are components"
+            place = place.base
         else:
             self.scope.aligned[name] = max(wide.alignment, self.scope.aligned.get(name, 1))
-        return f"&{text}", frozenset(self.expressions.reads)
+        return place, frozenset(self.expressions.reads)
 
-    def _element(self, wide: Wide, lanes: Lanes, context: Context, const: str = "") -> tuple[str, frozenset[str]]:
+    def _element(self, wide: Wide, lanes: Lanes, context: Context, const: str = "") -> tuple[Code, frozenset[str]]:
         """Return the vector that begins at the element of the first lane, and the temporary that it is in."""
         place, reads = self._place(wide, context)
         if wide.is_element:
-            return place.removeprefix("&"), reads
+            return place, reads
         ctype, parts = vector_type(self.scope, wide, lanes)
+        pointer = c.Cast(f"{const}{ctype} *", c.Unary(c.ADDRESS, place))
         if const and parts and self.scope.is_read_once(array_name(wide.access)):
-            return self.scope.language.load_once.format(pointer=f"({const}{ctype} *){place}"), reads
-        return f"*({const}{ctype} *){place}", reads
+            return c.Apply(self.scope.language.load_once, (pointer,)), reads
+        return c.Unary(c.TARGET, pointer), reads
 
     def _computed(self, statement: Statement, plan: Plan, context: Context, var: str) -> Block:
         """Return loads into vectors, the statement for each lane, and the store of the vector that it made."""
@@ -292,17 +296,19 @@ class LaneLoops(Loops):
         for load, name in zip(plan.loads, names, strict=True):
             ctype, parts = vector_type(self.scope, load, lanes)
             held[load.key] = (name, parts)
-            text, reads = self._element(load, lanes, context, "const ")
+            value, reads = self._element(load, lanes, context, "const ")
             if name not in declared:  # two spellings of one subscript are one vector
                 declared.add(name)
-                out.append(Assign(name, "=", text, "", None, reads, ctype if name == vector else f"const {ctype}"))
+                kind = ctype if name == vector else f"const {ctype}"
+                out.append(Assign(c.Name(name), "=", value, "", None, reads, kind))
         if store is not None:
             ctype, parts = vector_type(self.scope, store, lanes)
             target, writes = self._element(store, lanes, context)
             made = vector, parts
             if vector not in declared:
                 out.append(Declare(ctype, vector))
-            last.append(Assign(target, "=", vector, statement.instruction, next(iter(writes), None), frozenset()))
+            writing = next(iter(writes), None)
+            last.append(Assign(target, "=", c.Name(vector), statement.instruction, writing, frozenset()))
         out += self._each_lane(statement, plan, held, made, context, var)
         return (*out, *last)
 
@@ -314,9 +320,9 @@ class LaneLoops(Loops):
         """
         values = self.scope.values
         constants = tuple(value for dim in statement.dims if isinstance(value := values.get(dim), int))
-        text = self.expressions.element(wide.access, context)
+        place = self.expressions.element(wide.access, context)
         around = self.places[statement.name][:-_LANE_LOOP]
-        key = (text, wide.dtype) if wide.key[0] in self.inputs else (statement.name, text, constants)
+        key = (place, wide.dtype) if wide.key[0] in self.inputs else (statement.name, place, constants)
         known = self.vectors.setdefault(around, {})
         if key not in known:
             known[key] = self._vector_name(f"{array_name(wide.access)}_v", known.values())
@@ -353,31 +359,35 @@ class LaneLoops(Loops):
         is_loop = lanes.count > _LINES and not others
         for number in (0,) if is_loop else range(lanes.count):
             values[lanes.iname] = var if is_loop else lanes.low + number
-            place = (var if lanes.low == 0 else f"{var} - {lanes.low}") if is_loop else str(number)
+            place = _less(c.Name(var), lanes.low) if is_loop else c.integer(number)
             self.expressions.held = {key: _component(vector, number, place) for key, vector in held.items()}
-            self.expressions.made = "" if made is None else _component(made, number, place)
+            self.expressions.made = None if made is None else _component(made, number, place)
             for access in others:
                 if (part := plan.component(access, number)) is not None:
-                    text = _component(held[part[0]], part[1], str(part[1]))
-                    self.expressions.held[array_name(access), access.index_tuple] = text
+                    own = _component(held[part[0]], part[1], c.integer(part[1]))
+                    self.expressions.held[array_name(access), access.index_tuple] = own
             rows = [] if is_loop else [Affine(((lanes.iname, s),), -s * (lanes.low + number)) for s in (1, -1)]
             assign = self._new_assign(statement, context.add(rows or _box(lanes)))
             assert isinstance(assign, Assign), "a plan is made for assignments"
             found.append(replace(assign, instruction="") if plan.store is not None else assign)
-        self.expressions.held, self.expressions.made = {}, ""
+        self.expressions.held, self.expressions.made = {}, None
         if not is_loop:
             return tuple(found)
-        test = f"{var} < {lanes.low + lanes.count}"
+        test = c.binary(c.OPERATORS["<"], c.Name(var), c.integer(lanes.low + lanes.count))
         pragma = self.scope.language.unroll.format(count=lanes.count)
-        return (For(self.scope.index_type, var, str(lanes.low), test, tuple(found), 1, pragma),)
+        return (For(self.scope.index_type, var, c.integer(lanes.low), test, tuple(found), 1, pragma),)
 
     # }}}
 
 
-def _component(vector: Vector, number: int, place: str) -> str:
-    """Return a component of a vector by its number, which is *place* in the text."""
+def _less(code: Code, number: int) -> Code:
+    return c.binary(c.MINUS, code, c.integer(number)) if number else code
+
+
+def _component(vector: Vector, number: int, place: Code) -> Code:
+    """Return a component of a vector by its number, which is *place* in C."""
     name, parts = vector
-    return f"{name}{parts[number] if parts else f'.e[{place}]'}"
+    return c.Member(c.Name(name), parts[number]) if parts else c.Subscript(c.Member(c.Name(name), "e"), place)
 
 
 def _apart(statement: Statement, lanes: Lanes) -> str:

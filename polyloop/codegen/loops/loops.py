@@ -20,8 +20,10 @@ from polyloop.codegen.loops.rows import Piece, between_constants, mentions, nega
 from polyloop.codegen.loops.tiles import Tile, full_tile, places
 from polyloop.codegen.parts import constant_names
 from polyloop.codegen.scope import Scope
+from polyloop.codegen.tree import c_expr as c
 from polyloop.codegen.tree.branches import unswitched
 from polyloop.codegen.tree.c_ast import Block, Declare, For
+from polyloop.codegen.tree.c_expr import Code
 from polyloop.codegen.tree.indices import Mark
 from polyloop.errors import Diagnostic
 from polyloop.frozen import replace
@@ -222,7 +224,7 @@ class Loops(ABC):
         return body
 
     def _for(
-        self, node: Loop, start: str, test: str, inside: Context, inner: frozenset[str], pragma: str = "",
+        self, node: Loop, start: Code, test: Code, inside: Context, inner: frozenset[str], pragma: str = "",
         step: int = 1, reads: frozenset[str] = _NONE,
     ) -> Block:  # fmt: skip
         opened = self._open(inner, [node.iname])
@@ -245,7 +247,7 @@ class Loops(ABC):
     def _named(self, opened: Sequence[Mark], context: Context) -> Block:
         """Return the definitions of named indices that were used."""
         return self.scope.indices.close(
-            opened, self.scope.index_type, lambda form: form_text(form, self.scope, context).text
+            opened, self.scope.index_type, lambda form: form_text(form, self.scope, context)
         )
 
     def _unrolled(
@@ -281,7 +283,8 @@ class Loops(ABC):
             self.scope.magnitudes.record(Affine((), end))
         count = (high - low) // step + 1
         pragma = self.scope.language.unroll.format(count=count)
-        return self._for(node, str(low), self._below(name, high + 1), context.add(rows), inner, pragma, step)
+        test = self._below(name, c.integer(high + 1))
+        return self._for(node, c.integer(low), test, context.add(rows), inner, pragma, step)
 
     def _instance(self, node: Loop, value: int, context: Context, inner: frozenset[str]) -> Block:
         """Return the body of a loop for one value of its variable, without statements that have no such instance."""
@@ -334,8 +337,8 @@ class Loops(ABC):
         return out
 
     def _shifted(
-        self, bound: Bound, distance: int, context: Context, show: Callable[[Bound, Context], str]
-    ) -> str:
+        self, bound: Bound, distance: int, context: Context, show: Callable[[Bound, Context], Code]
+    ) -> Code:
         return show(tuple(tuple(form.add(Affine((), distance)) for form in forms) for forms in bound), context)
 
     def _full_iterations(self, node: Loop, inside: Context, known: frozenset[str]) -> list[Affine]:
@@ -364,8 +367,9 @@ class Loops(ABC):
         else:
             middle = self._upper_text((tuple(bound),), context)
         var = str(self.scope.values[name])
-        split = self.scope.names.fresh(f"{var}_full")
-        first = Declare(f"const {self.scope.index_type}", split, (), middle)
+        name_of_split = self.scope.names.fresh(f"{var}_full")
+        split = c.Name(name_of_split)
+        first = Declare(f"const {self.scope.index_type}", name_of_split, (), middle)
         fast = self._for(node, start, self._below(name, split), clean, inner, self._hint(name))
         saved, self.may_peel = self.may_peel, False
         rest_rows = [negated(full[0])] if len(bound) == 1 else []
@@ -390,11 +394,11 @@ class Loops(ABC):
         rows = ([Affine(terms, const) for terms, const in piece.items()] for piece in self._pieces(name, known))
         return not all(any(context.implies(negated(row)) for row in piece) for piece in rows)
 
-    def _below(self, iname: str, limit: str | int) -> str:
+    def _below(self, iname: str, limit: Code, operator: str = "<") -> Code:
         """Return the condition that a loop has not reached *limit*."""
-        return f"{self.scope.values[iname]} < {limit}"
+        return c.binary(c.OPERATORS[operator], c.value_of(self.scope.values[iname]), limit)
 
-    def _test(self, iname: str, limit: Bound, context: Context) -> str:
+    def _test(self, iname: str, limit: Bound, context: Context) -> Code:
         """Return the condition of a loop, as ``j <= i`` rather than ``j < i + 1``; *context* is that of the loop.
 
         Where data bounds it, its sign is not known, and C's division is no floor: so there is none.
@@ -402,27 +406,27 @@ class Loops(ABC):
         form = limit[0][0]
         plain = form.const == 1 and form.terms and all(type(v) is str and v not in self.bounds for v, _ in form.terms)
         if plain and len(limit) == 1 and len(limit[0]) == 1:
-            most = form_text(form.add(Affine((), -1)), self.scope, context).text
-            return f"{self.scope.values[iname]} <= {most}"
+            return self._below(iname, form_text(form.add(Affine((), -1)), self.scope, context), "<=")
         if len(limit) == 1 and len(limit[0]) == 1 and self._reads([form]) and len(form.terms) == 1 and not form.const:
             (quotient, factor), *_ = form.terms
             if isinstance(quotient, Floor) and factor == 1:  # without a division: j < floor(a/b) where b*j < a - b + 1
                 self.scope.magnitudes.record(Affine(((iname, quotient.den),), 0))
                 rest = Affine(quotient.terms, quotient.const - quotient.den + 1)
-                return f"{quotient.den} * {self.scope.values[iname]} < {form_text(rest, self.scope, context).text}"
+                multiple = c.binary(c.TIMES, c.integer(quotient.den), c.value_of(self.scope.values[iname]))
+                return c.binary(c.OPERATORS["<"], multiple, form_text(rest, self.scope, context))
         return self._below(iname, self._upper_text(limit, context))
 
-    def _lower_text(self, bound: Bound, context: Context) -> str:
+    def _lower_text(self, bound: Bound, context: Context) -> Code:
         return self._bound_text(bound, context, "min", "max")
 
-    def _upper_text(self, bound: Bound, context: Context) -> str:
+    def _upper_text(self, bound: Bound, context: Context) -> Code:
         return self._bound_text(bound, context, "max", "min")
 
-    def _bound_text(self, bound: Bound, context: Context, outer: str, inner: str) -> str:
+    def _bound_text(self, bound: Bound, context: Context, outer: str, inner: str) -> Code:
         extreme = self.scope.index_extreme
         return extreme(
             outer,
-            [extreme(inner, [form_text(form, self.scope, context).text for form in forms]) for forms in bound],
+            [extreme(inner, [form_text(form, self.scope, context) for form in forms]) for forms in bound],
         )
 
 def _start(bounds: Bounds) -> int | None:

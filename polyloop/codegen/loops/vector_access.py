@@ -323,7 +323,7 @@ def _built_in(dtype: DType, count: int) -> DType | None:
 
 
 def vector_type(scope: Scope, wide: Wide, lanes: Lanes) -> tuple[str, tuple[str, ...]]:
-    """Return the C name of what an access moves, and how each component is called: ``.x``, or nothing.
+    """Return the C name of what an access moves, and how each component is called: ``x``, or nothing.
 
     The language has vectors of 2 and 4 components; others are declared, as a structure with an array ``e``.  The
     elements of an array of vectors have the language's types, which can be longer than what one instruction moves.
@@ -332,7 +332,7 @@ def vector_type(scope: Scope, wide: Wide, lanes: Lanes) -> tuple[str, tuple[str,
     if wide.is_element or (count <= _BUILT_IN and count * dtype.itemsize <= MOST_BYTES):
         own = _built_in(dtype, count)
         if own is not None:
-            return scope.ctype(own), tuple(f".{axis}" for axis in own.names or ())
+            return scope.ctype(own), tuple(own.names or ())
     name = f"{dtype.name}x{count}"
     if name not in scope.structs:
         attribute = scope.language.aligned.format(bytes=min(MOST_BYTES, count * dtype.itemsize))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pymbolic.primitives as p
 
-from polyloop.codegen.scope import Text
-from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, If, Node
+from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, If, Node, expressions_of
+from polyloop.codegen.tree.c_expr import Code, Name, Subscript, conjunction, root
 from polyloop.codegen.tree.indices import is_mark
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
@@ -27,8 +26,8 @@ class Guarded:
     writes: frozenset[str]
 
 
-Render = Callable[[Expression], tuple[Text, frozenset[str]]]
-"""Gives the C text of a condition, and the temporaries in it."""
+Render = Callable[[Expression], tuple[Code, frozenset[str]]]
+"""Gives a condition in C, and the temporaries in it."""
 
 
 def branches(entries: Sequence[Guarded], render: Render) -> Block:
@@ -78,12 +77,11 @@ def _without_first(entry: Guarded) -> Guarded:
 def _choice(condition: Expression, true: Block, false: Block, render: Render) -> If:
     if not true:
         condition, true, false = p.LogicalNot(condition), false, ()
-    text, reads = render(condition)
+    decides, reads = render(condition)
     if not false and len(true) == 1 and isinstance(true[0], If) and not true[0].orelse:
         inner = true[0]
-        own = f"({inner.condition})" if " || " in inner.condition or " ? " in inner.condition else inner.condition
-        return If(f"{text.within(3)} && {own}", inner.body, (), reads | inner.reads)
-    return If(text.text, true, false, reads)
+        return If(conjunction([decides, inner.condition]), inner.body, (), reads | inner.reads)
+    return If(decides, true, false, reads)
 
 
 def unswitched(loop: For) -> Block:
@@ -98,7 +96,7 @@ def unswitched(loop: For) -> Block:
     choice = body[0] if len(body) == 1 else None
     if not isinstance(choice, If) or not choice.is_choice or not choice.orelse or choice.reads or loop.axis:
         return (loop,)
-    if re.search(rf"\b{re.escape(loop.var)}\b", choice.condition):
+    if loop.var in choice.condition.names:
         return (loop,)
     wide, by_lane = (
         replace(loop, body=case if guard is None else (replace(guard, body=case),))
@@ -118,13 +116,15 @@ def one_rest(first: For, second: For) -> For | None:
     names = tuple(dict.fromkeys(node for loop in (first, second) for node in loop.body if _is_name(node)))
     if condition != other or not before or not after:
         return None
-    texts = [" ".join(f"{node.target} {node.value}" for node in nodes) for nodes in (before, after)]
+    codes = [[code for node in nodes for code in expressions_of(node)] for nodes in (before, after)]
+    decided = [*expressions_of(first), *([] if condition is None else [condition.condition])]
     for node in (*before, *after):
-        name = re.match(r"\w*", node.target)
-        assert name is not None, "a pattern that matches nothing too"
-        if not name[0] or (condition is not None and _uses(condition.condition, name[0])):
+        name = root(node.target)
+        if name is None or any(name in code.names for code in decided):
             return None
-        if all(_uses(text, name[0]) for text in texts) and not _by_lane(texts, name[0], first.var):
+        own = Subscript(Name(name), Name(first.var))
+        is_shared = all(any(name in code.names for code in part) for part in codes)
+        if is_shared and not all(_is_only(code, name, own) for part in codes for code in part):
             return None
     body: Block = (*before, *after)
     return replace(first, body=(*names, *(body if condition is None else (replace(condition, body=body),))))
@@ -144,10 +144,10 @@ def _guarded_assignments(loop: For) -> tuple[If | None, tuple[Assign, ...]]:
     return guard, found if len(found) == len(nodes) else ()
 
 
-def _uses(text: str, name: str) -> bool:
-    return re.search(rf"\b{name}\b", text) is not None
-
-
-def _by_lane(texts: Sequence[str], name: str, lane: str) -> bool:
-    """Return whether each use of a variable in *texts* is of its element of the lane."""
-    return all(re.search(rf"\b{name}\b(?!\[{lane}\](?!\[))", text) is None for text in texts)
+def _is_only(code: Code, name: str, own: Code) -> bool:
+    """Return whether all uses of a variable in *code* are of its element *own*."""
+    if name not in code.names or code == own:
+        return True
+    if isinstance(code, Name) or (isinstance(code, Subscript) and code.base == own):
+        return False
+    return all(_is_only(part, name, own) for part in code.parts)

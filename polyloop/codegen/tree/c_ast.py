@@ -1,13 +1,14 @@
-"""A small C syntax tree: statements as nodes, expressions as text that is already rendered."""
+"""A small C syntax tree: statements; the expressions in them are nodes of :mod:`polyloop.codegen.tree.c_expr`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from polyloop.frozen import quick
+from polyloop.codegen.tree.c_expr import Code
+from polyloop.frozen import quick, replace
 
 __all__ = [
     "Assign",
@@ -23,7 +24,11 @@ __all__ = [
     "Sync",
     "Union",
     "Verbatim",
+    "blocks_of",
+    "expressions_of",
+    "names_in",
     "walk",
+    "with_expressions",
 ]
 
 
@@ -36,9 +41,9 @@ class Assign:
     declares its target.  ``is_constant`` is whether the value is a literal.
     """
 
-    target: str
+    target: Code
     operator: str
-    value: str
+    value: Code
     instruction: str
     writes: str | None
     reads: frozenset[str]
@@ -54,9 +59,9 @@ class Assign:
 @quick
 @dataclass(frozen=True)
 class Call:
-    """``text;``, the call of a function that changes memory; ``reads`` are the temporaries in it."""
+    """``code;``, the call of a function that changes memory; ``reads`` are the temporaries in it."""
 
-    text: str
+    code: Code
     instruction: str
     reads: frozenset[str]
 
@@ -71,7 +76,7 @@ class Call:
 class Verbatim:
     """``{ const type name = value; .. text }``: C text of the user's, which uses the temporaries ``uses``."""
 
-    constants: tuple[tuple[str, str, str], ...]
+    constants: tuple[tuple[str, str, Code], ...]
     text: str
     instruction: str
     uses: frozenset[str]
@@ -80,13 +85,14 @@ class Verbatim:
 @quick
 @dataclass(frozen=True)
 class Declare:
-    """``storage type name[dims] = value;``; ``value`` may be None."""
+    """``storage type name[dims] = value;``; ``value`` may be None, and ``more`` are names with values beside it."""
 
     type: str
     name: str
     dims: tuple[int, ...] = ()
-    value: str | None = None
+    value: Code | None = None
     storage: str = ""
+    more: tuple[tuple[str, Code], ...] = ()
 
     uses = frozenset[str]()
 
@@ -148,8 +154,8 @@ class For:
 
     type: str
     var: str
-    start: str
-    test: str
+    start: Code
+    test: Code
     body: Block
     step: int = 1
     pragma: str = ""
@@ -171,7 +177,7 @@ class If:
     ``is_choice`` is whether both cases are the same statements, once for whole vectors and once lane by lane.
     """
 
-    condition: str
+    condition: Code
     body: Block
     orelse: Block = ()
     reads: frozenset[str] = frozenset()
@@ -200,12 +206,69 @@ Node: TypeAlias = Assign | Call | Verbatim | Declare | Union | Carve | Sync | Co
 Block: TypeAlias = tuple[Node, ...]
 
 
+def blocks_of(node: Node) -> Block:
+    """Return the statements directly inside a statement."""
+    match node:
+        case For(body=body) | Group(body=body):
+            return body
+        case If(body=body, orelse=orelse):
+            return (*body, *orelse)
+        case _:
+            return ()
+
+
 def walk(block: Block) -> Iterator[Node]:
     """Yield every node, a parent before its children."""
     for node in block:
         yield node
-        if isinstance(node, For | Group):
-            yield from walk(node.body)
-        elif isinstance(node, If):
-            yield from walk(node.body)
-            yield from walk(node.orelse)
+        yield from walk(blocks_of(node))
+
+
+_AnyNode = TypeVar("_AnyNode", bound=Node)
+
+
+def expressions_of(node: Node) -> tuple[Code, ...]:
+    """Return the expressions in a statement itself, not those in statements inside."""
+    match node:
+        case Assign(target, _, value):
+            return (target, value)
+        case Call(code):
+            return (code,)
+        case Verbatim(constants):
+            return tuple([value for _, _, value in constants])
+        case Declare(value=value, more=more):
+            return (*([] if value is None else [value]), *[other for _, other in more])
+        case For(start=start, test=test):
+            return (start, test)
+        case If(condition):
+            return (condition,)
+        case _:
+            return ()
+
+
+def names_in(node: Node) -> frozenset[str]:
+    """Return the variables in a statement and in those inside it."""
+    known: frozenset[str] | None = node.__dict__.get("_names")
+    if known is None:
+        parts = [*[code.names for code in expressions_of(node)], *[names_in(inner) for inner in blocks_of(node)]]
+        known = node.__dict__["_names"] = frozenset[str]().union(*parts)
+    return known
+
+
+def with_expressions(node: _AnyNode, change: Callable[[Code], Code]) -> _AnyNode:
+    """Return a statement with its own expressions changed; itself where nothing changes."""
+    new: dict[str, Any] = {}
+    match node:
+        case Verbatim(constants):
+            new["constants"] = tuple([(ctype, name, change(value)) for ctype, name, value in constants])
+        case Assign() | Call() | Declare() | For() | If():
+            new = {name: change(code) for name in _FIELDS[type(node)] if (code := getattr(node, name)) is not None}
+    if all(getattr(node, name) is code for name, code in new.items()):
+        return node
+    changed: _AnyNode = replace(cast("Any", node), **new)
+    return changed
+
+
+_FIELDS: Final = {
+    Assign: ("target", "value"), Call: ("code",), Declare: ("value",), For: ("start", "test"), If: ("condition",),
+}  # fmt: skip

@@ -50,8 +50,8 @@ class _Printer:
             case Assign(target, operator, value, instruction, type=ctype):
                 declared = f"{ctype} {target}" if ctype else target
                 yield f"{indent}{declared} {operator} {value};{self.comment(instruction)}"
-            case Call(text, instruction):
-                yield f"{indent}{text};{self.comment(instruction)}"
+            case Call(code, instruction):
+                yield f"{indent}{code};{self.comment(instruction)}"
             case Verbatim():
                 yield from self.verbatim(node, indent)
             case Declare() | Carve():
@@ -118,6 +118,7 @@ def _declaration(node: Declare | Carve) -> str:
     extents = "".join(f"[{extent}]" for extent in node.dims)
     if isinstance(node, Declare):
         init = "" if node.value is None else f" = {node.value}"
+        init += "".join(f", {name} = {value}" for name, value in node.more)
         return f"{node.storage}{node.type} {node.name}{extents}{init};"
     declared, pointer = (f"(&{node.name}){extents}", f"(*){extents}") if extents else (f"&{node.name}", "*")
     place = f"({node.memory} + {node.start})" if node.start else node.memory

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from polyloop.codegen.tree.c_ast import Assign, Block, Declare, For, Group, If, Node, Union
+from polyloop.codegen.tree.c_expr import Name
 from polyloop.frozen import replace
 
 __all__ = ["declare_private", "declare_shared"]
@@ -94,7 +95,7 @@ def _place_inside(block: Block, name: str, declaration: Declare) -> Block | None
 
 
 def _begins(node: Assign, name: str) -> bool:
-    return node.writes == name and node.operator == "=" and name not in node.reads and node.target == name
+    return node.writes == name and node.operator == "=" and name not in node.reads and node.target == Name(name)
 
 
 def _enclose(node: Node, name: str, declaration: Declare) -> Node | None:

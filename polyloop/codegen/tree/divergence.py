@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from polyloop.codegen.scope import Scope
-from polyloop.codegen.tree.c_ast import Block, Call, For, Group, If, walk
+from polyloop.codegen.tree.c_ast import Block, Call, Declare, For, If, Node, blocks_of, expressions_of, walk
+from polyloop.codegen.tree.c_expr import Apply, Code, calls, choices, root
 from polyloop.errors import Diagnostic
 from polyloop.kernel.intrinsic import WARP
 from polyloop.mapping.mixed_radix import Digit
@@ -32,7 +32,7 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) ->
         ``divergent-exchange``, ``bad-tensorize``.
     """
     digits = tuple(digits)
-    if digits and (functions := [name for key, name in scope.helper_names.items() if key.startswith(MATRIX)]):
+    if digits and (functions := {name for key, name in scope.helper_names.items() if key.startswith(MATRIX)}):
         lanes = [str(scope.values[digit.axis]) for digit in digits if digit.stride % WARP]
         _look_for(body, scope, [*lanes, *(str(scope.values[axis]) for axis in ("l.0", "l.1", "l.2"))], functions)
     names = {storage.name for storage in scope.storage.values() if storage.lane is not None}
@@ -40,49 +40,65 @@ def refuse_divergent(body: Block, scope: Scope, digits: Iterable[Digit] = ()) ->
         _look_at(body, scope, names)
 
 
-def _parts_of_lanes(body: Block, scope: Scope, lanes: Iterable[str]) -> Iterator[tuple[str, Block]]:
-    """Yield the conditions and bounds that may depend on data or on one of *lanes*, with what they decide about."""
-    of_lane = re.compile("|".join(rf"\b{re.escape(name)}\b" for name in lanes))
+def _varying(body: Block, scope: Scope, lanes: Iterable[str]) -> frozenset[str]:
+    """Return *lanes*, and what is defined in terms of them."""
+    found = set(lanes)
     for node in walk(body):
-        match node:
-            case If(condition, inner, orelse, reads):
-                text, parts = condition, (*inner, *orelse)
-            case For(start=start, test=test, body=inner, reads=reads):
-                text, parts = f"{start}, {test}", inner
-            case _:
-                continue
-        shown = scope.indices.plain(text)
-        if reads or of_lane.search(shown) is not None:
-            yield shown, parts
+        if isinstance(node, Declare) and not found.isdisjoint(_names(node, scope)):
+            found.update((node.name, *(name for name, _ in node.more)))
+    return frozenset(found)
 
 
-def _look_for(body: Block, scope: Scope, lanes: Iterable[str], functions: Iterable[str]) -> None:
-    called = re.compile("|".join(rf"^{re.escape(name)}\(" for name in functions))
-    for shown, parts in _parts_of_lanes(body, scope, lanes):
-        found = next((child for child in walk(parts) if isinstance(child, Call) and called.match(child.text)), None)
-        if found is not None:
-            raise scope.error(
-                Diagnostic(
-                    "bad-tensorize",
-                    f"the matrix instruction of '{found.instruction}' would stand where not all lanes of a warp may be",
-                    (f"it would stand under '{shown}', which may depend on the lane, or on data",),
-                    ("take the product outside of the condition, or leave out tensorize",),
-                )
-            )
+def _names(node: Node, scope: Scope) -> frozenset[str]:
+    """Return the variables in a statement itself, also those in indices that have names."""
+    return frozenset[str]().union(*[scope.indices.plain(code).names for code in expressions_of(node)])
 
 
-def _look_at(body: Block, scope: Scope, names: set[str]) -> None:
-    call = scope.language.shuffle.split("(", maxsplit=1)[0]
-    for shown, parts in _parts_of_lanes(body, scope, [str(scope.values["l.0"])]):
+def _shown(codes: Iterable[Code], scope: Scope) -> str:
+    return ", ".join(str(scope.indices.plain(code)) for code in codes)
+
+
+def _parts_of_lanes(body: Block, scope: Scope, lanes: frozenset[str]) -> Iterator[tuple[str, Block]]:
+    """Yield the conditions and bounds that may depend on data or on one of *lanes*, with what they decide about."""
+    for node in walk(body):
+        if isinstance(node, If | For) and (node.reads or not lanes.isdisjoint(_names(node, scope))):
+            yield _shown(expressions_of(node), scope), blocks_of(node)
+
+
+def _look_for(body: Block, scope: Scope, lanes: Iterable[str], functions: Collection[str]) -> None:
+    for shown, parts in _parts_of_lanes(body, scope, _varying(body, scope, lanes)):
         for child in walk(parts):
-            if isinstance(child, Group | For | If) or call not in repr(child):
-                continue
-            if found := sorted(names & child.uses):
+            if isinstance(child, Call) and isinstance(child.code, Apply) and child.code.function in functions:
                 raise scope.error(
                     Diagnostic(
-                        "divergent-exchange",
-                        f"the lanes of a warp exchange '{found[0]}' where not all of them may be",
-                        (f"the exchange would stand under '{shown}', which may depend on the lane",),
-                        ("take the value outside of the condition, or leave the temporary in shared memory",),
+                        "bad-tensorize",
+                        f"the matrix instruction of '{child.instruction}' would stand where not all lanes of a warp "
+                        "may be",
+                        (f"it would stand under '{shown}', which may depend on the lane, or on data",),
+                        ("take the product outside of the condition, or leave out tensorize",),
                     )
                 )
+
+
+def _look_at(body: Block, scope: Scope, names: Collection[str]) -> None:
+    lanes = _varying(body, scope, [str(scope.values["l.0"])])
+    decided = [
+        (shown, [code for child in walk(parts) for code in expressions_of(child)])
+        for shown, parts in _parts_of_lanes(body, scope, lanes)
+    ]
+    data = lanes.union(scope.storage)
+    for code in (code for node in walk(body) for code in expressions_of(node)):
+        for condition, skipped in choices(code):
+            if not data.isdisjoint(scope.indices.plain(condition).names):
+                decided.append((_shown([condition], scope), [skipped]))
+    for shown, codes in decided:
+        exchanged = (root(call.arguments[1]) for code in codes for call in calls(code, scope.language.shuffle))
+        if found := sorted(name for name in exchanged if name is not None and name in names):
+            raise scope.error(
+                Diagnostic(
+                    "divergent-exchange",
+                    f"the lanes of a warp exchange '{found[0]}' where not all of them may be",
+                    (f"the exchange would stand under '{shown}', which may depend on the lane",),
+                    ("take the value outside of the condition, or leave the temporary in shared memory",),
+                )
+            )

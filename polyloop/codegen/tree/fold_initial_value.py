@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from polyloop.codegen.tree.c_ast import Assign, Block, For, Group, If, Node
+from polyloop.codegen.tree.c_expr import Literal
 from polyloop.frozen import replace
 
 __all__ = ["begun"]
 
 _NEUTRAL: Final = {"+=": 0.0, "*=": 1.0}
-_NUMBER: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?)[fFlLuU]*")
 
 
 def begun(block: Block) -> Block:
@@ -35,6 +34,5 @@ def _is_begun(first: Assign, second: Assign) -> bool:
     """Return whether *second* combines a term into the neutral element that *first* assigns."""
     if first.target != second.target or first.operator != "=" or not first.is_constant or second.writes is None:
         return False
-    number = _NUMBER.fullmatch(first.value)
-    is_neutral = number is not None and _NEUTRAL.get(second.operator) == float(number[1])
-    return is_neutral and re.search(rf"\b{re.escape(second.writes)}\b", second.value) is None
+    is_neutral = isinstance(first.value, Literal) and _NEUTRAL.get(second.operator) == first.value.value
+    return is_neutral and second.writes not in second.value.names

@@ -7,25 +7,32 @@ become names, and the others what they stand for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import is_
-from typing import Any, Final, TypeVar, cast
+from typing import Final
 
-from polyloop.codegen.tree.c_ast import Assign, Block, Call, Declare, For, Group, If, Node, Verbatim, walk
+from polyloop.codegen.tree.c_ast import (
+    Block,
+    Declare,
+    For,
+    Group,
+    If,
+    Node,
+    Verbatim,
+    blocks_of,
+    expressions_of,
+    names_in,
+    with_expressions,
+)
+from polyloop.codegen.tree.c_expr import Code, Name, occurrences, put
 from polyloop.frozen import replace
 from polyloop.poly.affine import Affine, Var
 
 __all__ = ["Indices", "Mark", "is_mark"]
 
-_AnyNode = TypeVar("_AnyNode")
-
 _LETTER: Final = "\N{LATIN LETTER ALVEOLAR CLICK}"
-_MARK: Final = re.compile(f"{_LETTER}([0-9]+){_LETTER}")
-_BINDS_BEFORE: Final = ("-", "*", "/", "%", "<<", ">>", "!", "~", ")", "^")
-_BINDS_AFTER: Final = ("*", "/", "%", "<<", ">>", "^", "& ")
 _LEAST: Final = 2
 _LINE: Final = 80
 
@@ -45,7 +52,7 @@ class Mark:
 
     @property
     def text(self) -> str:
-        """What stands in the text until the function is whole."""
+        """The variable that stands for it until the function is whole."""
         return f"{_LETTER}{self.number}{_LETTER}"
 
 
@@ -66,7 +73,7 @@ class Indices:
         self._marks: dict[tuple[str, Affine], Mark] = {}
         self._open: list[Mark] = []
         self._used: dict[str, Mark] = {}
-        self._texts: dict[str, str] = {}
+        self._values: dict[str, Code] = {}
         self._names: dict[Mark, str | None] = {}
         self._taken: dict[Affine, Affine | None] = {}
 
@@ -77,7 +84,7 @@ class Indices:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Let no index be called by its name, where others look at the text for the variables in it."""
+        """Let no index be called by its name, where others look for the variables in it."""
         (opened, taken), (self._open, self._taken) = (self._open, self._taken), ([], {})
         yield
         self._open, self._taken = opened, taken
@@ -96,13 +103,13 @@ class Indices:
         self._taken = {}
         return tuple(opened)
 
-    def close(self, opened: Sequence[Mark], ctype: str, show: Callable[[Affine], str]) -> Block:
+    def close(self, opened: Sequence[Mark], ctype: str, show: Callable[[Affine], Code]) -> Block:
         """Return the definitions of those of *opened* that were used; from here on they have no values."""
         self._open = [mark for mark in self._open if mark not in opened]
         self._taken = {}
         used = [mark for mark in opened if mark.text in self._used]
-        self._texts |= {mark.text: show(mark.form) for mark in used}
-        return tuple(Declare(f"const {ctype}", mark.text, (), self._texts[mark.text]) for mark in used)
+        self._values |= {mark.text: show(mark.form) for mark in used}
+        return tuple(Declare(f"const {ctype}", mark.text, (), self._values[mark.text]) for mark in used)
 
     def take(self, form: Affine) -> Affine:
         """Return *form* with marks, as variables, in place of what they stand for."""
@@ -119,12 +126,11 @@ class Indices:
         self._taken[form] = None if rest is form else rest
         return rest
 
-    def plain(self, text: str) -> str:
-        """Return *text* with what the marks stand for."""
-        while found := _MARK.search(text):
-            mark = found[0]
-            text = _expanded(text, mark, self._texts.get(mark) or self._used[mark].name)
-        return text
+    def plain(self, code: Code) -> Code:
+        """Return *code* with what the marks stand for."""
+        while marks := code.names & self._used.keys():
+            code = put(code, {mark: self._values.get(mark) or Name(self._used[mark].name) for mark in marks})
+        return code
 
     def settle(self, body: Block, fresh: Callable[[str], str | None]) -> Block:
         """Return *body* with names for the indices that occur often, and the other ones written out.
@@ -137,24 +143,22 @@ class Indices:
         return self._settled(body, fresh) if self._used else body
 
     def _settled(self, body: Block, fresh: Callable[[str], str | None]) -> Block:
-        nodes = tuple([_with_blocks(node, lambda block: self._settled(block, fresh)) for node in body])
+        found = tuple([_with_blocks(node, lambda block: self._settled(block, fresh)) for node in body])
         names: Block = ()
-        for position in range(len(nodes) - 1, -1, -1):
-            node = nodes[position]
-            if isinstance(node, Declare) and is_mark(node.name):
-                mark, value = self._used[node.name], str(node.value)
-                rest = (*names, *nodes[position + 1 :])
-                often = sum(text.count(mark.text) for text in _texts(rest)) >= _LEAST
+        for position in range(len(found) - 1, -1, -1):
+            node = found[position]
+            if isinstance(node, Declare) and node.value is not None and is_mark(node.name):
+                mark, value = self._used[node.name], node.value
+                often = sum(_uses(inner, mark.text) for inner in (*names, *found[position + 1 :])) >= _LEAST
                 name = self._named(mark, fresh) if often else None
-                written = _writing(mark.text, value)
-                put = written if name is None else _naming(mark.text, name)
-                names = _rewritten(names, put, written)
-                nodes = (*nodes[:position], *_rewritten(nodes[position + 1 :], put, written))
+                new = value if name is None else Name(name)
+                names = _rewritten(names, mark.text, new, value)
+                found = (*found[:position], *_rewritten(found[position + 1 :], mark.text, new, value))
                 if name is not None:
                     names = (replace(node, name=name), *names)
-        if len(nodes) == len(body) and all(map(is_, nodes, body)):
+        if len(found) == len(body) and all(map(is_, found, body)):
             return body
-        return (*_joined(names), *nodes)
+        return (*_joined(names), *found)
 
     def _named(self, mark: Mark, fresh: Callable[[str], str | None]) -> str | None:
         if mark not in self._names:
@@ -176,22 +180,26 @@ def _factor(mark: Affine, form: Affine) -> int:
     return factor if all(abs(coefficient) <= largest for coefficient in have.values()) else 0
 
 
-def _expanded(text: str, mark: str, value: str) -> str:
-    """Return *text* with *value*, a sum, in the place of each *mark*."""
-    while (start := text.find(mark)) >= 0:
-        end = start + len(mark)
-        before, after = text[:start].rstrip(), text[end:].lstrip()
-        binds = before.endswith(_BINDS_BEFORE) or after.startswith(_BINDS_AFTER)
-        text = text[:start] + (f"({value})" if binds else value) + text[end:]
-    return text
+def _uses(node: Node, mark: str) -> int:
+    """Return how often a mark occurs in a statement, but for a user's text, which has no names for indices."""
+    if mark not in names_in(node) or isinstance(node, Verbatim):
+        return 0
+    own = sum([occurrences(code, mark) for code in expressions_of(node)])
+    return own + sum([_uses(inner, mark) for inner in blocks_of(node)])
 
 
-def _writing(mark: str, value: str) -> Callable[[str], str]:
-    return lambda text: _expanded(text, mark, value) if mark in text else text
+def _rewritten(block: Block, mark: str, value: Code, written: Code) -> Block:
+    """Return *block* with *value* in the place of a mark; in what a user's text sees, which has no names, *written*."""
 
+    def changed(node: Node) -> Node:
+        if mark not in names_in(node):
+            return node
+        new = written if isinstance(node, Verbatim) else value
+        inner = _with_blocks(node, lambda inside: _rewritten(inside, mark, value, written))
+        return with_expressions(inner, lambda code: put(code, {mark: new}))
 
-def _naming(mark: str, name: str) -> Callable[[str], str]:
-    return lambda text: text.replace(mark, name)
+    found = [changed(node) for node in block]
+    return block if all(map(is_, found, block)) else tuple(found)
 
 
 def _with_blocks(node: Node, change: Callable[[Block], Block]) -> Node:
@@ -206,62 +214,16 @@ def _with_blocks(node: Node, change: Callable[[Block], Block]) -> Node:
             return node
 
 
-def _texts(block: Iterable[Node]) -> Iterator[str]:
-    """Yield the texts in which an index may be called by its name: not those of a user's, who may call others so."""
-    for node in walk(tuple(block)):
-        match node:
-            case Assign(target, _, value):
-                yield from (target, value)
-            case Call(text):
-                yield text
-            case Declare(value=str(value)):
-                yield value
-            case For(start=start, test=test):
-                yield from (start, test)
-            case If(condition):
-                yield condition
-
-
-def _rewritten(block: Block, put: Callable[[str], str], written: Callable[[str], str]) -> Block:
-    """Return *block* with *put* applied to the texts in which an index may stand, *written* to those of a user's."""
-    new = [_changed(_with_blocks(node, lambda inner: _rewritten(inner, put, written)), put, written) for node in block]
-    return block if all(map(is_, new, block)) else tuple(new)
-
-
-def _changed(node: Node, put: Callable[[str], str], written: Callable[[str], str]) -> Node:
-    match node:
-        case Assign(target, _, value):
-            return _with(node, target=put(target), value=put(value))
-        case Call(text):
-            return _with(node, text=put(text))
-        case Verbatim(constants):
-            changed = tuple((ctype, name, written(value)) for ctype, name, value in constants)
-            return node if changed == constants else replace(node, constants=changed)
-        case Declare(value=str(value)):
-            return _with(node, value=put(value))
-        case For(start=start, test=test):
-            return _with(node, start=put(start), test=put(test))
-        case If(condition):
-            return _with(node, condition=put(condition))
-        case _:
-            return node
-
-
-def _with(node: _AnyNode, **texts: str) -> _AnyNode:
-    """Return *node* with other texts; itself where they are its own."""
-    if all(getattr(node, name) == text for name, text in texts.items()):
-        return node
-    changed: _AnyNode = replace(cast("Any", node), **texts)
-    return changed
-
-
 def _joined(names: Iterable[Node]) -> list[Declare]:
     """Return definitions of one type, several on a line."""
     lines: list[Declare] = []
+    length = 0
     for node in names:
-        assert isinstance(node, Declare), "names are declared"
-        if lines and len(f"{lines[-1].value}{node.value}") < _LINE:
-            lines[-1] = replace(lines[-1], value=f"{lines[-1].value}, {node.name} = {node.value}")
+        assert isinstance(node, Declare) and node.value is not None, "names are declared"  # noqa: PT018 - one thing
+        if lines and length + len(node.value.text) < _LINE:
+            lines[-1] = replace(lines[-1], more=(*lines[-1].more, (node.name, node.value)))
+            length += len(f", {node.name} = {node.value}")
         else:
             lines.append(node)
+            length = len(node.value.text)
     return lines

@@ -1,0 +1,574 @@
+"""C expressions as nodes.  How tightly operators bind, and where parentheses stand, is known here alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from polyloop.frozen import quick
+
+__all__ = [
+    "ADDRESS", "AND", "APART", "BIT_AND", "BIT_OR", "BIT_XOR", "COMPLEMENT", "INDEX_AND", "INDEX_MINUS", "INDEX_PLUS",
+    "INDEX_SHIFT", "INDEX_XOR", "MINUS", "MODULO", "NEGATIVE", "NOT", "OPERATORS", "OPPOSITE", "OR", "OVER", "PLUS",
+    "SHIFTED_AND", "TARGET", "TIMES", "Apply", "Binary", "Cast", "Choice", "Code", "Literal", "Member", "Name",
+    "Operator", "Parentheses", "Prefix", "Raw", "Subscript", "Template", "Unary", "binary", "calls", "choices",
+    "conjunction", "element", "integer", "integer_of", "is_negative", "may_skip", "nodes", "occurrences", "product",
+    "put", "renewed", "root", "total", "value_of", "without_minus", "words",
+]  # fmt: skip
+
+_CHOICE, _OR, _AND, _BITOR, _BITXOR, _BITAND, _EQUAL, _RELATION, _SHIFT, _SUM, _PRODUCT, _UNARY, _ATOM = range(1, 14)
+_ALWAYS: Final = 14
+"""What no expression binds as tightly as: there are always parentheses."""
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+
+
+class Operator(NamedTuple):
+    """A binary operator: how tightly it binds, and how tightly what stands in it without parentheses does.
+
+    ``first`` is for the first operand, ``later`` for the others, ``negative`` for others that begin with a minus.
+    """
+
+    symbol: str
+    level: int
+    first: int
+    later: int
+    negative: int
+
+
+class Prefix(NamedTuple):
+    """An operator in front of its operand; ``negative`` is for operands that begin with a minus."""
+
+    symbol: str
+    level: int
+    operand: int
+    negative: int
+
+
+PLUS: Final = Operator("+", _SUM, _SUM, _PRODUCT, _UNARY)
+MINUS: Final = Operator("-", _SUM, _SUM, _PRODUCT, _UNARY)
+TIMES: Final = Operator("*", _PRODUCT, _PRODUCT, _UNARY, _UNARY)
+OVER: Final = Operator("/", _PRODUCT, _PRODUCT, _UNARY, _UNARY)
+MODULO: Final = Operator("%", _PRODUCT, _PRODUCT, _UNARY, _UNARY)
+AND: Final = Operator("&&", _AND, _BITOR, _BITOR, _BITOR)
+OR: Final = Operator("||", _OR, _BITOR, _BITOR, _BITOR)
+BIT_OR: Final = Operator("|", _BITOR, _UNARY, _UNARY, _UNARY)
+BIT_XOR: Final = Operator("^", _BITXOR, _UNARY, _UNARY, _UNARY)
+BIT_AND: Final = Operator("&", _BITAND, _UNARY, _UNARY, _UNARY)
+OPERATORS: Final[Mapping[str, Operator]] = {
+    operator.symbol: operator
+    for operator in (
+        PLUS, MINUS, TIMES, OVER, MODULO, AND, OR, BIT_OR, BIT_XOR, BIT_AND,
+        *(Operator(symbol, _EQUAL, _SHIFT, _SHIFT, _SHIFT) for symbol in ("==", "!=")),
+        *(Operator(symbol, _RELATION, _SHIFT, _SHIFT, _SHIFT) for symbol in ("<", "<=", ">", ">=")),
+        *(Operator(symbol, _SHIFT, _UNARY, _UNARY, _UNARY) for symbol in ("<<", ">>")),
+    )
+}  # fmt: skip
+"""The operators between values."""
+APART: Final = {symbol: OPERATORS[symbol]._replace(negative=_ALWAYS) for symbol in "+-*/"}
+"""Those between vectors, on which what begins with a minus has parentheses."""
+INDEX_PLUS: Final = PLUS._replace(negative=_PRODUCT)
+"""Between the terms of an index: sums in it are no sums of their own."""
+INDEX_MINUS: Final = MINUS._replace(later=_UNARY)
+INDEX_SHIFT: Final = {symbol: Operator(symbol, _SHIFT, _PRODUCT, _PRODUCT, _PRODUCT) for symbol in ("<<", ">>")}
+INDEX_XOR: Final = Operator("^", _BITXOR, _PRODUCT, _PRODUCT, _PRODUCT)
+INDEX_AND: Final = Operator("&", _BITAND, _PRODUCT, _PRODUCT, _PRODUCT)
+SHIFTED_AND: Final = INDEX_AND._replace(first=_SHIFT)
+NEGATIVE: Final = Prefix("-", _UNARY, _UNARY, _ALWAYS)
+OPPOSITE: Final = Prefix("-", _PRODUCT, _UNARY, _ALWAYS)
+"""A product with -1."""
+NOT: Final = Prefix("!", _UNARY, _UNARY, _UNARY)
+COMPLEMENT: Final = Prefix("~", _UNARY, _UNARY, _UNARY)
+ADDRESS: Final = Prefix("&", _UNARY, _UNARY, _UNARY)
+TARGET: Final = Prefix("*", _UNARY, _UNARY, _UNARY)
+
+
+# {{{ nodes
+
+
+class Code:
+    """A C expression; those are equal that have one text."""
+
+    level = _ATOM
+    """How tightly the outermost operator binds."""
+
+    if TYPE_CHECKING:
+        text: str
+        """The expression as it is printed."""
+        names: frozenset[str]
+        """The variables that occur."""
+    else:
+
+        def __getattr__(self, name: str) -> object:
+            """Find out what is not known yet, once: nodes are many."""
+            if name == "text":
+                found = self._print()
+            elif name == "names":
+                found = self._names()
+            else:
+                raise AttributeError(name)
+            self.__dict__[name] = found
+            return found
+
+    def _print(self) -> str:
+        raise NotImplementedError
+
+    def _names(self) -> frozenset[str]:
+        return frozenset[str]().union(*[part.names for part in self.parts])
+
+    @property
+    def parts(self) -> tuple[Code, ...]:
+        """The expressions in it, from left to right."""
+        return ()
+
+    def with_parts(self, parts: Sequence[Code]) -> Code:
+        """Return the same of other *parts*."""
+        return self
+
+    def within(self, level: int) -> str:
+        """Return the text, in parentheses if it binds less tightly than *level*."""
+        return self.text if self.level >= level else f"({self.text})"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Code) and self.text == other.text)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Name(Code):
+    """A variable."""
+
+    text: str
+
+    def _names(self) -> frozenset[str]:
+        return frozenset((self.text,))
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Literal(Code):
+    """A number that is not negative, as it is spelled."""
+
+    text: str
+    value: float
+
+    names = frozenset[str]()
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Raw(Code):
+    """Text that is taken as it is; every word in it may be a variable."""
+
+    text: str
+
+    def _names(self) -> frozenset[str]:
+        return frozenset(_WORD.findall(self.text))
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Template(Code):
+    """The spelling of a function, with a field for each argument: a call, or in parentheses of its own."""
+
+    pattern: str
+    arguments: tuple[Code, ...]
+
+    def _print(self) -> str:
+        return self.pattern.format(*[argument.text for argument in self.arguments])
+
+    @property
+    def parts(self) -> tuple[Code, ...]:
+        """The arguments."""
+        return self.arguments
+
+    def with_parts(self, parts: Sequence[Code]) -> Code:
+        """Return the same function of others."""
+        return Template(self.pattern, tuple(parts))
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Apply(Code):
+    """``function(arguments)``."""
+
+    function: str
+    arguments: tuple[Code, ...]
+
+    def _print(self) -> str:
+        return f"{self.function}({', '.join([argument.text for argument in self.arguments])})"
+
+    @property
+    def parts(self) -> tuple[Code, ...]:
+        """The arguments."""
+        return self.arguments
+
+    def with_parts(self, parts: Sequence[Code]) -> Code:
+        """Return a call with other arguments."""
+        return Apply(self.function, tuple(parts))
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Subscript(Code):
+    """``base[index]``."""
+
+    base: Code
+    index: Code
+
+    def _print(self) -> str:
+        return f"{self.base.within(_ATOM)}[{self.index.text}]"
+
+    def _names(self) -> frozenset[str]:
+        return self.base.names | self.index.names
+
+    @property
+    def parts(self) -> tuple[Code, ...]:
+        """The array and the index."""
+        return (self.base, self.index)
+
+    def with_parts(self, parts: Sequence[Code]) -> Code:
+        """Return an element of another array."""
+        base, index = parts
+        return Subscript(base, index)
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Member(Code):
+    """``base.field``."""
+
+    base: Code
+    field: str
+
+    def _print(self) -> str:
+        return f"{self.base.within(_ATOM)}.{self.field}"
+
+    @property
+    def parts(self) -> tuple[Code, ...]:
+        """The record."""
+        return (self.base,)
+
+    def with_parts(self, parts: Sequence[Code]) -> Code:
+        """Return the field of another record."""
+        return Member(parts[0], self.field)
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Parentheses(Code):
+    """``(inner)``, also where C would not need them."""
+
+    inner: Code
+
+    def _print(self) -> str:
+        return f"({self.inner.text})"
+
+    @property
+    def parts(self) -> tuple[Code, ...]:
+        """What stands in them."""
+        return (self.inner,)
+
+    def with_parts(self, parts: Sequence[Code]) -> Code:
+        """Return parentheses around something else."""
+        return Parentheses(parts[0])
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Unary(Code):
+    """An operator and what it is in front of."""
+
+    operator: Prefix
+    operand: Code
+
+    @property
+    def level(self) -> int:  # type: ignore[override]
+        """How tightly the operator binds."""
+        return self.operator.level
+
+    def _print(self) -> str:
+        operator, operand = self.operator, self.operand
+        return operator.symbol + operand.within(operator.negative if is_negative(operand) else operator.operand)
+
+    @property
+    def parts(self) -> tuple[Code, ...]:
+        """The operand."""
+        return (self.operand,)
+
+    def with_parts(self, parts: Sequence[Code]) -> Code:
+        """Return the operator in front of something else."""
+        return Unary(self.operator, parts[0])
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Cast(Code):
+    """``(type)operand``."""
+
+    level = _UNARY
+
+    type: str
+    operand: Code
+
+    def _print(self) -> str:
+        return f"({self.type}){self.operand.within(_UNARY)}"
+
+    @property
+    def parts(self) -> tuple[Code, ...]:
+        """The operand."""
+        return (self.operand,)
+
+    def with_parts(self, parts: Sequence[Code]) -> Code:
+        """Return a cast of something else."""
+        return Cast(self.type, parts[0])
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Binary(Code):
+    """``first + second - third``: operators of one precedence, from left to right."""
+
+    first: Code
+    rest: tuple[tuple[Operator, Code], ...]
+
+    @property
+    def level(self) -> int:  # type: ignore[override]
+        """How tightly the operators bind."""
+        return self.rest[0][0].level
+
+    def _print(self) -> str:
+        out = self.first.within(self.rest[0][0].first)
+        for operator, operand in self.rest:
+            least = operator.negative if operand.level < _ATOM and is_negative(operand) else operator.later
+            out += f" {operator.symbol} {operand.within(least)}"
+        return out
+
+    @property
+    def parts(self) -> tuple[Code, ...]:
+        """The operands."""
+        return (self.first, *[operand for _, operand in self.rest])
+
+    def with_parts(self, parts: Sequence[Code]) -> Code:
+        """Return the operators between others; sums become terms of an index in which they stand."""
+        rest: list[tuple[Operator, Code]] = []
+        for (operator, _), part in zip(self.rest, parts[1:], strict=True):
+            rest += _terms(part) if operator is INDEX_PLUS else [(operator, part)]
+        return Binary(parts[0], tuple(rest))
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Choice(Code):
+    """``condition ? then : otherwise``."""
+
+    level = _CHOICE
+
+    condition: Code
+    then: Code
+    otherwise: Code
+
+    def _print(self) -> str:
+        return f"{self.condition.within(_OR)} ? {self.then.within(_OR)} : {self.otherwise.within(_CHOICE)}"
+
+    @property
+    def parts(self) -> tuple[Code, ...]:
+        """Condition and both values."""
+        return (self.condition, self.then, self.otherwise)
+
+    def with_parts(self, parts: Sequence[Code]) -> Code:
+        """Return a choice between others."""
+        return Choice(*parts)
+
+
+# }}}
+# {{{ making them
+
+
+@lru_cache(maxsize=1024)
+def integer(value: int, suffix: str = "") -> Code:
+    """Return a number; without a *suffix* C computes with it as an ``int``, or a wider type where it does not fit."""
+    literal = Literal(f"{abs(value)}{suffix}", abs(value))
+    return literal if value >= 0 else Unary(NEGATIVE, literal)
+
+
+@lru_cache(maxsize=1024)
+def value_of(value: str | int) -> Code:
+    """Return what an iname is: a variable, or a number."""
+    return integer(value) if isinstance(value, int) else Name(value)
+
+
+def binary(operator: Operator, first: Code, *others: Code) -> Code:
+    """Return one operator between operands; the first of them where it is the only one."""
+    return Binary(first, tuple([(operator, other) for other in others])) if others else first
+
+
+def conjunction(parts: Sequence[Code]) -> Code:
+    """Return that all of several conditions hold."""
+    flat = [one for part in parts for one in (_operands(part) if _is_all(part, AND) else [part])]
+    return binary(AND, *flat)
+
+
+def product(first: Code, second: Code) -> Code:
+    """Return a product of an index; one that is a factor of it is no product of its own, but for quotients in it."""
+    is_plain = _is_all(second, TIMES) and not any(_is_quotient(part) for part in nodes(second))
+    return binary(TIMES, first, *(_operands(second) if is_plain else [second]))
+
+
+def total(terms: Sequence[Code]) -> Code:
+    """Return the sum of several parts of an index, at least one; what is negative is subtracted."""
+    first, *others = terms
+    return first if not others else Binary(first, tuple([term for other in others for term in _terms(other)]))
+
+
+def element(array: Code, *indices: Code) -> Code:
+    """Return an element of an array of arrays."""
+    for index in indices:
+        array = Subscript(array, index)
+    return array
+
+
+def _terms(code: Code) -> list[tuple[Operator, Code]]:
+    """Return *code* as terms of an index, each with its sign."""
+    first, rest = (code.first, code.rest) if isinstance(code, Binary) and code.level == _SUM else (code, ())
+    opposite = without_minus(first)
+    return [(INDEX_PLUS, first) if opposite is None else (MINUS, opposite), *rest]
+
+
+def _is_all(code: Code, operator: Operator) -> bool:
+    return isinstance(code, Binary) and all(own.symbol == operator.symbol for own, _ in code.rest)
+
+
+def _is_quotient(code: Code) -> bool:
+    return isinstance(code, Binary) and any(operator in (OVER, MODULO) for operator, _ in code.rest)
+
+
+def _operands(code: Code) -> list[Code]:
+    return list(code.parts)
+
+
+# }}}
+# {{{ reading them
+
+
+def is_negative(code: Code) -> bool:
+    """Return whether an expression begins with a minus, which belongs to its first factor or term."""
+    while True:
+        match code:
+            case Unary(operator):
+                return operator.symbol == "-"
+            case Binary(first, rest) if first.level >= rest[0][0].first:
+                code = first
+            case Choice(condition) if condition.level >= _OR:
+                code = condition
+            case _:
+                return False
+
+
+def without_minus(code: Code) -> Code | None:
+    """Return the opposite of an expression that begins with a minus and is no sum; None for any other."""
+    if not is_negative(code):
+        return None
+    match code:
+        case Unary(_, operand):
+            return operand
+        case Binary(first, rest) if code.level == _PRODUCT:
+            inner = without_minus(first)
+            return None if inner is None else Binary(inner, rest)
+        case _:
+            return None
+
+
+def integer_of(code: Code) -> int | None:
+    """Return the value of a number that has no type of its own, None for anything else."""
+    match code:
+        case Literal(text, value) if text.isdigit():
+            return int(value)
+        case Unary(operator, Literal() as inner) if operator.symbol == "-":
+            found = integer_of(inner)
+            return None if found is None else -found
+        case _:
+            return None
+
+
+def root(code: Code) -> str | None:
+    """Return the variable of which *code* is a part, or itself; None for what is no variable."""
+    while isinstance(code, Subscript | Member):
+        code = code.base
+    return code.text if isinstance(code, Name) else None
+
+
+def nodes(code: Code) -> Iterator[Code]:
+    """Yield an expression and all in it, from left to right, the outer ones first."""
+    yield code
+    for part in code.parts:
+        yield from nodes(part)
+
+
+def choices(code: Code) -> Iterator[tuple[Code, Code]]:
+    """Yield each part of an expression that may be skipped, after what decides about it."""
+    for node in nodes(code):
+        if isinstance(node, Choice):
+            yield node.condition, node.then
+            yield node.condition, node.otherwise
+        elif may_skip(node):
+            first, *others = node.parts
+            for other in others:
+                yield first, other
+                first = binary(AND, first, other)
+
+
+def words(code: Code) -> frozenset[str]:
+    """Return every word of C in an expression, variables as well as functions, fields and types."""
+    return frozenset(_WORD.findall(code.text))
+
+
+def may_skip(code: Code) -> bool:
+    """Return whether an operator may leave an operand out."""
+    return isinstance(code, Choice) or (isinstance(code, Binary) and code.level in (_AND, _OR))
+
+
+def calls(code: Code, function: str) -> Iterator[Apply]:
+    """Yield the calls of a function, from left to right."""
+    return (node for node in nodes(code) if isinstance(node, Apply) and node.function == function)
+
+
+def occurrences(code: Code, name: str) -> int:
+    """Return how often a variable occurs."""
+    if name not in code.names:
+        return 0
+    return 1 if isinstance(code, Name) else sum([occurrences(part, name) for part in code.parts])
+
+
+def put(code: Code, values: Mapping[str, Code]) -> Code:
+    """Return *code* with *values* in the places of variables."""
+    if code.names.isdisjoint(values):
+        return code
+    if isinstance(code, Name):
+        return values[code.text]
+    return code.with_parts([put(part, values) for part in code.parts])
+
+
+def renewed(code: Code, change: Callable[[Code], Code | None]) -> Code:
+    """Return *code* with what *change* gives in the place of a node; where it gives None, the nodes inside follow."""
+    new = change(code)
+    if new is not None:
+        return new
+    parts = code.parts
+    changed = [renewed(part, change) for part in parts]
+    return code if all(map(_is, changed, parts)) else code.with_parts(changed)
+
+
+def _is(first: object, second: object) -> bool:
+    return first is second
+
+
+# }}}
