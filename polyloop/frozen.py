@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-__all__ = ["quick", "replace"]
+__all__ = ["once", "quick", "replace"]
 
 _T = TypeVar("_T")
+_Owner = TypeVar("_Owner")
 
 _fields: Final[dict[type, tuple[frozenset[str], int, dict[str, Callable[[], object]]]]] = {}
 """Of the classes that are :func:`quick`: the fields that are arguments, the number of all, and how the others begin."""
@@ -44,8 +45,8 @@ def quick(cls: type[_T]) -> type[_T]:
             arguments.append(f"{entry.name}=_default_{entry.name}")
         else:
             arguments.append(entry.name)
-        values.append(f"{entry.name}={value}")
-    text = f"def __init__({', '.join(arguments)}):\n    self.__dict__.update({', '.join(values)})"
+        values.append(f"_own['{entry.name}'] = {value}")
+    text = f"def __init__({', '.join(arguments)}):\n    _own = self.__dict__\n    {'; '.join(values)}"
     exec(text, known)
     made = known["__init__"]
     made.__qualname__, made.__doc__ = f"{cls.__qualname__}.__init__", cls.__init__.__doc__
@@ -55,6 +56,19 @@ def quick(cls: type[_T]) -> type[_T]:
         setattr(cls, name, function)
     _fields[cls] = frozenset(entry.name for entry in entries if entry.init), len(entries), others
     return cls
+
+
+class once(Generic[_Owner, _T]):  # noqa: N801 - a decorator
+    """A property that is found out once, like ``functools.cached_property``, without the lock that this had once."""
+
+    def __init__(self, find: Callable[[_Owner], _T]) -> None:
+        self._find, self._name, self.__doc__ = find, find.__name__, find.__doc__
+
+    def __get__(self, owner: _Owner, _: type | None = None) -> _T:
+        if owner is None:  # a dataclass asks what a field of this name begins with: with nothing
+            raise AttributeError(self._name)
+        found = owner.__dict__[self._name] = self._find(owner)
+        return found
 
 
 def _state(value: object) -> dict[str, object]:

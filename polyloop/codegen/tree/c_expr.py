@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, cast
 
-from polyloop.frozen import quick
+from polyloop.frozen import once, quick, replace
 
 __all__ = [
     "ADDRESS", "AND", "APART", "BIT_AND", "BIT_OR", "BIT_XOR", "COMPLEMENT", "INDEX_AND", "INDEX_MINUS", "INDEX_PLUS",
@@ -94,38 +94,31 @@ class Code:
     level = _ATOM
     """How tightly the outermost operator binds."""
 
-    if TYPE_CHECKING:
-        text: str
+    @once
+    def text(self) -> str:
         """The expression as it is printed."""
-        names: frozenset[str]
-        """The variables that occur."""
-    else:
+        return self._print()
 
-        def __getattr__(self, name: str) -> object:
-            """Find out what is not known yet, once: nodes are many."""
-            if name == "text":
-                found = self._print()
-            elif name == "names":
-                found = self._names()
-            else:
-                raise AttributeError(name)
-            self.__dict__[name] = found
-            return found
+    @once
+    def names(self) -> frozenset[str]:
+        """The variables that occur."""
+        return frozenset[str]().union(*[part.names for part in self.parts])
 
     def _print(self) -> str:
         raise NotImplementedError
 
-    def _names(self) -> frozenset[str]:
-        return frozenset[str]().union(*[part.names for part in self.parts])
+    inner: ClassVar[tuple[str, ...]] = ()
+    """The fields that are expressions, from left to right."""
 
     @property
     def parts(self) -> tuple[Code, ...]:
         """The expressions in it, from left to right."""
-        return ()
+        return tuple([getattr(self, name) for name in self.inner])
 
     def with_parts(self, parts: Sequence[Code]) -> Code:
         """Return the same of other *parts*."""
-        return self
+        changed: Code = replace(cast("Any", self), **dict(zip(self.inner, parts, strict=True)))
+        return changed
 
     def within(self, level: int) -> str:
         """Return the text, in parentheses if it binds less tightly than *level*."""
@@ -148,7 +141,9 @@ class Name(Code):
 
     text: str
 
-    def _names(self) -> frozenset[str]:
+    @once
+    def names(self) -> frozenset[str]:
+        """The variable."""
         return frozenset((self.text,))
 
 
@@ -170,20 +165,14 @@ class Raw(Code):
 
     text: str
 
-    def _names(self) -> frozenset[str]:
+    @once
+    def names(self) -> frozenset[str]:
+        """The words."""
         return frozenset(_WORD.findall(self.text))
 
 
-@quick
-@dataclass(frozen=True, eq=False)
-class Template(Code):
-    """The spelling of a function, with a field for each argument: a call, or in parentheses of its own."""
-
-    pattern: str
+class _WithArguments(Code):
     arguments: tuple[Code, ...]
-
-    def _print(self) -> str:
-        return self.pattern.format(*[argument.text for argument in self.arguments])
 
     @property
     def parts(self) -> tuple[Code, ...]:
@@ -192,12 +181,25 @@ class Template(Code):
 
     def with_parts(self, parts: Sequence[Code]) -> Code:
         """Return the same function of others."""
-        return Template(self.pattern, tuple(parts))
+        changed: Code = replace(cast("Any", self), arguments=tuple(parts))
+        return changed
 
 
 @quick
 @dataclass(frozen=True, eq=False)
-class Apply(Code):
+class Template(_WithArguments):
+    """The spelling of a function, with a field for each argument: a call, or in parentheses of its own."""
+
+    pattern: str
+    arguments: tuple[Code, ...]
+
+    def _print(self) -> str:
+        return self.pattern.format(*[argument.text for argument in self.arguments])
+
+
+@quick
+@dataclass(frozen=True, eq=False)
+class Apply(_WithArguments):
     """``function(arguments)``."""
 
     function: str
@@ -206,20 +208,13 @@ class Apply(Code):
     def _print(self) -> str:
         return f"{self.function}({', '.join([argument.text for argument in self.arguments])})"
 
-    @property
-    def parts(self) -> tuple[Code, ...]:
-        """The arguments."""
-        return self.arguments
-
-    def with_parts(self, parts: Sequence[Code]) -> Code:
-        """Return a call with other arguments."""
-        return Apply(self.function, tuple(parts))
-
 
 @quick
 @dataclass(frozen=True, eq=False)
 class Subscript(Code):
     """``base[index]``."""
+
+    inner = ("base", "index")
 
     base: Code
     index: Code
@@ -227,18 +222,10 @@ class Subscript(Code):
     def _print(self) -> str:
         return f"{self.base.within(_ATOM)}[{self.index.text}]"
 
-    def _names(self) -> frozenset[str]:
+    @once
+    def names(self) -> frozenset[str]:
+        """The variables that occur."""
         return self.base.names | self.index.names
-
-    @property
-    def parts(self) -> tuple[Code, ...]:
-        """The array and the index."""
-        return (self.base, self.index)
-
-    def with_parts(self, parts: Sequence[Code]) -> Code:
-        """Return an element of another array."""
-        base, index = parts
-        return Subscript(base, index)
 
 
 @quick
@@ -246,20 +233,13 @@ class Subscript(Code):
 class Member(Code):
     """``base.field``."""
 
+    inner = ("base",)
+
     base: Code
     field: str
 
     def _print(self) -> str:
         return f"{self.base.within(_ATOM)}.{self.field}"
-
-    @property
-    def parts(self) -> tuple[Code, ...]:
-        """The record."""
-        return (self.base,)
-
-    def with_parts(self, parts: Sequence[Code]) -> Code:
-        """Return the field of another record."""
-        return Member(parts[0], self.field)
 
 
 @quick
@@ -267,25 +247,20 @@ class Member(Code):
 class Parentheses(Code):
     """``(inner)``, also where C would not need them."""
 
-    inner: Code
+    inner = ("inside",)
+
+    inside: Code
 
     def _print(self) -> str:
-        return f"({self.inner.text})"
-
-    @property
-    def parts(self) -> tuple[Code, ...]:
-        """What stands in them."""
-        return (self.inner,)
-
-    def with_parts(self, parts: Sequence[Code]) -> Code:
-        """Return parentheses around something else."""
-        return Parentheses(parts[0])
+        return f"({self.inside.text})"
 
 
 @quick
 @dataclass(frozen=True, eq=False)
 class Unary(Code):
     """An operator and what it is in front of."""
+
+    inner = ("operand",)
 
     operator: Prefix
     operand: Code
@@ -299,21 +274,13 @@ class Unary(Code):
         operator, operand = self.operator, self.operand
         return operator.symbol + operand.within(operator.negative if is_negative(operand) else operator.operand)
 
-    @property
-    def parts(self) -> tuple[Code, ...]:
-        """The operand."""
-        return (self.operand,)
-
-    def with_parts(self, parts: Sequence[Code]) -> Code:
-        """Return the operator in front of something else."""
-        return Unary(self.operator, parts[0])
-
 
 @quick
 @dataclass(frozen=True, eq=False)
 class Cast(Code):
     """``(type)operand``."""
 
+    inner = ("operand",)
     level = _UNARY
 
     type: str
@@ -321,15 +288,6 @@ class Cast(Code):
 
     def _print(self) -> str:
         return f"({self.type}){self.operand.within(_UNARY)}"
-
-    @property
-    def parts(self) -> tuple[Code, ...]:
-        """The operand."""
-        return (self.operand,)
-
-    def with_parts(self, parts: Sequence[Code]) -> Code:
-        """Return a cast of something else."""
-        return Cast(self.type, parts[0])
 
 
 @quick
@@ -370,6 +328,7 @@ class Binary(Code):
 class Choice(Code):
     """``condition ? then : otherwise``."""
 
+    inner = ("condition", "then", "otherwise")
     level = _CHOICE
 
     condition: Code
@@ -378,15 +337,6 @@ class Choice(Code):
 
     def _print(self) -> str:
         return f"{self.condition.within(_OR)} ? {self.then.within(_OR)} : {self.otherwise.within(_CHOICE)}"
-
-    @property
-    def parts(self) -> tuple[Code, ...]:
-        """Condition and both values."""
-        return (self.condition, self.then, self.otherwise)
-
-    def with_parts(self, parts: Sequence[Code]) -> Code:
-        """Return a choice between others."""
-        return Choice(*parts)
 
 
 # }}}
@@ -527,8 +477,19 @@ def choices(code: Code) -> Iterator[tuple[Code, Code]]:
 
 
 def words(code: Code) -> frozenset[str]:
-    """Return every word of C in an expression, variables as well as functions, fields and types."""
-    return frozenset(_WORD.findall(code.text))
+    """Return the words in an expression that a variable of the same name would hide: variables, functions and types."""
+    found = set(code.names)
+    for node in nodes(code):
+        match node:
+            case Apply(function):
+                found.add(function)
+            case Template(pattern):
+                found.update(_WORD.findall(pattern))
+            case Cast(kind):
+                found.update(kind.split())
+            case _:
+                pass
+    return frozenset(found)
 
 
 def may_skip(code: Code) -> bool:
