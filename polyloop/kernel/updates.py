@@ -7,7 +7,7 @@ from typing import Final
 
 import pymbolic.primitives as p
 
-from polyloop.expr.nodes import Expression, array_name
+from polyloop.expr.nodes import Expression, Targets, array_name
 from polyloop.expr.rewrite import children, variables
 from polyloop.poly.affine import affine_of
 
@@ -48,6 +48,8 @@ def update_of(assignee: Expression, expression: Expression) -> Update | None:
         a[i] = x                 exchange with x
         a[i] = a[i + 1] + x      None: to read another element of the array is no part of one operation
     """
+    if isinstance(assignee, Targets):
+        return None
     operation = _OPERATIONS.get(type(expression))
     if operation is not None:
         rest = tuple(child for child in expression.children if not _is_element(assignee, child))
