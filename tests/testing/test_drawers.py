@@ -20,6 +20,7 @@ from polyloop.codegen.expressions.addresses import Addresses
 from polyloop.codegen.loops.rows import hull, pieces_of
 from polyloop.codegen.loops.vector_access import _plan_of
 from polyloop.codegen.scope import Names
+from polyloop.codegen.tree.c_expr import INDEX_PLUS, Code
 from polyloop.frontend.statements import _UPDATE
 from polyloop.kernel.swizzle import Swizzle
 from polyloop.kernel.waivers import Waiver
@@ -184,7 +185,7 @@ def _strides(patch: pytest.MonkeyPatch) -> None:
     """Take the elements of a row for neighbours."""
     address = Addresses._address
 
-    def packed(self: Addresses, indices: Any, strides: Any, *more: Any) -> str:
+    def packed(self: Addresses, indices: Any, strides: Any, *more: Any) -> Code:
         return address(self, indices, (*strides[:-1], 1) if strides else strides, *more)
 
     patch.setattr(Addresses, "_address", packed)
@@ -192,7 +193,7 @@ def _strides(patch: pytest.MonkeyPatch) -> None:
 
 def _bare(patch: pytest.MonkeyPatch) -> None:
     """Leave out the parentheses around a subscript in a sum."""
-    patch.setattr("polyloop.codegen.expressions.addresses.SUM", 0)
+    patch.setattr("polyloop.codegen.tree.c_expr.INDEX_PLUS", INDEX_PLUS._replace(first=0, later=0, negative=0))
 
 
 def _fresh(patch: pytest.MonkeyPatch) -> None:

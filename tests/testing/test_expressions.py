@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from polyloop.codegen.tree.c_expr import INDEX_PLUS
 from polyloop.testing.expressions import batches, check_expressions, main
 from polyloop.testing.typed import DATA
 
@@ -37,7 +38,8 @@ def test_a_fault_is_found(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_subscript_that_binds_less_than_a_sum_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("polyloop.codegen.expressions.addresses.SUM", 0)
+    bare = INDEX_PLUS._replace(first=0, later=0, negative=0)
+    monkeypatch.setattr("polyloop.codegen.tree.c_expr.INDEX_PLUS", bare)
     (drawn,) = batches(150, 4, 150)
     faults = list(check_expressions([each for each in drawn if "t_" in each.text], ("c",)))
     assert any("&" in fault.text for fault in faults)
