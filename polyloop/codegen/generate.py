@@ -574,8 +574,6 @@ def _held(argument: Argument) -> np.dtype[np.generic] | None:
     return computed(dtype) if isinstance(argument, ValueArg) and dtype is not None else dtype
 
 
-
-
 def _pruned(tree: Tree, statements: Mapping[str, Statement]) -> Tree:
     """Return *tree* without statements that have no instances, and loops without statements."""
     out: list[Node] = []
