@@ -90,9 +90,9 @@ class Transform(ABC):
     def __init_subclass__(cls) -> None:
         cls.name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
-    @abstractmethod
-    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
+    def violations(self, kernel: LoopKernel) -> Iterable[Diagnostic]:
         """Yield why this is illegal on *kernel*; nothing if it is legal."""
+        return ()
 
     @abstractmethod
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
@@ -100,17 +100,14 @@ class Transform(ABC):
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
         """Yield what is wrong with the result."""
-        del before, after
         return ()
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
         """Return what the transform chose by itself, for the trace."""
-        del before, after
         return ""
 
     def resolved(self, kernel: LoopKernel) -> Transform:
         """Return the transform with what only the kernel can explain (the name of an axis) in its final form."""
-        del kernel
         return self
 
     @classmethod

@@ -59,73 +59,18 @@ class Field:
     """A field of a transform, which is a parameter of its function."""
 
     name: str
-    hint: Any
-    default: Any
     is_keyword: bool
-
-    @property
-    def accepted(self) -> Any:  # noqa: ANN401 - an annotation
-        """The annotation of the parameter."""
-        return _accepted(self.hint)
-
-    @property
-    def made(self) -> Callable[[Any], Any] | None:
-        """The function that makes the value of the field from what a caller passed, if there is any."""
-        return _made(self.hint)
-
-    @property
-    def plain(self) -> Any:  # noqa: ANN401 - an annotation
-        """The type of the field, None and what the annotation adds left away."""
-        kinds = [part for part in (get_args(self.hint) if _is_union(self.hint) else (self.hint,)) if part is not _NONE]
-        kind = kinds[0] if len(kinds) == 1 else self.hint
-        return get_args(kind)[0] if get_origin(kind) is Annotated else kind
-
-    @property
-    def left_out(self) -> Any:  # noqa: ANN401 - any value
-        """The default of the parameter: None where that is another way to write the default of the field."""
-        made = self.made
-        is_none = made is not None and _NONE in get_args(self.accepted) and made(None) == self.default
-        return None if is_none else self.default
-
-    @property
-    def names(self) -> Names | None:
-        """What the texts of the argument name."""
-        return next(_marks(self.hint, Names), None)
-
-    @property
-    def keyed(self) -> Keyed | None:
-        """Present for pairs that users write as a mapping."""
-        return next(_marks(self.hint, Keyed), None)
-
-
-def _marks(hint: Any, kind: type) -> Any:  # noqa: ANN401 - an annotation
-    """Yield what an annotation, or a part of a union, says beside the type."""
-    for part in get_args(hint) if _is_union(hint) else (hint,):
-        if get_origin(part) is Annotated:
-            yield from (mark for mark in part.__metadata__ if isinstance(mark, kind))
-
-
-def _is_union(hint: Any) -> bool:  # noqa: ANN401 - an annotation
-    return get_origin(hint) in (Union, types.UnionType)
-
-
-def _accepted(hint: Any) -> Any:  # noqa: ANN401 - annotations
-    if _is_union(hint):
-        return reduce(or_, map(_accepted, get_args(hint)))
-    if get_origin(hint) is not Annotated:
-        return hint
-    kind = next((mark.accepted for mark in _marks(hint, Takes)), get_args(hint)[0])
-    rules = [mark for mark in hint.__metadata__ if mark is EXPLAINED or isinstance(mark, AtLeast | OneOf)]
-    return Annotated[(kind, *rules)] if rules else kind
-
-
-def _made(hint: Any) -> Callable[[Any], Any] | None:  # noqa: ANN401 - an annotation
-    takes: Takes | None = next(_marks(hint, Takes), None)
-    if takes is None or takes.made is None:
-        return None
-    made = takes.made
-    is_optional = _is_union(hint) and _NONE in get_args(hint)
-    return (lambda value: None if value is None else made(value)) if is_optional else made
+    kind: Any
+    """The type, without None and without what the annotation adds."""
+    accepted: Any
+    """The annotation of the parameter."""
+    made: Callable[[Any], Any] | None
+    """Makes the value of the field from what a caller passed."""
+    default: Any
+    left_out: Any
+    """The default of the parameter: None where that is another way to write the default of the field."""
+    names: Names | None
+    keyed: Keyed | None
 
 
 @cache
@@ -133,7 +78,34 @@ def fields_of(kind: type) -> Mapping[str, Field]:
     """Return the fields of a transform by name."""
     hints = get_type_hints(kind, include_extras=True)
     entries: Sequence[Any] = fields(kind)
-    return {entry.name: Field(entry.name, hints[entry.name], entry.default, entry.kw_only) for entry in entries}
+    return {entry.name: _field(entry, hints[entry.name]) for entry in entries}
+
+
+def _field(entry: Any, hint: Any) -> Field:  # noqa: ANN401 - a field of a dataclass, and its annotation
+    options = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    inside = [option for option in options if get_origin(option) is Annotated]
+    marks: dict[type, Any] = {type(mark): mark for option in inside for mark in option.__metadata__}
+    kinds = [get_args(option)[0] if option in inside else option for option in options if option is not _NONE]
+    accepted, default = reduce(or_, map(_accepted, options)), entry.default
+    made = marks[Takes].made if Takes in marks else None
+    if made is not None and _NONE in options:
+        made = _or_none(made)
+    left_out = None if made is not None and _NONE in get_args(accepted) and made(None) == default else default
+    names, keyed = marks.get(Names), marks.get(Keyed)
+    return Field(entry.name, entry.kw_only, reduce(or_, kinds), accepted, made, default, left_out, names, keyed)
+
+
+def _accepted(hint: Any) -> Any:  # noqa: ANN401 - annotations
+    """Return what a caller may pass for a field, with the rules that calls are checked by."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    kind = next((mark.accepted for mark in hint.__metadata__ if isinstance(mark, Takes)), get_args(hint)[0])
+    rules = [mark for mark in hint.__metadata__ if mark is EXPLAINED or isinstance(mark, AtLeast | OneOf)]
+    return Annotated[(kind, *rules)] if rules else kind
+
+
+def _or_none(made: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else made(value)
 
 
 _KERNEL: Final = "kernel"
@@ -158,7 +130,8 @@ def _made_function(kind: Any) -> Callable[..., LoopKernel]:  # noqa: ANN401 - a 
         parameters.append(entry.name if entry.default is MISSING else f"{entry.name}=_default_{entry.name}")
         value = entry.name if entry.made is None else f"_made_{entry.name}({entry.name})"
         arguments.append(f"{entry.name}={value}" if entry.is_keyword else value)
-    exec(f"def call({', '.join(parameters)}):\n    return _kind({', '.join(arguments)})({_KERNEL})", known)
+    text = f"def call({', '.join(parameters)}):\n    return _kind({', '.join(arguments)})({_KERNEL})"
+    exec(compile(text, f"<{kind.__module__}: the function of {kind.__name__}>", "exec"), known)
     made: Callable[..., LoopKernel] = known["call"]
     accepted = {entry.name: entry.accepted for entry in entries.values()}
     made.__annotations__ = {_KERNEL: LoopKernel, **accepted, "return": LoopKernel}

@@ -13,13 +13,14 @@ import pytest
 import polyloop as pl
 from polyloop.schedule import build
 from polyloop.testing import pairs
-from polyloop.testing.drawing.drawers import DRAWERS
+from polyloop.testing.drawing.drawers import DRAWERS, declared
 from polyloop.testing.drawing.random_chains import Step, random_step
 from polyloop.testing.drawing.random_kernels import Source, random_source
 from polyloop.testing.fuzz import main, report
 from polyloop.testing.pairs import Failure, Pair, Tally, check_pair, draw
 from polyloop.testing.reduce import reduced
-from polyloop.transform.registry import FUNCTIONS
+from polyloop.transform.declare import fields_of
+from polyloop.transform.registry import FUNCTIONS, TRANSFORMS
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -35,6 +36,22 @@ def test_every_transform_is_drawn() -> None:
     rng = random.Random(0)
     names = {random_step(rng, knl).name for _ in range(1500)}
     assert names == FUNCTIONS.keys()
+
+
+def test_a_transform_without_a_drawer_is_drawn_from_its_fields() -> None:
+    knl = random_source(8).make()
+    drawn = [DRAWERS["join_inames"](random.Random(seed), knl) for seed in range(100)]
+    assert {name for arguments in drawn for name in arguments} == set(fields_of(TRANSFORMS["join_inames"]))
+    assert all({*arguments["inames"]} <= {*knl.inames} for arguments in drawn)
+    ids = {f"id:{instruction.id}" for instruction in knl.instructions}
+    assert {arguments["within"] for arguments in drawn if "within" in arguments} <= ids
+    assert any(arguments.keys() == {"inames"} for arguments in drawn)
+
+
+def test_fields_that_do_not_say_enough_ask_for_a_drawer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("polyloop.testing.drawing.drawers.TRANSFORMS", {"peel": TRANSFORMS["shift"]})
+    with pytest.raises(AssertionError, match="the fields of peel do not say enough: give it a drawer"):
+        declared("peel", random.Random(0), random_source(8).make())
 
 
 def test_every_transform_is_drawn_for_a_kernel_without_inames() -> None:

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pydoc
 from collections.abc import Callable
+from configparser import ConfigParser
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, assert_type
@@ -15,19 +17,36 @@ from typing import Annotated, assert_type
 import pytest
 
 import polyloop as pl
-from polyloop.errors import Diagnostic
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.transform.base import Applied, Transform
 from polyloop.transform.declare import Keyed, Names, Takes, fields_of, function_of
 from polyloop.transform.parameters import Iname, Inames, NewName, Pairs, pairs
 from polyloop.transform.registry import FUNCTIONS
-from tests.transform.declared import FILES
+from tests.transform.declared import FILES, ROOT
 from tests.transform.kernels import blur, matmul
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_what_is_written_from_the_declarations_is_current(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == FILES[path](), "run: python -m tests.transform.declared"
+
+
+def test_no_package_below_the_transforms_calls_one() -> None:
+    """Methods are known to the type checker everywhere, and import-linter does not see them."""
+    config = ConfigParser()
+    config.read(ROOT.parent / "setup.cfg")
+    layers = config["importlinter:contract:layers"]["layers"].split()
+    below = [ROOT / name for name in layers[layers.index("transform") + 1 :]]
+    paths = [path for home in below for path in (home.rglob("*.py") if home.is_dir() else [home.with_suffix(".py")])]
+    assert len(paths) > 100
+    other = {"reverse", "shift", "swizzle"}  # of relations, of expressions, of temporaries
+    called = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.attr}"
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in FUNCTIONS.keys() - other
+    ]
+    assert called == []
 
 
 # {{{ static types
@@ -102,9 +121,6 @@ class TurnRound(Transform):
     _: KW_ONLY
     only: Iname | None = None
     prefix: NewName = "r"
-
-    def violations(self, kernel: LoopKernel) -> tuple[Diagnostic, ...]:  # type: ignore[override]
-        return ()
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         for iname in self.inames:

@@ -18,7 +18,7 @@ from polyloop.testing.drawing.hostile import HOSTILE
 from polyloop.transform.declare import Names, fields_of
 from polyloop.transform.registry import TRANSFORMS
 
-__all__ = ["DRAWERS", "Drawer"]
+__all__ = ["DRAWERS", "Drawer", "declared"]
 
 Drawer: TypeAlias = Callable[[random.Random, LoopKernel], dict[str, Any]]
 """Draws arguments for a transform, which may be refused."""
@@ -392,7 +392,7 @@ _LEFT_OUT: Final = 0.75
 """So often is an argument left out that may be."""
 
 
-def _declared(name: str, rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
+def declared(name: str, rng: random.Random, kernel: LoopKernel) -> dict[str, Any]:
     """Draw arguments from the declaration of a transform: names of what its fields name."""
     found: dict[str, Any] = {}
     for entry in fields_of(TRANSFORMS[name]).values():
@@ -403,10 +403,10 @@ def _declared(name: str, rng: random.Random, kernel: LoopKernel) -> dict[str, An
             known = _KNOWN[entry.names](kernel)
             known = [one for one in known if one not in found.values()] or known
             drawn = rng.sample(known, min(len(known), rng.choice((1, 2, 2))))
-            found[entry.name] = drawn if get_origin(entry.plain) is tuple else drawn[0]
+            found[entry.name] = drawn if get_origin(entry.kind) is tuple else drawn[0]
         elif entry.names is Names.NEW:
             found[entry.name] = _new_name(rng, "d")
-        elif entry.plain is bool:
+        elif entry.kind is bool:
             found[entry.name] = rng.random() < 0.5
         else:
             assert not is_needed, f"the fields of {name} do not say enough: give it a drawer"
@@ -463,5 +463,5 @@ _OWN: Final[Mapping[str, Drawer]] = {
 }
 """Drawers of transforms whose arguments are more than names of what a kernel has, or have to fit one another."""
 
-DRAWERS: Final[Mapping[str, Drawer]] = {name: _OWN.get(name) or partial(_declared, name) for name in TRANSFORMS}
+DRAWERS: Final[Mapping[str, Drawer]] = {name: _OWN.get(name) or partial(declared, name) for name in TRANSFORMS}
 """By the name of the transform."""

@@ -270,7 +270,6 @@ class AssignmentToSubst(Transform):
         return result if is_needed else _without(result, self.lhs_name)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         yield from value_violations(after)
         yield from order_violations(after)
 

@@ -108,7 +108,6 @@ class AddDependency(Transform):
         return replace(kernel, instructions=tuple(changed[name] for name in order))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return (*value_violations(after), *order_violations(after))
 
 

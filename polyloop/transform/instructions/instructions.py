@@ -134,7 +134,6 @@ class SetInstructionPriority(Transform):
         return replace(kernel, instructions=tuple(by_id[name] for name in order))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         yield from value_violations(after)
         yield from order_violations(after)
 

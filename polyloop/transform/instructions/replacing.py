@@ -197,7 +197,6 @@ class MapInstructions(Transform):
         )
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         yield from bounds_violations(after)
         yield from value_violations(after)
         yield from order_violations(after)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
 import pymbolic.primitives as p
 
-from polyloop.errors import Diagnostic
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import map_nodes
 from polyloop.kernel.instruction import Instruction
@@ -27,10 +26,6 @@ _EXACT: Final = 1 << 24
 @dataclass(frozen=True)
 class _Rewriting(Transform):
     """A transform that rewrites nodes of expressions without changing their values."""
-
-    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        del kernel
-        yield from ()
 
     @abstractmethod
     def node(self, node: Expression) -> Expression:

@@ -144,7 +144,6 @@ class FixParameters(Transform):
         return replace(result, reference=replace(kernel.reference, kernel=base))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return bounds_violations(after)
 
     @staticmethod
@@ -247,7 +246,6 @@ class AddDtypes(Transform):
                 )
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return (*type_violations(after), *bound_violations(after))
 
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:

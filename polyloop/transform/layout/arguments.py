@@ -239,10 +239,6 @@ class RemoveUnusedArguments(Transform):
 
     changes_meaning: ClassVar[bool] = True
 
-    def violations(self, kernel: LoopKernel) -> Iterator[Diagnostic]:
-        del kernel
-        yield from ()
-
     def rewrite(self, kernel: LoopKernel) -> LoopKernel:
         used = _used(kernel)
         if kernel.reference is not None:

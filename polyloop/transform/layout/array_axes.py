@@ -128,7 +128,6 @@ class TagArrayAxes(Transform):
         return on_both(kernel, self.ary_names, with_tags)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return layout_violations(after)
 
 
@@ -231,7 +230,6 @@ class AddPadding(Transform):
         return tagged(array, changed)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return layout_violations(after)
 
 
@@ -508,7 +506,6 @@ class SplitArrayAxis(Transform):
         return replace(origin, forms={str(number): form for number, form in enumerate(forms)})
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         yield from bounds_violations(after)
         yield from layout_violations(after)
         yield from value_violations(after)

@@ -149,7 +149,6 @@ class ToBatched(Transform):
         )
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         yield from bounds_violations(after)
         yield from layout_violations(after)
         yield from value_violations(after)

@@ -128,7 +128,6 @@ class ConcatenateArrays(Transform):
         return kernel.fresh("_".join(self.array_names), taken)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         yield from bounds_violations(after)
         yield from layout_violations(after)
         yield from value_violations(after)

@@ -230,7 +230,6 @@ class PrivatizeTemporariesWithInames(Transform):
         return kernel
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return _consequences(after)
 
 
@@ -351,5 +350,4 @@ class UnprivatizeTemporariesWithInames(Transform):
         return kernel
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return _consequences(after)

@@ -107,7 +107,6 @@ class DuplicateInames(Transform):
         return TagInames(self._tags(kernel)).rewrite(result)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return nest_violations(after)
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:

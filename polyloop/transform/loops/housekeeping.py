@@ -144,7 +144,6 @@ class AddInamesToInsn(Transform):
         )
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return nest_violations(after)
 
 
@@ -270,7 +269,6 @@ class AddInamesForUnusedHwAxes(Transform):
         )
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return nest_violations(after)
 
 
@@ -344,5 +342,4 @@ class MakeReductionInamesUnique(Transform):
         return kernel
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return nest_violations(after)

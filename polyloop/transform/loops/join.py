@@ -138,7 +138,6 @@ class JoinInames(Transform):
         return TagInames(self.tags()).rewrite(result)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return nest_violations(after)
 
 
@@ -226,5 +225,4 @@ class ChunkIname(Splitting):
         return TagInames(self.tags()).rewrite(result)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return parallel_violations(after, self.tags())

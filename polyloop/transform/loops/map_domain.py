@@ -55,7 +55,6 @@ class _Mapping(Transform):
         return remap_inames(kernel, change)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return nest_violations(after)
 
 
@@ -103,7 +102,6 @@ class MapDomain(_Mapping):
     transform_map: Annotated[str, Takes(str | isl.BasicMap | isl.Map, str)]
 
     def text(self, kernel: LoopKernel) -> str:
-        del kernel
         return self.transform_map
 
 
@@ -142,7 +140,6 @@ class AffineMapInames(_Mapping):
     equations: Annotated[tuple[str, ...], Takes(str | Sequence[str | tuple[str, str]], _equations)]
 
     def text(self, kernel: LoopKernel) -> str:
-        del kernel
         conditions = " and ".join(self.equations)
         return f"{{[{', '.join(self.old_inames)}] -> [{', '.join(self.new_inames)}]: {conditions}}}"
 
@@ -176,11 +173,9 @@ class Shift(_Mapping):
     amount: int | str
 
     def text(self, kernel: LoopKernel) -> str:
-        del kernel
         return f"{{[{self.iname}] -> [{self.iname} + ({self.amount})]}}"
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before, after
         return ()  # iterations keep their order
 
 

@@ -67,7 +67,6 @@ class UntagInames(Transform):
         return replace(kernel, iname_tags=tags)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return nest_violations(after)
 
 

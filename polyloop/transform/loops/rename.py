@@ -135,5 +135,4 @@ class RenameInames(Transform):
         return merge_inames(kernel, self.old_inames, self.new_iname, self._only(kernel))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return nest_violations(after)

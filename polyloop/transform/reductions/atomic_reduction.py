@@ -150,7 +150,6 @@ class ReduceAtomically(Transform):
         raise _loops_shared(self.name, kernel, instruction)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
-        del before
         yield from value_violations(after)
         yield from order_violations(after)
 

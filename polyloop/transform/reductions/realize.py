@@ -96,7 +96,6 @@ class RealizeReduction(Transform):
         return kernel
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return (
             tuple(divergent_reductions(place(after)))
             or tuple(value_violations(after))
@@ -104,7 +103,6 @@ class RealizeReduction(Transform):
         )
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:
-        del before
         lines = []
         for instruction in meant(after, self.insn_id_filter, self.name):
             for number, _ in enumerate(instruction.terms):

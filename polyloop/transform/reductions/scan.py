@@ -77,7 +77,6 @@ class RealizeScan(Transform):
         return _contracted(_all_realized(kernel, scans) or fold(_realized, scans, kernel))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return tuple(value_violations(after)) or order_violations(after)
 
     def note(self, before: LoopKernel, after: LoopKernel) -> str:

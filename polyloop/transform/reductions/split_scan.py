@@ -187,7 +187,6 @@ class SplitScan(Splitting):
         return TagInames(self.tags()).rewrite(result) if self.tags() else result
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         found = tuple(value_violations(after)) or tuple(order_violations(after))
         return found or parallel_violations(after, self.tags())
 

@@ -172,14 +172,12 @@ class StageReduction(Staging):
         return replace(result, temporaries={**result.temporaries, self.temporary: wide})
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterator[Diagnostic]:
-        del before
         for finding in value_violations(after):
             hint = "keep partial results for more inames at once (sweep_inames), or in memory of each thread's own"
             yield replace(finding, hints=(hint,)) if finding.code == "copy-wrong-element" else finding
         yield from order_violations(after)
 
     def plan(self, kernel: LoopKernel) -> Plan:
-        del kernel
         swept = (*self.sweep_inames, *self.inames)
         return Plan(
             _RULE,

@@ -80,7 +80,6 @@ class AliasTemporaries(Transform):
         return replace(kernel, temporaries=temporaries)
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         return findings(after, pool_obligations(place(after)))
 
 

@@ -330,7 +330,6 @@ class BufferArray(Transform):
         )
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         yield from value_violations(after)
         yield from order_violations(after)
         yield from findings(after, race_obligations(place(after)))

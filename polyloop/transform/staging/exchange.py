@@ -62,6 +62,5 @@ class ExchangeByShuffle(Transform):
         return replace(kernel, temporaries={**kernel.temporaries, self.temporary_name: new})
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         placement = place(with_lanes(assign_auto(after)))
         return exchange_problems(placement, self.temporary_name)

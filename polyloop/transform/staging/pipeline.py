@@ -165,7 +165,6 @@ class Pipeline(Transform):
         return replace(kernel, slabs=slabs, tile_inames=kernel.tile_inames | {self.iname})
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         yield from value_violations(after)
         yield from order_violations(after)
         yield from findings(after, copy_obligations(place(after)))

@@ -121,7 +121,6 @@ class SaveAndReloadTemporaries(Transform):
         return infer_dtypes(_in_launches(kernel, found, list(carried.values())))
 
     def consequences(self, before: LoopKernel, after: LoopKernel) -> Iterable[Diagnostic]:
-        del before
         yield from value_violations(after)
         yield from order_violations(after)
         for name in _Launches.of(after).passages:
