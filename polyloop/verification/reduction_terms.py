@@ -11,7 +11,8 @@ only terms are left, and a result is right if
 
 Scans, and reductions in parts of these, are held to all three.  For any other reduction the first two follow from less.
 Its updates are copies that execute each term once, which coverage shows; its accumulator has the updates of one
-instance; and if it is a reduction of partial results, it combines each of them once.
+instance; and each partial result is added to that of its own iteration.  What a transform computes ahead, partial
+results among it, is followed by the operands (:mod:`.values`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from polyloop.poly.sets import lex_relation, map_from_forms, project_onto, sampl
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.proof.witness import element, instance, pair, witness
-from polyloop.verification.accumulators import accumulator_obligations, collected, result_of
+from polyloop.verification.accumulators import accumulator_obligations, collected
 from polyloop.verification.correspondence import Comparison, copies, reference_flow
 
 __all__ = ["reduction_obligations", "reduction_of", "reductions_in_parts", "term_order_obligations"]
@@ -76,15 +77,12 @@ def reduction_obligations(comparison: Comparison) -> Iterator[Obligation]:
     """Yield, for each reduction, that its results combine their own terms, each once."""
     yield from accumulator_obligations(comparison)
     for statement in comparison.new.statements.values():
-        lowered = statement.lowered
-        if isinstance(lowered.instruction.origin, Partial) or lowered.along or comparison.part_of(lowered.rhs):
-            continue  # the terms of each result are found
-        if lowered.role == "update" and lowered.operation is not None and lowered.operation.of_states:
-            name = lowered.write.array
-            says = f"the reduction of '{lowered.instruction.id}' in '{name}' combines each partial result exactly once"
+        if _combines_partials(comparison, statement):
+            name = statement.lowered.write.array
+            says = f"the reduction of '{statement.lowered.instruction.id}' in '{name}' combines each partial result"
             by = "instances that combine, against those that begin a partial result"
-            yield Obligation(Claim.REDUCTION, f"partial results of '{name}'", says, by,
-                             partial(_partials_twice, comparison, statement))  # fmt: skip
+            find = partial(_other_partials, comparison, statement)
+            yield Obligation(Claim.REDUCTION, f"partial results of '{name}'", says + " exactly once", by, find)
     for reference in _updates_in_parts(comparison):
         says = f"each result of '{reference.lowered.instruction.id}' combines each of its terms once"
         if _operation(reference).ordered:
@@ -109,49 +107,41 @@ def _operation(update: Placed) -> Operation:
 # {{{ partial results
 
 
-def _partials_twice(comparison: Comparison, statement: Placed) -> Iterator[Diagnostic]:
-    """Yield that *statement*, which combines partial results, would not combine each of them once."""
-    new, lowered = comparison.new, statement.lowered
+def _combines_partials(comparison: Comparison, statement: Placed) -> bool:
+    """Return whether a statement combines partial results of its own instruction.
+
+    What temporaries pass on is followed to its terms, as any value is, and so are the sums of scans.
+    """
+    lowered, kernel = statement.lowered, comparison.kernel
+    if lowered.role != "update" or lowered.along or isinstance(lowered.instruction.origin, Partial):
+        return False
+    passed_on = isinstance(lowered.rhs, p.Variable | p.Subscript) and array_name(lowered.rhs) in kernel.evaluations
+    return _operation(statement).of_states and not passed_on and comparison.part_of(lowered.rhs) is None
+
+
+def _other_partials(comparison: Comparison, statement: Placed) -> Iterator[Diagnostic]:
+    """Yield that *statement* would not combine the partial result of each of its iterations, and nothing else."""
+    new, lowered, operation = comparison.new, statement.lowered, _operation(statement)
+    name = array_name(lowered.rhs) if isinstance(lowered.rhs, p.Variable | p.Subscript) else ""
+    accumulator = new.program.accumulators.get(name)
     site = (lowered.instruction.site(),)
-    if not _holds_states(comparison, _operation(statement), lowered.rhs):
+    if accumulator is None or replace(accumulator.reduction.operation, of_states=True) != operation:
         yield Diagnostic(
             "not-proven",
-            f"'{show(lowered.rhs)}', which '{lowered.operation}' combines, is not seen to be a partial result",
+            f"'{show(lowered.rhs)}', which '{operation}' combines, is not seen to be a partial result",
             hints=("leave the results of the inner reduction as they are",),
             sites=site,
         )
         return
-    name = array_name(lowered.rhs)
-    access = next(read for read in lowered.reads if read.array == name)
-    if name in new.program.accumulators:
-        inner = next(s for s in writers_of(new, name) if s.lowered.role == "update")
-        looking_at(statement, inner)
-        once = bool(project_onto(inner.exact, inner.dims, statement.dims).is_subset(statement.exact))
-    else:
-        looking_at(statement, access)
-        sources, _ = comparison.flow(name).of(statement, access)
-        result = result_of(comparison, statement)
-        once = all(link.range_product(result).is_injective() for _, link in sources)
-    if not once:
+    inner = next(s for s in writers_of(new, name) if s.lowered.role == "update")
+    looking_at(statement, inner)
+    if not project_onto(inner.exact, inner.dims, statement.dims).is_subset(statement.exact):
         yield Diagnostic(
             "term-twice",
             f"the reduction in '{lowered.instruction.id}' would not count each of its terms once",
             (f"its partial results '{show(lowered.rhs)}' would not be combined once each",),
             sites=site,
         )
-
-
-def _holds_states(comparison: Comparison, operation: Operation, value: object) -> bool:
-    """Return whether *value* is what a reduction by *operation* has collected, in an accumulator or a temporary."""
-    if not isinstance(value, p.Variable | p.Subscript):
-        return False
-    name = array_name(value)
-    accumulator = comparison.new.program.accumulators.get(name)
-    if accumulator is not None:
-        return replace(accumulator.reduction.operation, of_states=operation.of_states) == operation
-    filler = comparison.kernel.evaluations.get(name)
-    written = (s.lowered for s in writers_of(comparison.new, name) if s.lowered.instruction.id == filler)
-    return filler is not None and all(_holds_states(comparison, operation, s.rhs) for s in written)
 
 
 # }}}
