@@ -100,7 +100,7 @@ class Site:
 
 
 class WitnessKind(Enum):
-    """What two instances, or one, would do wrong."""
+    """Violation that a witness of one or two instances demonstrates."""
 
     RACE = "both touch the element at one time, on different threads, and one writes"
     EARLY = "the first writes the element after the second has read it"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import importlib.util
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,43 @@ def test_no_folder_has_more_than_30_modules() -> None:
 def test_each_package_says_what_it_holds() -> None:
     for path in ROOT.joinpath("polyloop").rglob("__init__.py"):
         assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
+
+
+DONE = frozenset(
+    {"cli", "cost", "creation", "dataflow", "edge", "errors.py", "expr", "frontend", "runtime", "schedule"}
+    | {"sync", "target", "tuning"}
+)
+VAGUE = re.compile(r"\s*(What|Where|Which|Whether|Who|Whose|How|When)\b")
+PRONOUN = re.compile(r"\b(nobody|anybody|somebody|everybody)\b", re.IGNORECASE)
+
+
+def descriptions(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings of a file, and the strings that describe a variable or a field, with their lines."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text), lineno=line)):
+                yield line, text
+
+
+def files_of(part: str) -> list[Path]:
+    home = ROOT / "polyloop" / part
+    return [home] if home.is_file() else sorted(home.rglob("*.py"))
+
+
+@pytest.mark.parametrize("part", sorted(DONE))
+def test_docstrings_begin_with_a_noun_or_a_verb(part: str) -> None:
+    """The name of the thing comes first: a question in its place tells only those who know the answer."""
+    found = [(path, line, text) for path in files_of(part) for line, text in descriptions(path) if VAGUE.match(text)]
+    assert [f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}" for path, line, text in found] == []
+
+
+@pytest.mark.parametrize("part", sorted(DONE))
+def test_no_text_speaks_of_nobody(part: str) -> None:
+    found = []
+    for path in files_of(part):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        found += [f"{path.relative_to(ROOT)}:{n}: {line}" for n, line in enumerate(lines, 1) if PRONOUN.search(line)]
+    assert found == []
 
 
 def seconds_to_import(modules: str, byte_code: Path) -> float:

@@ -32,7 +32,7 @@ _TIMINGS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came out of one kernel.
+    """Result of one demo kernel.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def _cases(picture: Picture) -> Iterator[_Case]:
 
 @dataclass(frozen=True, slots=True)
 class _Ran:
-    """What one run gave."""
+    """Result of one run: target, error, tolerance, time."""
 
     place: str
     error: float

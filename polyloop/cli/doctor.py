@@ -1,4 +1,4 @@
-"""``python -m polyloop doctor``: what this machine has of what polyloop can use."""
+"""``python -m polyloop doctor``: compilers, libraries and GPUs on this machine that polyloop can use."""
 
 from __future__ import annotations
 

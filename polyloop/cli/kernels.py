@@ -1,6 +1,6 @@
-"""The kernels of the demo, which the golden tests, the benchmarks and the GPU runs use as well.
+"""The demo kernels, also used by the golden tests, the benchmarks and the GPU runs.
 
-Each is given in two steps, as a user writes them: what is computed, and then how.
+Each is built in two steps, as in a script of a user's: the algorithm first, then its transforms.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The picture that the stencil of the demo works on."""
+"""Input image of the stencil demo."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs for the demo kernels, what NumPy says the result is, and how far off rounding may take it."""
+"""Inputs of the demo kernels, their results by NumPy, and bounds of the rounding error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m polyloop show`` and ``explain FILE.py:NAME``: the source of a kernel in a file, and what bounds it."""
+"""``python -m polyloop show`` and ``explain FILE.py:NAME``: generated source and performance bounds of a kernel."""
 
 from __future__ import annotations
 

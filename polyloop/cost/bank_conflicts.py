@@ -1,12 +1,12 @@
-"""Bank conflicts: how often a warp has to ask shared memory for what it wants at once.
+"""Bank conflicts of shared-memory accesses: wavefronts per request of a warp, against the fewest possible.
 
-Shared memory has 32 banks of 4-byte words; word ``w`` is in bank ``w mod 32``.  What a warp asks for takes as many
-turns (*wavefronts*) as the bank that has most to give has different words to give; one word that several threads want
-is given once.  Accesses of 8 and of 16 bytes are served half a warp and a quarter of a warp at a time.  Source: CUDA
-C++ Programming Guide, "Shared Memory" of compute capability 5.x and later.
+Shared memory has 32 banks of 4-byte words; word ``w`` is in bank ``w mod 32``.  A request takes as many *wavefronts* as
+the largest number of different words that its threads address in one bank.  A word that several threads address is
+broadcast.  Accesses of 8 bytes are served half a warp at a time, those of 16 bytes a quarter of a warp at a time.
+Source: CUDA C++ Programming Guide, "Shared Memory" of compute capability 5.x and later.
 
-Threads are counted one by one.  Loops that move the addresses of all threads by whole words change no count, and are
-left out; others are run through.  Of sizes it is assumed that they leave every thread its work: tiles are full.
+Threads are enumerated one by one.  A loop that shifts the addresses of all threads by whole words changes no count, and
+is skipped; other loops are enumerated.  Sizes are assumed to give every thread work: tiles are full.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MOST_POINTS: Final = 1 << 15
 
 @dataclass(frozen=True)
 class BankConflicts:
-    """What one access of a shared array costs.
+    """Wavefronts of one shared-memory access.
 
     Attributes
     ----------

@@ -1,9 +1,8 @@
-"""How many sectors of 32 bytes a warp touches with one access to global memory, against the fewest that would do.
+"""Coalescing of global-memory accesses: 32-byte sectors per request of a warp, against the fewest possible.
 
-A warp's access is served by sectors: what its threads want of one sector comes at once.  For given sizes the addresses
-of all threads are computed, in every iteration of a small program, and in one of each class of iterations of a large
-one (:mod:`polyloop.cost.warp_classes`); where there are too many classes, in samples.  Source: CUDA C++
-Best Practices Guide, "Coalesced Access to Global Memory".
+For given sizes, the addresses of all threads are computed.  A small program is enumerated in every iteration; a large
+one in one iteration of each class (:mod:`polyloop.cost.warp_classes`); one with too many classes in samples.  Source:
+CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory".
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from polyloop.poly.sets import Row, add_rows, constant_bounds, rows_of
 __all__ = ["SECTOR", "Sectors", "merged_width", "repeating_loops", "sectors", "vector_lane", "vector_width"]
 
 SECTOR: Final = 32
-"""What global memory moves at once, at least [bytes]."""
+"""Smallest transaction of global memory [bytes]."""
 _SECTORS_A_TURN: Final = 4
 _WARP: Final = 32
 _MOST_SAMPLES: Final = 512
@@ -40,7 +39,7 @@ _Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 @dataclass(frozen=True)
 class Sectors:
-    """What warps touch with one access.
+    """Sectors that the warps touch with one access.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Instances that compute or fetch what nobody uses: the corners of a bounding box, elements ahead of the last step."""
+"""Dead instances, whose results have no use: corners of a bounding box, elements fetched ahead of the last step."""
 
 from __future__ import annotations
 

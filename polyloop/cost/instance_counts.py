@@ -1,4 +1,4 @@
-"""How many instances of a statement run: all of them, those of one access, one for each warp or block."""
+"""Instance counts of statements: all instances, those of one access, and requests per warp or block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many blocks of a kernel a multiprocessor holds at a time, and what keeps it from holding more.
+"""Occupancy: resident blocks of a kernel per multiprocessor, and the resource that limits them.
 
 The rules are those of NVIDIA's occupancy calculator: registers are allocated to warps in granules, and the warps that
 fit into the register file are rounded down to a granule; shared memory is allocated to blocks in granules, with what
@@ -16,7 +16,7 @@ __all__ = ["Occupancy", "block_limits", "occupancy"]
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How many threads one multiprocessor holds at a time.
+    """Resident blocks and warps of one multiprocessor.
 
     Attributes
     ----------

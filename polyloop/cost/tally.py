@@ -1,4 +1,4 @@
-"""Counts by what is counted: operations, accesses, barriers, each with a polynomial in the parameters."""
+"""Tallies of operations, accesses and barriers by kind, each a polynomial in the parameters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Op:
         ``"add"`` (subtractions too), ``"mul"``, ``"div"``, ``"pow"``, ``"shift"``, ``"bw"`` (on bits), ``"maxmin"``, or
         ``"func:"`` and the name of a function.
     is_phantom
-        Whether nobody uses the result: a transform computes more than is needed, as in the corners of a bounding box.
+        Whether the result has no use: over-execution by a transform, as in the corners of a bounding box.
     """
 
     dtype: np.dtype[np.generic] | None = None
@@ -76,8 +76,8 @@ class MemAccess:
     count_granularity
         ``SUBGROUP`` where all threads of a warp touch one element: then warps are counted.
     is_phantom
-        Whether nobody uses what is moved; None where a warp may move some that is used and some that is not, and where
-        the two are told apart in very many cases only.
+        Whether the value has no use; None if a warp may move values of both kinds, or if telling them apart takes too
+        many cases.
     """
 
     address_space: AddressSpace | None = None
@@ -139,7 +139,7 @@ K = TypeVar("K", Op, MemAccess, Sync)
 
 
 class ToCountMap(Mapping[K, PiecewisePolynomial], Generic[K]):
-    """How often each kind of thing happens.
+    """Number of events of each kind, as polynomials.
 
     ``counts[key]`` is the sum over all entries that agree with what is not None in *key*:
     ``counts[pl.Op(np.float32, "add")]``; 0 if there are none.

@@ -54,7 +54,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Address:
-    """Where an access goes [elements]: terms over dimensions, quotients and parameters, as products of two parts.
+    """Linear address of an access [elements]: terms over dimensions, quotients and parameters; products of two parts.
 
     ``parts`` are the subscripts, each with the distance between its neighbours.
     """

@@ -1,7 +1,7 @@
-"""The passes of warps that make one access, put into classes of which one pass stands for all.
+"""Equivalence classes of the requests of an access, so that one request of each class is enumerated.
 
-In one class the same threads of a block take part, and their addresses begin at the same place in a sector.  How many
-passes a class has is counted, so that nothing has to be enumerated but the threads of one block.
+Two requests are in one class if the same threads of a block take part and their addresses have the same offset in a
+sector.  The size of a class is counted, so that only the threads of one block are enumerated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_CLASSES: Final = 40
 _BUDGET: Final = 5_000_000
 
 PassClass = tuple[int, Mapping[str, int], int]
-"""How many passes it has; the dimensions other than thread axes of one; where addresses begin, modulo the period."""
+"""Number of passes; the dimensions other than thread axes of one; where addresses begin, modulo the period."""
 
 
 def pass_classes(

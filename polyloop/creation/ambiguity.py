@@ -1,4 +1,4 @@
-"""What a text leaves open: refused at creation, with instances (design, section 3, rule 5)."""
+"""Ambiguous programs: refused at creation, with witness instances (design, section 3, rule 5)."""
 
 from __future__ import annotations
 

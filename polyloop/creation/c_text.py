@@ -1,4 +1,4 @@
-"""What C text of the user's may not do, as far as its words show."""
+"""Checks of the user's C text by its tokens: balanced brackets, declared names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``make_kernel``: build what the user wrote, find out the rest, check it."""
+"""``make_kernel``: a kernel is built from the user's text, completed by inference, and checked."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Loops that a written barrier divides: whether the two halves are still the program, and where they are not.
+"""Loops that a written barrier divides: a proof that both halves compute the same program, or a counterexample.
 
-A barrier inside of ``for`` divides the innermost loop, so that all iterations of the first half run before the second.
-For a loop in parallel that is what a barrier means.  For a sequential one a barrier means nothing: it has to stay in
-the loop, or what the iterations hand on to each other would be lost.
+A barrier inside of ``for`` distributes the innermost loop: all iterations of the first half run before the second half.
+In a parallel loop, that is the meaning of a barrier.  In a sequential loop a barrier has no meaning of its own: it must
+stay in the loop, otherwise a value that one iteration passes to the next would be lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is worth a warning at creation: dead instructions, unused names, names that hide others."""
+"""Lint warnings at creation: dead instructions, unused names, names that shadow others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel's program on its threads: every statement placed, every address space decided."""
+"""Address spaces of temporaries, inferred for the program placed on its threads."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class _Meant:
     equal: tuple[tuple[Affine, Affine], ...]
     find: Callable[[], isl.Map]
     verdicts: dict[str, bool] = field(default_factory=dict)
-    """What :meth:`agrees_on` found, by axis."""
+    """Results of :meth:`agrees_on`, by axis."""
 
     def doubtful_first(self, axes: Iterable[str]) -> list[str]:
         """Return *axes* with those first that count for one side otherwise than for the other: few of them agree."""
@@ -230,7 +230,7 @@ class _Meant:
 
 _MOST: Final = 256
 _agreeing: dict[tuple[int, int, int], tuple[isl.Map, bool]] = {}
-"""What :func:`_agree` found, by the identity of the pairs, which are kept, and the two places of the axis."""
+"""Results of :func:`_agree`, by the identity of the pairs, which are kept, and the two places of the axis."""
 _meeting: dict[tuple[int, int], tuple[isl.Map, isl.Map, isl.Map]] = {}
 """Pairs of instances with one image, by the identity of both relations, which are kept: most steps leave them alone."""
 

@@ -1,4 +1,4 @@
-"""Branches of one choice that write the same element: one of them writes it, whatever the data is."""
+"""Must-writes: exhaustive branches that write one element, so that one of them writes it whatever the data is."""
 
 from __future__ import annotations
 

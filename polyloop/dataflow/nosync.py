@@ -1,7 +1,7 @@
 """Conflicts that the user denies: ``nosync=`` (design, section 3).
 
-Denied is exactly what analysis can only suppose: an access whose subscripts are not affine, or that data decides on.
-A conflict between two accesses that are known exactly is a fact, whatever the kernel says.
+Only a may-conflict is removed: one with an access that has non-affine subscripts, or that runs under a data-dependent
+condition.  A conflict between two affine accesses is a fact, whatever the kernel says.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Instructions that only carry values from one place to another: nothing but a read on their right-hand sides.
+"""Copy instructions: the right-hand side is one read and nothing else.
 
-They move elements between arrays and buffers, save and reload what another launch needs, and start asynchronous copies.
+They move elements between arrays and buffers, save and reload values across launches, and start asynchronous copies.
 """
 
 from __future__ import annotations

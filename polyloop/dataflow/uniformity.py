@@ -1,7 +1,7 @@
-"""Loops whose length data decides: the threads of which group agree on it, as those have to that meet inside.
+"""Uniformity of data-dependent loop bounds: thread groups with one trip count, which barriers inside require.
 
-The bound of such a loop is a temporary that each thread has computed for itself.  Two threads have the same value if
-it is that of one instance of the program, so what counts is which thread axes that instance depends on.
+The bound of such a loop is a temporary that each thread has computed for itself.  Two threads have the same value if it
+is that of one instance of the program.  So the value varies only along the thread axes that this instance depends on.
 """
 
 from __future__ import annotations

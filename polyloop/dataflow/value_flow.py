@@ -1,8 +1,8 @@
 """Value-based dataflow: for each read, the write whose value it sees.
 
-Exact for affine accesses, by ISL's dataflow analysis (Feautrier, IJPP 20(1), 1991; Verdoolaege,
-"isl: An Integer Set Library", section on dependence analysis).  The order is that of the loop tree; where threads
-run at the same time, races are a matter of their own (``polyloop.sync.races``).
+Exact for affine accesses, by ISL's dataflow analysis (Feautrier, IJPP 20(1), 1991; Verdoolaege, "isl: An Integer Set
+Library", section on dependence analysis).  The order is that of the loop tree; races between threads are checked apart
+(``polyloop.sync.races``).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OUT = isl.dim_type.out
 @quick
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """Where the reads of one array get their values.
+    """Sources of the values that the reads of one array see.
 
     Attributes
     ----------
@@ -346,7 +346,7 @@ def _may_intervene(placement: Placement, writer: Placed, other: Placed, reader: 
 
 
 _flows: WeakKeyDictionary[Placement, dict[tuple[str, bool], Flow]] = WeakKeyDictionary()
-"""What is known of each program's dataflow: by array, and whether writes may be what data decides about."""
+"""Dataflow of each program, by array, and whether data-dependent writes count."""
 
 
 def known_flow(placement: Placement, array: str) -> Flow:
@@ -400,7 +400,7 @@ def may_flow_of(
 
 
 def hides_others(writer: Placed, array: str) -> bool:
-    """Return whether *writer* replaces elements of *array* for sure: nobody sees what was in them before."""
+    """Return whether *writer* must write elements of *array*: no later read sees their earlier values."""
     lowered = writer.lowered
     is_sure = not lowered.is_conditional and lowered.atomic in (None, EXCHANGE)
     return is_sure and all(write.is_affine() for write in lowered.writes_to(array))

@@ -1,4 +1,4 @@
-"""Paths of values, from the instance that uses one back through the temporaries of transforms to what computes it."""
+"""Value paths: from the instance that uses a value, back through temporaries of transforms, to its definition."""
 
 from __future__ import annotations
 

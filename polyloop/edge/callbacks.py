@@ -1,4 +1,4 @@
-"""Functions of users that the package calls."""
+"""Callbacks: functions of users that the package calls."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The arguments of calls are checked where users call.
+"""Argument checks of public functions, at the call.
 
-A declaration is annotated anyway.  :func:`public` reads the annotations once, when a function is first called, and
-makes a check of each parameter from them: a value that does not fit ends in a diagnostic that names the argument, what
-it is, and what it may be.  What only the kernel can tell (is there such an iname?) is asked behind the edge.
+A declaration is annotated anyway. :func:`public` reads the annotations once, when a function is first called, and
+compiles a check for each parameter: a value of another type ends in a diagnostic that names the argument, its value,
+and the types that are accepted.  Checks that need the kernel (is there such an iname?) are made behind the edge.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PACKAGE: Final = "polyloop"
 
 
 class _Declaration:
-    """What the declaration of a function says of its arguments."""
+    """Parameters of a function and their checks, read from its declaration."""
 
     def __init__(self, declared: Callable[..., object], name: str) -> None:
         self.name = name

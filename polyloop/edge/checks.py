@@ -1,4 +1,4 @@
-"""Checks of values, made of annotations."""
+"""Checks of values, compiled from annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in JSON, read as data that people may have changed by hand."""
+"""JSON text, validated as data that may have been edited by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What values and annotations are called in messages."""
+"""Names of values and annotations in messages."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ _HINTS: Final[Mapping[str, str]] = {
 
 
 class _ChoiceType(EnumMeta):
-    """What calls of an enumeration do: they find a member by its value, and refuse what is none."""
+    """Metaclass of enumerations whose calls look up a member by value, and refuse a value without a member."""
 
     def __call__(cls, value: Any, *more: Any, **others: Any) -> Any:  # noqa: ANN401 - what a user passes
         if cls.__members__ and (more or others or not isinstance(value, str | cls)):

@@ -1,7 +1,7 @@
-"""Integers that expressions of constants amount to: Python's, exact, whatever type they take in the end.
+"""Constant folding of integer expressions: exact, as Python's integers, before a type is chosen.
 
-``~0``, ``1 << 40``, ``2**40`` and ``3 - 5`` are numbers as ``7`` is one.  They are computed here, once for all who ask:
-types, subscripts, generated code and the interpreter.  None of them is computed beyond :data:`MOST_BITS`.
+``~0``, ``1 << 40``, ``2**40`` and ``3 - 5`` are numbers just as ``7`` is.  They are computed here alone, for types,
+subscripts, generated code and the interpreter.  None of them is computed beyond :data:`MOST_BITS`.
 """
 
 from __future__ import annotations

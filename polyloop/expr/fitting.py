@@ -1,4 +1,4 @@
-"""Constants against the integer types that they take: what does not fit is refused, as NumPy does."""
+"""Range checks of constants against the integer types that they take: one out of range is refused, as in NumPy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The functions that expressions may call: name, number of arguments, which types they take, the type of the result.
+"""Table of the functions that expressions may call: name, arity, argument types, result type.
 
-How each is computed stands in two other tables: ``target/mathtable.py`` (C and CUDA) and ``target/numeric.py`` (the
+Their implementations are in two other tables: ``target/mathtable.py`` (C and CUDA) and ``target/numeric.py`` (the
 reference interpreter).  A test demands that the three agree.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["FUNCTIONS", "Domain", "Function", "ResultType", "result_fields"]
 
 
 class ResultType(Enum):
-    """How the type of a result follows from the common type of the arguments."""
+    """Result type of a function, by the common type of the arguments."""
 
     FLOAT = "float"
     """The common type if it is a floating-point type, real or complex, otherwise float64."""
@@ -37,7 +37,7 @@ class ResultType(Enum):
 
 
 class Domain(Enum):
-    """Which types the arguments may have."""
+    """Types that the arguments of a function may have."""
 
     REAL = "a real number"
     """Real numbers; integers become float64 unless the result has their type."""

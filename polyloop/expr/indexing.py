@@ -1,7 +1,7 @@
-"""Numbers that a kernel makes of its inames and sizes alone: they are exact, as in Python.
+"""Index expressions, made of inames and sizes alone: exact integers, as in Python.
 
-Such a number is converted to the type of what it meets, or of what it is stored in.  Arithmetic on anything else is
-carried out in its type, and wraps there as NumPy's does.
+Such a value is converted to the type of the other operand, or of the variable that it is assigned to.  All other
+arithmetic is carried out in the type of its operands, and wraps there as NumPy's does.
 """
 
 from __future__ import annotations

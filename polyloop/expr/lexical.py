@@ -1,4 +1,4 @@
-"""What is looked at before Python's parser sees an expression, and after it refuses one."""
+"""Lexical checks of an expression before Python's parser reads it, and the diagnostics of a syntax error after it."""
 
 from __future__ import annotations
 

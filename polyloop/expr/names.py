@@ -1,4 +1,4 @@
-"""Which names may become identifiers of generated C and CUDA source."""
+"""Names that are valid identifiers in generated C and CUDA source."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RESERVED: Final[frozenset[str]] = _KEYWORDS | frozenset((_CUDA + _MACROS_AND_TYP
 """Keywords of C11 and C++, and names of CUDA or of standard"""
 
 _FUNCTIONS_OF_HEADERS: Final = frozenset(_HEADERS.split())
-"""What ``stdlib.h`` and ``math.h`` declare besides the functions of expressions: variables may hide them."""
+"""Declarations of ``stdlib.h`` and ``math.h`` besides the functions of expressions: variables may hide them."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 

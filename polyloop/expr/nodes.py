@@ -56,7 +56,7 @@ class Extreme(Enum):
 
 
 Neutral: TypeAlias = bool | int | float | Extreme
-"""What a field of the state of no terms holds."""
+"""Value of a field in the state of no terms."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Reduction(Node):
 
 @expr_dataclass()
 class Terms(Node):
-    """What a reduction collects for each field of its state: ``abs(a[i]), i`` in ``argmax(i, abs(a[i]), i)``."""
+    """Operands of a reduction, one for each field of its state: ``abs(a[i]), i`` in ``argmax(i, abs(a[i]), i)``."""
 
     children: tuple[Expression, ...]
 
@@ -174,7 +174,7 @@ class Shared(Node):
 
 @expr_dataclass()
 class CText(Node):
-    """What C text of the user's does (:class:`polyloop.CInstruction`).
+    """C text of the user's with its operands (:class:`polyloop.CInstruction`).
 
     ``names`` stand in ``code`` for ``values``; a value that is a whole array is read anywhere.  ``reads`` are elements
     that are read besides; ``touched`` are the names that the variables of the targets and ``reads`` have in ``code``.

@@ -1,4 +1,4 @@
-"""The operations of reductions: the built-in ones, and those that are made of another one."""
+"""Reduction operations: the built-in ones, and those derived from another one."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def segmented(operation: Operation) -> Operation:
 
 
 MODIFIERS: Final = MappingProxyType({"ordered": ordered, "segmented": segmented})
-"""What makes an operation of another one, by name."""
+"""Modifiers, which derive an operation from another one, by name."""
 
 
 def find_operation(text: str) -> Operation | None:
@@ -131,7 +131,7 @@ def neutral_element(operation: Operation, dtype: DType) -> Expression:
 def has_terms(operation: Operation, dtype: DType, state: Expression) -> Expression | None:
     """Return a condition that holds for every *state* of some terms that matter; None for operations of ours.
 
-    The combination of two states of no terms may be none: ``0*exp(inf - inf)`` is no number.  So nobody makes it.
+    The combination of two states of no terms may be none: ``0*exp(inf - inf)`` is no number.  So it is never computed.
     """
     ours = find_operation(str(operation))
     if ours is not None and ours.combine == operation.combine:

@@ -95,7 +95,7 @@ class _Converter:
 
     handlers: ClassVar[dict[type[ast.AST], Callable[[Any, Any], Expression]]] = {}
     forms: ClassVar[dict[str, Callable[[Any, ast.Call], Expression]]] = {}
-    """What is spelt as a call and is none."""
+    """Special forms, which are spelt as calls."""
 
     def __init__(
         self,

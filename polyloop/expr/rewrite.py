@@ -299,7 +299,7 @@ class Appearances(NamedTuple):
 
 
 _appearances: dict[int, tuple[Expression, Appearances]] = {}
-"""What :func:`appearances` found, by the identity of expressions, which are kept with it."""
+"""Results of :func:`appearances`, by the identity of expressions, which are kept with it."""
 
 
 def appearances(expr: Expression) -> Appearances:

@@ -1,4 +1,4 @@
-"""Substitution rules: their parameters, which no other name can be, and their values in the place of their uses."""
+"""Substitution rules: hygienic parameters, and expansion of uses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["MARK", "Rule", "bind", "check_rules", "expand_apart", "expand_rules"
 
 _RECENT: Final = 2048
 MARK: Final = "@"
-"""What no name in a text has.  The names of parameters begin with it inside of rules."""
+"""Prefix of the names of parameters inside of rules.  No name in a text begins with it."""
 
 
 class Rule(Protocol):
@@ -165,7 +165,7 @@ def check_rules(rules: Mapping[str, Rule], operation: str = "make_kernel") -> No
 
 
 _LARGEST: Final = 1 << 16
-"""How many nodes an expression may have when its rules are expanded."""
+"""Largest number of nodes of an expression with its rules expanded."""
 
 
 def _marked(node: Expression) -> Expression:

@@ -1,4 +1,4 @@
-"""Types of expressions: what :mod:`polyloop.expr.promotion` decides, applied to trees, and what has no type."""
+"""Type inference of expression trees by the rules of :mod:`polyloop.expr.promotion`, and errors for ill-typed ones."""
 
 from __future__ import annotations
 

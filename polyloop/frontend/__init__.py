@@ -1,1 +1,1 @@
-"""Kernels made otherwise than from domains and text: from einsum specifications, from other kernels, from functions."""
+"""Frontends besides ``make_kernel``: einsum specifications, copies, functions, fusion of kernels, Python functions."""

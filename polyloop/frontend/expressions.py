@@ -1,4 +1,4 @@
-"""Expressions of a Python function to those of a kernel: the converter of the text, with Python's names and calls."""
+"""Conversion of expressions in a Python function to kernel expressions, with Python's names and calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel written in Python may name besides Python itself: array types, loops over sets, options.
+"""Intrinsics of kernels written in Python: array types, loops over sets, options.
 
 Only :func:`polyloop.kernel` gives these a meaning, by reading the source of the function.
 """
@@ -17,7 +17,7 @@ __all__ = ["Array", "ArrayType", "cast", "domain", "options", "product", "reduce
 
 @dataclass(frozen=True)
 class ArrayType:
-    """What ``pl.Array[np.float32, "n", "m"]`` stands for: an element type, and extents [elements] or ``auto``."""
+    """Type of an array argument, ``pl.Array[np.float32, "n", "m"]``: element type; extents [elements] or ``auto``."""
 
     dtype: object
     shape: object

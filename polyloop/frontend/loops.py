@@ -1,4 +1,4 @@
-"""``range`` and ``pl.domain`` to ISL sets."""
+"""Conversion of ``range`` and ``pl.domain`` to ISL sets."""
 
 from __future__ import annotations
 

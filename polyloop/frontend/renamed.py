@@ -1,4 +1,4 @@
-"""A kernel as it was written, under other names: what ``fuse_kernels`` puts side by side."""
+"""Renaming of a kernel before its transforms: inames, variables and instructions, for ``fuse_kernels``."""
 
 from __future__ import annotations
 

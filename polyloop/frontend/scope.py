@@ -1,4 +1,4 @@
-"""The names of a function that becomes a kernel: arguments, locals, loops, and what it takes from around it."""
+"""Scopes of a function that becomes a kernel: arguments, locals, loops, and captured values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["NOTHING", "Scope", "Use"]
 
 
 class Use(Enum):
-    """What an argument is."""
+    """Kind of an argument."""
 
     ARRAY = "an array"
     SCALAR = "a scalar"
@@ -50,7 +50,7 @@ def _surroundings(function: Callable[..., object]) -> dict[str, object]:
 
 @dataclass
 class Scope:
-    """Which name stands for what, while the body is read from top to bottom.
+    """Symbol table of the body, while it is read from top to bottom.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Statements of a Python function to the parsed statements that a kernel is built from."""
+"""Conversion of the statements of a Python function to the parsed statements of a kernel."""
 
 from __future__ import annotations
 

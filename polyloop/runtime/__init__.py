@@ -1,1 +1,1 @@
-"""From generated text to something that runs: compilers, disk cache, argument checks, launches."""
+"""Execution of generated text: compilers, disk cache, argument checks, launches."""

@@ -1,4 +1,4 @@
-"""What to try on a kernel, from the facts of it: a few suggestions, each naming a transform."""
+"""Advice on a kernel: transforms to try, with the facts that suggest each."""
 
 from __future__ import annotations
 

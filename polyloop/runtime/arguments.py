@@ -122,7 +122,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What the checks of one signature found; valid for every call with that signature."""
+    """Result of the checks of one signature; valid for every call with that signature."""
 
     sizes: Sizes
     scalars: Mapping[str, np.generic]
@@ -439,7 +439,7 @@ def _share(one: ArrayView, other: ArrayView) -> bool:
 
 
 class _Layout:
-    """The layout of an array, wherever it lies, as a NumPy array of which nobody looks at the elements."""
+    """The layout of an array in any memory, as a NumPy array whose elements are never read."""
 
     def __init__(self, view: ArrayView) -> None:
         size = view.dtype.itemsize

@@ -1,4 +1,4 @@
-"""Programs of each target, compiled: what a call binds its arguments with, and launches."""
+"""Compiled programs of each target: binding of arguments, and launches."""
 
 from __future__ import annotations
 

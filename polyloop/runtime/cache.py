@@ -38,7 +38,7 @@ _ABANDONED_AFTER: Final = 3600.0  # seconds until an unfinished entry of another
 
 @dataclass(frozen=True, slots=True)
 class CacheKey:
-    """What a compiled program is a function of.
+    """Key of a compiled program: all inputs of its compilation.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 # Value-changing options stay off: sums are not reassociated and products not contracted, so that
-# a C kernel gives the same bits everywhere.  Nobody reads errno.
+# a C kernel gives the same bits everywhere.  errno is never read.
 _C_FLAGS: Final = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=off")
 # GCC 12 (12.2, from -O2 on) divides a loop of several stores into loops and library calls in an order that loses
 # dependences between them, with and without `restrict`.  How loops are divided is the program's business anyway.

@@ -1,7 +1,7 @@
-"""C programs that stop where integer arithmetic overflows: the debug build, for ``POLYLOOP_SANITIZE=1``.
+"""Debug build of C programs, which traps signed overflow: ``POLYLOOP_SANITIZE=1``.
 
-Overflow that a kernel's values may have is no fault: it is written as arithmetic that wraps.  What is found is a fault
-of the code generator, or of C text of the user's.
+Overflow of a kernel's values is defined: the generated code uses arithmetic that wraps.  So a trap is a fault of the
+code generator, or of C text of the user's.
 """
 
 from __future__ import annotations

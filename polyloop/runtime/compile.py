@@ -1,4 +1,4 @@
-"""From a kernel to something that is called with arrays."""
+"""Compilation of a kernel to a callable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pl.explain``: what bounds a kernel on a device, found without running it."""
+"""``pl.explain``: performance bounds of a kernel on a device, found without running it."""
 
 from __future__ import annotations
 

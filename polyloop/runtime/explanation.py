@@ -1,4 +1,4 @@
-"""What bounds a kernel, as data and in words."""
+"""Performance bounds of a kernel, as data and as text."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class AccessFacts:
 
     @property
     def excess(self) -> float:
-        """How many times too much is asked for: sectors of global memory, turns of shared memory."""
+        """Ratio of traffic to the fewest possible: sectors of global memory, wavefronts of shared memory."""
         if self.space == "global":
             return self.sectors / self.least_sectors if self.least_sectors else 1.0
         return self.turns / self.least_turns
@@ -119,7 +119,7 @@ class LaunchFacts:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What bounds a kernel for given sizes on one device; ``print`` it, or take :meth:`to_dict`.
+    """Performance bounds of a kernel for given sizes on one device; ``print`` it, or take :meth:`to_dict`.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class Explanation:
 
     @property
     def requested_bytes(self) -> float:
-        """What is asked of the caches behind the first: 32 bytes for each sector."""
+        """Bytes requested from the caches behind the first: 32 for each sector."""
         return sum(access.nbytes for access in self.accesses)
 
     @property

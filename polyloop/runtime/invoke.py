@@ -1,4 +1,4 @@
-"""Compiled kernels: text in, something callable out."""
+"""Compiled kernels: callables made of program text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts that are left to the arrays passed: strides and offsets, read off or chosen."""
+"""Layouts that the arrays passed decide: strides and offsets, read from the arrays or chosen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays that a program takes in parts: separate arguments for an axis, vectors for another."""
+"""Array arguments passed in parts: one argument for each index of a ``sep`` axis, vectors for a ``vec`` axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver's functions that PyCUDA has no way to, called directly."""
+"""Functions of the CUDA driver without a PyCUDA binding, called directly."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Calls that were checked before: found again by everything that the checks looked at, launched as they were packed.
+"""Cache of checked calls: a repeated call skips the argument checks and reuses the packed launch.
 
-A call from Python that is checked afresh costs more than most small kernels run for.  What the checks and the packing
-of arguments depend on is of each array its library, type, shape, strides and address, and of each number its type and
-its bits.  For each combination of the former (a *signature*) functions are compiled that compare just these, in the way
-that costs least for each library, and look up by addresses, numbers and the stream what is to be launched; a call that
-is the same as the one before is not even looked up.  No array is kept alive; an address that another array of the same
-layout has taken over is as good as before.
+The checks of a call from Python cost more than the run of most small kernels.  They depend, for each array, on its
+library, type, shape, strides and address, and for each number on its type and bits.  The properties except addresses
+and bits are the *signature* of a call.  For each signature, functions are compiled that compare just these, in the
+cheapest way for each library, and look up the launch by addresses, numbers and the stream.  A call that equals the one
+before skips even the look-up.  No array is kept alive; an address that another array of the same layout has taken over
+is a valid key.
 """
 # ruff: noqa: ANN401  # arrays of libraries without types
 
@@ -141,7 +141,7 @@ def _in_order(launches: Sequence[Launch], done: Callable[[int], bool]) -> Launch
 
 @dataclass(frozen=True)
 class _Probe:
-    """What the checks depend on of one kind of argument, as Python expressions of ``{v}``.
+    """Properties of one kind of argument that the checks depend on, as Python expressions of ``{v}``.
 
     Attributes
     ----------

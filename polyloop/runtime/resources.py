@@ -1,7 +1,7 @@
-"""What a CUDA kernel uses, read from its cubin without a GPU, and the occupancy that follows.
+"""Resource usage of a CUDA kernel, read from its cubin without a GPU, and its occupancy.
 
-The section names and attribute numbers are those of NVIDIA's ELF flavour; the test compares them
-with what ``ptxas -v`` reports.
+The section names and attribute numbers are those of NVIDIA's ELF flavour; a test compares the results with ``ptxas
+-v``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RESERVED_SHARED: Final = 1024  # counted in .nv.shared.* where the cubin has .n
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one kernel uses.
+    """Resource usage of one kernel.
 
     Attributes
     ----------

@@ -1,8 +1,7 @@
-"""What a CUDA kernel keeps in local memory, which is slow memory with a fast name, and why.
+"""Local memory of a CUDA kernel: spilled registers, and private arrays with dynamic subscripts.
 
-A thread's arrays are there if they are subscripted by what is known only when the program runs; PTX declares them
-(``__local_depot``). What does not fit into the registers is there too, and is in the stack frame alone, which the
-assembler reports.
+Private arrays in local memory are declared in PTX (``__local_depot``).  Spilled registers are in the stack frame alone,
+which the assembler reports.  Local memory resides in device memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""PyTorch's own check of many tensors at once: what TorchDynamo guards a compiled graph by.
+"""PyTorch's check of many tensors at once, by which TorchDynamo guards a compiled graph.
 
-It compares type, device, element type, shape, strides and the kinds of views of all its tensors in one call, which
-takes as long as to ask one tensor for its shape.  It is no public interface: where it is not there, or where it does
-not tell tensors apart as it did, the tensors are asked one by one.
+It compares type, device, element type, shape, strides and the kinds of views of all its tensors in one call, in the
+time of one query of a shape.  It is no public interface.  Where it is missing, or no longer distinguishes tensors as
+before, the tensors are checked one by one.
 """
 
 from __future__ import annotations

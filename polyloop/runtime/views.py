@@ -1,4 +1,4 @@
-"""What the argument checks need to know of an array, whoever made it."""
+"""Array views: the properties that argument checks read, for the arrays of every library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ArrayKind", "ArrayView", "HostMemory", "Memory", "as_vectors", "call
 
 
 class ArrayKind(Enum):
-    """Which library an array belongs to; outputs are allocated in the kind of the inputs."""
+    """Library that an array belongs to; outputs are allocated in the kind of the inputs."""
 
     NUMPY = "NumPy"
     PYCUDA = "PyCUDA"
@@ -31,7 +31,7 @@ class ArrayKind(Enum):
 
     @property
     def on_device(self) -> bool:
-        """Whether the data lie in the memory of a GPU."""
+        """True if the data are in the memory of a GPU."""
         return self is not ArrayKind.NUMPY
 
 
@@ -111,7 +111,7 @@ def call_error(kernel: str, *found: Diagnostic) -> ArgumentError:
 
 
 class Memory(Protocol):
-    """Where a compiled kernel's arrays live: looks at them and makes new ones."""
+    """Memory of a compiled kernel's arrays: views of arrays that exist, and allocation of new ones."""
 
     def view(self, kernel: str, name: str, value: object) -> ArrayView:
         """Return the view of *value*, or raise ``wrong-type`` or ``wrong-device``."""

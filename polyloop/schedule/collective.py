@@ -1,4 +1,4 @@
-"""What the threads of a block do together, as a schedule says it."""
+"""Collective operations of the threads of a block, as a schedule states them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["Collective", "reuse_requirements"]
 
 @dataclass(frozen=True)
 class Collective:
-    """What a statement asks of all threads ``across`` some axes that share their place on the others.
+    """Collective operation of all threads ``across`` some axes that have equal coordinates on the others.
 
-    ``scratch`` is the shared array that they do it through, if one warp cannot do it by itself; it is another one for
-    each iteration of the loops ``apart``, each of which has an accumulator of its own.  Where the group lies in a
-    warp, ``is_direct``, the threads of that have to come, otherwise those of the block.  Where ``across`` is the axis
-    of blocks, these pass their totals on through the array ``chain`` in global memory; the shared variable ``ticket``
-    has the number of a block.
+    ``scratch`` is the shared array that values are exchanged through, if one warp cannot combine them by itself.  Each
+    iteration of the loops ``apart`` has an accumulator and a scratch array of its own.  With ``is_direct`` the group is
+    inside of a warp, and all threads of the warp must take part; otherwise all threads of the block must.  If
+    ``across`` is the axis of blocks, the blocks pass their totals on through the array ``chain`` in global memory; the
+    shared variable ``ticket`` has the number of a block.
     """
 
     kind: Kind
@@ -34,7 +34,7 @@ class Collective:
     chain: str | None = None
     ticket: str | None = None
     is_stored: bool = False
-    """Whether a block only stores its total for the others; code generation makes such statements."""
+    """True if a block only stores its total for the others; code generation makes such statements."""
 
 
 def reuse_requirements(placement: Placement, collectives: Mapping[str, Collective]) -> Iterator[Requirement]:

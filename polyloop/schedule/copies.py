@@ -1,7 +1,7 @@
-"""Private values that are copied once from one variable to another, and then only used there: one variable for both.
+"""Copy propagation of private variables: a variable that is dead after its only copy is merged with the copy.
 
-Scans in tiles pass values on from sum to scan to scan, each with a name of its own; where one name is done with when
-the next one begins, a person would have written one variable.
+Scans in tiles pass values on from sum to scan to scan, each in a variable of its own.  If one variable is dead when the
+next one is set, both become one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a kernel does, counted: operations, accesses, barriers, launches, footprints, as functions of its parameters."""
+"""Counts of operations, accesses, barriers, launches and footprints of a kernel, as functions of its parameters."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def get_op_map(
         print(ops)                                               # float32 mul : n**3, ..
         ops.filter_by(dtype=[np.float32]).eval_and_sum({"n": 1024})
 
-    Reductions count as the updates that they are.  What a transform computes and nobody uses is an entry of its own
+    Reductions count as the updates that they are.  Dead instances, whose results have no use, are an entry apart
     (``is_phantom``).  Operations of an instruction whose condition depends on data are
     counted as if the condition always held; a loop whose bounds depend on data leaves the names of the bounds in the
     count.  Negations, comparisons and conversions are not counted.

@@ -1,6 +1,6 @@
-"""First iterations of loops that stand apart: up to where, and whether they need the barriers in the body.
+"""Peeled prologues of loops: their lengths, and whether they need the barriers of the body.
 
-They need none where only later iterations meet what they touch.
+A prologue needs no barrier if only later iterations conflict with its accesses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Everything that has to hold of a kernel before code is generated from it, as one list, discharged in one place."""
+"""Proof obligations of a kernel before code generation, as one list, discharged in one place."""
 
 from __future__ import annotations
 

@@ -47,12 +47,12 @@ class Product:
     b: Expression
     axes: Mapping[str, tuple[tuple[str, int], ...]]
     ahead: bool = False
-    """Whether operands are loaded while the products of the step before are added up."""
+    """True if operands are loaded while the products of the step before are added up."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """What a statement with a matrix instruction was before loops became part of it.
+    """Statement with a matrix instruction, and the unrolled loops that are printed with it.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class Statement:
     product: Product | None = None
     """The matrix instruction that carries it out, where the language has it."""
     tensor: Tensor | None = None
-    """What it was, once code generation has made it a statement of whole warps."""
+    """The original statement, once code generation has made it a statement of whole warps."""
     copied: isl.Set | None = None
     """Of a copy: the instances that copy, if the others store zeros."""
     is_awaited: bool = True
@@ -209,7 +209,7 @@ class Storage:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the elements lie in the order of their subscripts, without gaps."""
+        """True if the elements are stored in the order of their subscripts, without gaps."""
         return self.strides is None and self.nesting is None and self.swizzle is None and not self.padding
 
     @property
@@ -298,7 +298,7 @@ class Schedule:
     unchecked
         What the user let pass, and why, as lines for people.
     phantoms
-        Statements that blocks at an edge carry out as others do, for elements that nobody uses.
+        Statements that blocks at an edge carry out as others do, for elements without a use.
     digit_names
         What to call digits of the thread number.
     varying

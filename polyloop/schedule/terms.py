@@ -1,7 +1,7 @@
-"""Reductions of one term that begin with a value: one assignment of both, as a person would have written.
+"""Reductions of one term with an initial value, folded into one assignment.
 
-Scans in tiles combine the sum of the tiles before with each result of the tile's own scan: ``acc = s; acc += x[i];
-b[i] = acc`` is ``b[i] = s + x[i]``.
+Scans in tiles combine the sum of the tiles before with each result of the tile's own scan: ``acc = s; acc += x[i]; b[i]
+= acc`` becomes ``b[i] = s + x[i]``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a proof takes on the user's word, and nobody checks."""
+"""Assumptions of a proof that rest on the user's word, without a check at the call."""
 
 from __future__ import annotations
 

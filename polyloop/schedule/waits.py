@@ -1,4 +1,4 @@
-"""Where threads wait for each other in a finished schedule, and over what: every need is looked up again."""
+"""Synchronization report of a finished schedule: for each pair of conflicting accesses, the barrier between them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Asynchronous copies: what is waited for was started, and how many later groups may be under way meanwhile.
+"""Asynchronous copies: every wait has a start, and the number of later groups in flight at each wait.
 
 An asynchronous copy is two statements.  From its start on, the elements that it writes may have any value; after its
-arrival they have that of the source.  To the rest of the analysis both write: so whatever uses the elements is kept
-apart from the start and from the arrival alike, and what is read must come from the arrival.  The copies that a
-thread starts in one iteration of the innermost loop that start and arrival share are one *group*; groups arrive in
-their order.
+wait they have that of the source.  To the rest of the analysis both are writes.  So every use of the elements is
+ordered against the start and against the wait alike, and a read must see the value of the wait.  The copies that a
+thread starts in one iteration of the innermost loop around both start and wait are one *group*; groups complete in the
+order of their starts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Waits between blocks that no launch and no barrier can stand for.
+"""Dependences between blocks of one launch, which neither a launch boundary nor a barrier orders.
 
-The prover takes two blocks that use one element in the same launch for a race.  A user may deny races
-(``pl.unchecked``), but that denies only what the program leaves to chance: accesses that the program itself orders,
-such as those of different iterations of a time loop around the blocks, still have to wait for each other.
+The prover reports two blocks that use one element in the same launch as a race.  A user may deny races
+(``pl.unchecked``), but that denies only an order that the program leaves open.  Accesses that the program itself
+orders, such as those of different iterations of a time loop around the blocks, still have to wait for each other.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where one launch ends and the next begins, and which values would have to live on."""
+"""Launch boundaries, and the values that are live across them."""
 
 from __future__ import annotations
 

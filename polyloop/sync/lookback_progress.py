@@ -1,7 +1,7 @@
-"""Scans over blocks in one launch: each block passes its total on to those after it.
+"""Forward progress of decoupled look-back: scans over blocks in one launch never deadlock.
 
 A block waits only for blocks that have begun before it, because blocks take their numbers from a counter when they
-begin.  So that nobody waits for ever, every block comes to the place where totals are passed on, and does so once.
+begin.  Two more facts are proven: every block reaches the place where totals are passed on, and does so once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Races, and the synchronization that is needed to have none."""
+"""Data races, and the synchronization that removes them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def needs(placement: Placement, array: str, warp_size: int = NO_WARPS) -> tuple[
     Raises
     ------
     VerificationError
-        ``not-proven``, if ISL gave up: then nobody knows where threads have to wait.
+        ``not-proven``, if ISL gave up: then the waits that threads need are not known.
     """
     known = _known(placement)
     kernel = placement.program.kernel

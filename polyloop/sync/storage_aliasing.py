@@ -1,8 +1,8 @@
-"""Temporaries that share storage: whose value lies there when, and what has to be synchronized.
+"""Storage aliasing: live ranges of temporaries that share storage, and the synchronization between them.
 
 Temporaries of one ``base_storage`` begin at one address, so an access to one of them may touch any element of another.
-A value must therefore be read before another member is written: a write of another member between a write and a read
-of it is a violation, in the order of the loop tree.  Between threads, that order is what barriers are asked for.
+A value must therefore be read before another member is written: a write of another member between a write and a read of
+it is a violation, in the order of the loop tree.  Barriers are derived that keep this order between threads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Temporaries that a thread holds in a register, and of which it reads another lane's by a shuffle.
+"""Warp shuffles: temporaries held in registers, of which a lane reads the elements of other lanes.
 
-To the analysis such a temporary is the shared array that it was.  A shuffle gives the value that the other thread has
-there: what it wrote last, which is the element's value if only that thread writes it.  That takes all lanes at every
-shuffle, those of a warp or of an aligned part of one with a power of two lanes, which is what is proven here.
+To the analysis such a temporary is the shared array that it was.  A shuffle reads the register of another thread: the
+value that this thread wrote last.  That is the value of the element if no other thread writes it.  All lanes of a warp
+must execute every shuffle, or all of an aligned part of one with a power of two lanes; both are proven here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conflicts between threads of one warp, which a warp can settle by itself."""
+"""Conflicts within one warp, for which a barrier of the warp is enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a target is: a name, a language table, and limits."""
+"""Targets: a name, a language table, and limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Target", "target_of"]
 
 @dataclass(frozen=True)
 class Target:
-    """Where a kernel is to run.
+    """Target of code generation.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The C target: C11, one function, compiled by whatever C compiler there is."""
+"""The C target: C11, one function, for any C compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was proven of a kernel, what is checked when it is called, and what is taken on the user's word."""
+"""Certificates of kernels: proven claims, checks at a call, and assumptions on the user's word."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Printer(Protocol):
 
 @dataclass(frozen=True)
 class Assumption:
-    """What the proofs rest on.
+    """Assumption of the proofs.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Assumption:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What :func:`polyloop.verify` proved of a kernel.
+    """Proof results of a kernel, as :func:`polyloop.verify` returns them.
 
     Attributes
     ----------
@@ -72,17 +72,17 @@ class Certificate:
 
     @property
     def is_proven(self) -> bool:
-        """Whether everything is proven that has to be: always, unless ``pl.unchecked`` let something pass."""
+        """True if every obligation is proven; it always is, unless ``pl.unchecked`` waived one."""
         return not self.open
 
     @property
     def open(self) -> tuple[Diagnostic, ...]:
-        """What is not proven, or does not hold, and ``pl.unchecked`` let pass."""
+        """Findings of obligations that are refuted or not proven, and waived by ``pl.unchecked``."""
         return tuple(finding for proof in self.proofs for finding in proof.found)
 
     @property
     def ms(self) -> float:
-        """What all proofs took when they were found [milliseconds]."""
+        """Total time of the proofs when they were found [milliseconds]."""
         return sum(proof.ms for proof in self.proofs)
 
     @property

@@ -1,4 +1,4 @@
-"""Loopy's spellings of what is spelt otherwise here, so that a script runs once its import is changed."""
+"""Loopy's spellings of functions with other names here, so that a script runs once its import is changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["GeneratedCode", "add_and_infer_dtypes", "generate_code_v2"]
 
 @dataclass(frozen=True)
 class GeneratedCode:
-    """What :func:`generate_code_v2` returns: a program, whose texts are asked for by calls."""
+    """Result of :func:`generate_code_v2`: a program, with methods for its texts."""
 
     program: GeneratedProgram
 

@@ -1,4 +1,4 @@
-"""The points of domains for the interpreter: all at once, or a level at a time where data decides about them."""
+"""Enumeration of domains for the interpreter: all points at once, or level by level under data-dependent bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a kernel to verified source text for a target."""
+"""Generation of verified source text for a target from a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pl.verify``: everything that a schedule is checked for, now, with what came of it."""
+"""``pl.verify``: all proof obligations of a schedule, discharged now, with their results."""
 
 from __future__ import annotations
 

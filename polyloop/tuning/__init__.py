@@ -1,1 +1,1 @@
-"""Autotuning: spaces of choices, what of them is worth compiling, and a race between the rest."""
+"""Autotuning: spaces of choices, pruning before compilation, and a race between the rest."""

@@ -1,4 +1,4 @@
-"""Times of calls, and how sure they are.
+"""Median times of calls, with confidence intervals.
 
 The time of a call is the median of its samples. Its confidence interval is made of two of the samples themselves: by
 the binomial distribution, the median of what they are drawn from lies between them in 95 % of all cases, whatever that

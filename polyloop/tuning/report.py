@@ -1,4 +1,4 @@
-"""What tuning found: every choice, what became of it, and its time."""
+"""Tuning reports: every choice, its outcome, and its time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Outcome", "Trial", "Tuned"]
 
 
 class Outcome(Enum):
-    """What became of a choice."""
+    """Outcome of a choice."""
 
     REFUSED = "refused"
     TOO_LARGE = "too large"

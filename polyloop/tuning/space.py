@@ -16,7 +16,7 @@ from polyloop.errors import Diagnostic, TuningError, unknown_name
 __all__ = ["Choice", "Condition", "Space", "Value", "shown"]
 
 Value: TypeAlias = bool | int | float | str | None
-"""What can be chosen: anything that JSON holds by itself."""
+"""A value that can be chosen: any scalar of JSON."""
 
 Choice: TypeAlias = Mapping[str, Value]
 Condition: TypeAlias = Callable[..., object]

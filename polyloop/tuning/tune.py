@@ -1,4 +1,4 @@
-"""``pl.tune``: the fastest of many ways to transform a kernel."""
+"""``pl.tune``: search of the fastest variant of a kernel."""
 
 from __future__ import annotations
 
