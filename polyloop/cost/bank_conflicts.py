@@ -24,6 +24,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Vectorize
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine, Floor, to_expression
+from polyloop.poly.axes import is_axis
 from polyloop.poly.sets import constant_bounds, project_onto
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import within_budget
@@ -183,7 +184,7 @@ def _points(
     """Return the values of the thread axes, and of the loops that *matter* or decide which threads run."""
     bounded = []
     for position, name in enumerate(dims):
-        if name[1:2] != ".":
+        if not is_axis(name):
             low, high = constant_bounds(domain, position)
             if low is not None and high is not None:
                 bounded.append(name)

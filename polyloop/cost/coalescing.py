@@ -21,6 +21,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import Interleave, Unroll, UnrollHint, Vectorize
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import is_axis, is_thread_axis, loops_among
 from polyloop.poly.sets import Row, add_rows, constant_bounds, rows_of
 
 __all__ = ["SECTOR", "Sectors", "merged_width", "repeating_loops", "sectors", "vector_lane", "vector_width"]
@@ -122,7 +123,7 @@ def _by_classes(
     width: int,
 ) -> Sectors | None:
     """Return what is touched in all iterations, from one pass of each class of them; *values* are those of threads."""
-    threads = [name for name in dims if name.startswith("l.")]
+    threads = [name for name in dims if is_thread_axis(name)]
     period = SECTOR // gcd(SECTOR, entry.dtype.itemsize)
     found = pass_classes(domain, dims, threads, address, sizes, period)
     if found is None:
@@ -255,7 +256,7 @@ def repeating_loops(placement: Placement, entry: Traffic) -> frozenset[str]:
         if other.lowered.writes_to(entry.access.array):
             written.update(other.dims)
     found, is_inner = set(), True
-    for name in reversed([x for x in placed.dims if "." not in x]):
+    for name in reversed(loops_among(placed.dims)):
         is_unrolled = isinstance(kernel.tag(name), Unroll | UnrollHint | Interleave | Vectorize)
         if name in used or name in written:
             is_inner = False
@@ -278,7 +279,7 @@ def merged_width(placement: Placement, entry: Traffic, address: Address, limit: 
         return 1
     kernel = placement.program.kernel
     for name in entry.placed.dims:
-        is_loop = "." not in name and not isinstance(kernel.tag(name), Vectorize)
+        is_loop = not is_axis(name) and not isinstance(kernel.tag(name), Vectorize)
         if is_loop and axis_stride(address, name) == 1:
             return min(_extent(entry.placed, name), max(1, limit // entry.dtype.itemsize))
     return 1

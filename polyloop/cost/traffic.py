@@ -18,6 +18,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import apart_axes
 from polyloop.mapping.thread_mapping import Axes, Placed, Placement, storage_map
 from polyloop.poly.affine import Affine, Floor, affine_of
+from polyloop.poly.axes import number_of
 from polyloop.poly.polynomial import Polynomial
 from polyloop.program.infer_types import dtype_table
 from polyloop.program.lower import Access
@@ -134,7 +135,7 @@ def thread_strides(address: Address | None, axes: Axes) -> dict[int, Stride]:
     Where inames are digits of the thread number, the digits that make up an axis must agree.
     """
     if not axes.has_digits:
-        return {int(axis[2]): axis_stride(address, axis) for axis in axes.local}
+        return {number_of(axis): axis_stride(address, axis) for axis in axes.local}
     found: dict[int, Stride] = {}
     below = 1
     for axis in sorted(axes.block):
@@ -145,7 +146,7 @@ def thread_strides(address: Address | None, axes: Axes) -> dict[int, Stride]:
             if below <= step < below * extent:
                 parts.append((step // below, axis_stride(address, digit)))
             step *= size
-        found[int(axis[2])] = _common(parts)
+        found[number_of(axis)] = _common(parts)
         below *= extent
     return found
 

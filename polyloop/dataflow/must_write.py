@@ -10,6 +10,7 @@ from polyloop.dataflow.value_flow import writers_of
 from polyloop.expr.nodes import Expression
 from polyloop.expr.rewrite import variables
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops
+from polyloop.poly.axes import loops_among
 
 __all__ = ["last_alternatives"]
 
@@ -74,7 +75,7 @@ def _complete(
     if any(not start.domain.is_equal(member.domain) for member in (*earlier, *later)):
         return False
     loops, before = common_loops(placement, start, end)
-    if not before or set(loops) != {name for name in start.dims if "." not in name}:
+    if not before or set(loops) != set(loops_among(start.dims)):
         return False
     low, high = _position(placement, start), _position(placement, end)
     between = [s for s in placement.statements.values() if low <= _position(placement, s) < high]

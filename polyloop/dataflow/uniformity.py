@@ -13,15 +13,15 @@ import islpy as isl
 from polyloop.dataflow.value_flow import writers_of
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Copy
+from polyloop.kernel.limits import WARP_SIZE
 from polyloop.mapping.collective_shape import meeting_of
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import THREAD_AXES
 from polyloop.poly.sets import map_from_forms, sample_set
 from polyloop.proof.witness import instance
 
 __all__ = ["divergent_reductions", "varying", "warp_axes"]
-
-_WARP = 32
 
 
 def varying(placement: Placement) -> Mapping[str, frozenset[str]]:
@@ -81,7 +81,7 @@ def warp_axes(placement: Placement) -> frozenset[str]:
     for axis, extent in sorted(placement.axes.local.items()):
         if extent is None:
             break
-        if stride % _WARP == 0:
+        if stride % WARP_SIZE == 0:
             found.add(axis)
         stride *= extent
     return frozenset(found)
@@ -99,9 +99,9 @@ def divergent_reductions(placement: Placement, accumulator: str | None = None) -
         return
     values = varying(placement)
     for statement in statements:
-        sizes = [placement.axes.local.get(f"l.{n}", 1) for n in range(3)]
+        sizes = [placement.axes.local.get(axis, 1) for axis in THREAD_AXES]
         known = [size or 0 for size in sizes]
-        in_a_warp = 0 not in known and meeting_of(known, statement.lowered.across, _WARP).parts == 1
+        in_a_warp = 0 not in known and meeting_of(known, statement.lowered.across, WARP_SIZE).parts == 1
         allowed = warp_axes(placement) if in_a_warp else frozenset[str]()
         for name in statement.lowered.bounds:
             if not values[name] <= allowed:

@@ -22,6 +22,7 @@ from polyloop.kernel.kernel import memoised
 from polyloop.kernel.updates import EXCHANGE
 from polyloop.mapping.thread_mapping import Placed, Placement, common_loops, storage_map
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import loops_among
 from polyloop.poly.budget import NoAnswer, looking_at
 from polyloop.poly.radix import separates
 from polyloop.poly.sets import lex_relation, map_from_forms, project_onto
@@ -149,7 +150,7 @@ def _follows(placement: Placement, writer: Placed, write: Access, reader: Placed
     if by_data or placement.spaces[access.array] is not AddressSpace.PRIVATE:
         return False
     loops, earlier = common_loops(placement, writer, reader)
-    sequential = [x for x in writer.dims if "." not in x]
+    sequential = loops_among(writer.dims)
     if not earlier or not set(sequential) <= set(loops) or write.indices != access.indices:
         return False
     return bool(project_onto(reader.exact, reader.dims, writer.dims).is_subset(writer.exact))

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from polyloop.errors import ArgumentError, unknown_name
+from polyloop.kernel.limits import WARP_SIZE
 
 __all__ = ["DEVICES", "MULTIPROCESSORS", "Device", "Figure", "StreamingMultiprocessor", "find_device"]
 
@@ -32,7 +33,7 @@ class StreamingMultiprocessor:
     register_granule: int = 256
     shared_granule: int = 128
     warp_granule: int = 4
-    warp_size: int = 32
+    warp_size: int = WARP_SIZE
     registers_per_thread: int = 255
 
 

@@ -18,10 +18,11 @@ import numpy as np
 from polyloop.errors import Diagnostic, KernelError
 from polyloop.expr.dtypes import BFLOAT16, DType
 from polyloop.expr.names import check_identifier
+from polyloop.kernel.limits import WARP_SIZE
 
 __all__ = ["BUILT_IN", "INTRINSICS", "WARP", "Matrix", "MatrixIntrinsic", "Part", "declare_intrinsic", "parts_of"]
 
-WARP: Final = 32
+WARP: Final = WARP_SIZE
 """Threads that carry out a matrix instruction together."""
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-__all__ = ["DeviceLimits"]
+__all__ = ["WARP_SIZE", "DeviceLimits"]
+
+WARP_SIZE: Final = 32
+"""Threads of a warp, on every CUDA device [threads]."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,6 @@ class DeviceLimits:
     shared_bytes: int = 48 * 1024
     static_shared_bytes: int = 48 * 1024
     local_bytes: int = 512 * 1024
-    warp_size: int = 32
+    warp_size: int = WARP_SIZE
     has_shuffles: bool = False
     has_threads: bool = True

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from polyloop.poly.axes import block_axis, digit_axis, thread_axis
+
 __all__ = [
     "AutoLocal",
     "GroupAxis",
@@ -64,7 +66,7 @@ class GroupAxis:
     axis: int
 
     def __str__(self) -> str:
-        return f"g.{self.axis}"
+        return block_axis(self.axis)
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class LocalAxis:
     axis: int
 
     def __str__(self) -> str:
-        return f"l.{self.axis}"
+        return thread_axis(self.axis)
 
 
 @dataclass(frozen=True)
@@ -185,9 +187,9 @@ def parse_tag(text: str) -> InameTag | None:
 def axis_name(tag: InameTag) -> str | None:
     """Return ``"g.N"`` or ``"l.N"`` for a hardware axis, ``"l.8.4"`` for a digit of the thread, None for a loop."""
     if isinstance(tag, ThreadDigit):
-        return f"l.{tag.stride}.{tag.extent or ''}"
+        return digit_axis(tag.stride, tag.extent or "")
     if isinstance(tag, LocalAxis):
-        return f"l.{tag.axis}"
+        return thread_axis(tag.axis)
     return str(tag) if isinstance(tag, GroupAxis) else None
 
 

@@ -14,6 +14,7 @@ from math import prod
 from typing import Final
 
 from polyloop.expr.nodes import Operation
+from polyloop.poly.axes import thread_axis
 
 __all__ = ["LOGICAL", "Kind", "Meeting", "Span", "meeting_of"]
 
@@ -108,7 +109,7 @@ def meeting_of(sizes: Sequence[int], across: Sequence[str], warp_size: int) -> M
     spans: list[Span] = []
     stride = 1
     for number, extent in enumerate(sizes):
-        axis = f"l.{number}"
+        axis = thread_axis(number)
         direct = 1
         if axis in across and stride & (stride - 1) == 0:
             while extent % (2 * direct) == 0 and 2 * direct * stride <= warp_size:

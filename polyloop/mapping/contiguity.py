@@ -19,6 +19,7 @@ from polyloop.expr.nodes import Expression
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
 from polyloop.poly.affine import Affine, Floor, Var
+from polyloop.poly.axes import is_axis
 from polyloop.poly.residues import Divisibility
 from polyloop.program.guards import guarded_children
 
@@ -176,7 +177,7 @@ def _product(coefficient: int, name: str, stride: Expression) -> str:
 def _unknown(term: str, factor: Expression, elements: int) -> Reason:
     """Return that *term* is not known to be a multiple of *elements*, because of *factor*."""
     hint = f"split by a multiple of {elements}"
-    if isinstance(factor, p.ExpressionNode) and not any("." in name for name in variables(factor)):
+    if isinstance(factor, p.ExpressionNode) and not any(map(is_axis, variables(factor))):
         condition = " and ".join(f"{name} mod {elements} = 0" for name in sorted(variables(factor)))
         hint = f'assume it, or pad the rows: pl.assume(knl, "{condition}")'
     elif isinstance(factor, int) and factor > 1:

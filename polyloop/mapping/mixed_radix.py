@@ -20,8 +20,10 @@ import islpy as isl
 from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.limits import WARP_SIZE
 from polyloop.kernel.tags import InameTag, LocalAxis, ThreadDigit
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import digit_axis, number_of, thread_axis
 from polyloop.program.lower_instruction import NESTED_DIGITS
 
 __all__ = [
@@ -50,7 +52,7 @@ class Digit:
     @property
     def axis(self) -> str:
         """Name of the dimension that code generation has for it."""
-        return f"l.{self.stride}.{self.extent}"
+        return digit_axis(self.stride, self.extent)
 
     def title(self, threads: int) -> str:
         """Return a name that says how it is computed in a block of so many *threads*."""
@@ -80,8 +82,8 @@ def digit_of(tag: InameTag, sizes: Mapping[str, int]) -> Digit | None:
     """Return the digit that an iname with *tag* is in a block of these *sizes*; None if it is none."""
     threads = prod(sizes.values())
     if isinstance(tag, LocalAxis):
-        stride = prod(size for axis, size in sizes.items() if int(axis[2:]) < tag.axis)
-        return Digit(stride, sizes[f"l.{tag.axis}"])
+        stride = prod(size for axis, size in sizes.items() if number_of(axis) < tag.axis)
+        return Digit(stride, sizes[thread_axis(tag.axis)])
     if isinstance(tag, ThreadDigit):
         most = -(-threads // tag.stride)
         return Digit(tag.stride, most if tag.extent is None else min(most, tag.extent))
@@ -122,7 +124,7 @@ def elementary(sizes: Mapping[str, int], digits: Iterable[Digit]) -> dict[str, i
     ordered = sorted(ends)
     if any(high % low for low, high in pairwise(ordered)):
         return None
-    return {f"l.{low:04d}.{high // low}": high // low for low, high in pairwise(ordered)}
+    return {digit_axis(f"{low:04d}", high // low): high // low for low, high in pairwise(ordered)}
 
 
 def gaps(digits: Iterable[Digit], threads: int) -> list[Digit]:
@@ -179,7 +181,7 @@ def no_digit(
 ) -> Diagnostic:
     """Return that an iname has values that the digit it is tagged with cannot have."""
     low, high = ("an unknown value" if bound is None else bound for bound in bounds)
-    length = tag.extent or 32
+    length = tag.extent or WARP_SIZE
     return Diagnostic(
         "bad-digit",
         f"iname '{iname}' is tagged '{tag}' and runs from {low} to {high}, which is no such part of a thread number",

@@ -19,6 +19,7 @@ from polyloop.mapping.mixed_radix import (
     open_digit,
     threads_combine,
 )
+from polyloop.poly.axes import THREAD_AXES
 
 __all__ = ["digit_bound", "with_digit_parts"]
 
@@ -52,7 +53,7 @@ def _with_digits(
         return local
     if not sizes:
         threads = max(tag.stride * (tag.extent or most + 1) for tag, most, _ in digits.values())
-        return {"l.0": threads}
+        return {THREAD_AXES[0]: threads}
     threads = prod(sizes.values())
     for iname, (tag, most, instruction) in digits.items():
         if tag.stride * (most + 1) > threads + tag.stride - 1:

@@ -36,6 +36,7 @@ from polyloop.mapping.mixed_radix import (
 from polyloop.mapping.mixed_radix_axes import digit_bound, with_digit_parts
 from polyloop.mapping.warp_axes import bound_axes, with_warps
 from polyloop.poly.affine import Affine, affine_of
+from polyloop.poly.axes import is_block_axis, is_thread_axis, loops_among, thread_axis
 from polyloop.poly.sets import (
     Row,
     add_rows,
@@ -201,14 +202,14 @@ def axes_of(kernel: LoopKernel) -> Axes:
             if isinstance(tag, ThreadDigit):
                 digits[iname] = (tag, digit_bound(kernel, iname, tag, (least, most), instruction), instruction)
                 continue
-            if least is None or (axis[0] == "g" and most is None and not _is_bounded(kernel, homes[iname], iname)):
+            if least is None or (is_block_axis(axis) and most is None and not _is_bounded(kernel, homes[iname], iname)):
                 raise _error(kernel, axis_unbounded(kernel, homes[iname], iname, axis, instruction))
             low[axis] = min(low.get(axis, least), least)
             open_ended |= {axis} if most is None else set()
             high[axis] = max(high.get(axis, 0), most or 0)
-    group = tuple(sorted(axis for axis in low if axis[0] == "g"))
-    local_axes = sorted(axis for axis in low if axis[0] == "l")
-    first = {axis: low[axis] if low[axis] < 0 or axis[0] == "l" else 0 for axis in low}
+    group = tuple(sorted(axis for axis in low if is_block_axis(axis)))
+    local_axes = sorted(axis for axis in low if is_thread_axis(axis))
+    first = {axis: low[axis] if low[axis] < 0 or is_thread_axis(axis) else 0 for axis in low}
     local = {axis: None if axis in open_ended else max(0, high[axis] - first[axis]) + 1 for axis in local_axes}
     local = with_warps(kernel.name, local, [kernel.tag(iname) for iname in done])
     first = dict.fromkeys(local, 0) | first  # warps may need an axis that no iname has
@@ -335,7 +336,7 @@ def _place_digits(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: fro
 def _begin(kernel: LoopKernel, axes: Axes, iname: str) -> Affine:
     """Return the value of an iname on the first thread of its axis."""
     tag = kernel.tag(iname)
-    return Affine((), axes.first[f"l.{tag.axis}"] if isinstance(tag, LocalAxis) else 0)
+    return Affine((), axes.first[thread_axis(tag.axis)] if isinstance(tag, LocalAxis) else 0)
 
 
 def _over(
@@ -364,7 +365,10 @@ def _view(
 ) -> DigitView:
     """Return what code generation sees of a statement on digits, or on the thread axes beside others on digits."""
     kept, loops, rows = around
-    named = {x: f"l.{tag.axis}" if isinstance(tag := kernel.tag(x), LocalAxis) else d.axis for x, d in used.items()}
+    named = {
+        x: thread_axis(tag.axis) if isinstance(tag := kernel.tag(x), LocalAxis) else d.axis
+        for x, d in used.items()
+    }
     digits = {d.axis: d for x, d in used.items() if isinstance(kernel.tag(x), ThreadDigit)}
     missing: list[str] = []
     if is_owned and digits:
@@ -404,7 +408,7 @@ def _place_statement(kernel: LoopKernel, statement: Lowered, axes: Axes, owned: 
     come = {*axes.local, *statement.across} & own.keys() if statement.across else ()  # all blocks, if they scan
     together = {axis: own.pop(axis) for axis in sorted({*come} - bound_axes(kernel, statement.bounds))}
     repeated = frozenset(axes.all) - owned - own.keys()
-    order = (*axes.all, *(x for x in dims if "." not in x))
+    order = (*axes.all, *loops_among(dims))
 
     decided = (tuple(dims), order, tuple(own.items()), tuple(together.items()), frozenset(repeated), axes.key)
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final
 
 from polyloop.errors import Diagnostic, VerificationError
 from polyloop.kernel.kernel import LoopKernel
+from polyloop.kernel.limits import WARP_SIZE
 from polyloop.kernel.tags import InameTag, Lane, Warp
+from polyloop.poly.axes import THREAD_AXES
 
 __all__ = ["bound_axes", "with_warps"]
-
-_WARP: Final = 32
 
 
 def with_warps(kernel: str, local: Mapping[str, int | None], tags: Collection[InameTag]) -> dict[str, int | None]:
@@ -23,19 +22,19 @@ def with_warps(kernel: str, local: Mapping[str, int | None], tags: Collection[In
         ``too-many-lanes``.
     """
     has_warps = any(isinstance(tag, Warp) for tag in tags)
-    lanes = local.get("l.0", 1)
+    lanes = local.get(THREAD_AXES[0], 1)
     if lanes is None or not (has_warps or any(isinstance(tag, Lane) for tag in tags)):
         return dict(local)
-    if lanes > _WARP:
+    if lanes > WARP_SIZE:
         problem = Diagnostic(
             "too-many-lanes",
             f"{lanes} threads along 'l.0' are more than a warp",
-            (f"lanes are the {_WARP} threads of a warp, and lie on 'l.0'",),
-            (f"split the iname by {_WARP}, and tag the inner one 'lane'",),
+            (f"lanes are the {WARP_SIZE} threads of a warp, and lie on 'l.0'",),
+            (f"split the iname by {WARP_SIZE}, and tag the inner one 'lane'",),
         )
         raise VerificationError("schedule", kernel, [problem])
-    padded = _WARP if has_warps else 1 << (lanes - 1).bit_length()
-    return {"l.0": padded, **{axis: size for axis, size in local.items() if axis != "l.0"}}
+    padded = WARP_SIZE if has_warps else 1 << (lanes - 1).bit_length()
+    return {THREAD_AXES[0]: padded, **{axis: size for axis, size in local.items() if axis != THREAD_AXES[0]}}
 
 
 def bound_axes(kernel: LoopKernel, bounds: Collection[str]) -> frozenset[str]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from polyloop.poly.affine import Floor, Var
+from polyloop.poly.axes import is_axis, is_block_axis, number_of
 
 __all__ = ["Places", "RowKey", "places_of", "row_key"]
 
@@ -31,8 +32,8 @@ def places_of(dims: Sequence[str]) -> Places:
 
 
 def _place(name: str, number: int) -> tuple[int, int]:
-    if name[1:2] == "." and name[0] in "gl":
-        return _BLOCK if name[0] == "g" else _THREAD, -int(name.split(".")[1])
+    if is_axis(name):
+        return _BLOCK if is_block_axis(name) else _THREAD, -number_of(name)
     return _LOOP, number
 
 

@@ -36,6 +36,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import ThreadDigit, is_lane
 from polyloop.kernel.updates import update_of
 from polyloop.poly.affine import Affine, affine_of, to_expression
+from polyloop.poly.axes import is_block_axis
 from polyloop.poly.intervals import is_computed
 from polyloop.poly.sets import constant_bounds, project_onto, reorder, single_values
 from polyloop.program.expand_lanes import lanes_last
@@ -324,7 +325,7 @@ class Lowering:
             has_digits = any(isinstance(self.kernel.tag(x), ThreadDigit) for x in inames)
             if has_digits or not expr.operation.reassociable:
                 raise _not_parallel(self.kernel, self.instruction, expr, has_digits=has_digits)
-            if across[0][0] == "g" and (nest != expr.along[:1] or self.instruction.predicates):
+            if is_block_axis(across[0]) and (nest != expr.along[:1] or self.instruction.predicates):
                 raise _not_over_blocks(self.kernel, self.instruction, nest, expr)
             parts = list(self.scan_over_threads(expr, across, (nest, own, domain, fixed), (inner, reads)))
             self.before += [replace(part, number=number, own=own, along=expr.along) for part in parts]

@@ -9,6 +9,7 @@ import islpy as isl
 from polyloop.errors import Witness, WitnessInstance, WitnessKind
 from polyloop.kernel.instruction import Copy
 from polyloop.mapping.thread_mapping import Placed
+from polyloop.poly.axes import is_axis
 from polyloop.poly.sets import sample_pair
 from polyloop.program.lower import Access
 
@@ -24,7 +25,7 @@ def _named(statement: Placed, values: Mapping[str, int]) -> Mapping[str, int]:
     lowered = statement.lowered
     origin = lowered.instruction.origin
     named = {iname: form.evaluate(values) for iname, form in statement.forms.items()}
-    named.update((name, value) for name, value in values.items() if "." not in name)
+    named.update((name, value) for name, value in values.items() if not is_axis(name))
     if isinstance(origin, Copy):
         known = {name: form for name, form in origin.forms.items() if form.names() <= named.keys()}
         named = {name: form.evaluate(named) for name, form in known.items()}
@@ -35,7 +36,7 @@ def _named(statement: Placed, values: Mapping[str, int]) -> Mapping[str, int]:
 
 def threads(statement: Placed, values: Mapping[str, int]) -> str:
     """Return ``g.0=0, l.0=3``: the thread that runs an instance."""
-    return ", ".join(f"{axis}={values[axis]}" for axis in statement.dims if "." in axis)
+    return ", ".join(f"{axis}={values[axis]}" for axis in statement.dims if is_axis(axis))
 
 
 def element(statement: Placed, access: Access, values: Mapping[str, int]) -> str:

@@ -23,6 +23,7 @@ from polyloop.kernel.tags import InameTag, ThreadDigit, axis_name
 from polyloop.kernel.tree import runs
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import to_expression
+from polyloop.poly.axes import THREAD_AXES, loops_among
 from polyloop.poly.polynomial import PiecewisePolynomial
 from polyloop.proof.obligation import within_budget
 from polyloop.runtime.advice import advice
@@ -311,7 +312,7 @@ class _Facts:
         """Return whether sizes say where an access goes; loops that data bounds are others for each thread."""
         if any(not step.names() <= self.sizes.keys() for _, step in address.parts):
             return False
-        loops = {name for name in entry.placed.dims if "." not in name}
+        loops = set(loops_among(entry.placed.dims))
         return not entry.placed.lowered.bounds or all(loops.isdisjoint(form.names()) for form, _ in address.parts)
 
     def in_shared(self, entry: Traffic, conflicts: BankConflicts | None) -> AccessFacts:
@@ -417,9 +418,9 @@ def _inames(kernel: LoopKernel, entry: Traffic, address: Address) -> tuple[str, 
     """
     lowered = entry.placed.lowered
     axes = {x: axis for x in lowered.inames if (axis := _thread_axis(kernel.tag(x))) is not None}
-    along = next((x for x, axis in axes.items() if axis == "l.0"), "")
+    along = next((x for x, axis in axes.items() if axis == THREAD_AXES[0]), "")
     used = frozenset[str]().union(*(form.names() for form in entry.access.indices if form is not None))
-    idle = next((x for x, axis in axes.items() if axis in {"l.1", "l.2"} and x not in used), "")
+    idle = next((x for x, axis in axes.items() if axis in THREAD_AXES[1:] and x not in used), "")
     for iname in lowered.inames:
         steps = [
             step.scale(form.coefficient(iname))
@@ -434,5 +435,5 @@ def _inames(kernel: LoopKernel, entry: Traffic, address: Address) -> tuple[str, 
 def _thread_axis(tag: InameTag) -> str | None:
     """Return the axis of a tag; digits of the thread number count as ``l.0`` if they run along it, else as ``l.1``."""
     if isinstance(tag, ThreadDigit):
-        return "l.0" if tag.stride == 1 else "l.1"
+        return THREAD_AXES[0] if tag.stride == 1 else THREAD_AXES[1]
     return axis_name(tag)

@@ -13,6 +13,7 @@ from typing import Final
 from polyloop.codegen.program import GeneratedProgram
 from polyloop.codegen.tree.registers import IndexedArray
 from polyloop.errors import Diagnostic
+from polyloop.poly.axes import loops_among
 from polyloop.runtime.resources import read_cubin
 
 __all__ = ["local_memory"]
@@ -86,7 +87,7 @@ def _indexed(code: str, array: IndexedArray) -> Diagnostic:
 
 def _loops(array: IndexedArray) -> list[str]:
     """Return the loops that subscript an array, and are not unrolled."""
-    return [name for name in array.varying if "." not in name]
+    return loops_among(array.varying)
 
 
 def _spilled(name: str, size: int, registers: int) -> Diagnostic:

@@ -35,6 +35,7 @@ from polyloop.mapping.mixed_radix import Digit
 from polyloop.mapping.thread_mapping import Axes, Placed, Placement
 from polyloop.optimize.over_execution import Edges, at_edges
 from polyloop.poly.affine import Affine, to_expression
+from polyloop.poly.axes import number_of, thread_axis
 from polyloop.program.expand_lanes import with_lanes
 from polyloop.program.infer_types import accumulator_dtypes, dtype_table, require_dtypes
 from polyloop.proof.obligation import Proof, share_proofs
@@ -477,8 +478,8 @@ def _local_size(local: Mapping[str, int | None]) -> tuple[int, ...]:
     """Return the threads along l.0, l.1, .. up to the last axis in use."""
     if not local:
         return ()
-    last = max(int(axis[2]) for axis in local)
-    return tuple(local.get(f"l.{number}") or 1 for number in range(last + 1))
+    last = max(map(number_of, local))
+    return tuple(local.get(thread_axis(number)) or 1 for number in range(last + 1))
 
 
 def _without(domain: isl.Set, positions: tuple[int, ...]) -> isl.Set:

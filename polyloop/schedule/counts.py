@@ -31,6 +31,7 @@ from polyloop.kernel.text.match import matches, parse_match
 from polyloop.kernel.tree import Barrier, Loop, Node, Run, Scope, Tree, runs
 from polyloop.mapping.collective_shape import Meeting, meeting_of
 from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.poly.axes import number_of, thread_axis
 from polyloop.poly.counting import UncountableError, count_points
 from polyloop.poly.polynomial import PiecewisePolynomial
 from polyloop.poly.sets import project_onto
@@ -187,7 +188,7 @@ def _mem_access(census: Census, entry: Traffic) -> MemAccess:
         entry.space,
         entry.dtype,
         tuple(thread_strides(address, axes).items()),
-        tuple((int(axis[2]), stride) for axis, stride in group.items()),
+        tuple((number_of(axis), stride) for axis, stride in group.items()),
         entry.direction,
         entry.access.array,
         granularity,
@@ -238,7 +239,7 @@ def combinations(census: Census, placed: Placed) -> int:
 
 
 def _meeting_of(local: Mapping[str, int | None], placed: Placed) -> Meeting:
-    sizes = [local.get(f"l.{number}") or 1 for number in range(1 + max((int(axis[2]) for axis in local), default=0))]
+    sizes = [local.get(thread_axis(number)) or 1 for number in range(1 + max(map(number_of, local), default=0))]
     return meeting_of(sizes, placed.lowered.across, DeviceLimits().warp_size)
 
 

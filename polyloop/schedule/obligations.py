@@ -15,6 +15,7 @@ from polyloop.kernel.tags import axis_name
 from polyloop.kernel.tree import Barrier, Loop, Scope
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.optimize.over_execution import at_edges, edge_obligations
+from polyloop.poly.axes import number_of
 from polyloop.proof.obligation import Claim, Obligation, Proof, is_waived, prove
 from polyloop.schedule.plan import Storage, shared_bytes
 from polyloop.sync.async_copy import copy_obligations
@@ -123,7 +124,7 @@ def _limit_violations(placement: Placement, limits: DeviceLimits) -> Iterator[Di
             )
             return
         threads *= extent
-        most = limits.max_block_dims[int(axis[2])]
+        most = limits.max_block_dims[number_of(axis)]
         if extent > most:
             yield Diagnostic(
                 "block-too-large",

@@ -11,6 +11,7 @@ from functools import partial
 
 from polyloop.errors import Diagnostic
 from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.poly.axes import is_block_axis
 from polyloop.proof.obligation import Claim, Obligation
 
 __all__ = ["is_over_blocks", "passing_obligations", "passing_violations"]
@@ -18,7 +19,7 @@ __all__ = ["is_over_blocks", "passing_obligations", "passing_violations"]
 
 def is_over_blocks(placed: Placed) -> bool:
     """Return whether blocks pass totals on at a statement."""
-    return placed.lowered.role == "combine" and any(axis[0] == "g" for axis in placed.lowered.across)
+    return placed.lowered.role == "combine" and any(map(is_block_axis, placed.lowered.across))
 
 
 def passing_obligations(placement: Placement) -> Iterator[Obligation]:

@@ -20,6 +20,7 @@ from polyloop.kernel.tags import is_lane
 from polyloop.kernel.tree import Scope
 from polyloop.mapping.thread_mapping import Placed, Placement
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import THREAD_AXES
 from polyloop.program.ir import Access, Lowered
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.sync.races import needs
@@ -27,7 +28,7 @@ from polyloop.sync.races import needs
 __all__ = ["exchange_obligations", "exchange_problems", "lane_axis"]
 
 _SET: Final = isl.dim_type.set
-_LANE: Final = "l.0"
+_LANE: Final = THREAD_AXES[0]
 _WARP: Final = 32
 """The mask of a shuffle has a bit for each thread of a warp."""
 _LANES: Final = (2, 4, 8, 16, _WARP)

@@ -27,6 +27,7 @@ from polyloop.errors import Diagnostic
 from polyloop.kernel.instruction import Copy
 from polyloop.mapping.thread_mapping import Placed, Placement, storage_map
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import is_axis
 from polyloop.poly.budget import looking_at
 from polyloop.poly.sets import map_from_forms
 from polyloop.program.lower import Access, Lowered
@@ -205,7 +206,7 @@ def _of_other_instances(comparison: Comparison, name: str) -> Iterator[Diagnosti
 def _axes_of(statement: Placed) -> frozenset[str]:
     """Return the axes on which the inames of a statement lie; also of one to which all threads come."""
     used = (statement.forms.get(iname) for iname in statement.lowered.inames)
-    return frozenset(x for form in used if form is not None for x in form.names() if "." in x)
+    return frozenset(x for form in used if form is not None for x in form.names() if is_axis(x))
 
 
 def _not_combined(comparison: Comparison, name: str, init: Placed, axes: frozenset[str]) -> Diagnostic:

@@ -13,6 +13,7 @@ from polyloop.dataflow.nosync import not_denied
 from polyloop.errors import Diagnostic, WitnessKind
 from polyloop.kernel.tags import is_lane
 from polyloop.mapping.thread_mapping import Placed, Placement
+from polyloop.poly.axes import is_axis
 from polyloop.program.lower import Access
 from polyloop.proof.obligation import Claim, Obligation
 from polyloop.proof.witness import element, instance, pair, witness
@@ -63,7 +64,7 @@ def _passed_on(
     pairs = conflict_pairs(placement, statement, write, statement, read)
     pairs = not_denied(placement, statement, write, statement, read, pairs)
     for position, name in enumerate(statement.dims):
-        if "." not in name and name not in lanes:
+        if not is_axis(name) and name not in lanes:
             pairs = pairs.equate(_IN, position, _OUT, position)
     for lane in lanes:
         position = statement.dims.index(lane)

@@ -16,6 +16,7 @@ from polyloop.kernel.tags import AutoLocal, InameTag, LocalAxis, ThreadDigit, Un
 from polyloop.mapping.mixed_radix import threads_combine
 from polyloop.mapping.thread_mapping import axes_of
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import number_of
 from polyloop.poly.sets import Row, constant_bounds
 from polyloop.program.digits_to_axes import with_digit_axes
 from polyloop.transform.loops.inames import Replacement, replace_iname
@@ -88,7 +89,7 @@ def _shares(kernel: LoopKernel, extents: Sequence[int], sizes: Mapping[str, int]
 
     An iname gets a thread axis; or, where that would leave more threads idle, a digit of the number of the thread.
     """
-    by_axis = [(LocalAxis(int(axis[2:])), size) for axis, size in sizes.items()][: len(extents)]
+    by_axis = [(LocalAxis(number_of(axis)), size) for axis, size in sizes.items()][: len(extents)]
     if not sizes or threads_combine(kernel) is not None:
         return list(by_axis)
     forced = any(isinstance(tag, ThreadDigit) for tag in kernel.iname_tags.values())

@@ -22,6 +22,7 @@ from polyloop.kernel.tags import GroupAxis, LocalAxis, Sequential, axis_name, is
 from polyloop.kernel.text.match import is_glob
 from polyloop.kernel.updates import COMMUTATIVE, update_of
 from polyloop.mapping.thread_mapping import Placement
+from polyloop.poly.axes import is_axis
 from polyloop.poly.sets import sample_pair
 from polyloop.program.expand_lanes import lane_violations
 from polyloop.program.lower import Lowered
@@ -316,7 +317,7 @@ def _culprits(
     kernel: LoopKernel, axes: Mapping[str, str], left: Mapping[str, int], right: Mapping[str, int]
 ) -> dict[str, str]:
     """Return those of the new tags whose axis differs between the two instances of a race."""
-    differing = {axis for axis in left if "." in axis and left[axis] != right.get(axis)}
+    differing = {axis for axis in left if is_axis(axis) and left[axis] != right.get(axis)}
     chosen = {x: text for x, text in axes.items() if axis_name(parse_tag(text) or Sequential()) in differing}
     if chosen:
         return chosen

@@ -12,6 +12,7 @@ from polyloop.errors import Diagnostic, TransformError
 from polyloop.kernel.instruction import Instruction
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import GroupAxis, Sequential, axis_name, is_lane, is_thread, parse_tag
+from polyloop.poly.axes import BLOCK_AXES
 from polyloop.transform.base import Transform, iname_violations
 from polyloop.transform.instructions.matching import match_violations, meant
 from polyloop.transform.loops.tag import TagInames
@@ -185,8 +186,8 @@ def _over_blocks(kernel: LoopKernel, insn_id_filter: str | None, grid: _Grid, ov
     users = [i for i in chosen if any(set(names) <= {*term.inames} - {*i.inames} for term in i.terms)]
     around = users[0].inames if users else ()
     taken = {axis_name(kernel.tag(x)) for x in around}.union(tag for _, tag in pairs)
-    free = (axis for axis in ("g.0", "g.1", "g.2") if axis not in taken)
-    tags = {iname: tag or next(free, "g.2") for iname, tag in pairs}
+    free = (axis for axis in BLOCK_AXES if axis not in taken)
+    tags = {iname: tag or next(free, BLOCK_AXES[-1]) for iname, tag in pairs}
     if grid is _Grid.ATOMICS:
         return TagInames(tuple(tags.items()))(ReduceAtomically(names, insn_id_filter)(kernel))
     swept = (*around, *names)

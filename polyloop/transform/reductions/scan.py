@@ -14,6 +14,7 @@ from polyloop.kernel.instruction import Instruction, Partial, Term
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.tags import axis_name
 from polyloop.poly.affine import Affine, to_expression
+from polyloop.poly.axes import is_block_axis
 from polyloop.poly.sets import Row, add_rows, insert_dims, reorder
 from polyloop.program.scan_patterns import Scan, find_scans, replace_reduction
 from polyloop.transform.base import Transform, iname_violations
@@ -116,7 +117,7 @@ def _axis_violations(kernel: LoopKernel, scan: Scan) -> Iterator[Diagnostic]:
             hints=(f"leave '{scan.sweep}' a loop, or leave out 'ordered'",),
             sites=(scan.instruction.site(),),
         )
-    elif axis[0] == "g" and (why := _not_over_blocks(kernel, scan)):
+    elif is_block_axis(axis) and (why := _not_over_blocks(kernel, scan)):
         hint = f"divide the scan before: pl.split_scan(knl, '{scan.sweep}', 256, outer_tag='{axis}')"
         if isinstance(scan.instruction.origin, Partial):
             hint = "give the scan of the sums a loop of its own: pl.split_scan(..., carry_iname='c')"
@@ -132,7 +133,7 @@ def _axis_violations(kernel: LoopKernel, scan: Scan) -> Iterator[Diagnostic]:
 def _not_over_blocks(kernel: LoopKernel, scan: Scan) -> str:
     """Return why blocks cannot pass the totals of *scan* on, each one total of its own, once; empty if they can."""
     tags = map(kernel.tag, kernel.inames)
-    axes = {axis for tag in tags if (axis := axis_name(tag)) is not None and axis[0] == "g"}
+    axes = {axis for tag in tags if (axis := axis_name(tag)) is not None and is_block_axis(axis)}
     if scan.others:
         others = ", ".join(scan.others)
         return f"each block passes on one total, and '{scan.instruction.id}' runs along {others} as well"

@@ -12,6 +12,7 @@ from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Nested, order_tags
 from polyloop.kernel.tags import axis_name, is_thread
 from polyloop.poly.affine import Affine
+from polyloop.poly.axes import is_block_axis
 from polyloop.program.lower import loop_order
 from polyloop.transform.base import iname_violations
 from polyloop.transform.instructions.matching import meant
@@ -191,7 +192,7 @@ def _loops_of(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     needed = {name for form in use.arguments for name in form.names()} | {*free}
     order = loop_order(use.inames, kernel.loop_priority)
-    blocks = [x for x in order if (axis_name(kernel.tag(x)) or "l")[0] == "g"]
+    blocks = [x for x in order if is_block_axis(axis_name(kernel.tag(x)) or "")]
     threads = [x for x in order if is_thread(kernel.tag(x))]
     loops = [x for x in order if x not in blocks and x not in threads]
     if iname == "root":

@@ -23,6 +23,7 @@ from polyloop.kernel.tree import Barrier, Scope
 from polyloop.mapping.array_contraction import contracted_axes, one_element_axes
 from polyloop.mapping.thread_mapping import Placement
 from polyloop.poly.affine import Affine, to_expression
+from polyloop.poly.axes import is_block_axis, number_of
 from polyloop.poly.sets import Row, add_rows, map_from_forms, project_onto, rows_of
 from polyloop.program.infer_types import infer_dtypes
 from polyloop.sync.launches import launch_cuts, launch_of, passages
@@ -213,7 +214,8 @@ def _carried(kernel: LoopKernel, found: _Launches, name: str, crossing: Sequence
     limits = _domain(placement, name, owners)
     assert not isinstance(limits, str), "what cannot be carried is refused"
     domain, extents = limits
-    counts = [kernel.fresh(f"{name}_{'block' if axis[0] == 'g' else 'thread'}{axis[2]}") for axis in owners]
+    kinds = [(axis, "block" if is_block_axis(axis) else "thread") for axis in owners]
+    counts = [kernel.fresh(f"{name}_{kind}{number_of(axis)}") for axis, kind in kinds]
     elements = [kernel.fresh(f"{name}_dim_{axis}") for axis in kept]
     first = placement.axes.first
     forms = [Affine(((axis, 1),), first[axis]) for axis in owners]

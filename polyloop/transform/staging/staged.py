@@ -16,6 +16,7 @@ from polyloop.kernel.domains import bound_variables
 from polyloop.kernel.kernel import LoopKernel
 from polyloop.kernel.layout import Nested, order_tags, parse_dim_tags
 from polyloop.kernel.tags import axis_name, is_thread
+from polyloop.poly.axes import is_block_axis
 from polyloop.program.expand_lanes import VECTOR_LENGTHS
 from polyloop.transform.base import Transform, iname_violations, new_name_violations
 from polyloop.transform.instructions.matching import match_violations
@@ -223,7 +224,7 @@ def _placement_note(after: LoopKernel, instruction: str) -> str:
     """Return where a staged instruction ended up, for the trace."""
     new = after.instruction(instruction)
     inside = [x for x in new.inames if axis_name(after.tag(x)) is None and x not in _own(after, instruction)]
-    blocks = [x for x in new.inames if (axis_name(after.tag(x)) or "l")[0] == "g"]
+    blocks = [x for x in new.inames if is_block_axis(axis_name(after.tag(x)) or "")]
     spread = [f"{x} on {after.tag(x)}" for x in new.inames if x in _own(after, instruction) and after.iname_tags.get(x)]
     parts = []
     if blocks:
