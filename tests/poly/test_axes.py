@@ -11,7 +11,9 @@ from polyloop.poly import axes
 from polyloop.poly.axes import Level
 
 PACKAGE = Path(axes.__file__).parent.parent
-BY_HAND = re.compile(r"""\[0\] == "[gl]"|\[1:2\] [!=]= "\."|int\(\w*axis\w*\[2|f"[gl]\.\{|"\." (not )?in (name|x|dim|axis)\b""")
+BY_HAND = re.compile(
+    r"""\[0\] == "[gl]"|\[1:2\] [!=]= "\."|int\(\w*axis\w*\[2|f"[gl]\.\{|"\." (not )?in (name|x|dim|axis)\b"""
+)
 
 
 @pytest.mark.parametrize(("name", "level", "number"), [
