@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(4) increments(const float *__restri
         for (int k = 0; k < 4; ++k)
             acc += 3.0f * a[i * 4 + k];  // second
         t += acc;  // second
-        t -= (b[i] + a[i * 4]);  // third
+        t -= b[i] + a[i * 4];  // third
         y[i] = s * w[0] * t + expf(s * w[0] * t * b[i]);  // insn_1
     }
 }
