@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from itertools import product
 from typing import Final
 
 import islpy as isl
@@ -96,22 +97,20 @@ _USE: Final = 3
 def is_nested(placement: Placement, accumulator: str) -> bool:
     """Return whether the loop tree shows that an accumulator has the terms of one instance wherever it is read.
 
-    Inside of the loops that two of its statements share, the earlier stage stands first.  It is set, and combined, once
-    for each of its elements: other loops than those that index it would do so again.
+    Inside of the loops that two of its statements share, the earlier stage stands first.  It is set once for each of
+    its elements: other loops than those that index it would set it again.
     """
     places = placement.program.places
     users = dict.fromkeys([*writers_of(placement, accumulator), *(s for s, _ in readers_of(placement, accumulator))])
     stages = [(s, _STAGES[s.lowered.role] if s.lowered.writes_to(accumulator) else _USE) for s in users]
     init = next(s for s, stage in stages if stage == 0)
     indexing = {name for form in init.lowered.write.indices if form is not None for name in form.names()}
-    for first, early in stages:
-        for second, late in stages:
-            if early >= late:
-                continue
+    for (first, early), (second, late) in product(stages, stages):
+        if early < late:
             a, b = places[first.name], places[second.name]
             depth = next(n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
-            own = [x for place, stage in ((a, early), (b, late)) if stage in (0, 2) for x in place[depth:]]
-            if not a[depth] < b[depth] or not {x for x in own if isinstance(x, str)} <= indexing:  # type: ignore[operator]
+            own = {x for x in a[depth:] if isinstance(x, str)} if first is init else set()
+            if not a[depth] < b[depth] or not own <= indexing:  # type: ignore[operator]
                 return False
     return True
 

@@ -32,7 +32,6 @@ from polyloop.expr.nodes import Operation, array_name
 from polyloop.expr.printer import show
 from polyloop.expr.rewrite import variables
 from polyloop.frozen import replace
-from polyloop.kernel.domains import parameters_of
 from polyloop.kernel.instruction import Copy, Partial
 from polyloop.kernel.kernel import memoised
 from polyloop.mapping.thread_mapping import Placed, free_inames, reference_map
@@ -336,8 +335,7 @@ class _Terms:
             return self.of(update, next(read for read in lowered.reads if read.array == array_name(lowered.rhs)))
         if not isinstance(origin, Copy | Partial) or not self.comparison.stands_for(update, self.reference):
             raise self.refused(f"'{lowered.instruction.id}' combines other terms")
-        known = {*update.lowered.inames, *update.lowered.fixed, *parameters_of(update.domain)}
-        forms = [form for x in self.names if (form := origin.forms.get(x)) is not None and form.names() <= known]
+        forms = [form for x in self.names if (form := origin.forms.get(x)) is not None]
         if len(forms) < len(self.names):
             raise self.refused(f"which terms '{lowered.instruction.id}' combines is not seen")
         return map_from_forms(update.domain, update.dims, [form.substitute(update.forms) for form in forms])

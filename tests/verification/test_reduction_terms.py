@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import islpy as isl
 import numpy as np
@@ -13,9 +13,11 @@ import pytest
 
 import polyloop as pl
 from polyloop.expr.nodes import array_name
+from polyloop.expr.parser import parse_expression
 from polyloop.expr.rewrite import map_nodes
 from polyloop.frozen import replace
 from polyloop.kernel.instruction import Instruction, Term
+from polyloop.kernel.tags import GroupAxis
 from polyloop.poly.affine import Affine
 from polyloop.poly.sets import Row, add_rows, universe
 from polyloop.program.lower import lower
@@ -23,9 +25,11 @@ from polyloop.proof.obligation import findings
 from polyloop.testing.brute import judge
 from polyloop.transform.staging.staging import assign_auto
 from polyloop.verification import accumulators
+from polyloop.verification.accumulators import accumulator_obligations
 from polyloop.verification.correspondence import Comparison
 from polyloop.verification.reduction_terms import reduction_obligations, term_order_obligations
 from tests.gallery import GALLERY
+from tests.transform.checking import refused
 from tests.verification.broken import broken
 
 F = np.float32
@@ -89,12 +93,64 @@ def test_a_maximum_may_have_a_term_twice() -> None:
     assert not wrong(twice)
 
 
+def test_an_ordered_maximum_may_not() -> None:
+    twice = changed(pl.realize_scan(prefix("reduce(ordered(max), j, a[j])")), "insn", with_terms(last(2)))
+    assert codes(twice) == ["term-twice"]
+
+
 def test_a_term_that_the_total_has_already_is_counted_twice() -> None:
     """Each tile begins with the sum of those before it, and with itself."""
     knl = pl.realize_scan(pl.split_scan(prefix(), "i", 4))
     carried = changed(knl, "b_carry", lambda old: replace(old, expression=replace(old.expression, after=False)))
     assert codes(carried) == ["term-twice"]
     assert "value" in wrong(carried)
+
+
+def test_terms_are_not_sought_where_data_decides() -> None:
+    knl = pl.realize_scan(pl.split_scan(prefix(), "i", 4))
+    condition = parse_expression("a[0] > 0")
+    assert codes(changed(knl, "b_sum", lambda old: replace(old, predicates=(condition,)))) == ["not-proven"]
+    domains = [UP_TO, "{[k]: 0 <= k < n}"]
+    text = "c[k] = a[k] {if=a[k] > 0}\nb[i] = sum(j, c[j])"
+    knl = pl.make_kernel(domains, text, [pl.GlobalArg("a, b, c", F, shape="n"), ...])
+    assert "'c', which its terms read, is written where data decides" in refused(knl, pl.realize_scan, "not-proven")
+
+
+def test_a_term_that_is_a_reduction_may_change_from_result_to_result() -> None:
+    domains = [UP_TO, "{[k]: 0 <= k < n}"]
+    given = [pl.GlobalArg("a", F, shape="n, n"), pl.GlobalArg("b", F, shape="n")]
+    knl = pl.make_kernel(domains, "b[i] = sum(j, max(k, a[i, k]))", given)
+
+    def scanned(old: Instruction) -> Instruction:
+        same = Row(Affine.variable("i").add(Affine.variable("j"), -1), True)
+        terms = tuple(Term(term.inames, add_rows(term.domain, term.inames, [same])) for term in old.terms)
+        return replace(old, expression=replace(old.expression, along=("i",)), terms=terms)
+
+    totals = changed(knl, "insn", scanned)
+    assert codes(totals) == ["not-proven"]
+    assert "value" in wrong(totals)
+
+
+def test_results_that_nothing_reads_are_not_proven() -> None:
+    knl = pl.split_scan(prefix(), "i", 4)
+    assert codes(changed(knl, "insn", lambda old: replace(old, expression=0, terms=()))) == ["not-proven"]
+
+
+def test_a_state_that_is_not_set_is_no_state_without_terms() -> None:
+    """The sum of the tiles before the first one is 0, which nothing stores."""
+    knl = pl.realize_scan(pl.split_scan(prefix(), "i", 4, carry_iname="c"))
+
+    def later(old: Instruction) -> Instruction:
+        (term,) = old.terms
+        first = isl.dim_type.set, 0, 1
+        return replace(
+            old, domain=old.domain.lower_bound_val(*first),
+            terms=(Term(term.inames, term.domain.lower_bound_val(*first)),),
+        )  # fmt: skip
+
+    unset = changed(knl, "b_carry", later)
+    assert codes(unset) == ["not-proven"]
+    assert "value" in wrong(unset)
 
 
 # }}}
@@ -182,6 +238,35 @@ def test_a_state_of_later_terms_is_out_of_order() -> None:
         assert codes(split) == expected
 
 
+def test_ordered_terms_at_one_time_are_out_of_order() -> None:
+    given = [pl.GlobalArg("a", F, shape="n"), ...]
+    knl = pl.make_kernel("{[k]: 0 <= k < n}", "s = reduce(ordered(sum), k, a[k])", given)
+    assert not codes(knl)
+    assert codes(replace(knl, iname_tags={"k": GroupAxis(0)})) == ["parallel-reduction", "illegal-order"]
+
+
+def test_terms_of_two_loops_have_the_order_of_the_text() -> None:
+    given = [pl.GlobalArg("a", F, shape="4, 4"), ...]
+    knl = pl.make_kernel("{[j, k]: 0 <= j, k < 4}", "s = reduce(ordered(sum), (j, k), a[j, k])", given)
+    assert not codes(knl)
+    assert codes(replace(knl, loop_priority=(("k", "j"),))) == ["illegal-order"]
+
+
+def test_terms_that_are_set_in_a_loop_have_its_order() -> None:
+    given = [pl.GlobalArg("a", F, shape="4, 4"), ...]
+    text = "for k, j\n<> t = a[j, k]\nend\ns = reduce(ordered(sum), (j, k), t)"
+    knl = pl.make_kernel("{[j, k]: 0 <= j, k < 4}", text, given, loop_priority=["k, j"])
+    assert [s.inames for s in lower(knl).statements.values() if s.role == "update"] == [("k", "j")]
+    assert not codes(pl.split_iname(knl, "k", 2))
+
+
+def test_threads_that_repeat_a_sum_have_one_order_each() -> None:
+    given = [pl.GlobalArg("a, b", F, shape="8"), pl.GlobalArg("c", F, shape="n"), ...]
+    text = "b[i] = a[i]\ns = reduce(ordered(sum), k, c[k])"
+    knl = pl.make_kernel("{[i, k]: 0 <= i < 8 and 0 <= k < n}", text, given)
+    assert not codes(pl.tag_inames(knl, "i:l.0"))
+
+
 # }}}
 # {{{ the loop tree and the dataflow
 
@@ -208,6 +293,54 @@ def test_dataflow_finds_wrong_what_the_loop_tree_does_not_show(name: str, monkey
         except pl.PolyloopError:
             continue
         assert by_dataflow(monkeypatch, knl) == found, label
+
+
+def test_a_sum_that_loops_are_put_between() -> None:
+    """One accumulator for all ``j`` of a tile: ``tile`` puts ``i_inner`` around the assignments, not around the sum."""
+    given = [pl.GlobalArg("a", F, shape="6, 6"), pl.GlobalArg("o", F, shape="6, 6"), ...]
+    text = "<> s = sum(k, a[i, k]*a[j, k])\no[i, j] = s"
+    knl = pl.tile(pl.make_kernel("{[i, j, k]: 0 <= i, j, k < 6}", text, given), {"i": 2, "k": 3})
+    assert codes(knl) == ["accumulator-clobbered"]
+    assert {entry.kind for entry in judge(assign_auto(knl), {}, {})} == {"value"}
+
+
+Places: TypeAlias = dict[str, tuple[int | str, ...]]
+SUM: Places = {"insn_init": (0, "i", 0), "insn_update": (0, "i", 1, "k", 0), "insn": (0, "i", 2)}
+THREADS: Places = {
+    "insn_init": (0, "i", 0), "insn_update": (0, "i", 1, "k_outer", 0), "insn_combine": (0, "i", 2),
+    "insn": (0, "i", 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("places", "of", "found"),
+    [
+        (SUM, SUM, []),
+        ({**SUM, "insn_init": (-1, "i", 0)}, SUM, ["accumulator-clobbered"]),  # set for all i before all of the terms
+        ({**SUM, "insn": (1, "i", 0)}, SUM, ["accumulator-clobbered"]),  # read after all of the terms
+        ({**SUM, "insn": (0, "i", 0), "insn_init": (0, "i", -1)}, SUM, ["accumulator-clobbered"]),  # before its terms
+        ({**SUM, "insn_init": (0, "i", 3)}, SUM, ["accumulator-clobbered"]),
+        (THREADS, THREADS, []),
+        ({**THREADS, "insn_combine": (0, "i", 0), "insn_init": (0, "i", -1)}, THREADS, ["accumulator-clobbered"]),
+        ({**THREADS, "insn_combine": (0, "i", 4)}, THREADS, ["accumulator-clobbered"]),
+    ],
+)
+def test_statements_of_a_sum_in_other_places(
+    places: Places, of: Places, found: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No program has a tree like these: lowering places the statements of a sum."""
+    given = [pl.GlobalArg("a", F, shape="n, 8"), pl.GlobalArg("s", F, shape="n")]
+    knl = pl.make_kernel("{[i, k]: 0 <= i < n and 0 <= k < 8}", "s[i] = sum(k, a[i, k])", given)
+    if of is THREADS:
+        knl = pl.split_iname(knl, "k", 4, inner_tag="l.0")
+    comparison = Comparison(knl)
+    new = comparison.new
+    assert new.program.places == of
+    comparison.new = replace(new, program=replace(new.program, places=places))
+    assert accumulators.is_nested(comparison.new, "acc") == (not found)
+    for is_nested in (accumulators.is_nested, lambda *_: False):
+        monkeypatch.setattr(accumulators, "is_nested", is_nested)
+        assert [f.code for o in accumulator_obligations(comparison) for f in o.find()] == found
 
 
 # }}}
